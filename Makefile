@@ -1,0 +1,49 @@
+# The commands of README.md and CONTRIBUTING.md. Everything runs from .venv;
+# everything that is built or fetched lives in .cache.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-long check format generate verify e2e e2e-modules up down bench lock clean
+
+demo: .venv ## start the embedded cluster with Muster and place the examples
+	$(BIN)/muster demo $(if $(KEEP),--keep)
+
+.venv: requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch .venv
+
+check: .venv ## format, lint, types, layers, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(MAKE) --no-print-directory verify
+
+format: .venv
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+generate: .venv ## write the files that are made from code
+	$(BIN)/python -m api.crd manifests/crd
+
+verify: .venv ## generated files are as the code says
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+	$(BIN)/python -m api.crd "$$tmp" && \
+	diff -ru manifests/crd "$$tmp" || { echo "manifests/crd is stale: run make generate" >&2; exit 1; }
+
+test: check ## everything; the real control plane too where Go is present
+	$(BIN)/python -m e2e.run_tests
+
+test-long: check ## the same with the full counts
+	$(BIN)/python -m e2e.run_tests --long
+
+lock: .venv ## renew requirements/*.txt: hashes, no addresses
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra cli --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/runtime.txt
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/dev.txt
+
+clean:
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
