@@ -1,0 +1,1 @@
+"""The certificates of the webhook server: own CA, server certificate, renewal, caBundle."""

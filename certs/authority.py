@@ -1,0 +1,113 @@
+"""Making certificates: a CA for ten years, a server certificate for one.
+
+Everything here is a function of its arguments and of the system's randomness; the
+caller says what time it is. ECDSA P-256 throughout: a key costs microseconds.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from certs.material import Material, ServerNames
+
+CA_VALID = timedelta(days=3650)
+SERVER_VALID = timedelta(days=365)
+CLOCK_SKEW = timedelta(minutes=5)
+"""Certificates begin this long ago, for clients whose clocks are behind ours."""
+
+
+def new_material(names: ServerNames, now: datetime, *, previous_ca: bytes = b"") -> Material:
+    """A new CA and a server certificate for `names`, both beginning at `now` (UTC)."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    serial = x509.random_serial_number()
+    # Two CAs may be trusted at once: their names must differ for chains to be unambiguous.
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"muster-ca-{serial:040x}"[:42])])
+    certificate = (
+        x509.CertificateBuilder(subject_name=name, issuer_name=name, serial_number=serial)
+        .public_key(key.public_key())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(now + CA_VALID)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(ca=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    server_cert, server_key = _issue(certificate, key, names, now)
+    return Material(
+        ca_cert=certificate.public_bytes(serialization.Encoding.PEM),
+        ca_key=_pem(key),
+        server_cert=server_cert,
+        server_key=server_key,
+        previous_ca=previous_ca,
+    )
+
+
+def renewed_server(material: Material, names: ServerNames, now: datetime) -> Material:
+    """The same CA with a new server certificate for `names`, which never outlives the CA."""
+    ca = x509.load_pem_x509_certificate(material.ca_cert)
+    ca_key = serialization.load_pem_private_key(material.ca_key, password=None)
+    assert isinstance(ca_key, ec.EllipticCurvePrivateKey), "renewal.py refuses any other key"
+    server_cert, server_key = _issue(ca, ca_key, names, now)
+    return Material(
+        ca_cert=material.ca_cert,
+        ca_key=material.ca_key,
+        server_cert=server_cert,
+        server_key=server_key,
+        previous_ca=material.previous_ca,
+    )
+
+
+def _issue(
+    ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, names: ServerNames, now: datetime
+) -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    alternatives = [x509.DNSName(name) for name in names.dns]
+    addresses = [x509.IPAddress(ipaddress.ip_address(ip)) for ip in names.ips]
+    certificate = (
+        x509.CertificateBuilder()
+        # The subject is only for people: clients read the alternative names.
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "muster-webhook")]))
+        .issuer_name(ca.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(min(now + SERVER_VALID, ca.not_valid_after_utc))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(ca=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([*alternatives, *addresses]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
+        .sign(ca_key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
+
+
+def _usage(*, ca: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not ca,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

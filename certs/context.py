@@ -1,0 +1,44 @@
+"""TLS contexts made from certificates in memory."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+
+from certs.material import Material
+
+
+def server_context(material: Material) -> ssl.SSLContext:
+    """A server's context: TLS 1.2 or later, HTTP/1.1 by ALPN, these certificates."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # An API server offers HTTP/2 first; it falls back when HTTP/1.1 is what we answer.
+    context.set_alpn_protocols(["http/1.1"])
+    reload(context, material)
+    return context
+
+
+def reload(context: ssl.SSLContext, material: Material) -> None:
+    """Serve these certificates from the next handshake on; open connections stay.
+
+    ssl.SSLError when key and certificate do not belong together.
+    """
+    # The ssl module reads certificates from files only. The folder is private to this
+    # user and gone before anyone is answered.
+    with tempfile.TemporaryDirectory(prefix="muster-tls-") as folder:
+        path = os.path.join(folder, "server.pem")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(material.server_key + material.server_cert)
+        context.load_cert_chain(path)
+
+
+def client_context(ca_bundle: bytes) -> ssl.SSLContext:
+    """A client's context that trusts this bundle (PEM) and nothing else.
+
+    ssl.SSLError when the bundle holds no certificate.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_verify_locations(cadata=ca_bundle.decode("ascii", "replace"))
+    return context

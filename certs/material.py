@@ -1,0 +1,117 @@
+"""The values that the webhook's certificates are made of, and how they are written down."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+CA_CERT = "ca.crt"
+CA_KEY = "ca.key"
+SERVER_CERT = "tls.crt"
+SERVER_KEY = "tls.key"
+PREVIOUS_CA = "ca-previous.crt"
+
+REQUIRED = (CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY)
+
+
+class MaterialError(ValueError):
+    """What is stored is not a set of certificates: `entry` names the part at fault."""
+
+    def __init__(self, entry: str, problem: str) -> None:
+        super().__init__(f"{entry}: {problem}")
+        self.entry = entry
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class ServerNames:
+    """The names that clients know the server by: DNS names and IP addresses."""
+
+    dns: tuple[str, ...] = ()
+    ips: tuple[str, ...] = ()
+
+    @classmethod
+    def of_host(cls, host: str) -> Self:
+        """Names of a server reached by one host: an address stays an address."""
+        try:
+            return cls(ips=(str(ipaddress.ip_address(host.strip("[]"))),))
+        except ValueError:
+            return cls(dns=(host,))
+
+    @classmethod
+    def of_service(cls, name: str, namespace: str) -> Self:
+        """Names of a Service; API servers call `<name>.<namespace>.svc`."""
+        base = f"{name}.{namespace}"
+        return cls(dns=(f"{base}.svc", f"{base}.svc.cluster.local", base, name))
+
+    def missing_from(self, other: Self) -> tuple[str, ...]:
+        """The names here that `other` does not have."""
+        held = {*other.dns, *other.ips}
+        return tuple(name for name in (*self.dns, *self.ips) if name not in held)
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """One CA and one server certificate with their keys, all PEM.
+
+    `previous_ca` is the certificate of the CA before this one: clients trust both
+    until nothing that the old one signed is served any more. Keys never appear in
+    the representation, so that no log line can hold one.
+    """
+
+    ca_cert: bytes
+    ca_key: bytes = field(repr=False)
+    server_cert: bytes
+    server_key: bytes = field(repr=False)
+    previous_ca: bytes = b""
+
+    @property
+    def ca_bundle(self) -> bytes:
+        """What clients are told to trust: the current CA, then the previous one."""
+        return self.ca_cert + self.previous_ca
+
+    def to_files(self) -> dict[str, bytes]:
+        """File name (also key of a Secret) -> PEM."""
+        files = {
+            CA_CERT: self.ca_cert,
+            CA_KEY: self.ca_key,
+            SERVER_CERT: self.server_cert,
+            SERVER_KEY: self.server_key,
+        }
+        if self.previous_ca:
+            files[PREVIOUS_CA] = self.previous_ca
+        return files
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes]) -> Self:
+        """The reverse of `to_files`; MaterialError names a part that is not there."""
+        for name in REQUIRED:
+            if not files.get(name):
+                raise MaterialError(name, "is missing or empty")
+        return cls(
+            ca_cert=files[CA_CERT],
+            ca_key=files[CA_KEY],
+            server_cert=files[SERVER_CERT],
+            server_key=files[SERVER_KEY],
+            previous_ca=files.get(PREVIOUS_CA, b""),
+        )
+
+    def to_secret_data(self) -> dict[str, str]:
+        """`data` of a Secret: base64 of each file."""
+        return {name: base64.b64encode(pem).decode() for name, pem in self.to_files().items()}
+
+    @classmethod
+    def from_secret_data(cls, data: Mapping[str, str]) -> Self:
+        """The reverse of `to_secret_data`; MaterialError for a part missing or not base64."""
+        return cls.from_files({name: _decoded(name, text) for name, text in data.items()})
+
+
+def _decoded(name: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise MaterialError(name, "is not base64") from error
