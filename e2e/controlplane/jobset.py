@@ -1,0 +1,89 @@
+"""The JobSet controller: its CRD and webhooks, read from the module and fitted to loopback."""
+
+import base64
+import copy
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.support.rest import APPLY_PATCH, Rest
+
+_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
+_WEBHOOKS = "config/components/webhook/manifests.yaml"
+_CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+
+# KEP-1068's field, which the released CRD does not know yet and would prune.
+_GANG_CONFIG = {
+    "type": "object",
+    "description": "How the pods are gang scheduled (KEP-1068).",
+    "properties": {"gangMode": {"type": "string", "description": "Off, Basic, Gang, ..."}},
+}
+
+
+def configuration(*, port: int, certificates: Path) -> dict[str, Any]:
+    """The manager's config file: one replica, webhooks on loopback with our certificate."""
+    return {
+        "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {"enable": False},
+        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
+    }
+
+
+async def apply_crd(rest: Rest, module: Path, *, gang_config: bool) -> None:
+    """Applies the CRD; it is served once `established` says so."""
+    crd = yaml.safe_load((module / _CRD).read_text())
+    if gang_config:
+        for version in crd["spec"]["versions"]:
+            keep_gang_config(version["schema"]["openAPIV3Schema"])
+    answer = await rest.patch(
+        _CRD_PATH, crd, APPLY_PATCH, params={"fieldManager": "muster-e2e", "force": "true"}
+    )
+    answer.ok()
+
+
+def keep_gang_config(schema: dict[str, Any]) -> None:
+    """Adds spec.gangConfig and spec.replicatedJobs[].gangConfig to a JobSet's schema."""
+    spec = schema["properties"]["spec"]["properties"]
+    spec["gangConfig"] = copy.deepcopy(_GANG_CONFIG)
+    replicated = spec["replicatedJobs"]["items"]["properties"]
+    replicated["gangConfig"] = copy.deepcopy(_GANG_CONFIG)
+
+
+async def established(rest: Rest) -> bool:
+    crd = await rest.get(_CRD_PATH)
+    conditions = crd.body.get("status", {}).get("conditions") or []
+    named = any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+    return named and (await rest.get("/apis/jobset.x-k8s.io/v1alpha2/jobsets")).status == 200
+
+
+async def register_webhooks(rest: Rest, module: Path, *, port: int, ca_pem: bytes) -> None:
+    """Registers the controller's four webhooks by URL."""
+    for document in yaml.safe_load_all((module / _WEBHOOKS).read_text()):
+        if document is None:
+            continue
+        document["metadata"]["name"] = f"jobset-{document['metadata']['name']}"
+        for webhook in document["webhooks"]:
+            _point_to_loopback(webhook, port, ca_pem)
+        plural = document["kind"].lower() + "s"
+        path = f"{_ADMISSION}/{plural}/{document['metadata']['name']}"
+        answer = await rest.patch(
+            path, document, APPLY_PATCH, params={"fieldManager": "muster-e2e", "force": "true"}
+        )
+        answer.ok()
+
+
+def _point_to_loopback(webhook: dict[str, Any], port: int, ca_pem: bytes) -> None:
+    path = webhook["clientConfig"]["service"]["path"]
+    webhook["clientConfig"] = {
+        "url": f"https://127.0.0.1:{port}{path}",
+        "caBundle": base64.b64encode(ca_pem).decode(),
+    }
+    if any("pods" in rule["resources"] for rule in webhook["rules"]):
+        # As in the module's kustomize patches; otherwise every pod of the cluster is sent there.
+        webhook["objectSelector"] = {
+            "matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]
+        }

@@ -1,0 +1,83 @@
+"""Kubeconfig files: written for the clusters made here, read for any cluster."""
+
+import base64
+import ssl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach one API server."""
+
+    server: str
+    token: str | None
+    context: ssl.SSLContext
+
+
+def write(path: Path, *, server: str, ca_pem: bytes, token: str, user: str = "admin") -> Path:
+    """One cluster, one user, one context, readable by its owner only."""
+    authority = base64.b64encode(ca_pem).decode()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "muster",
+                "cluster": {"server": server, "certificate-authority-data": authority},
+            }
+        ],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": "muster", "context": {"cluster": "muster", "user": user}}],
+        "current-context": "muster",
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return path
+
+
+def read(path: Path) -> Access:
+    """The current context's server and credentials.
+
+    Raises ValueError where the user logs in by a plug-in: these suites speak with a token or
+    a client certificate.
+    """
+    document = yaml.safe_load(path.read_text())
+    current = document["current-context"]
+    context = _named(document["contexts"], current)["context"]
+    cluster = _named(document["clusters"], context["cluster"])["cluster"]
+    user = _named(document["users"], context["user"])["user"]
+    if "exec" in user or "auth-provider" in user:
+        raise ValueError(f"{path}: user {context['user']!r} logs in by a plug-in; give a token")
+    return Access(cluster["server"], user.get("token"), _tls(path, cluster, user))
+
+
+def _tls(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
+    authority = _pem(path, cluster, "certificate-authority")
+    context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    certificate, key = _pem(path, user, "client-certificate"), _pem(path, user, "client-key")
+    if certificate and key:
+        # The ssl module loads a certificate chain from files only.
+        with tempfile.NamedTemporaryFile() as both:
+            both.write(certificate + b"\n" + key)
+            both.flush()
+            context.load_cert_chain(both.name)
+    return context
+
+
+def _pem(path: Path, holder: dict[str, Any], field: str) -> bytes | None:
+    if data := holder.get(f"{field}-data"):
+        return base64.b64decode(data)
+    if name := holder.get(field):
+        file: Path = path.parent / name
+        return file.read_bytes()
+    return None
+
+
+def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(entry for entry in entries if entry["name"] == name)
