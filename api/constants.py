@@ -1,0 +1,106 @@
+"""The words of the API: groups, kinds, labels, annotations, finalizers, conditions, reasons.
+
+Every string that two parts of the house must spell alike lives here and nowhere else.
+"""
+
+from typing import Final, NamedTuple
+
+
+class KindName(NamedTuple):
+    """The coordinates of a kind on the API server."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of its objects, `group/version`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+GROUP: Final = "scheduling.muster.dev"
+VERSION: Final = "v1alpha3"
+CATEGORY: Final = "muster"
+SCHEDULER_NAME: Final = "muster-scheduler"
+DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
+
+WORKLOAD: Final = KindName(GROUP, VERSION, "workloads", "Workload")
+POD_GROUP: Final = KindName(GROUP, VERSION, "podgroups", "PodGroup")
+COMPOSITE_POD_GROUP: Final = KindName(GROUP, VERSION, "compositepodgroups", "CompositePodGroup")
+KINDS: Final = (WORKLOAD, POD_GROUP, COMPOSITE_POD_GROUP)
+
+JOBSET_GROUP: Final = "jobset.x-k8s.io"
+JOBSET: Final = KindName(JOBSET_GROUP, "v1alpha2", "jobsets", "JobSet")
+JOB: Final = KindName("batch", "v1", "jobs", "Job")
+
+# Bounds of the rules and of the names.
+MAX_TEMPLATES: Final = 8
+MAX_DEPTH: Final = 4
+MAX_RESOURCE_CLAIMS: Final = 4
+HIGHEST_USER_PRIORITY: Final = 1_000_000_000
+LABEL_VALUE_LENGTH: Final = 63
+
+# Labels on pods: how a pod names its group.
+LABEL_POD_GROUP: Final = f"{GROUP}/pod-group"
+LABEL_WORKLOAD: Final = f"{GROUP}/workload"
+LABEL_TEMPLATE: Final = f"{GROUP}/template"
+LABEL_REPLICA_KEY: Final = f"{GROUP}/replica-key"
+LABEL_SUBSET: Final = f"{GROUP}/subset"
+LABEL_COSCHEDULING: Final = "scheduling.x-k8s.io/pod-group"
+
+# Labels on generated objects.
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGED_BY: Final = "muster"
+
+# Annotations a user writes on a Job, a JobSet or a replicatedJob's Job template.
+ANNOTATION_GANG_MODE: Final = f"{GROUP}/gang-mode"
+ANNOTATION_MIN_COUNT: Final = f"{GROUP}/min-count"
+ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
+ANNOTATION_PREFERRED_TOPOLOGY: Final = f"{GROUP}/preferred-topology"
+ANNOTATION_DISRUPTION_MODE: Final = f"{GROUP}/disruption-mode"
+# The same for the composite of a replicatedJob in a JobSet of mode Composite.
+REPLICATED_JOB_PREFIX: Final = "replicated-job-"
+
+# Annotations the webhooks and controllers write.
+ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
+ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
+ANNOTATION_PARALLELISM: Final = f"{GROUP}/parallelism"
+ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
+
+# What the JobSet controller writes on its Jobs and pods.
+JOBSET_LABEL_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_LABEL_REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOBSET_LABEL_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+
+FINALIZER_POD_GROUP: Final = f"{GROUP}/podgroup-protection"
+FINALIZER_COMPOSITE: Final = f"{GROUP}/compositepodgroup-protection"
+
+# Condition types.
+CONDITION_POD_GROUP_SCHEDULED: Final = "PodGroupInitiallyScheduled"
+CONDITION_COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
+CONDITION_DISRUPTION_TARGET: Final = "DisruptionTarget"
+CONDITION_POD_SCHEDULED: Final = "PodScheduled"
+
+# Condition reasons.
+REASON_SCHEDULED: Final = "Scheduled"
+REASON_UNSCHEDULABLE: Final = "Unschedulable"
+REASON_INCOMPLETE: Final = "Incomplete"
+REASON_INVALID: Final = "Invalid"
+REASON_SCHEDULER_ERROR: Final = "SchedulerError"
+REASON_PREEMPTION: Final = "PreemptionByScheduler"
+REASON_GROUP_WAITS: Final = "CoschedulingNotMeetMinMember"
+
+# Event reasons.
+EVENT_NAME_TAKEN: Final = "NameTaken"
+EVENT_INVALID_GANG: Final = "InvalidGang"
+
+
+def finalizer_of(kind: str) -> str | None:
+    """The protection finalizer of a group kind; None for a kind that has none."""
+    return {
+        POD_GROUP.kind: FINALIZER_POD_GROUP,
+        COMPOSITE_POD_GROUP.kind: FINALIZER_COMPOSITE,
+    }.get(kind)

@@ -1,0 +1,114 @@
+"""Which group a pod belongs to: the four forms of a reference, in the order they count."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from api import names
+from api.constants import (
+    LABEL_COSCHEDULING,
+    LABEL_POD_GROUP,
+    LABEL_REPLICA_KEY,
+    LABEL_SUBSET,
+    LABEL_TEMPLATE,
+    LABEL_WORKLOAD,
+)
+
+
+class Form(IntEnum):
+    """How a pod says it; the lower form wins."""
+
+    FIELD = 1  # spec.schedulingGroup.podGroupName, Kubernetes 1.36+ with the gate
+    LABEL = 2  # label scheduling.muster.dev/pod-group
+    WORKLOAD = 3  # KEP-4671: Workload, template and replica key
+    COSCHEDULING = 4  # KEP-3370: label scheduling.x-k8s.io/pod-group
+
+
+class WorkloadForm(NamedTuple):
+    """`spec.workloadRef` of a pod on Kubernetes 1.35."""
+
+    name: str
+    pod_group: str
+    replica_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReference:
+    """The PodGroup `name` in the pod's own namespace, and where the pod said so."""
+
+    name: str
+    form: Form
+
+
+def group_of_pod(
+    labels: Mapping[str, str],
+    *,
+    scheduling_group: str = "",
+    workload: WorkloadForm | None = None,
+) -> GroupReference | None:
+    """The group a pod belongs to, None for a pod that names none.
+
+    `scheduling_group` is `spec.schedulingGroup.podGroupName`, `workload` is `spec.workloadRef`.
+    """
+    found = groups_of_pod(labels, scheduling_group=scheduling_group, workload=workload)
+    return found[0] if found else None
+
+
+def groups_of_pod(
+    labels: Mapping[str, str],
+    *,
+    scheduling_group: str = "",
+    workload: WorkloadForm | None = None,
+) -> list[GroupReference]:
+    """Every reference a pod carries, the one that counts first."""
+    references = (
+        (Form.FIELD, scheduling_group),
+        (Form.LABEL, labels.get(LABEL_POD_GROUP, "")),
+        (Form.WORKLOAD, _by_workload(labels, workload)),
+        (Form.COSCHEDULING, _by_coscheduling(labels)),
+    )
+    return [GroupReference(name, form) for form, name in references if name]
+
+
+def groups_of_object(pod: Mapping[str, Any]) -> list[GroupReference]:
+    """The same for a pod, or a pod template, as raw JSON of any structure."""
+    spec = _mapping(pod.get("spec"))
+    labels = {
+        key: value
+        for key, value in _mapping(_mapping(pod.get("metadata")).get("labels")).items()
+        if isinstance(value, str)
+    }
+    reference = _mapping(spec.get("workloadRef"))
+    workload = WorkloadForm(
+        _text(reference.get("name")),
+        _text(reference.get("podGroup")),
+        _text(reference.get("podGroupReplicaKey")),
+    )
+    group = _text(_mapping(spec.get("schedulingGroup")).get("podGroupName"))
+    return groups_of_pod(labels, scheduling_group=group, workload=workload)
+
+
+def _by_workload(labels: Mapping[str, str], workload: WorkloadForm | None) -> str:
+    if workload is None or not workload.name:
+        workload = WorkloadForm(
+            labels.get(LABEL_WORKLOAD, ""),
+            labels.get(LABEL_TEMPLATE, ""),
+            labels.get(LABEL_REPLICA_KEY, ""),
+        )
+    if not (workload.name and workload.pod_group):
+        return ""
+    return names.implicit_pod_group(*workload)
+
+
+def _by_coscheduling(labels: Mapping[str, str]) -> str:
+    parts = (labels.get(LABEL_COSCHEDULING, ""), labels.get(LABEL_SUBSET, ""))
+    return "-".join(part for part in parts if part) if parts[0] else ""
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,106 @@
+"""How generated objects are called, and what Kubernetes accepts as a name.
+
+The same input always gives the same name, so controllers and webhooks agree without talking.
+Names fit a label value (63 characters): pods name their group by a label.
+"""
+
+import hashlib
+import re
+from typing import Final
+
+from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, LABEL_VALUE_LENGTH, POD_GROUP, WORKLOAD
+
+_HEAD: Final = 52
+_HASH: Final = 10
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_QUALIFIED_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+
+def shorten(name: str, kind: str, namespace: str) -> str:
+    """`name` if it fits 63 characters, else its hashed form."""
+    return name if len(name) <= LABEL_VALUE_LENGTH else hashed(name, kind, namespace)
+
+
+def hashed(name: str, kind: str, namespace: str) -> str:
+    """The form for a name that is too long or taken: 52 characters, `-`, 10 hex of SHA-256."""
+    return f"{name[:_HEAD].rstrip('.-')}-{_digest(f'{kind}/{namespace}/{name}')}"
+
+
+def workload_name(owner_kind: str, owner_name: str, namespace: str) -> str:
+    """The Workload of a Job (`w-job-NAME`) or of a JobSet (`w-NAME`)."""
+    prefix = {JOB.kind: "w-job-", JOBSET.kind: "w-"}[owner_kind]
+    return shorten(prefix + owner_name, WORKLOAD.kind, namespace)
+
+
+def jobset_pod_group(
+    namespace: str, jobset: str, replicated_job: str = "", index: int | None = None
+) -> str:
+    """The PodGroup of a JobSet, of one of its replicatedJobs, or of one Job of such."""
+    return shorten(_path("pg", jobset, replicated_job, index), POD_GROUP.kind, namespace)
+
+
+def jobset_composite(namespace: str, jobset: str, replicated_job: str = "") -> str:
+    """The CompositePodGroup of a JobSet or of one of its replicatedJobs."""
+    return shorten(_path("cpg", jobset, replicated_job), COMPOSITE_POD_GROUP.kind, namespace)
+
+
+def job_pod_group(namespace: str, job: str) -> str:
+    """The PodGroup of a Job that no JobSet made."""
+    return shorten(f"pg-job-{job}", POD_GROUP.kind, namespace)
+
+
+def generated_job_pod_group(generate_name: str, request_uid: str) -> str:
+    """The PodGroup of a Job whose name the API server has yet to make up.
+
+    Unique by the admission request's UID, the only thing known then that no other Job shares.
+    """
+    return f"{f'pg-job-{generate_name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
+
+
+def template_name(prefix: str, name: str, namespace: str) -> str:
+    """A template named after an object: `PREFIX-NAME`, hashed where that is no DNS label."""
+    wanted = f"{prefix}-{name}"
+    if is_dns_label(wanted):
+        return wanted
+    return hashed(wanted, "Template", namespace).replace(".", "-")
+
+
+def implicit_pod_group(workload: str, template: str, replica_key: str = "") -> str:
+    """The PodGroup that pods name by workload, template and replica key (KEP-4671)."""
+    return "-".join(part for part in (workload, template, replica_key) if part)
+
+
+def is_dns_label(text: str) -> bool:
+    """RFC 1123 label: at most 63 of a-z, 0-9, `-`, alphanumeric at both ends."""
+    return len(text) <= 63 and _LABEL.fullmatch(text) is not None
+
+
+def is_dns_subdomain(text: str) -> bool:
+    """RFC 1123 subdomain: dot-separated labels, at most 253 characters.
+
+    As in Kubernetes, the parts' own lengths are not limited.
+    """
+    return len(text) <= 253 and all(_LABEL.fullmatch(part) for part in text.split("."))
+
+
+def is_label_key(text: str) -> bool:
+    """A qualified name as label keys are: `[prefix/]name`."""
+    prefix, slash, name = text.rpartition("/")
+    if slash and not is_dns_subdomain(prefix):
+        return False
+    return len(name) <= 63 and _QUALIFIED_NAME.fullmatch(name) is not None
+
+
+def is_path_segment(text: str) -> bool:
+    """A name that is safe as one segment of a URL path."""
+    return text not in {".", ".."} and "/" not in text and "%" not in text
+
+
+def _path(prefix: str, jobset: str, replicated_job: str, index: int | None = None) -> str:
+    parts = [prefix, jobset, replicated_job, "" if index is None else str(index)]
+    return "-".join(part for part in parts if part)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH]
