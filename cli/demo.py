@@ -1,0 +1,261 @@
+"""`muster demo`: the embedded cluster with Muster, the examples placed, the outcome checked.
+
+The story is told by `STORY` below; each step does something to the cluster, then waits until
+what it promises is true. A promise that does not come true ends the demo with exit code 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cli import dashboard
+from cli.launch import Children, LaunchError, answers, free_port, written
+from cli.look import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, look
+from cli.tree import Objects
+from cli.view import View, open_view
+from kube.client import Client
+from kube.resources import CRDS, JOBS, JOBSETS, NODES, PODS, Resource
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES, MANIFESTS = ROOT / "examples", ROOT / "manifests" / "crd"
+FOLDER = Path(".cache/demo")
+RACK = "topology.example/rack"
+NAMESPACE = "default"
+PATIENCE = 45.0
+"""Seconds that a promise may take; on an idle machine each takes about one."""
+
+
+class BrokenPromiseError(Exception):
+    """What the demo shows did not come true in time."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """The running cluster: a client for it, and the view that shows it."""
+
+    client: Client
+    view: View
+
+    async def apply(self, resource: Resource, obj: dict[str, Any]) -> None:
+        """Creates one object."""
+        await self.client.create(resource, obj, NAMESPACE if resource.namespaced else None)
+
+    async def until(self, promise: str, holds: Callable[[Objects], bool]) -> Objects:
+        """Looks again and again until `holds`; then says the promise. Raises BrokenPromiseError."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + PATIENCE
+        while True:
+            objects = await look(self.client)
+            self.view.show(objects)
+            if holds(objects):
+                self.view.say(f"  ok: {promise}")
+                return objects
+            if loop.time() > end:
+                raise BrokenPromiseError(promise)
+            await asyncio.sleep(0.1)
+
+
+async def crowded(stage: Stage) -> None:
+    """A gang of 16 on room for 15, and one that could never fit."""
+    for number, rack in enumerate(["rack-a", "rack-a", "rack-b"], start=1):
+        await stage.apply(NODES, node(f"node-{number}", rack))
+    for example in ("jobset-gang.yaml", "jobset-too-big.yaml"):
+        await stage.apply(JOBSETS, yaml.safe_load((EXAMPLES / example).read_text("utf-8")))
+    await stage.until(
+        "training waits for one more pod's room, and none of its 16 pods is bound",
+        lambda seen: (
+            blocker(seen, "pg-training", needed=16, free=15) and bound(seen, "training") == 0
+        ),
+    )
+
+
+async def room(stage: Stage) -> None:
+    """One more node: the whole gang starts at once."""
+    await stage.apply(NODES, node("node-4", "rack-b"))
+    await stage.until(
+        "all 16 pods of training run",
+        lambda seen: len(running(seen, "training")) == 16 and scheduled(seen, "pg-training"),
+    )
+
+
+async def never(stage: Stage) -> None:
+    """The gang that never fits still waits, holds nothing and says why."""
+    await stage.until(
+        "too-big waits, holds nothing, and says that it would not fit into an empty cluster",
+        lambda seen: (
+            blocker(seen, "pg-too-big", needed=64, impossible=True) and bound(seen, "too-big") == 0
+        ),
+    )
+
+
+async def gone(stage: Stage) -> None:
+    """Deleting the JobSets leaves nothing behind."""
+    for name in ("training", "too-big"):
+        await stage.client.delete(JOBSETS, name, NAMESPACE)
+    kinds = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
+
+    def empty(seen: Objects) -> bool:
+        return not any((seen.jobsets, seen.jobs, seen.composites, seen.pod_groups, seen.pods))
+
+    await stage.until("no JobSet, Job, group or pod is left", empty)
+    left = [kind.plural for kind in kinds if (await stage.client.list(kind, NAMESPACE))["items"]]
+    if left:
+        raise BrokenPromiseError(f"nothing is left behind, but there are {', '.join(left)}")
+
+
+Step = Callable[[Stage], Awaitable[None]]
+STORY: tuple[tuple[str, Step], ...] = (
+    ("Three nodes with room for 15 pods. Two JobSets: a gang of 16, and one of 64.", crowded),
+    ("A fourth node joins.", room),
+    ("And the gang of 64?", never),
+    ("Both JobSets are deleted.", gone),
+)
+
+
+def node(name: str, rack: str) -> dict[str, Any]:
+    """A node with room for 5 pods of the examples."""
+    room = {"cpu": "5", "memory": "32Gi", "pods": "32"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {RACK: rack, "kubernetes.io/hostname": name}},
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def blocker(seen: Objects, group: str, **wanted: Any) -> bool:
+    """Whether the group's status.blocker says all of `wanted`, and a sentence beside it."""
+    for item in seen.pod_groups:
+        if item["metadata"]["name"] == group:
+            said = item.get("status", {}).get("blocker") or {}
+            return bool(said.get("summary")) and all(said.get(k) == v for k, v in wanted.items())
+    return False
+
+
+def scheduled(seen: Objects, group: str) -> bool:
+    """Whether the group says of itself that it was scheduled."""
+    return any(
+        condition["type"] == "PodGroupInitiallyScheduled" and condition["status"] == "True"
+        for item in seen.pod_groups
+        if item["metadata"]["name"] == group
+        for condition in item.get("status", {}).get("conditions", ())
+    )
+
+
+def _pods(seen: Objects, jobset: str) -> list[Any]:
+    label = "jobset.sigs.k8s.io/jobset-name"
+    return [p for p in seen.pods if p["metadata"].get("labels", {}).get(label) == jobset]
+
+
+def bound(seen: Objects, jobset: str) -> int:
+    """How many pods of the JobSet have a node."""
+    return sum(bool(pod["spec"].get("nodeName")) for pod in _pods(seen, jobset))
+
+
+def running(seen: Objects, jobset: str) -> list[Any]:
+    """The JobSet's pods that run."""
+    return [pod for pod in _pods(seen, jobset) if pod.get("status", {}).get("phase") == "Running"]
+
+
+async def run(*, keep: bool) -> int:
+    """Plays the story; returns the exit code. With `keep` the cluster stays up until Ctrl-C."""
+    with open_view(RACK) as view:
+        try:
+            async with _stage(view) as stage:
+                for title, step in STORY:
+                    view.say(title)
+                    await step(stage)
+                view.say("All of it came true.")
+                if keep:
+                    view.say("The cluster stays up; Ctrl-C ends it.")
+                    await _watch(stage)
+        except BrokenPromiseError as broken:
+            view.say(f"FAILED: it should be that {broken} (logs: {FOLDER / 'logs'})")
+            return 1
+        except LaunchError as error:
+            view.say(f"FAILED: {error}")
+            return 1
+    return 0
+
+
+async def _watch(stage: Stage) -> None:
+    while True:
+        stage.view.show(await look(stage.client))
+        await asyncio.sleep(0.5)
+
+
+@asynccontextmanager
+async def _stage(view: View) -> AsyncIterator[Stage]:
+    kubeconfig = FOLDER / "kubeconfig"
+    async with AsyncExitStack() as stack:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        children = await stack.enter_async_context(Children(FOLDER / "logs", environment))
+        await _start(children, kubeconfig)
+        client = await stack.enter_async_context(await Client.connect(kubeconfig))
+        address = await stack.enter_async_context(dashboard.serve(client, label=RACK))
+        view.say(f"dashboard: {address}")
+        view.say(f"kubectl:   kubectl --kubeconfig {kubeconfig} get jobsets,mpg,pods")
+        yield Stage(client, view)
+
+
+async def _start(children: Children, kubeconfig: Path) -> None:
+    """The embedded cluster first, then our kinds, then the three processes side by side."""
+    await children.start(
+        "localcluster",
+        ["-m", "localcluster", "--kubeconfig", str(kubeconfig), "--port", str(free_port())],
+        check=written(kubeconfig),
+    )
+    await children.ready("localcluster")
+    async with await Client.connect(kubeconfig) as client:
+        await install_kinds(client)
+    names = ("webhook", "controller", "scheduler")
+    for name in names:
+        health = f"127.0.0.1:{free_port()}"
+        arguments = ["-m", "cli", name, "--kubeconfig", str(kubeconfig), "--health", health]
+        if name == "webhook":
+            arguments += ["--url", f"https://127.0.0.1:{free_port()}"]
+        await children.start(name, arguments, check=answers(f"http://{health}/readyz"))
+    await asyncio.gather(*(children.ready(name) for name in names))
+
+
+async def install_kinds(client: Client) -> None:
+    """Creates our CRDs and waits until each is established."""
+    crds = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(MANIFESTS.glob("*.yaml"))]
+    for crd in crds:
+        await client.create(CRDS, crd)
+    for crd in crds:
+        await _established(client, crd["metadata"]["name"])
+
+
+async def _established(client: Client, name: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            if established(await client.get(CRDS, name)):
+                return
+            await asyncio.sleep(0.05)
+
+
+def established(crd: dict[str, Any]) -> bool:
+    """Whether the API server serves the kind."""
+    conditions = crd.get("status", {}).get("conditions", ())
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def main(*, keep: bool) -> int:
+    """Runs the demo on an event loop of its own."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / "kubeconfig").unlink(missing_ok=True)
+    try:
+        return asyncio.run(run(keep=keep))
+    except KeyboardInterrupt:
+        sys.stdout.write("\n")
+        return 0

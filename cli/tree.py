@@ -1,0 +1,199 @@
+"""The trees of groups as a person sees them: owner, groups, members, where, or why not.
+
+Pure: plain Kubernetes objects in, a forest of values out. The terminal view, the
+dashboard and the plain lines of the demo all draw the same values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from api import constants
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What the view is made from: the items of seven lists, as the API server gave them."""
+
+    jobsets: Sequence[Object] = ()
+    jobs: Sequence[Object] = ()
+    composites: Sequence[Object] = ()
+    pod_groups: Sequence[Object] = ()
+    pods: Sequence[Object] = ()
+    nodes: Sequence[Object] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One line of the tree, and the lines below it.
+
+    `floor` is minCount or minGroupCount (None: no gang); `members` and `placed` count pods
+    in every kind of branch. `nodes` maps a node's name to how many of the pods run there.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    state: str
+    reason: str = ""
+    floor: int | None = None
+    members: int = 0
+    placed: int = 0
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    children: tuple[Branch, ...] = ()
+
+
+def build(objects: Objects) -> tuple[Branch, ...]:
+    """Every JobSet, Job and group without an owner, each with the groups below it.
+
+    Order: namespace, then name; so two looks at the same objects are the same.
+    """
+    forest = _Forest(objects)
+    owned = {
+        (obj["metadata"].get("namespace", ""), uid)
+        for obj in [*objects.composites, *objects.pod_groups]
+        for uid in _owner_uids(obj)
+    }
+    roots = [
+        forest.owner(kind, obj)
+        for kind, items in (("JobSet", objects.jobsets), ("Job", objects.jobs))
+        for obj in items
+        if _key_uid(obj) in owned
+    ]
+    owners = {_key_uid(obj) for obj in [*objects.jobsets, *objects.jobs]}
+    for kind, items in (
+        ("CompositePodGroup", objects.composites),
+        ("PodGroup", objects.pod_groups),
+    ):
+        roots.extend(
+            forest.group(kind, obj)
+            for obj in items
+            if not _parent(obj)
+            and not any(
+                (obj["metadata"].get("namespace", ""), u) in owners for u in _owner_uids(obj)
+            )
+        )
+    return tuple(sorted(roots, key=lambda b: (b.namespace, b.name, b.kind)))
+
+
+class _Forest:
+    """Indexes over one look at the cluster; each object is visited once."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._pods: dict[tuple[str, str], list[Object]] = {}
+        for pod in objects.pods:
+            name = pod["metadata"].get("labels", {}).get(constants.LABEL_POD_GROUP)
+            if name:
+                self._pods.setdefault((pod["metadata"]["namespace"], name), []).append(pod)
+        self._below: dict[tuple[str, str], list[tuple[str, Object]]] = {}
+        self._tops: dict[tuple[str, str], list[tuple[str, Object]]] = {}
+        kinds = (("CompositePodGroup", objects.composites), ("PodGroup", objects.pod_groups))
+        for kind, obj in ((kind, obj) for kind, items in kinds for obj in items):
+            namespace = obj["metadata"].get("namespace", "")
+            if parent := _parent(obj):
+                self._below.setdefault((namespace, parent), []).append((kind, obj))
+            else:
+                for uid in _owner_uids(obj):
+                    self._tops.setdefault((namespace, uid), []).append((kind, obj))
+
+    def owner(self, kind: str, obj: Object) -> Branch:
+        """A Job or JobSet and the roots of its trees."""
+        children = tuple(self.group(k, o) for k, o in _by_name(self._tops.get(_key_uid(obj), ())))
+        return _branch(kind, obj, children, state=_all_state(children))
+
+    def group(self, kind: str, obj: Object, above: frozenset[str] = frozenset()) -> Branch:
+        """A group with what is below it; a cycle of parents is cut where it closes."""
+        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        state, reason = _condition(obj)
+        floor = _floor(obj)
+        if kind == "PodGroup":
+            pods = self._pods.get((namespace, name), [])
+            nodes = Counter(p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName"))
+            return Branch(
+                kind,
+                namespace,
+                name,
+                state,
+                reason,
+                floor,
+                len(pods),
+                nodes.total(),
+                dict(sorted(nodes.items())),
+            )
+        below = [] if name in above else _by_name(self._below.get((namespace, name), ()))
+        children = tuple(self.group(k, o, above | {name}) for k, o in below)
+        return _branch(kind, obj, children, state=state, reason=reason, floor=floor)
+
+
+def _branch(
+    kind: str,
+    obj: Object,
+    children: tuple[Branch, ...],
+    *,
+    state: str,
+    reason: str = "",
+    floor: int | None = None,
+) -> Branch:
+    nodes: Counter[str] = Counter()
+    for child in children:
+        nodes.update(child.nodes)
+    return Branch(
+        kind=kind,
+        namespace=obj["metadata"].get("namespace", ""),
+        name=obj["metadata"]["name"],
+        state=state,
+        reason=reason,
+        floor=floor,
+        members=sum(child.members for child in children),
+        placed=sum(child.placed for child in children),
+        nodes=dict(sorted(nodes.items())),
+        children=children,
+    )
+
+
+def _all_state(children: Iterable[Branch]) -> str:
+    states = {child.state for child in children}
+    return states.pop() if len(states) == 1 else "Waiting"
+
+
+def _condition(obj: Object) -> tuple[str, str]:
+    """(`Scheduled` or the reason it waits, the sentence that says why)."""
+    status = obj.get("status", {})
+    wanted = (
+        constants.CONDITION_POD_GROUP_SCHEDULED,
+        constants.CONDITION_COMPOSITE_SCHEDULED,
+    )
+    for condition in status.get("conditions", ()):
+        if condition["type"] in wanted:
+            if condition["status"] == "True":
+                return "Scheduled", ""
+            summary = status.get("blocker", {}).get("summary", "")
+            return condition.get("reason", "Waiting"), summary or condition.get("message", "")
+    return "Waiting", ""
+
+
+def _floor(obj: Object) -> int | None:
+    gang = obj.get("spec", {}).get("schedulingPolicy", {}).get("gang")
+    return (gang.get("minCount") or gang.get("minGroupCount")) if gang else None
+
+
+def _parent(obj: Object) -> str:
+    return str(obj.get("spec", {}).get("parentCompositePodGroupName") or "")
+
+
+def _owner_uids(obj: Object) -> list[str]:
+    references = obj["metadata"].get("ownerReferences", ())
+    return [ref["uid"] for ref in references if ref["kind"] in {"JobSet", "Job"}]
+
+
+def _key_uid(obj: Object) -> tuple[str, str]:
+    return obj["metadata"].get("namespace", ""), obj["metadata"].get("uid", "")
+
+
+def _by_name(items: Iterable[tuple[str, Object]]) -> list[tuple[str, Object]]:
+    return sorted(items, key=lambda item: item[1]["metadata"]["name"])

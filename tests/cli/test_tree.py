@@ -1,0 +1,100 @@
+"""The forest of groups that every view draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cli.text import tree_lines
+from cli.tree import Objects, build
+
+
+def _object(name: str, **parts: Any) -> dict[str, Any]:
+    owners = [{"kind": kind, "uid": uid} for kind, uid in parts.pop("owners", ())]
+    metadata = {
+        "namespace": "default",
+        "name": name,
+        "uid": f"uid-{name}",
+        "ownerReferences": owners,
+    }
+    return {"metadata": {**metadata, **parts.pop("metadata", {})}, **parts}
+
+
+def _pod(name: str, group: str, node: str = "") -> dict[str, Any]:
+    labels = {"scheduling.muster.dev/pod-group": group}
+    return _object(name, metadata={"labels": labels}, spec={"nodeName": node} if node else {})
+
+
+def _group(
+    name: str, floor: int, *, reason: str = "", parent: str = "", **parts: Any
+) -> dict[str, Any]:
+    condition = {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False" if reason else "True",
+        "reason": "Unschedulable" if reason else "Scheduled",
+        "message": reason,
+    }
+    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": floor}}}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    return _object(name, spec=spec, status={"conditions": [condition]}, **parts)
+
+
+def test_a_jobset_shows_its_group_its_pods_and_where_they_run() -> None:
+    objects = Objects(
+        jobsets=[_object("js")],
+        pod_groups=[_group("pg-js", 2, owners=[("JobSet", "uid-js")])],
+        pods=[_pod("a", "pg-js", "n1"), _pod("b", "pg-js", "n1")],
+    )
+
+    lines = tree_lines(build(objects))
+
+    assert lines == [
+        "JobSet js: Scheduled, 2 of 2 pods placed",
+        "└─ PodGroup pg-js: Scheduled, 2 of 2 pods placed (at least 2 pods together) on n1 x2",
+    ]
+
+
+def test_a_waiting_group_gives_its_reason_below_its_line() -> None:
+    group = _group("pg-js", 2, reason="needs 2 pods, room for 1", owners=[("JobSet", "uid-js")])
+    objects = Objects(jobsets=[_object("js")], pod_groups=[group], pods=[_pod("a", "pg-js")])
+
+    lines = tree_lines(build(objects))
+
+    assert lines[1:] == [
+        "└─ PodGroup pg-js: Unschedulable, 0 of 1 pods placed (at least 2 pods together)",
+        "      needs 2 pods, room for 1",
+    ]
+
+
+def test_an_owner_without_groups_is_left_out() -> None:
+    assert build(Objects(jobs=[_object("plain")], pods=[_object("p", spec={})])) == ()
+
+
+def test_a_group_whose_owner_is_gone_stands_alone() -> None:
+    group = _group("pg-js", 1, owners=[("JobSet", "uid-gone")])
+
+    (branch,) = build(Objects(pod_groups=[group]))
+
+    assert (branch.kind, branch.name) == ("PodGroup", "pg-js")
+
+
+def test_a_composite_adds_up_the_pods_of_its_children() -> None:
+    composite = _object("cpg", spec={"schedulingPolicy": {"gang": {"minGroupCount": 2}}})
+    groups = [_group(name, 1, parent="cpg") for name in ("a", "b")]
+    objects = Objects(
+        composites=[composite], pod_groups=groups, pods=[_pod("p", "a", "n1"), _pod("q", "b")]
+    )
+
+    (branch,) = build(objects)
+
+    assert (branch.floor, branch.members, branch.placed, len(branch.children)) == (2, 2, 1, 2)
+
+
+def test_a_cycle_of_parents_is_cut_and_does_not_hang() -> None:
+    spec: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+    top = _object("a", spec=spec)
+    loop = _object("a", spec={**spec, "parentCompositePodGroupName": "a"})
+
+    (branch,) = build(Objects(composites=[top, loop]))
+
+    assert branch.children[0].children == ()
