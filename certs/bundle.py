@@ -1,0 +1,30 @@
+"""Telling the API server which CA to trust: caBundle by JSON patch.
+
+Only the patch is computed here, from the object as it is; sending it is the
+caller's. A patch tests the name of each entry that it changes, so that a list that
+was edited in between is refused instead of damaged.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from kube.patch import PatchBuilder
+
+
+def encoded(ca_bundle: bytes) -> str:
+    """The bundle (PEM) as the API writes it: base64."""
+    return base64.b64encode(ca_bundle).decode()
+
+
+def webhook_bundle_patch(configuration: Mapping[str, Any], ca_bundle: bytes) -> PatchBuilder:
+    """Patch of a Mutating- or ValidatingWebhookConfiguration; no operation if all is right."""
+    patch = PatchBuilder()
+    wanted = encoded(ca_bundle)
+    for index, webhook in enumerate(configuration.get("webhooks") or ()):
+        if webhook["clientConfig"].get("caBundle") != wanted:
+            patch.test(f"/webhooks/{index}/name", webhook["name"])
+            patch.add(f"/webhooks/{index}/clientConfig/caBundle", wanted)
+    return patch

@@ -1,0 +1,213 @@
+"""Where certificates are kept, and getting them without a race between replicas.
+
+A store is read, and written only over what was read: whoever loses the race reads the
+winner's certificates. So every replica serves and announces the same ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from certs.material import PREVIOUS_CA, REQUIRED, Material, MaterialError, ServerNames
+from certs.renewal import Renew, needed, renewed
+from kube.errors import AlreadyExists, Conflict, NotFound
+from kube.meta import Json
+from kube.patch import PatchBuilder, escape
+from kube.resources import SECRETS, Resource
+
+log = structlog.get_logger(__name__)
+
+ATTEMPTS = 5
+"""A race lost this often is not a race: something keeps rewriting the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a store holds: certificates if there are any, and the store's own version of it."""
+
+    material: Material | None
+    version: object = None
+
+
+class Store(Protocol):
+    """A place for certificates that several processes may share."""
+
+    async def read(self) -> Held:
+        """What is there now; parts that cannot be read count as not there."""
+
+    async def write(self, material: Material, *, over: Held) -> bool:
+        """Keep `material`; False, and nothing changed, when the store is no longer `over`."""
+
+
+class StoreContendedError(Exception):
+    """The store was rewritten by others between each read and write."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(f"{store} was rewritten by others {ATTEMPTS} times in a row")
+        self.store = store
+
+
+async def ensure(store: Store, names: ServerNames, now: datetime) -> Material:
+    """Certificates good for `names` at `now` (UTC): those in the store, made or renewed there.
+
+    Raises StoreContendedError, and what the store raises (OSError, kube.errors).
+    """
+    for _ in range(ATTEMPTS):
+        held = await store.read()
+        need = needed(held.material, names, now)
+        if held.material is not None and need.renew is Renew.NOTHING:
+            return held.material
+        material = renewed(held.material, need, names, now)
+        if await store.write(material, over=held):
+            log.info("certificates renewed", what=need.renew.value, why=need.why, store=str(store))
+            return material
+    raise StoreContendedError(store)
+
+
+class SecretApi(Protocol):
+    """What is asked of an API server here; kube.client.Client has it."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        """One object. Raises NotFound."""
+
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
+        """The object as stored. Raises AlreadyExists."""
+
+    async def patch(
+        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
+    ) -> Json:
+        """The object as patched. Raises NotFound, Conflict."""
+
+
+class SecretStore:
+    """One Secret, shared by all replicas.
+
+    The Secret may be there and empty: then the process needs no right to create any.
+    """
+
+    def __init__(self, client: SecretApi, name: str, namespace: str) -> None:
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+
+    def __str__(self) -> str:
+        return f"Secret {self._namespace}/{self._name}"
+
+    async def read(self) -> Held:
+        """What the Secret holds; the version is the object itself."""
+        try:
+            secret = await self._client.get(SECRETS, self._name, self._namespace)
+        except NotFound:
+            return Held(None)
+        data: Mapping[str, str] = secret.get("data") or {}
+        return Held(
+            _readable(self, lambda: Material.from_secret_data(data), anything=bool(data)), secret
+        )
+
+    async def write(self, material: Material, *, over: Held) -> bool:
+        """Create the Secret, or patch it if its resourceVersion is still the one read."""
+        try:
+            if isinstance(over.version, dict):
+                patch = _secret_patch(over.version, material)
+                await self._client.patch(SECRETS, self._name, patch, self._namespace)
+            else:
+                await self._client.create(SECRETS, self._secret(material), self._namespace)
+        except (AlreadyExists, Conflict, NotFound):
+            return False
+        return True
+
+    def _secret(self, material: Material) -> Json:
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": self._name,
+                "namespace": self._namespace,
+                "labels": {"app.kubernetes.io/managed-by": "muster"},
+            },
+            "type": "Opaque",
+            "data": material.to_secret_data(),
+        }
+
+
+def _readable(store: Store, parse: Callable[[], Material], *, anything: bool) -> Material | None:
+    """What `parse` makes of a store's content; damaged content is said aloud and made anew."""
+    if not anything:
+        return None
+    try:
+        return parse()
+    except MaterialError as error:
+        log.warning("certificates unreadable", store=str(store), problem=str(error))
+        return None
+
+
+def _secret_patch(secret: Mapping[str, Any], material: Material) -> PatchBuilder:
+    patch = PatchBuilder()
+    patch.at_version(secret["metadata"]["resourceVersion"])
+    wanted = material.to_secret_data()
+    if not secret.get("data"):
+        return patch.add("/data", wanted)
+    for name, text in wanted.items():
+        patch.add(f"/data/{escape(name)}", text)
+    if PREVIOUS_CA in secret["data"] and PREVIOUS_CA not in wanted:
+        patch.remove(f"/data/{escape(PREVIOUS_CA)}")
+    return patch
+
+
+class FolderStore:
+    """A local folder, for a webhook that is reached by URL; a lock file keeps processes apart."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __str__(self) -> str:
+        return f"folder {self._folder}"
+
+    async def read(self) -> Held:
+        """What the files hold."""
+        return await asyncio.to_thread(self._read)
+
+    async def write(self, material: Material, *, over: Held) -> bool:
+        """Replace the files, readable by this user only."""
+        return await asyncio.to_thread(self._write, material, over)
+
+    def _read(self) -> Held:
+        with self._locked():
+            return Held(self._material())
+
+    def _write(self, material: Material, over: Held) -> bool:
+        with self._locked():
+            if self._material() != over.material:
+                return False
+            for path in self._folder.glob("*.crt"):
+                path.unlink()
+            for name, pem in material.to_files().items():
+                path = self._folder / name
+                path.touch(0o600)
+                path.write_bytes(pem)
+            return True
+
+    def _material(self) -> Material | None:
+        paths = {name: self._folder / name for name in (*REQUIRED, PREVIOUS_CA)}
+        files = {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+        return _readable(self, lambda: Material.from_files(files), anything=bool(files))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)

@@ -1,0 +1,56 @@
+"""caBundle patches change what is wrong and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from certs.bundle import encoded, webhook_bundle_patch
+
+BUNDLE = b"-----BEGIN CERTIFICATE-----\n"
+RIGHT = encoded(BUNDLE)
+
+
+def configuration(*bundles: str | None) -> dict[str, Any]:
+    webhooks = []
+    for index, bundle in enumerate(bundles):
+        config = {"service": {"name": "muster-webhook", "namespace": "muster-system"}}
+        entry = {"name": f"w{index}.example.dev", "clientConfig": config, "sideEffects": "None"}
+        if bundle is not None:
+            entry["clientConfig"] = {**config, "caBundle": bundle}
+        webhooks.append(entry)
+    return {"metadata": {"name": "muster"}, "webhooks": webhooks}
+
+
+@pytest.mark.parametrize(
+    ("found", "tested"),
+    [
+        pytest.param(configuration(None, None), [0, 1], id="no bundle yet"),
+        pytest.param(configuration(RIGHT, "b2xk"), [1], id="one entry was changed by someone"),
+        pytest.param(configuration(RIGHT, RIGHT), [], id="all is right"),
+        pytest.param({"metadata": {"name": "muster"}}, [], id="no entries"),
+    ],
+)
+def test_entries_that_are_wrong_get_the_bundle(found: dict[str, Any], tested: list[int]) -> None:
+    patch = webhook_bundle_patch(found, BUNDLE)
+    patched = jsonpatch.apply_patch(found, patch.ops)
+    bundles = [entry["clientConfig"]["caBundle"] for entry in patched.get("webhooks", [])]
+    for entry in (*found.get("webhooks", []), *patched.get("webhooks", [])):
+        entry["clientConfig"].pop("caBundle", None)
+
+    assert bundles == [RIGHT] * len(bundles)
+    assert patched == found
+    assert [op["path"] for op in patch if op["op"] == "test"] == [
+        f"/webhooks/{index}/name" for index in tested
+    ]
+
+
+def test_a_list_that_was_reordered_in_between_is_refused() -> None:
+    patch = webhook_bundle_patch(configuration(None, None), BUNDLE)
+    other = configuration(None, None)
+    other["webhooks"].reverse()
+
+    with pytest.raises(jsonpatch.JsonPatchTestFailed):
+        jsonpatch.apply_patch(other, patch.ops)

@@ -1,0 +1,197 @@
+"""Certificates shared by several processes: one wins, all serve the same."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from certs.authority import SERVER_VALID, new_material
+from certs.material import Material, ServerNames
+from certs.renewal import Renew, needed
+from certs.stores import ATTEMPTS, FolderStore, Held, SecretStore, StoreContendedError, ensure
+from kube.errors import AlreadyExists, Conflict, NotFound
+from kube.patch import PatchBuilder
+from kube.resources import SECRETS, Resource
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+NAMES = ServerNames.of_service("muster-webhook", "muster-system")
+
+
+class Secrets:
+    """One Secret on an API server; callers interleave at every call."""
+
+    def __init__(self, secret: dict[str, Any] | None = None) -> None:
+        self.secret = secret
+        self.writes = 0
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None
+    ) -> dict[str, Any]:
+        assert (resource, name, namespace) == (SECRETS, "certs", "muster-system")
+        await asyncio.sleep(0)
+        if self.secret is None:
+            raise NotFound(404, "NotFound", name)
+        return copy.deepcopy(self.secret)
+
+    async def create(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None = None
+    ) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        if self.secret is not None:
+            raise AlreadyExists(409, "AlreadyExists", "certs")
+        self._stored(copy.deepcopy(obj))
+        return obj
+
+    async def patch(
+        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
+    ) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        patched: dict[str, Any] = jsonpatch.apply_patch(self.secret, ops.ops)
+        assert self.secret is not None
+        if patched["metadata"]["resourceVersion"] != self.secret["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", name)
+        self._stored(patched)
+        return patched
+
+    def _stored(self, secret: dict[str, Any]) -> None:
+        self.writes += 1
+        secret["metadata"]["resourceVersion"] = str(self.writes)
+        self.secret = secret
+
+
+def store_of(api: Secrets) -> SecretStore:
+    return SecretStore(api, "certs", "muster-system")
+
+
+def empty_secret() -> dict[str, Any]:
+    return {"metadata": {"name": "certs", "resourceVersion": "0"}, "type": "Opaque"}
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        pytest.param(None, id="the Secret is not there"),
+        pytest.param(empty_secret(), id="the Secret was installed empty"),
+        pytest.param(
+            {**empty_secret(), "data": {"tls.crt": "%%%", "mine": "a2VwdA=="}},
+            id="the Secret is damaged",
+        ),
+    ],
+)
+async def test_replicas_that_start_together_end_with_the_same_certificates(
+    secret: dict[str, Any] | None,
+) -> None:
+    api = Secrets(copy.deepcopy(secret))
+
+    found = await asyncio.gather(*(ensure(store_of(api), NAMES, NOW) for _ in range(5)))
+
+    assert len(set(found)) == 1
+    assert api.writes == 1
+    assert needed(found[0], NAMES, NOW).renew is Renew.NOTHING
+    assert api.secret is not None
+    if secret and "mine" in secret.get("data", {}):
+        assert api.secret["data"]["mine"] == "a2VwdA=="
+
+
+async def test_good_certificates_are_not_written_again() -> None:
+    api = Secrets()
+
+    first = await ensure(store_of(api), NAMES, NOW)
+    second = await ensure(store_of(api), NAMES, NOW + timedelta(days=1))
+
+    assert first == second
+    assert api.writes == 1
+
+
+async def test_a_renewal_replaces_the_server_certificate_in_the_secret() -> None:
+    api = Secrets()
+    first = await ensure(store_of(api), NAMES, NOW)
+
+    second = await ensure(store_of(api), NAMES, NOW + SERVER_VALID)
+
+    assert second.ca_cert == first.ca_cert
+    assert second.server_cert != first.server_cert
+    assert (await store_of(api).read()).material == second
+
+
+async def test_an_old_ca_that_is_no_longer_trusted_leaves_the_secret() -> None:
+    api = Secrets()
+    old = new_material(NAMES, NOW, previous_ca=new_material(NAMES, NOW).ca_cert)
+    await store_of(api).write(old, over=Held(None))
+
+    assert await store_of(api).write(new_material(NAMES, NOW), over=await store_of(api).read())
+
+    assert api.secret is not None
+    assert set(api.secret["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+
+
+class Restless:
+    """A store that others rewrite whenever it is read."""
+
+    async def read(self) -> Held:
+        return Held(None)
+
+    async def write(self, material: Material, *, over: Held) -> bool:
+        return False
+
+
+async def test_a_store_that_never_rests_is_an_error_that_names_it() -> None:
+    store = Restless()
+
+    with pytest.raises(StoreContendedError, match=f"{ATTEMPTS} times") as caught:
+        await ensure(store, NAMES, NOW)
+
+    assert caught.value.store is store
+
+
+async def test_processes_that_share_a_folder_end_with_the_same_certificates(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "certs"
+
+    found = await asyncio.gather(*(ensure(FolderStore(folder), NAMES, NOW) for _ in range(5)))
+
+    assert len(set(found)) == 1
+    assert (await FolderStore(folder).read()).material == found[0]
+
+
+async def test_keys_in_a_folder_are_for_their_owner_only(tmp_path: Path) -> None:
+    folder = tmp_path / "certs"
+
+    await ensure(FolderStore(folder), NAMES, NOW)
+
+    assert folder.stat().st_mode & 0o077 == 0
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda folder: (folder / "tls.key").unlink(), id="a file is missing"),
+        pytest.param(lambda folder: (folder / "ca.crt").write_text("no"), id="a file is damaged"),
+    ],
+)
+async def test_damage_in_a_folder_is_made_good(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    first = await ensure(FolderStore(tmp_path), NAMES, NOW)
+    damage(tmp_path)
+
+    second = await ensure(FolderStore(tmp_path), NAMES, NOW)
+
+    assert second != first
+    assert (await FolderStore(tmp_path).read()).material == second
+
+
+async def test_a_folder_rewritten_since_it_was_read_is_left_alone(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    held = await store.read()
+    winner = await ensure(store, NAMES, NOW)
+
+    assert not await store.write(new_material(NAMES, NOW), over=held)
+    assert (await store.read()).material == winner
