@@ -79,7 +79,7 @@ class Process:
         os.kill(self.pid, number)
 
     async def ready(self, probe: Callable[[], Awaitable[bool]], timeout: float) -> None:
-        """Waits until `probe` says True. Raises ProcessFailedError when it ends, or at the timeout."""
+        """Waits until `probe` says True. Raises ProcessFailedError at its end or at the timeout."""
         deadline = asyncio.get_running_loop().time() + timeout
         while True:
             if not self.running:

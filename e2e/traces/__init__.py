@@ -1,0 +1,1 @@
+"""What the real Job and JobSet controllers do, recorded; the embedded ones must do the same."""
