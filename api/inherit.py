@@ -1,0 +1,64 @@
+"""What a PodGroup without a policy takes from its template (KEP-5832)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from api.reading import dig, listing, mapping
+
+INHERITED: Final = (
+    "schedulingPolicy",
+    "schedulingConstraints",
+    "disruptionMode",
+    "priorityClassName",
+    "priority",
+    "preemptionPolicy",
+)
+DEFAULT_MODE: Final[Mapping[str, Any]] = {"single": {}}
+
+
+def is_incomplete(spec: Mapping[str, Any]) -> bool:
+    """Whether a PodGroup still waits for its template: it has no policy, but names a template."""
+    return spec.get("schedulingPolicy") is None and spec.get("workloadRef") is not None
+
+
+def template_of(workload: Mapping[str, Any] | None, name: str) -> Mapping[str, Any] | None:
+    """The leaf template of that name anywhere in a Workload's tree, None if there is none."""
+    for template in _leaves(mapping(dig(workload, "spec"))):
+        if template.get("name") == name:
+            return template
+    return None
+
+
+def fill(spec: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields an incomplete PodGroup takes; those the user set are never among them."""
+    return {
+        key: template[key]
+        for key in INHERITED
+        if template.get(key) is not None and spec.get(key) is None
+    }
+
+
+def filled_fields(
+    old: Mapping[str, Any], new: Mapping[str, Any], template: Mapping[str, Any] | None
+) -> set[str]:
+    """The fields of an update that are this one fill, and so may be set later.
+
+    The values must be the template's; what the template leaves out may get its default: mode
+    `single`, and the priority that admission computes.
+    """
+    if template is None or not is_incomplete(old) or new.get("schedulingPolicy") is None:
+        return set()
+    taken = {key for key, value in fill(old, template).items() if new.get(key) == value}
+    if "schedulingPolicy" not in taken:
+        return set()
+    absent = {key for key in INHERITED if old.get(key) is None and template.get(key) is None}
+    if "disruptionMode" in absent and new.get("disruptionMode") != DEFAULT_MODE:
+        absent.discard("disruptionMode")
+    return taken | (absent - {"schedulingConstraints"})
+
+
+def _leaves(owner: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for template in listing(owner.get("podGroupTemplates")):
+        yield mapping(template)
+    for composite in listing(owner.get("compositePodGroupTemplates")):
+        yield from _leaves(mapping(composite))

@@ -1,0 +1,106 @@
+"""Reading raw JSON that may have any structure.
+
+Mutating webhooks run before the API server has checked an object against its schema, so nothing
+may be assumed about types there; validating ones must report a wrong type, not stumble over it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from api import causes
+from api.causes import Cause
+
+T = TypeVar("T")
+
+_MAX_INT32: Final = 2**31 - 1
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def listing(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    """The value if it is a string, else the empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def integer(value: Any) -> int | None:
+    """The value if it is a whole number (JSON booleans are none), else None."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def dig(value: Any, *keys: str) -> Any:
+    """The value under nested keys, None where the way ends."""
+    for key in keys:
+        value = mapping(value).get(key)
+    return value
+
+
+def annotations_of(obj: Any) -> Mapping[str, Any]:
+    """`metadata.annotations` of an object or a template."""
+    return mapping(dig(obj, "metadata", "annotations"))
+
+
+def labels_of(obj: Any) -> Mapping[str, Any]:
+    """`metadata.labels` of an object or a template."""
+    return mapping(dig(obj, "metadata", "labels"))
+
+
+class Reader:
+    """Reads fields of an object for the rules and notes every value of a wrong type.
+
+    An absent field, or one that is null, reads as empty and is no fault: whether it is required
+    is a rule's business.
+    """
+
+    def __init__(self, report: list[Cause]) -> None:
+        """Faults are appended to `report`."""
+        self.report = report
+
+    def mapping(self, parent: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
+        """An object field, empty when absent."""
+        value = parent.get(key)
+        if value is None or isinstance(value, Mapping):
+            return value or {}
+        return self._wrong({}, path, value, "an object")
+
+    def items(self, parent: Mapping[str, Any], key: str, path: str) -> list[Mapping[str, Any]]:
+        """A list of objects, empty when absent; elements that are none read as empty ones."""
+        value = parent.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            return self._wrong([], path, value, "a list")
+        return [
+            item
+            if isinstance(item, Mapping)
+            else self._wrong({}, f"{path}[{at}]", item, "an object")
+            for at, item in enumerate(value)
+        ]
+
+    def text(self, parent: Mapping[str, Any], key: str, path: str) -> str:
+        """A string field, empty when absent."""
+        value = parent.get(key)
+        if value is None or isinstance(value, str):
+            return value or ""
+        return self._wrong("", path, value, "a string")
+
+    def integer(self, parent: Mapping[str, Any], key: str, path: str) -> int | None:
+        """An int32 field, None when absent."""
+        value = parent.get(key)
+        if value is None:
+            return None
+        number = integer(value)
+        if number is None or abs(number) > _MAX_INT32:
+            return self._wrong(None, path, value, "a whole number of 32 bits")
+        return number
+
+    def _wrong(self, instead: T, path: str, value: Any, wanted: str) -> T:
+        self.report.append(causes.type_invalid(path, value, wanted))
+        return instead

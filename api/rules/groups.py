@@ -1,0 +1,65 @@
+"""Rules of PodGroup and CompositePodGroup: references, policy, constraints, mode, priority."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from api import names
+from api.reading import Reader
+from api.rules import parts, table
+
+
+def check_pod_group(reader: Reader, name: str, spec: Mapping[str, Any]) -> None:
+    """All rules of `PodGroup.spec`."""
+    _check_workload_ref(reader, spec)
+    _check_parent(reader, name, spec)
+    if spec.get("parentCompositePodGroupName") and spec.get("workloadRef") is None:
+        reader.report.append(table.WORKLOAD_REF_FOR_PARENT.at("spec.workloadRef"))
+    # Without a policy of its own the group takes its template's (KEP-5832).
+    missing = None if spec.get("workloadRef") is not None else table.POLICY_UNLESS_TEMPLATE
+    parts.check_policy(reader, spec, "spec", composite=False, missing=missing)
+    _check_common(reader, spec)
+    parts.check_claims(reader, spec, "spec")
+
+
+def check_composite(reader: Reader, name: str, spec: Mapping[str, Any]) -> None:
+    """All rules of `CompositePodGroup.spec`."""
+    if spec.get("workloadRef") is None:
+        reader.report.append(table.WORKLOAD_REF_REQUIRED.at("spec.workloadRef"))
+    _check_workload_ref(reader, spec)
+    _check_parent(reader, name, spec)
+    parts.check_policy(reader, spec, "spec", composite=True)
+    _check_common(reader, spec)
+
+
+def _check_common(reader: Reader, spec: Mapping[str, Any]) -> None:
+    parts.check_topology(reader, spec, "spec")
+    parts.check_mode(reader, spec, "spec")
+    parts.check_priority(reader, spec, "spec")
+
+
+def _check_workload_ref(reader: Reader, spec: Mapping[str, Any]) -> None:
+    if spec.get("workloadRef") is None:
+        return
+    path = "spec.workloadRef"
+    reference = reader.mapping(spec, "workloadRef", path)
+    workload = reader.text(reference, "workloadName", f"{path}.workloadName")
+    if not workload:
+        reader.report.append(table.WORKLOAD_NAME_REQUIRED.at(f"{path}.workloadName"))
+    elif not names.is_dns_subdomain(workload):
+        reader.report.append(table.WORKLOAD_NAME.at(f"{path}.workloadName", workload))
+    template = reader.text(reference, "templateName", f"{path}.templateName")
+    if not template:
+        reader.report.append(table.TEMPLATE_REF_REQUIRED.at(f"{path}.templateName"))
+    elif not names.is_dns_label(template):
+        reader.report.append(table.TEMPLATE_REF.at(f"{path}.templateName", template))
+
+
+def _check_parent(reader: Reader, name: str, spec: Mapping[str, Any]) -> None:
+    path = "spec.parentCompositePodGroupName"
+    parent = reader.text(spec, "parentCompositePodGroupName", path)
+    if spec.get("parentCompositePodGroupName") is None:
+        return
+    if not names.is_dns_subdomain(parent):
+        reader.report.append(table.PARENT_NAME.at(path, parent))
+    elif parent == name:
+        reader.report.append(table.OWN_PARENT.at(path, parent))

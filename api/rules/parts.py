@@ -1,0 +1,145 @@
+"""Rules of the parts that templates and groups share: policy, topology, mode, priority, claims."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from api import causes, names
+from api.causes import Cause
+from api.constants import HIGHEST_USER_PRIORITY, MAX_RESOURCE_CLAIMS
+from api.reading import Reader
+from api.rules import table
+
+PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
+FLOORS: Final = {False: "minCount", True: "minGroupCount"}  # by "is composite"
+
+
+def check_policy(
+    reader: Reader,
+    owner: Mapping[str, Any],
+    path: str,
+    *,
+    composite: bool,
+    missing: table.Rule | None = table.POLICY_REQUIRED,
+) -> None:
+    """`schedulingPolicy`: exactly one member, floors at least 1; `missing` None: may be absent."""
+    path = f"{path}.schedulingPolicy"
+    if owner.get("schedulingPolicy") is None:
+        if missing is not None:
+            reader.report.append(missing.at(path))
+        return
+    policy = reader.mapping(owner, "schedulingPolicy", path)
+    if not _one_of(policy, "basic", "gang"):
+        reader.report.append(table.POLICY_ONE.at(path, policy))
+    reader.mapping(policy, "basic", f"{path}.basic")
+    if policy.get("gang") is not None:
+        _check_floor(reader, reader.mapping(policy, "gang", f"{path}.gang"), path, composite)
+
+
+def _check_floor(reader: Reader, gang: Mapping[str, Any], path: str, composite: bool) -> None:
+    field = FLOORS[composite]
+    path = f"{path}.gang.{field}"
+    floor = reader.integer(gang, field, path)
+    if gang.get(field) is None:
+        reader.report.append(table.FLOOR_REQUIRED.at(path))
+    elif floor is not None and floor < 1:
+        reader.report.append(table.FLOOR_MINIMUM.at(path, floor))
+
+
+def check_topology(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
+    """`schedulingConstraints.topology`: at most one entry, with the key of a node label."""
+    path = f"{path}.schedulingConstraints"
+    constraints = reader.mapping(owner, "schedulingConstraints", path)
+    entries = reader.items(constraints, "topology", f"{path}.topology")
+    if len(entries) > table.TOPOLOGY_TOO_MANY.limit:
+        reader.report.append(table.TOPOLOGY_TOO_MANY.at(f"{path}.topology", len(entries)))
+    for at, entry in enumerate(entries):
+        key_path = f"{path}.topology[{at}].key"
+        key = reader.text(entry, "key", key_path)
+        if not key:
+            reader.report.append(table.TOPOLOGY_KEY_REQUIRED.at(key_path))
+        elif not names.is_label_key(key):
+            reader.report.append(table.TOPOLOGY_KEY.at(key_path, key))
+
+
+def check_mode(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
+    """`disruptionMode`: absent, or exactly one member."""
+    if owner.get("disruptionMode") is None:
+        return
+    path = f"{path}.disruptionMode"
+    mode = reader.mapping(owner, "disruptionMode", path)
+    if not _one_of(mode, "single", "all"):
+        reader.report.append(table.MODE_ONE.at(path, mode))
+    reader.mapping(mode, "single", f"{path}.single")
+    reader.mapping(mode, "all", f"{path}.all")
+
+
+def is_all(owner: Mapping[str, Any]) -> bool:
+    """Whether a template or group says mode `all`."""
+    mode = owner.get("disruptionMode")
+    return isinstance(mode, Mapping) and mode.get("all") is not None
+
+
+def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
+    """Class name, number and preemption policy, each by itself."""
+    name_path = f"{path}.priorityClassName"
+    name = reader.text(owner, "priorityClassName", name_path)
+    if name and not names.is_dns_subdomain(name):
+        reader.report.append(table.PRIORITY_CLASS_NAME.at(name_path, name))
+    priority = reader.integer(owner, "priority", f"{path}.priority")
+    # Only the cluster's own classes reach above the users' range, as with pods.
+    if priority is not None and priority > HIGHEST_USER_PRIORITY and not name.startswith("system-"):
+        reader.report.append(table.PRIORITY_MAXIMUM.at(f"{path}.priority", priority))
+    policy = reader.text(owner, "preemptionPolicy", f"{path}.preemptionPolicy")
+    if policy and policy not in PREEMPTION_POLICIES:
+        reader.report.append(
+            causes.not_supported(f"{path}.preemptionPolicy", policy, PREEMPTION_POLICIES)
+        )
+
+
+def check_claims(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
+    """`resourceClaims`: at most four, unique names, exactly one reference each."""
+    path = f"{path}.resourceClaims"
+    claims = reader.items(owner, "resourceClaims", path)
+    if len(claims) > MAX_RESOURCE_CLAIMS:
+        reader.report.append(table.CLAIMS_TOO_MANY.at(path, len(claims)))
+    seen: set[str] = set()
+    for at, claim in enumerate(claims):
+        _check_claim(reader, claim, f"{path}[{at}]", seen)
+
+
+def _check_claim(reader: Reader, claim: Mapping[str, Any], path: str, seen: set[str]) -> None:
+    name = reader.text(claim, "name", f"{path}.name")
+    if not name:
+        reader.report.append(table.CLAIM_NAME_REQUIRED.at(f"{path}.name"))
+    elif name in seen:
+        reader.report.append(table.CLAIM_NAME_DUPLICATE.at(f"{path}.name", name))
+    elif not names.is_dns_label(name):
+        reader.report.append(table.CLAIM_NAME.at(f"{path}.name", name))
+    seen.add(name)
+    if not _one_of(claim, "resourceClaimName", "resourceClaimTemplateName"):
+        reader.report.append(table.CLAIM_ONE.at(path, claim))
+    for field in ("resourceClaimName", "resourceClaimTemplateName"):
+        reference = reader.text(claim, field, f"{path}.{field}")
+        if claim.get(field) is not None and not names.is_dns_subdomain(reference):
+            reader.report.append(table.CLAIM_REFERENCE.at(f"{path}.{field}", reference))
+
+
+def check_claim_statuses(
+    reader: Reader, spec: Mapping[str, Any], status: Mapping[str, Any]
+) -> None:
+    """`status.resourceClaimStatuses`: every entry names a claim of the spec."""
+    path = "status.resourceClaimStatuses"
+    ignored: list[Cause] = []
+    known = {claim.get("name") for claim in Reader(ignored).items(spec, "resourceClaims", "")}
+    for at, entry in enumerate(reader.items(status, "resourceClaimStatuses", path)):
+        name = reader.text(entry, "name", f"{path}[{at}].name")
+        if name not in known:
+            reader.report.append(table.CLAIM_STATUS_UNKNOWN.at(f"{path}[{at}].name", name))
+        claim = reader.text(entry, "resourceClaimName", f"{path}[{at}].resourceClaimName")
+        if claim and not names.is_dns_subdomain(claim):
+            reader.report.append(table.CLAIM_REFERENCE.at(f"{path}[{at}].resourceClaimName", claim))
+
+
+def _one_of(owner: Mapping[str, Any], first: str, second: str) -> bool:
+    """Exactly one of two members is there; an empty object counts, null does not."""
+    return (owner.get(first) is None) != (owner.get(second) is None)

@@ -1,0 +1,143 @@
+"""Every rule's text, once: what an error says, and where the documents say it.
+
+A rule is a name, a Kubernetes cause reason and a text that tells the user what to do. The modules
+beside this one find where a rule is broken; they never word it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api import causes
+from api.causes import Cause
+from api.constants import (
+    HIGHEST_USER_PRIORITY,
+    LABEL_VALUE_LENGTH,
+    MAX_DEPTH,
+    MAX_RESOURCE_CLAIMS,
+    MAX_TEMPLATES,
+)
+
+DNS_LABEL_TEXT: Final = (
+    "must be a DNS label: at most 63 lower case letters, digits or '-', "
+    "starting and ending with a letter or digit"
+)
+DNS_SUBDOMAIN_TEXT: Final = (
+    "must be a DNS subdomain: at most 253 lower case letters, digits, '-' or '.', "
+    "every part starting and ending with a letter or digit"
+)
+LABEL_KEY_TEXT: Final = (
+    "must be the key of a node label: [prefix/]name, the name at most 63 letters, digits, "
+    "'-', '_' or '.', starting and ending with a letter or digit"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; `at` makes the cause for one place where it is broken."""
+
+    id: str
+    reason: str
+    text: str
+    limit: int = 0
+
+    def at(self, path: str, value: Any = None) -> Cause:
+        """The cause for `path`; `value` is what stands there (a count, for a list too long)."""
+        if self.reason == causes.REQUIRED:
+            return causes.required(path, self.text)
+        if self.reason == causes.TOO_MANY:
+            return causes.too_many(path, int(value), self.limit)
+        if self.reason == causes.DUPLICATE:
+            return causes.duplicate(path, value)
+        if self.reason == causes.FORBIDDEN:
+            return causes.forbidden(path, self.text)
+        return causes.invalid(path, value, self.text)
+
+
+_R, _I, _D, _T = causes.REQUIRED, causes.INVALID, causes.DUPLICATE, causes.TOO_MANY
+
+TEMPLATES_MISSING: Final = Rule(
+    "templates-missing", _R, "set one of podGroupTemplates and compositePodGroupTemplates"
+)
+TEMPLATES_BOTH: Final = Rule(
+    "templates-both", _I, "set either podGroupTemplates or compositePodGroupTemplates, not both"
+)
+TEMPLATES_TOO_MANY: Final = Rule("templates-too-many", _T, "", MAX_TEMPLATES)
+TEMPLATE_NAME_REQUIRED: Final = Rule("template-name-required", _R, "every template needs a name")
+TEMPLATE_NAME: Final = Rule("template-name", _I, DNS_LABEL_TEXT)
+TEMPLATE_NAME_DUPLICATE: Final = Rule("template-name-duplicate", _D, "")
+COMPOSITE_EMPTY: Final = Rule(
+    "composite-empty",
+    _I,
+    "a composite template needs at least one child in podGroupTemplates or "
+    "compositePodGroupTemplates",
+)
+TREE_DEPTH: Final = Rule(
+    "tree-depth", _I, f"maximum template hierarchy depth is {MAX_DEPTH}", MAX_DEPTH
+)
+POLICY_REQUIRED: Final = Rule("policy-required", _R, "set one of basic and gang")
+POLICY_UNLESS_TEMPLATE: Final = Rule(
+    "policy-required", _R, "set one of basic and gang, or name a template in workloadRef"
+)
+POLICY_ONE: Final = Rule("policy-one", _I, "must specify exactly one of `basic`, `gang`")
+FLOOR_REQUIRED: Final = Rule("floor-required", _R, "must be 1 or more")
+FLOOR_MINIMUM: Final = Rule("floor-minimum", _I, "must be greater than or equal to 1")
+TOPOLOGY_TOO_MANY: Final = Rule("topology-too-many", _T, "", 1)
+TOPOLOGY_KEY_REQUIRED: Final = Rule("topology-key-required", _R, "name a node label")
+TOPOLOGY_KEY: Final = Rule("topology-key", _I, LABEL_KEY_TEXT)
+MODE_ONE: Final = Rule("disruption-mode-one", _I, "must specify exactly one of `single`, `all`")
+MODE_UNDER_ALL: Final = Rule(
+    "disruption-mode-under-all",
+    _I,
+    "must be `all`, as every child of a composite template of mode `all`",
+)
+PRIORITY_CLASS_NAME: Final = Rule("priority-class-name", _I, DNS_SUBDOMAIN_TEXT)
+PRIORITY_CLASS_DIFFERS: Final = Rule(
+    "priority-class-differs", _I, "must be the same in every template of the Workload"
+)
+PRIORITY_DIFFERS: Final = Rule(
+    "priority-differs", _I, "must be the same in every template of the Workload"
+)
+PRIORITY_MAXIMUM: Final = Rule(
+    "priority-maximum", _I, f"must be less than or equal to {HIGHEST_USER_PRIORITY}"
+)
+WORKLOAD_REF_REQUIRED: Final = Rule(
+    "workload-ref-required", _R, "a composite group names the template it is made from"
+)
+WORKLOAD_REF_FOR_PARENT: Final = Rule(
+    "workload-ref-for-parent", _R, "a group with a parent needs a workloadRef"
+)
+WORKLOAD_NAME_REQUIRED: Final = Rule("workload-name-required", _R, "name the Workload")
+WORKLOAD_NAME: Final = Rule("workload-name", _I, DNS_SUBDOMAIN_TEXT)
+TEMPLATE_REF_REQUIRED: Final = Rule(
+    "template-ref-required", _R, "name the template within the Workload"
+)
+TEMPLATE_REF: Final = Rule("template-ref", _I, DNS_LABEL_TEXT)
+PARENT_NAME: Final = Rule("parent-name", _I, DNS_SUBDOMAIN_TEXT)
+OWN_PARENT: Final = Rule("own-parent", _I, "a group cannot be its own parent")
+CONTROLLER_KIND_REQUIRED: Final = Rule("controller-kind-required", _R, "name the owner's kind")
+CONTROLLER_NAME_REQUIRED: Final = Rule("controller-name-required", _R, "name the owner")
+CONTROLLER_SEGMENT: Final = Rule(
+    "controller-segment", _I, "must be a path segment: not '.' or '..', without '/' and '%'"
+)
+CONTROLLER_GROUP: Final = Rule("controller-group", _I, DNS_SUBDOMAIN_TEXT)
+CLAIMS_TOO_MANY: Final = Rule("claims-too-many", _T, "", MAX_RESOURCE_CLAIMS)
+CLAIM_NAME_REQUIRED: Final = Rule("claim-name-required", _R, "every claim needs a name")
+CLAIM_NAME: Final = Rule("claim-name", _I, DNS_LABEL_TEXT)
+CLAIM_NAME_DUPLICATE: Final = Rule("claim-name-duplicate", _D, "")
+CLAIM_ONE: Final = Rule(
+    "claim-one",
+    _I,
+    "must specify exactly one of `resourceClaimName`, `resourceClaimTemplateName`",
+)
+CLAIM_REFERENCE: Final = Rule("claim-reference", _I, DNS_SUBDOMAIN_TEXT)
+CLAIM_STATUS_UNKNOWN: Final = Rule(
+    "claim-status-unknown", _I, "must be the name of an entry of spec.resourceClaims"
+)
+PARENT_DELETING: Final = Rule(
+    "parent-deleting", causes.FORBIDDEN, "the group it belongs to is being deleted"
+)
+
+NAME_TOO_LONG_WARNING: Final = (
+    f"metadata.name: more than {LABEL_VALUE_LENGTH} characters: no pod can name this group by a "
+    "label; use spec.schedulingGroup (Kubernetes 1.36) or a shorter name"
+)

@@ -1,0 +1,44 @@
+"""What may change after creation: the floors, and one late fill of a PodGroup (KEP-5832)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from api import causes, inherit
+from api.causes import Cause
+
+_FLOORS: Final = frozenset({"minCount", "minGroupCount"})
+
+
+def check_update(
+    old: Mapping[str, Any], new: Mapping[str, Any], template: Mapping[str, Any] | None
+) -> list[Cause]:
+    """A cause for every field of two specs that differs and may not.
+
+    Setting a field later and unsetting it are changes. `template` is the live template that a
+    PodGroup names, for the fill; None where there is none.
+    """
+    filled = inherit.filled_fields(old, new, template)
+    return [
+        causes.immutable(f"spec.{key}", new.get(key))
+        for key in sorted(old.keys() | new.keys())
+        if key not in filled and _frozen(old.get(key)) != _frozen(new.get(key))
+    ]
+
+
+def _frozen(value: Any) -> Any:
+    """The part of a value that may not change: all but the floors; a null counts as absent."""
+    if isinstance(value, Mapping):
+        return {
+            key: _frozen_gang(item) if key == "gang" else _frozen(item)
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [_frozen(item) for item in value]
+    return value
+
+
+def _frozen_gang(gang: Any) -> Any:
+    if not isinstance(gang, Mapping):
+        return gang
+    return {key: value for key, value in gang.items() if key not in _FLOORS}
