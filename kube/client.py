@@ -1,0 +1,375 @@
+"""One API server over one pool of connections: bytes in, bytes out.
+
+This is the hot path, so it does without the official client's models and with aiohttp directly.
+Nothing is retried here: a caller who lost an answer (`Unreachable`) must know it, since the write
+may have happened. The one exception is asked for per call: `throttle_retries` repeats a request
+that the server turned away with 429 and a `Retry-After`, which it is sure not to have carried out.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from kube import config
+from kube.clock import Clock, SystemClock
+from kube.config import Connection
+from kube.errors import Gone, ProtocolError, TooManyRequests, Unauthorized, Unreachable, from_status
+from kube.meta import Json
+from kube.metrics import API_REQUESTS
+from kube.patch import Operation, PatchBuilder
+from kube.resources import PODS, Resource
+
+JSON_PATCH = "application/json-patch+json"
+_PAGE_SIZE = 500
+_TOKEN_SECONDS = 60.0
+_CONNECT_SECONDS = 10.0
+# A watch line is one object; aiohttp refuses a line longer than twice this.
+_READ_BUFFER = 2 * 1024 * 1024
+
+_object = msgspec.json.Decoder(dict[str, Any])
+
+
+class Client:
+    """A connection pool to one API server; use it as an async context manager or `close` it.
+
+    All methods raise the errors of `kube.errors`; cancelling one drops its connection.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str = "muster",
+        connections: int = 48,
+        clock: Clock | None = None,
+    ) -> None:
+        """`connections` bounds the requests in flight; watches do not count."""
+        self._connection = connection
+        self._clock = clock or SystemClock()
+        # identity: compressing lists for a neighbour in the same network costs both sides more
+        # than it saves.
+        self._headers = {
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        }
+        self._authorization_due = float("-inf")
+        # Watches hold a connection for minutes, so they have a pool of their own, without limit.
+        self._calls = self._session(connections)
+        self._watches = self._session(0)
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: str | Path | None = None,
+        *,
+        user_agent: str = "muster",
+        connections: int = 48,
+    ) -> Self:
+        """Read the configuration (see `kube.config.load`) and open the pool.
+
+        No request is made yet. Raises ConfigError.
+        """
+        connection = await config.load(kubeconfig)
+        return cls(connection, user_agent=user_agent, connections=connections)
+
+    @property
+    def server(self) -> str:
+        """The base URL of the API server."""
+        return self._connection.server
+
+    async def close(self) -> None:
+        """Close all connections; running requests fail."""
+        await self._calls.close()
+        await self._watches.close()
+
+    async def __aenter__(self) -> Self:
+        """The client itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the pool."""
+        await self.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = 30,
+        throttle_retries: int = 0,
+    ) -> bytes:
+        """Send one request and return the body of a 2xx answer.
+
+        `path` starts with `/` and is already escaped; `timeout` bounds each attempt in seconds,
+        the wait for a free connection included. Raises ApiError and its kinds, Unreachable.
+        """
+        while True:
+            try:
+                return await self._once(
+                    method, path, params, body=body, content_type=content_type, timeout=timeout
+                )
+            except TooManyRequests as error:
+                if throttle_retries <= 0 or error.retry_after is None:
+                    raise
+                throttle_retries -= 1
+                wait = error.retry_after
+            await self._clock.sleep(wait)
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        """One object. Raises NotFound."""
+        return _object.decode(await self.request("GET", resource.path(namespace, name)))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> Json:
+        """The whole list, all pages; `metadata` is that of the last page.
+
+        A list whose history expired between two pages is read again in one piece.
+        """
+        params = selectors(label_selector, field_selector) | {"limit": str(_PAGE_SIZE)}
+        path = resource.path(namespace)
+        items: list[Json] = []
+        while True:
+            try:
+                page = _object.decode(await self.request("GET", path, params=params))
+            except Gone:
+                if "continue" not in params:
+                    raise
+                items.clear()
+                params = selectors(label_selector, field_selector)
+                continue
+            items += page.get("items") or []
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return page | {"items": items}
+            params["continue"] = token
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Json,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Json:
+        """Create an object and return it as stored. Raises AlreadyExists, Invalid, Forbidden.
+
+        Without `namespace` the object's own counts.
+        """
+        if resource.namespaced and not namespace:
+            namespace = obj.get("metadata", {}).get("namespace")
+            if not namespace:
+                raise ValueError(f"{resource.full_name}: a namespace is needed to create one")
+        params = {"dryRun": "All"} if dry_run else None
+        path = resource.path(namespace)
+        return _object.decode(
+            await self.request("POST", path, params=params, body=msgspec.json.encode(obj))
+        )
+
+    async def replace(
+        self,
+        resource: Resource,
+        obj: Json,
+        *,
+        subresource: str | None = None,
+        timeout: float = 30,
+    ) -> Json:
+        """Put back an object that was read whole, as a dict; 409 if it changed in between.
+
+        Never for a typed object: that would drop the fields it does not know.
+        """
+        meta = obj["metadata"]
+        path = resource.path(meta.get("namespace"), meta["name"], subresource)
+        body = msgspec.json.encode(obj)
+        return _object.decode(await self.request("PUT", path, body=body, timeout=timeout))
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder | Sequence[Operation],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> Json:
+        """Apply a JSON patch and return the object. Raises NotFound, Conflict, Invalid."""
+        body = ops.encode() if isinstance(ops, PatchBuilder) else msgspec.json.encode(ops)
+        path = resource.path(namespace, name, subresource)
+        return _object.decode(await self.request("PATCH", path, body=body, content_type=JSON_PATCH))
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        propagation: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete one object; it may live on until its finalizers are gone.
+
+        `uid` guards against a namesake (409 Conflict); `propagation` is Foreground, Background
+        or Orphan. Raises NotFound, Conflict.
+        """
+        options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        path = resource.path(namespace, name)
+        await self.request("DELETE", path, body=msgspec.json.encode(options))
+
+    async def bind(
+        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
+    ) -> None:
+        """Bind a pod to a node. Raises Conflict (bound or replaced already), NotFound."""
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod, "namespace": namespace, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self.request(
+            "POST",
+            PODS.path(namespace, pod, "binding"),
+            body=msgspec.json.encode(binding),
+            throttle_retries=throttle_retries,
+        )
+
+    async def watch_lines(
+        self, path: str, params: Mapping[str, str], *, inactivity: float | None = None
+    ) -> AsyncIterator[bytes]:
+        """One watch stream, line by line, until the server ends it.
+
+        `params` are given by the caller, `watch` included. After `inactivity` seconds without a
+        byte the stream counts as lost. Raises ApiError kinds, Unreachable, ProtocolError.
+        Close it (`contextlib.aclosing`) when leaving early.
+        """
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=_CONNECT_SECONDS, sock_read=inactivity
+        )
+        await self._renew_authorization()
+        try:
+            async with self._watches.get(
+                self._url(path, params), headers=self._headers, timeout=timeout
+            ) as response:
+                if response.status >= 400:
+                    raise self._refused("WATCH", path, response, await response.read())
+                async for line in response.content:
+                    yield line
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable("WATCH", path, _what(error)) from error
+        except ValueError as error:  # a line longer than the buffer allows
+            raise ProtocolError(f"WATCH {path}: {error}") from error
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        *,
+        body: bytes | None,
+        content_type: str,
+        timeout: float,
+    ) -> bytes:
+        await self._renew_authorization()
+        headers = self._headers
+        if body is not None:
+            headers = {**headers, "Content-Type": content_type}
+        try:
+            async with self._calls.request(
+                method,
+                self._url(path, params),
+                data=body,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=timeout),
+            ) as response:
+                payload = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            API_REQUESTS.labels(method, "0").inc()
+            raise Unreachable(method, path, _what(error)) from error
+        API_REQUESTS.labels(method, str(response.status)).inc()
+        if response.status >= 400:
+            raise self._refused(method, path, response, payload)
+        return payload
+
+    def _refused(
+        self, method: str, path: str, response: aiohttp.ClientResponse, payload: bytes
+    ) -> Exception:
+        error = from_status(
+            payload,
+            status=response.status,
+            method=method,
+            path=path,
+            retry_after=_seconds(response.headers.get("Retry-After")),
+        )
+        if isinstance(error, Unauthorized):
+            # The credentials may have been replaced early: look again before the next request.
+            self._authorization_due = float("-inf")
+        return error
+
+    async def _renew_authorization(self) -> None:
+        if self._clock.monotonic() < self._authorization_due:
+            return
+        value = await self._connection.authorization()
+        if value is not None:
+            self._headers["Authorization"] = value
+        self._authorization_due = self._clock.monotonic() + _TOKEN_SECONDS
+
+    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
+        query = f"?{urlencode(params)}" if params else ""
+        return URL(f"{self._connection.server}{path}{query}", encoded=True)
+
+    def _session(self, limit: int) -> aiohttp.ClientSession:
+        tls = self._connection.tls
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, ssl=True if tls is None else tls),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # The environment's proxies and CA settings must not redirect or weaken this; looking
+            # for them costs two thread-pool jobs a request besides.
+            trust_env=False,
+            read_bufsize=_READ_BUFFER,
+            proxy=self._connection.proxy,
+        )
+
+
+def selectors(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
+    """The query parameters of a filtered list or watch."""
+    params = {}
+    if label_selector:
+        params["labelSelector"] = label_selector
+    if field_selector:
+        params["fieldSelector"] = field_selector
+    return params
+
+
+def _seconds(header: str | None) -> float | None:
+    """The seconds form of Retry-After, the only one that Kubernetes sends."""
+    return float(header) if header is not None and header.isdigit() else None
+
+
+def _what(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,190 @@
+"""Errors of an API server by their meaning, so that callers compare types and never text.
+
+The tree is our own and not the HTTP library's: a caller wants to know whether to read again,
+retry or give up, and the library below may be replaced.
+"""
+
+# ruff: noqa: N818 - the classes are named after what happened, as Kubernetes names its reasons
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+class KubeError(Exception):
+    """Anything that went wrong while speaking to an API server."""
+
+
+class ConfigError(KubeError):
+    """There is no usable configuration or credential for a cluster."""
+
+
+class Unreachable(KubeError):
+    """No whole answer came: refused, reset, timed out or a broken TLS hand-shake.
+
+    Whether a write was carried out is not known.
+    """
+
+    def __init__(self, method: str, path: str, detail: str) -> None:
+        """`detail` names what happened on the wire."""
+        super().__init__(f"{method} {path}: {detail}")
+        self.method = method
+        self.path = path
+        self.detail = detail
+
+
+class ProtocolError(KubeError):
+    """The server sent something that is not the Kubernetes protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCause:
+    """One entry of `details.causes` of a `Status`; `reason` is a Kubernetes cause type."""
+
+    field: str
+    reason: str
+    message: str
+
+
+class ApiError(KubeError):
+    """The API server refused a request; the fields are those of its `Status`.
+
+    `retry_after` is the wait in seconds that the server asked for, if it did.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        causes: tuple[StatusCause, ...] = (),
+        *,
+        method: str = "",
+        path: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        """`status` is the HTTP code, `reason` the word of `metav1.StatusReason`."""
+        super().__init__(f"{method} {path}: {status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.causes = causes
+        self.method = method
+        self.path = path
+        self.retry_after = retry_after
+
+
+class NotFound(ApiError):
+    """404: the object, or the whole resource, does not exist."""
+
+
+class AlreadyExists(ApiError):
+    """409 on create: the name is taken."""
+
+
+class Conflict(ApiError):
+    """409: the object changed in between, or a precondition does not hold."""
+
+
+class Gone(ApiError):
+    """410: the version asked for is no longer in the history; list again."""
+
+
+class Invalid(ApiError):
+    """422: the object breaks a rule, or a JSON patch could not be applied to it."""
+
+    @property
+    def patch_failed(self) -> bool:
+        """Whether a JSON patch did not apply (a `test` that failed, a path that is not there).
+
+        The real API server reports that as a cause of this type, with no field.
+        """
+        return any(
+            cause.reason == "UnexpectedServerResponse" and not cause.field for cause in self.causes
+        )
+
+
+class Forbidden(ApiError):
+    """403: not allowed, or refused by admission."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials are missing, wrong or out of date."""
+
+
+class TooManyRequests(ApiError):
+    """429: overloaded, or (on an eviction) a disruption budget has no room."""
+
+
+class ServerError(ApiError):
+    """5xx: the server failed; trying again later may help."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+class _Details(msgspec.Struct):
+    causes: list[dict[str, Any]] | None = None
+    retryAfterSeconds: float | None = None  # noqa: N815
+
+
+class _Status(msgspec.Struct):
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+    details: _Details | None = None
+
+
+def from_status(
+    body: bytes,
+    *,
+    status: int | None = None,
+    method: str = "",
+    path: str = "",
+    retry_after: float | None = None,
+) -> ApiError:
+    """The error for a `metav1.Status` body; a body that is none becomes the message.
+
+    `status` is the HTTP code; None takes the code from the body (an ERROR event of a watch).
+    """
+    try:
+        parsed = msgspec.json.decode(body, type=_Status)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        parsed = _Status(message=bytes(body[:500]).decode(errors="replace"))
+    details = parsed.details or _Details()
+    code = status if status is not None else parsed.code or 500
+    reason = parsed.reason or ""
+    return _class_of(code, reason)(
+        code,
+        reason,
+        parsed.message or "",
+        tuple(_cause(raw) for raw in details.causes or ()),
+        method=method,
+        path=path,
+        retry_after=details.retryAfterSeconds or retry_after,
+    )
+
+
+def _class_of(code: int, reason: str) -> type[ApiError]:
+    if code == 409 and reason == "AlreadyExists":
+        return AlreadyExists
+    if code >= 500:
+        return ServerError
+    return _BY_STATUS.get(code, ApiError)
+
+
+def _cause(raw: dict[str, Any]) -> StatusCause:
+    return StatusCause(
+        field=str(raw.get("field") or ""),
+        reason=str(raw.get("reason") or ""),
+        message=str(raw.get("message") or ""),
+    )

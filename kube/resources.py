@@ -1,0 +1,97 @@
+"""Where a kind lives on an API server: group, version, plural, and the paths made of them.
+
+Only kinds of Kubernetes itself and of JobSet are named here; our own are the API's business.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource of an API server. `group` is "" for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The word of `apiVersion` in a manifest."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def full_name(self) -> str:
+        """`plural.group`, the name that `kubectl` and RBAC know it by."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(
+        self,
+        namespace: str | None = None,
+        name: str | None = None,
+        subresource: str | None = None,
+    ) -> str:
+        """The URL path of the collection, of one object, or of its sub-resource.
+
+        Without a namespace it is the collection over all namespaces.
+        Raises ValueError for a named object of a namespaced kind without its namespace.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [root]
+        if self.namespaced and namespace:
+            parts += ["namespaces", _segment(namespace)]
+        elif self.namespaced and name is not None:
+            raise ValueError(f"{self.full_name} {name!r}: a namespace is needed")
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(_segment(name))
+        if subresource is not None:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+def _segment(text: str) -> str:
+    if not text:
+        raise ValueError("a name in a path may not be empty")
+    return quote(text, safe=":")
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+EVENTS = Resource("", "v1", "events", "Event")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SERVICES = Resource("", "v1", "services", "Service")
+PVCS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+PVS = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+JOBS = Resource("batch", "v1", "jobs", "Job")
+JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+CRDS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)

@@ -1,0 +1,248 @@
+"""A scripted API server on a real socket, for tests of what a client does with odd answers."""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import json
+import ssl
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Reply:
+    """A whole answer."""
+
+    body: Any = field(default_factory=dict)
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def failure(
+    code: int,
+    reason: str,
+    message: str = "",
+    *,
+    causes: list[dict[str, str]] | None = None,
+    headers: dict[str, str] | None = None,
+) -> Reply:
+    """A `metav1.Status` answer."""
+    return Reply(status_body(code, reason, message, causes), code, headers or {})
+
+
+def status_body(
+    code: int, reason: str, message: str = "", causes: list[dict[str, str]] | None = None
+) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+    if causes:
+        body["details"] = {"causes": causes}
+    return body
+
+
+class Drop:
+    """Close the connection without an answer."""
+
+
+class Stream:
+    """A watch answer that the test feeds line by line."""
+
+    def __init__(self, *events: Any) -> None:
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        for event in events:
+            self.send(event)
+
+    def send(self, event: Any) -> None:
+        self._lines.put_nowait(json.dumps(event).encode() + b"\n")
+
+    def send_bytes(self, line: bytes) -> None:
+        self._lines.put_nowait(line)
+
+    def end(self) -> None:
+        self._lines.put_nowait(None)
+
+    async def next(self) -> bytes | None:
+        return await self._lines.get()
+
+
+Answer = Reply | Drop | Stream
+Handler = Callable[[Seen], Awaitable[Answer]]
+
+
+class ScriptedServer:
+    """Answers requests from a queue in order, or through a handler.
+
+    A request without an answer waits until one is queued.
+    """
+
+    def __init__(self, *answers: Answer, tls: bool = True) -> None:
+        self.seen: list[Seen] = []
+        self.handler: Handler | None = None
+        self._answers: deque[Answer] = deque(answers)
+        self._changed = asyncio.Condition()
+        self._tls = tls
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+
+    async def answer(self, *answers: Answer) -> None:
+        """Queue more answers."""
+        async with self._changed:
+            self._answers.extend(answers)
+            self._changed.notify_all()
+
+    async def received(self, count: int) -> list[Seen]:
+        """Wait until that many requests have come."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.seen) >= count)
+        return self.seen
+
+    async def start(self) -> None:
+        """Listen, on the port of the last time if there was one."""
+        app = web.Application()
+        app.router.add_route("*", "/{tail:.*}", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+        await self._runner.setup()
+        context = None
+        if self._tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(server_certificate())
+        site = web.TCPSite(
+            self._runner, "127.0.0.1", self.port, ssl_context=context, reuse_address=True
+        )
+        await site.start()
+        addresses = self._runner.addresses
+        self.port = addresses[0][1]
+
+    async def stop(self) -> None:
+        """Close the port and all connections."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def kubeconfig(self, folder: Path, user: dict[str, Any] | None = None) -> Path:
+        """Write a kubeconfig that reaches this server."""
+        cluster: dict[str, Any] = {"server": self.url}
+        if self._tls:
+            cluster["certificate-authority"] = server_certificate()
+        path = folder / "kubeconfig"
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "test",
+                    "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+                    "clusters": [{"name": "test", "cluster": cluster}],
+                    "users": [{"name": "test", "user": user or {"token": "letmein"}}],
+                }
+            )
+        )
+        return path
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        seen = Seen(
+            request.method,
+            request.raw_path.partition("?")[0],
+            dict(request.query),
+            dict(request.headers),
+            json.loads(raw) if raw else None,
+        )
+        async with self._changed:
+            self.seen.append(seen)
+            self._changed.notify_all()
+        answer = await (self.handler(seen) if self.handler else self._next())
+        match answer:
+            case Reply():
+                return web.json_response(answer.body, status=answer.status, headers=answer.headers)
+            case Stream():
+                return await self._stream(request, answer)
+            case Drop():
+                assert request.transport is not None
+                request.transport.abort()
+                return web.Response()
+
+    async def _next(self) -> Answer:
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(self._answers))
+            return self._answers.popleft()
+
+    async def _stream(self, request: web.Request, stream: Stream) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        while (line := await stream.next()) is not None:
+            await response.write(line)
+        return response
+
+
+@cache
+def server_certificate() -> str:
+    """Path of a PEM file with a key and a self-signed certificate for 127.0.0.1."""
+    import tempfile
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test API server")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    with tempfile.NamedTemporaryFile(suffix=".pem", delete=False) as file:
+        file.write(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        file.write(certificate.public_bytes(serialization.Encoding.PEM))
+    return file.name
