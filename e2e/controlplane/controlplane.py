@@ -1,22 +1,21 @@
 """A real control plane on loopback: started, broken and ended by tests."""
 
-import asyncio
 import contextlib
 import secrets
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import aiohttp
 import yaml
 
+from e2e.clusters import nodes
 from e2e.controlplane import build, commands, jobset
 from e2e.controlplane.commands import Layout, Options
 from e2e.controlplane.process import Process
-from e2e.controlplane.stages import FINISH_ANNOTATION
 from e2e.support import kubeconfig, pki, ports
 from e2e.support.rest import Rest
 
@@ -122,44 +121,17 @@ class ControlPlane:
 
         `capacity` is completed with cpu 8, memory 32Gi and 110 pods.
         """
-        resources = {"cpu": "8", "memory": "32Gi", "pods": "110", **(capacity or {})}
-        node = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": name,
-                "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-                "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
-            },
-            "spec": {"taints": [dict(taint) for taint in taints]},
-            "status": {"capacity": resources, "allocatable": resources},
-        }
         async with self.client() as rest:
-            (await rest.post("/api/v1/nodes", node)).ok()
-            if wait:
-                await _eventually(lambda: _usable(rest, name), f"node {name} to be Ready", 30)
+            await nodes.add(rest, name, labels=labels, capacity=capacity, taints=taints, wait=wait)
 
     async def remove_node(self, name: str) -> None:
         async with self.client() as rest:
-            (await rest.delete(f"/api/v1/nodes/{name}")).ok()
+            await nodes.remove(rest, name)
 
     async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
         """Ends the running pods that match the label selector, in `phase`; gives their number."""
-        path = f"/api/v1/namespaces/{namespace}/pods"
         async with self.client() as rest:
-            pods = (await rest.get(path, params={"labelSelector": selector})).ok()["items"]
-            names = [pod["metadata"]["name"] for pod in pods if _is_running(pod)]
-            await asyncio.gather(*(self._finish(rest, f"{path}/{name}", phase) for name in names))
-        return len(names)
-
-    async def finish_pod(self, namespace: str, name: str, phase: str = "Succeeded") -> None:
-        async with self.client() as rest:
-            await self._finish(rest, f"/api/v1/namespaces/{namespace}/pods/{name}", phase)
-
-    @staticmethod
-    async def _finish(rest: Rest, path: str, phase: str) -> None:
-        patch = {"metadata": {"annotations": {FINISH_ANNOTATION: phase}}}
-        (await rest.patch(path, patch)).ok()
+            return await nodes.finish_pods(rest, namespace, selector, phase)
 
     def _run(self, name: str, command: Sequence[str | Path]) -> None:
         process = Process(name, command, logs=self.logs)
@@ -178,12 +150,7 @@ class ControlPlane:
 
     async def _serves(self) -> bool:
         # The certificate is ours alone, so an answer proves that our server gave it.
-        with contextlib.suppress(*_UNREACHABLE):
-            async with self.client() as rest:
-                ready = await rest.get("/readyz", timeout=5)
-                default = await rest.get("/api/v1/namespaces/default", timeout=5)
-                return ready.status == 200 and default.status == 200
-        return False
+        return await nodes.answers(self.client())
 
     async def _start_jobset(self) -> None:
         assert self._pki is not None
@@ -195,7 +162,7 @@ class ControlPlane:
         )
         async with self.client() as rest:
             await jobset.apply_crd(rest, module, gang_config=self.options.gang_config)
-            await _eventually(
+            await nodes.eventually(
                 lambda: jobset.established(rest), "the JobSet CRD to be established", 30
             )
             self._run("jobset", commands.jobset(self._layout, configuration))
@@ -214,23 +181,3 @@ class ControlPlane:
             ):
                 return answer.status == 200
         return False
-
-
-def _is_running(pod: Mapping[str, Any]) -> bool:
-    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
-
-
-async def _usable(rest: Rest, name: str) -> bool:
-    node = (await rest.get(f"/api/v1/nodes/{name}")).ok()
-    conditions = {c["type"]: c["status"] for c in node["status"].get("conditions") or []}
-    taints = {taint["key"] for taint in node["spec"].get("taints") or []}
-    return conditions.get("Ready") == "True" and "node.kubernetes.io/not-ready" not in taints
-
-
-async def _eventually(probe: Callable[[], Awaitable[bool]], what: str, timeout: float) -> None:
-    try:
-        async with asyncio.timeout(timeout):
-            while not await probe():  # noqa: ASYNC110 - the server tells nobody
-                await asyncio.sleep(0.05)
-    except TimeoutError as error:
-        raise TimeoutError(f"waited {timeout:.0f} s for {what}") from error

@@ -5,7 +5,8 @@ from typing import Any
 
 import yaml
 
-FINISH_ANNOTATION = "test.muster.dev/finish"
+from e2e.clusters.nodes import FINISH_ANNOTATION
+
 PHASES = ("Succeeded", "Failed")
 
 # Without pod-complete: it would complete every Job's pod at once.

@@ -1,0 +1,1 @@
+"""The clusters the suites run on, behind one protocol."""

@@ -1,0 +1,72 @@
+"""The embedded cluster, in a process of its own."""
+
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from e2e.clusters import nodes
+from e2e.controlplane.process import Process
+from e2e.support import ports
+from e2e.support.rest import Rest
+
+
+class Local:
+    """`python -m localcluster` on a free port."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="muster-localcluster-")
+        folder = Path(self._folder.name)
+        self._kubeconfig = folder / "kubeconfig"
+        (self._port,) = ports.free(1)
+        command = [sys.executable, "-m", "localcluster"]
+        arguments = [f"--kubeconfig={self._kubeconfig}", f"--port={self._port}"]
+        self.process = Process("localcluster", [*command, *arguments], logs=folder / "logs")
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._kubeconfig
+
+    def client(self) -> Rest:
+        return Rest.open(self._kubeconfig)
+
+    async def start(self) -> None:
+        self.process.start()
+        await self.process.ready(self._serves, timeout=15)
+
+    async def _serves(self) -> bool:
+        if not self._kubeconfig.is_file():
+            return False
+        return await nodes.answers(self.client())
+
+    async def add_node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        wait: bool = True,
+    ) -> None:
+        async with self.client() as rest:
+            await nodes.add(rest, name, labels=labels, capacity=capacity, taints=taints, wait=wait)
+
+    async def remove_node(self, name: str) -> None:
+        async with self.client() as rest:
+            await nodes.remove(rest, name)
+
+    async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
+        async with self.client() as rest:
+            return await nodes.finish_pods(rest, namespace, selector, phase)
+
+    async def stop_apiserver(self) -> None:
+        # Its data live in its memory: it is frozen, and answers nobody, rather than ended.
+        self.process.send(signal.SIGSTOP)
+
+    async def start_apiserver(self) -> None:
+        self.process.send(signal.SIGCONT)
+
+    async def stop(self) -> None:
+        self.process.kill()
+        self._folder.cleanup()

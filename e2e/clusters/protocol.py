@@ -1,0 +1,38 @@
+"""What the end-to-end and conformance suites may do to a cluster besides calling its API."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class Cluster(Protocol):
+    """A running cluster, its nodes simulated.
+
+    Every method is safe to call from any event loop: the servers are processes of their own.
+    """
+
+    @property
+    def kubeconfig(self) -> Path: ...
+
+    async def add_node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        wait: bool = True,
+    ) -> None:
+        """A node that becomes Ready and runs what is bound to it; cpu 8, memory 32Gi, 110 pods."""
+
+    async def remove_node(self, name: str) -> None: ...
+
+    async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
+        """Ends running pods by label selector, in phase Succeeded or Failed; gives their number."""
+
+    async def stop_apiserver(self) -> None:
+        """From now on the API server cannot be reached; its data stay."""
+
+    async def start_apiserver(self) -> None: ...
+
+    async def stop(self) -> None: ...

@@ -1,0 +1,31 @@
+"""A namespace for each test, and one node for those that run pods."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+
+from e2e.clusters.protocol import Cluster
+from e2e.conformance.objects import Namespace
+from e2e.support.rest import Rest
+
+NODE = "conformance-node"
+
+
+@pytest.fixture
+async def ns(rest: Rest) -> AsyncIterator[Namespace]:
+    """A new namespace; it is deleted afterwards, though not waited for."""
+    name = f"conformance-{secrets.token_hex(4)}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    (await rest.post("/api/v1/namespaces", body)).expect(201)
+    yield Namespace(name)
+    await rest.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def node(cluster: Cluster) -> str:
+    """The name of a Ready node."""
+    with asyncio.Runner() as runner:
+        runner.run(cluster.add_node(NODE, capacity={"pods": "1000", "cpu": "100"}))
+    return NODE

@@ -1,0 +1,77 @@
+"""Options of the suites, and the one cluster that a run uses."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.clusters.foreign import Foreign
+from e2e.clusters.local import Local
+from e2e.clusters.protocol import Cluster
+from e2e.controlplane.commands import Options
+from e2e.controlplane.controlplane import ControlPlane
+from e2e.support.rest import Rest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("muster")
+    group.addoption(
+        "--cluster",
+        choices=("local", "real"),
+        default="local",
+        help="the embedded cluster, or a real control plane built from Go modules",
+    )
+    group.addoption("--kubeconfig", type=Path, help="any cluster instead, kind for instance")
+    group.addoption("--long", action="store_true", help="the full counts, and tests marked long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--long"):
+        return
+    skip = pytest.mark.skip(reason="full counts: run with --long")
+    for item in items:
+        if "long" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def long(pytestconfig: pytest.Config) -> bool:
+    """Whether the full counts are wanted."""
+    return bool(pytestconfig.getoption("--long"))
+
+
+@pytest.fixture(scope="session")
+def server_kind(pytestconfig: pytest.Config) -> str:
+    """`local`, `real` or `foreign`, for the few tests that fit one server only."""
+    if pytestconfig.getoption("--kubeconfig"):
+        return "foreign"
+    return str(pytestconfig.getoption("--cluster"))
+
+
+@pytest.fixture(scope="session")
+def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
+    """The cluster under test, started for the session.
+
+    Its servers are processes, so that it belongs to no event loop and lives on between tests.
+    """
+    made: Foreign | Local | ControlPlane
+    if server_kind == "foreign":
+        made = Foreign(pytestconfig.getoption("--kubeconfig").resolve())
+    elif server_kind == "real":
+        made = ControlPlane(Options())
+    else:
+        made = Local()
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(made.start())
+            yield made
+        finally:
+            runner.run(made.stop())
+
+
+@pytest.fixture
+async def rest(cluster: Cluster) -> AsyncIterator[Rest]:
+    """A raw HTTP client with the admin's credentials."""
+    async with Rest.open(cluster.kubeconfig) as client:
+        yield client
