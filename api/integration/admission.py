@@ -1,0 +1,59 @@
+"""What admission of a Job or JobSet comes to: a patch, faults, warnings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.causes import Cause
+
+Operation = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The answer of one admission: JSON patch operations, causes of refusal, warnings.
+
+    A mutating handler applies `patch`, a validating one answers with `causes`; both are computed
+    from the object alone, so the second call sees the first one's work as already done.
+    """
+
+    patch: list[Operation] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def set_entry(holder: Any, pointer: str, section: str, key: str, value: str) -> list[Operation]:
+    """Operations that set one entry of `metadata.annotations` or `metadata.labels`.
+
+    `holder` is the object or template, `pointer` the JSON pointer to it. Missing maps are made;
+    nothing is done where the entry is already so, or where the structure cannot hold it.
+    """
+    metadata = holder.get("metadata") if isinstance(holder, Mapping) else None
+    if not isinstance(holder, Mapping) or not isinstance(metadata, Mapping | None):
+        return []
+    if metadata is None:
+        return [_add(f"{pointer}/metadata", {section: {key: value}})]
+    entries = metadata.get(section)
+    if entries is None:
+        return [_add(f"{pointer}/metadata/{section}", {key: value})]
+    if not isinstance(entries, Mapping) or entries.get(key) == value:
+        return []
+    return [_add(f"{pointer}/metadata/{section}/{escape(key)}", value)]
+
+
+def drop_entry(holder: Any, pointer: str, section: str, key: str) -> list[Operation]:
+    """Operations that remove one entry, none where it is not there."""
+    metadata = holder.get("metadata") if isinstance(holder, Mapping) else None
+    entries = metadata.get(section) if isinstance(metadata, Mapping) else None
+    if not isinstance(entries, Mapping) or key not in entries:
+        return []
+    return [{"op": "remove", "path": f"{pointer}/metadata/{section}/{escape(key)}"}]
+
+
+def escape(token: str) -> str:
+    """One reference token of a JSON pointer (RFC 6901)."""
+    return token.replace("~", "~0").replace("/", "~1")
+
+
+def _add(path: str, value: Any) -> Operation:
+    return {"op": "add", "path": path, "value": value}

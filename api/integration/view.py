@@ -1,0 +1,149 @@
+"""A JobSet as the integration sees it: what each level asks for, and how many members it has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api import groups
+from api.causes import Cause
+from api.constants import ANNOTATION_GROUP_SCOPE
+from api.integration.options import (
+    BASIC,
+    COMPOSITE,
+    GANG,
+    JOBSET_MODES,
+    OFF,
+    REPLICATED_GANG,
+    REPLICATED_JOB_MODES,
+    Options,
+    read_options,
+    read_outer_options,
+)
+from api.reading import annotations_of, dig, integer, listing, mapping, text
+
+# The scope of a group: whose pods it holds. Written on each Job template as a mark, so that a
+# Job's group is known from the Job alone.
+SCOPE_JOBSET: Final = "JobSet"
+SCOPE_REPLICATED_JOB: Final = "ReplicatedJob"
+SCOPE_JOB: Final = "Job"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedJob:
+    """One entry of `spec.replicatedJobs`; `members` are the pods of one of its Jobs."""
+
+    name: str
+    path: str
+    replicas: int
+    members: int
+    options: Options
+    outer: Options
+    pod_template: Mapping[str, Any]
+    depends_on: tuple[str, ...]
+    mark: str
+    scope: str
+
+    @property
+    def group_scope(self) -> str:
+        """The scope its pods have: the mark once there is one, before that what is asked for."""
+        return self.mark or self.scope
+
+    @property
+    def pod_spec_path(self) -> str:
+        """Where the pod template's spec is."""
+        return f"{self.path}.template.spec.template.spec"
+
+    @property
+    def pod_spec(self) -> Mapping[str, Any]:
+        """The pod template's spec."""
+        return mapping(self.pod_template.get("spec"))
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetView:
+    """What one JobSet asks for. Faults in the words themselves are in `faults`."""
+
+    name: str
+    namespace: str
+    uid: str
+    options: Options
+    replicated_jobs: tuple[ReplicatedJob, ...]
+    in_order: bool
+    faults: tuple[Cause, ...]
+
+    @property
+    def wanted(self) -> list[ReplicatedJob]:
+        """The replicatedJobs whose pods belong in a group, by what the JobSet says."""
+        return [job for job in self.replicated_jobs if job.scope]
+
+    @property
+    def marked(self) -> list[ReplicatedJob]:
+        """The replicatedJobs whose pods are in a group, by the marks set at creation."""
+        return [job for job in self.replicated_jobs if job.mark]
+
+
+def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
+    """Reads a JobSet (raw JSON of any structure)."""
+    faults: list[Cause] = []
+    spec = mapping(jobset.get("spec"))
+    options = read_options(jobset, "", JOBSET_MODES, faults, field=(spec, "spec"))
+    order = text(dig(spec, "startupPolicy", "startupPolicyOrder"))
+    return JobSetView(
+        name=text(dig(jobset, "metadata", "name")),
+        namespace=text(dig(jobset, "metadata", "namespace")),
+        uid=text(dig(jobset, "metadata", "uid")),
+        options=options,
+        replicated_jobs=tuple(
+            _read_replicated_job(mapping(item), f"spec.replicatedJobs[{at}]", options, faults)
+            for at, item in enumerate(listing(spec.get("replicatedJobs")))
+        ),
+        in_order=order == "InOrder",
+        faults=tuple(faults),
+    )
+
+
+def members_of(job_spec: Mapping[str, Any]) -> int:
+    """The pods a Job runs at once: parallelism (unset: 1), or completions where they are fewer."""
+    parallelism = integer(job_spec.get("parallelism"))
+    completions = integer(job_spec.get("completions"))
+    members = 1 if parallelism is None else parallelism
+    return max(0, members if completions is None else min(members, completions))
+
+
+def _read_replicated_job(
+    job: Mapping[str, Any], path: str, jobset: Options, faults: list[Cause]
+) -> ReplicatedJob:
+    template = mapping(job.get("template"))
+    job_spec = mapping(template.get("spec"))
+    pod_template = mapping(job_spec.get("template"))
+    replicas = integer(job.get("replicas"))
+    holder = f"{path}.template"
+    options = read_options(template, holder, REPLICATED_JOB_MODES, faults, field=(job, path))
+    grouped = bool(groups.groups_of_object(pod_template))
+    return ReplicatedJob(
+        name=text(job.get("name")),
+        path=path,
+        replicas=1 if replicas is None else max(0, replicas),
+        members=members_of(job_spec),
+        options=options,
+        outer=read_outer_options(template, holder, faults),
+        pod_template=pod_template,
+        depends_on=tuple(text(mapping(it).get("name")) for it in listing(job.get("dependsOn"))),
+        mark=text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)),
+        scope="" if grouped else _scope(jobset.mode, options.mode),
+    )
+
+
+def _scope(jobset_mode: str, mode: str) -> str:
+    """The scope of the group a replicatedJob's pods belong to, empty for none.
+
+    A replicatedJob that says Off stays out of a JobSet-wide group.
+    """
+    if jobset_mode in {GANG, BASIC, COMPOSITE}:
+        wide = SCOPE_JOB if jobset_mode == COMPOSITE else SCOPE_JOBSET
+        return "" if mode == OFF else wide
+    return {
+        GANG: SCOPE_REPLICATED_JOB,
+        BASIC: SCOPE_REPLICATED_JOB,
+        REPLICATED_GANG: SCOPE_JOB,
+    }.get(mode, "")
