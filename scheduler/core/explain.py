@@ -1,0 +1,99 @@
+"""Why a root waits, in numbers: the same arithmetic as the placement, read out instead of used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core import filters
+from scheduler.core.columns import PODS, Columns, Ints
+from scheduler.core.placement import Refusal
+from scheduler.core.shapes import Shape
+from scheduler.core.shortage import BestDomain, Kind, Shortage
+from scheduler.core.state import State
+from scheduler.core.values import GroupKey
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """The one dominant reason. `counts` are nodes per reason; one node may have several.
+
+    `impossible` means that it would not fit into the cluster if nothing else ran there.
+    """
+
+    summary: str
+    kind: Kind
+    at: GroupKey
+    needed: int
+    free: int
+    counts: tuple[tuple[str, int], ...] = ()
+    best_domain: BestDomain | None = None
+    impossible: bool = False
+    pods_fit: bool = False
+    floor: bool = True
+
+
+def explain(state: State, refusal: Refusal) -> Blocker:
+    """The refusal for people. `pods_fit`: each pod alone would fit, only the group does not."""
+    short = refusal.shortage
+    if short.shape is None or short.kind != "capacity":
+        summary = short.message or f"needs {short.needed} child groups, {short.free} could run"
+        return Blocker(summary, short.kind, short.at, short.needed, short.free, floor=short.floor)
+    columns, shape = state.columns, short.shape
+    counts = reasons(columns, shape)
+    total = sum(node is not None for node in columns.nodes)
+    impossible = _impossible(state, shape, short.needed, short.best)
+    return Blocker(
+        summary=_summary(short, counts, total, impossible),
+        kind=short.kind,
+        at=short.at,
+        needed=short.needed,
+        free=short.free,
+        counts=counts,
+        best_domain=short.best,
+        impossible=impossible,
+        pods_fit=bool(shape.slots(columns).any()),
+        floor=short.floor,
+    )
+
+
+def reasons(columns: Columns, shape: Shape) -> tuple[tuple[str, int], ...]:
+    """Nodes per reason for which not one more pod of the shape fits, most nodes first."""
+    found: Counter[str] = Counter()
+    codes = shape.codes(columns)
+    for code, count in enumerate(np.bincount(codes, minlength=len(shape.reasons))):
+        if count and shape.reasons[code] not in ("", "no node"):
+            found[shape.reasons[code]] += int(count)
+    open_nodes = shape.permitted(columns)
+    names = list(columns.resources)
+    for resource, amount in shape.demands:
+        short = int((columns.free[resource, : columns.size][open_nodes] < amount).sum())
+        if short:
+            name = names[resource]
+            found[filters.TOO_MANY_PODS if name == PODS else f"Insufficient {name}"] += short
+    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _impossible(state: State, shape: Shape, needed: int, best: BestDomain | None) -> bool:
+    empty: Ints = shape.room(state.columns, state.columns.allocatable)
+    if best is None:
+        return int(empty.sum()) < needed
+    sums = state.topologies.domains(best.key).sums(empty, None)
+    return not len(sums) or int(sums.max()) < needed
+
+
+def _summary(
+    short: Shortage, counts: tuple[tuple[str, int], ...], nodes: int, impossible: bool
+) -> str:
+    best, needed = short.best, short.needed
+    where = f" in the best {best.key} ({best.value})" if best else ""
+    head = f"needs room for {needed} more {_pods(needed)}, there is room for {short.free}{where}"
+    tail = ", ".join(f"{count} {reason}" for reason, count in counts)
+    text = f"{head}; of {nodes} nodes: {tail}" if tail else f"{head}; {nodes} nodes"
+    return f"{text}; impossible even if the cluster were empty" if impossible else text
+
+
+def _pods(count: int) -> str:
+    return "pod" if count == 1 else "pods"

@@ -1,0 +1,84 @@
+"""Which nodes take how many pods of one shape: arithmetic on columns, no search."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+
+from scheduler.core.columns import PODS, Columns, Ints
+from scheduler.core.shapes import Shape
+
+Profile = Literal["pack", "spread"]
+
+_SCALE: Final = 1000
+"""Utilisation is counted in thousandths, so that scores stay integers."""
+
+
+def choose(
+    columns: Columns, shape: Shape, count: int, region: Ints | None, profile: Profile
+) -> tuple[Ints, Ints] | None:
+    """Nodes and how many pods each takes, `count` in all; None if there is not room for so many.
+
+    pack fills the fullest nodes first, spread raises the emptiest to one level.
+    Equal nodes are taken in the order of their rows.
+    """
+    slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
+    at = np.flatnonzero(slots)
+    room = slots[at]
+    if int(room.sum()) < count:
+        return None
+    rows = at if region is None else region[at]
+    used, step = _utilisation(columns, shape, rows)
+    if profile == "pack":
+        return _fill(rows, room, -used, count)
+    return _level(rows, room, used, step, count)
+
+
+def _fill(rows: Ints, room: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
+    """The cheapest nodes, each filled up before the next."""
+    key = cost * (int(rows.max()) + 1) + rows
+    if count < len(rows):
+        # Every node takes one pod at least, so the `count` cheapest are enough.
+        best = np.argpartition(key, count - 1)[:count]
+        rows, room, key = rows[best], room[best], key[best]
+    order = np.argsort(key)
+    rows, room = rows[order], room[order]
+    before = np.cumsum(room) - room
+    counts = np.clip(count - before, 0, room)
+    return rows[counts > 0], counts[counts > 0]
+
+
+def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:
+    """Raise all nodes to the lowest common level of utilisation that holds `count` pods."""
+
+    def held(level: int) -> Ints:
+        pods: Ints = np.clip((level - used) // step + 1, 0, room)
+        return pods
+
+    low, high = int(used.min()), int((used + step * room).max())
+    while low < high:
+        middle = (low + high) // 2
+        if int(held(middle).sum()) >= count:
+            high = middle
+        else:
+            low = middle + 1
+    counts = held(low - 1)
+    missing = count - int(counts.sum())
+    # Those that take one more at this level; the first ones are enough.
+    last = np.flatnonzero(held(low) > counts)[:missing]
+    counts[last] += 1
+    return rows[counts > 0], counts[counts > 0]
+
+
+def _utilisation(columns: Columns, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
+    """Mean use of the resources the shape asks for, and what one pod adds, in thousandths."""
+    pods = columns.resources[PODS]
+    asked = [(r, amount) for r, amount in shape.demands if r != pods] or list(shape.demands)
+    used = np.zeros(len(rows), np.int64)
+    step = np.zeros(len(rows), np.int64)
+    for resource, amount in asked:
+        whole = columns.allocatable[resource][rows]
+        used += (whole - columns.free[resource][rows]) * _SCALE // whole
+        step += amount * _SCALE // whole
+    return used // len(asked), np.maximum(step // len(asked), 1)

@@ -1,0 +1,56 @@
+"""Layout checks: trees that must not be tried at all, whatever room there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.core.forest import MAX_DEPTH, Group
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong, at which group."""
+
+    at: Group
+    message: str
+
+
+def check(root: Group) -> Flaw | None:
+    """The first flaw of the tree in walking order. One visit per group; no pod is looked at."""
+    if root.spec is None:
+        raise LookupError(root.key)
+    stack = [(root, 1)]
+    while stack:
+        group, level = stack.pop()
+        if level > MAX_DEPTH:
+            return Flaw(group, f"is deeper than {MAX_DEPTH} levels")
+        flaw = _against_root(group, root) or _against_members(group)
+        if flaw is not None:
+            return flaw
+        stack.extend((child, level + 1) for child in group.children.values() if child.spec)
+    return None
+
+
+def _against_root(group: Group, root: Group) -> Flaw | None:
+    spec, top = group.spec, root.spec
+    if spec is None or top is None:
+        return None
+    if spec.workload != top.workload:
+        return Flaw(group, f'belongs to workload "{spec.workload}", its root to "{top.workload}"')
+    if spec.priority != top.priority:
+        return Flaw(group, f"has priority {spec.priority}, its root {top.priority}")
+    parent = group.parent.spec if group.parent else None
+    if parent is not None and parent.disruption == "all" and spec.disruption == "single":
+        return Flaw(group, f'has disruption mode single under the all of "{parent.key[2]}"')
+    return None
+
+
+def _against_members(group: Group) -> Flaw | None:
+    if group.foreign:
+        return Flaw(group, f"has {group.foreign} pods of another scheduler")
+    if group.spec is None or group.spec.priority is None:
+        return None
+    for priority in sorted(p for p, count in group.priorities.items() if count):
+        if priority != group.spec.priority:
+            return Flaw(group, f"has priority {group.spec.priority}, one of its pods {priority}")
+    return None

@@ -1,0 +1,159 @@
+"""Shapes: pods with equal requirements are one thing, placed by arithmetic and not one by one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.core import filters
+from scheduler.core.columns import PODS, Bools, Columns, Ints
+from scheduler.core.values import Requirements
+
+_OK: Final = 0
+
+
+class Shape:
+    """Interned requirements with what follows from them, cached per node generation.
+
+    `request` is (R,) with the resources known when the shape was met; later ones are zero.
+    """
+
+    __slots__ = (
+        "_codes", "_codes_generation", "_slots", "_slots_version", "_verdicts",
+        "demands", "index", "reasons", "request", "requirements",
+    )  # fmt: skip
+
+    def __init__(self, index: int, requirements: Requirements, columns: Columns) -> None:
+        self.index = index
+        self.requirements = requirements
+        self.demands: tuple[tuple[int, int], ...] = tuple(
+            (columns.resource(name), amount)
+            for name, amount in ((PODS, 1), *requirements.requests)
+            if amount > 0
+        )
+        self.request: Ints = np.zeros(len(columns.resources), np.int64)
+        for resource, amount in self.demands:
+            self.request[resource] = amount
+        self.reasons: list[str] = ["", "no node", filters.NODE_NAME, filters.AFFINITY]
+        self._verdicts: list[int] = []
+        self._codes: npt.NDArray[np.int16] = np.zeros(0, np.int16)
+        self._codes_generation = -1
+        self._slots: Ints = np.zeros(0, np.int64)
+        self._slots_version = -1
+
+    def codes(self, columns: Columns) -> npt.NDArray[np.int16]:
+        """Per node (N,) the index into `reasons` of what keeps the shape out; 0 if nothing does."""
+        if self._codes_generation != columns.generation:
+            self._codes = self._judge(columns)
+            self._codes_generation = columns.generation
+        return self._codes
+
+    def permitted(self, columns: Columns) -> Bools:
+        """Per node (N,) whether the shape may run there, room aside."""
+        permitted: Bools = self.codes(columns) == _OK
+        return permitted
+
+    def slots(self, columns: Columns) -> Ints:
+        """How many pods of this shape each node (N,) has room for. Shared: do not write to it."""
+        if self._slots_version != columns.version:
+            self._slots = self.room(columns, columns.free)
+            self._slots_version = columns.version
+        return self._slots
+
+    def slots_in(self, columns: Columns, region: Ints) -> Ints:
+        """The same for the nodes of a region only, (len(region),); cheap for small regions."""
+        if self._slots_version == columns.version:
+            return self._slots[region]
+        counts: Ints | None = None
+        for resource, amount in self.demands:
+            fits = columns.free[resource][region] // amount
+            counts = fits if counts is None else np.minimum(counts, fits)
+        if counts is None:
+            raise AssertionError("a pod requests at least itself")
+        counts[(counts < 0) | (self.codes(columns)[region] != _OK)] = 0
+        return counts
+
+    def room(self, columns: Columns, free: Ints) -> Ints:
+        """Slots per node (N,) if `free` (R, capacity) were what is free."""
+        size = columns.size
+        counts: Ints | None = None
+        for resource, amount in self.demands:
+            fits = free[resource, :size] // amount
+            counts = fits if counts is None else np.minimum(counts, fits, out=counts)
+        if counts is None:
+            raise AssertionError("a pod requests at least itself")
+        counts[(counts < 0) | ~self.permitted(columns)] = 0
+        return counts
+
+    def _judge(self, columns: Columns) -> npt.NDArray[np.int16]:
+        for node_class in columns.classes.all[len(self._verdicts) :]:
+            self._verdicts.append(self._code(filters.refusal(self.requirements, node_class)))
+        # Vacant columns have class -1 and so read the last entry.
+        table = np.array([*self._verdicts, self._code("no node")], np.int16)
+        codes: npt.NDArray[np.int16] = table[columns.node_class[: columns.size]]
+        wanted = self.requirements.node_name
+        if wanted:
+            self._rule_out(codes, self._rows(columns, (wanted,)), filters.NODE_NAME)
+        if filters.named(self.requirements):
+            self._rule_out(codes, self._named(columns), filters.AFFINITY)
+        return codes
+
+    def _code(self, reason: str) -> int:
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+        return self.reasons.index(reason)
+
+    def _rule_out(self, codes: npt.NDArray[np.int16], keep: Bools, reason: str) -> None:
+        codes[(codes == _OK) & ~keep] = self._code(reason)
+
+    def _rows(self, columns: Columns, names: tuple[str, ...]) -> Bools:
+        rows = [columns.row_of[name] for name in names if name in columns.row_of]
+        mask = np.zeros(columns.size, np.bool_)
+        mask[rows] = True
+        return mask
+
+    def _named(self, columns: Columns) -> Bools:
+        """Nodes that meet one of the terms, where terms may name nodes."""
+        some = np.zeros(columns.size, np.bool_)
+        for term in self.requirements.affinity or ():
+            fits = [filters.matches(term, c.labels) for c in columns.classes.all]
+            mask = np.array([*fits, False], np.bool_)[columns.node_class[: columns.size]]
+            for entry in term.fields:
+                mask &= self._field(columns, entry.key, entry.operator, entry.values)
+            some |= mask
+        return some
+
+    def _field(self, columns: Columns, key: str, operator: str, values: tuple[str, ...]) -> Bools:
+        if key != "metadata.name" or operator not in ("In", "NotIn"):
+            return np.zeros(columns.size, np.bool_)  # as upstream: any other field matches nothing
+        rows = self._rows(columns, values)
+        return rows if operator == "In" else ~rows
+
+
+class Shapes:
+    """The registry; equal requirements give the same Shape object."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.all: list[Shape] = []
+        self._columns = columns
+        self._known: dict[Requirements, Shape] = {}
+
+    def intern(self, requirements: Requirements) -> Shape:
+        """The shape of these requirements; the labels they ask for become class labels."""
+        shape = self._known.get(requirements)
+        if shape is None:
+            shape = Shape(len(self.all), requirements, self._columns)
+            self._known[requirements] = shape
+            self.all.append(shape)
+            for key in _labels_of(requirements):
+                self._columns.watch_label(key)
+        return shape
+
+
+def _labels_of(requirements: Requirements) -> set[str]:
+    keys = {key for key, _ in requirements.selector}
+    for term in requirements.affinity or ():
+        keys.update(expression.key for expression in term.expressions)
+    return keys

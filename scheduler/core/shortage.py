@@ -1,0 +1,45 @@
+"""What a root lacks, as the search meets it; `explain` turns it into numbers for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from scheduler.core.shapes import Shape
+from scheduler.core.values import GroupKey
+
+Kind = Literal["capacity", "constraint", "quorum", "invalid"]
+
+
+@dataclass(frozen=True, slots=True)
+class BestDomain:
+    """The domain that came nearest, with the pods it still lacks."""
+
+    key: str
+    value: str
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """At group `at`, `needed` pods of `shape` (or children) meet room for `free` of them.
+
+    `resolvable` is false where no eviction could help. `floor` is false where the group runs and
+    only members beyond its floor wait.
+    """
+
+    kind: Kind
+    at: GroupKey
+    message: str
+    needed: int = 0
+    free: int = 0
+    shape: Shape | None = None
+    best: BestDomain | None = None
+    resolvable: bool = True
+    floor: bool = True
+
+    def within(self, value: str, *, key: str) -> Shortage:
+        """The same, met inside one domain; a shortage further down keeps its own."""
+        if self.best is not None:
+            return self
+        return replace(self, best=BestDomain(key, value, max(0, self.needed - self.free)))

@@ -1,0 +1,203 @@
+"""The one state that every decision is made against: nodes, pods, groups, and what was decided.
+
+Events change it between decisions; a decision only tries things inside a trial. `changes` collects
+what the queue needs to know: which entities to look at again and where room may have appeared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from scheduler.core.columns import Columns
+from scheduler.core.forest import Forest, Group, Pod
+from scheduler.core.shapes import Shapes
+from scheduler.core.topology import Topologies
+from scheduler.core.values import POD_GROUP, SINGLE_POD, GroupKey, GroupSpec, NodeInfo, PodInfo
+
+
+@dataclass(slots=True)
+class Changes:
+    """Entities touched, and rows where something may fit that did not, since the last look."""
+
+    entities: set[GroupKey] = field(default_factory=set)
+    rows: set[int] = field(default_factory=set)
+
+
+class State:
+    """Nodes, pods and groups, kept consistent event by event."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.shapes = Shapes(self.columns)
+        self.topologies = Topologies(self.columns)
+        self.forest = Forest()
+        self.pods: dict[str, Pod] = {}
+        self.singles: dict[GroupKey, Pod] = {}
+        self.changes = Changes()
+        self._on_node: dict[str, dict[str, Pod]] = {}
+
+    def set_node(self, node: NodeInfo) -> None:
+        """Add or update a node. Pods bound to it before it was seen are accounted now."""
+        columns = self.columns
+        known = columns.row_of.get(node.name)
+        before = None if known is None else columns.nodes[known]
+        if before == node:
+            return
+        row = columns.set_node(node)
+        self.changes.rows.add(row)
+        if known is None:
+            for pod in self._on_node.get(node.name, {}).values():
+                pod.row = row
+                columns.take_one(row, pod.shape.request)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; its pods are remembered until their own objects go."""
+        if self.columns.remove_node(name) is None:
+            return
+        for pod in self._on_node.get(name, {}).values():
+            pod.row = -1
+
+    def set_group(self, spec: GroupSpec) -> None:
+        group = self.forest.groups.get(spec.key)
+        if group is not None:
+            if group.spec == spec:
+                return
+            self._touch(group)
+        self._touch(self.forest.set_spec(spec))
+
+    def remove_group(self, key: GroupKey) -> None:
+        group = self.forest.groups.get(key)
+        if group is None:
+            return
+        self._touch(group)
+        children = list(group.children.values())
+        self.forest.remove_spec(key)
+        for child in (group, *children):
+            self._touch(child)
+
+    def set_pod(self, info: PodInfo) -> Pod | None:
+        """Add or update a pod. What was decided for it stands until an event contradicts it.
+
+        Returns None for a pod that is done and counts for nobody; it is not kept.
+        """
+        pod = self.pods.get(info.uid)
+        if pod is None:
+            if info.phase in ("Succeeded", "Failed") and info.group is None:
+                return None
+            pod = Pod(info, self.shapes.intern(info.requirements), self._group_of(info))
+            self.pods[info.uid] = pod
+        elif pod.info == info:
+            return pod
+        else:
+            self._uncount(pod)
+            self._update(pod, info)
+        self._move(pod)
+        self._count(pod)
+        return pod
+
+    def remove_pod(self, uid: str) -> None:
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return
+        self._uncount(pod)
+        self._vacate(pod)
+        if pod.group is not None:
+            self.forest.prune(pod.group)
+
+    def assume(self, pods: Iterable[Pod], rows: Iterable[int]) -> None:
+        """Take decided places before the API server has heard of them."""
+        for pod, row in zip(pods, rows, strict=True):
+            self._uncount(pod)
+            pod.assumed = True
+            self._occupy(pod, self.columns.name_of(row))
+            self._count(pod)
+
+    def forget(self, uid: str) -> None:
+        """Take an assumption back: the pod waits again and its place is free."""
+        pod = self.pods.get(uid)
+        if pod is None or not pod.assumed:
+            return
+        self._uncount(pod)
+        pod.assumed = False
+        self._move(pod)
+        self._count(pod)
+
+    def take_changes(self) -> Changes:
+        """What changed since the last call."""
+        changes, self.changes = self.changes, Changes()
+        return changes
+
+    def entity(self, pod: Pod) -> GroupKey:
+        """The key of what is queued for this pod: the top of its tree, or the pod itself."""
+        if pod.group is not None:
+            return pod.group.top.key
+        return (SINGLE_POD, pod.info.namespace, pod.info.name)
+
+    def _group_of(self, info: PodInfo) -> Group | None:
+        if info.group is None:
+            return None
+        return self.forest.group((POD_GROUP, info.namespace, info.group))
+
+    def _update(self, pod: Pod, info: PodInfo) -> None:
+        if pod.info.requirements != info.requirements:
+            self._vacate(pod)
+            pod.shape = self.shapes.intern(info.requirements)
+        pod.info = info
+        if info.node:
+            pod.assumed = False
+
+    def _move(self, pod: Pod) -> None:
+        """Let the pod take room where it is now: its node, else the one decided for it."""
+        target = pod.info.node or (pod.node if pod.assumed else "")
+        if pod.ended:
+            target = ""
+        if target != pod.node:
+            self._vacate(pod)
+            if target:
+                self._occupy(pod, target)
+
+    def _occupy(self, pod: Pod, node: str) -> None:
+        pod.node = node
+        self._on_node.setdefault(node, {})[pod.info.uid] = pod
+        row = self.columns.row_of.get(node)
+        if row is not None:
+            pod.row = row
+            self.columns.take_one(row, pod.shape.request)
+
+    def _vacate(self, pod: Pod) -> None:
+        if not pod.node:
+            return
+        pods = self._on_node[pod.node]
+        del pods[pod.info.uid]
+        if not pods:
+            del self._on_node[pod.node]
+        pod.node = ""
+        if pod.row >= 0:
+            self.columns.take_one(pod.row, pod.shape.request, -1)
+            self.changes.rows.add(pod.row)
+            pod.row = -1
+
+    def _count(self, pod: Pod) -> None:
+        if pod.group is not None:
+            self.forest.count(pod.group, pod, 1)
+        elif pod.waiting:
+            self.singles[self.entity(pod)] = pod
+        self._touch_pod(pod)
+
+    def _uncount(self, pod: Pod) -> None:
+        if pod.group is not None:
+            self.forest.count(pod.group, pod, -1)
+        else:
+            self.singles.pop(self.entity(pod), None)
+        self._touch_pod(pod)
+
+    def _touch_pod(self, pod: Pod) -> None:
+        if pod.group is not None:
+            self._touch(pod.group)
+        elif pod.info.ours:
+            self.changes.entities.add(self.entity(pod))
+
+    def _touch(self, group: Group) -> None:
+        self.changes.entities.add(group.key)
+        self.changes.entities.add(group.top.key)

@@ -1,0 +1,129 @@
+"""What the decision core is told, as plain frozen values: no Kubernetes object enters it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+POD_GROUP = "PodGroup"
+COMPOSITE_POD_GROUP = "CompositePodGroup"
+SINGLE_POD = "Pod"
+
+GroupKey = tuple[str, str, str]
+"""(kind, namespace, name) of a group, or of a pod that belongs to none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node's taint; PreferNoSchedule is soft and never reaches the core."""
+
+    key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{{{self.key}: {self.value}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A pod's toleration; an empty key with Exists tolerates everything, an empty effect any."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One requirement of a node selector term, over a label or over a node field."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """All expressions and all fields must match; a term with neither matches no node."""
+
+    expressions: tuple[Expression, ...]
+    fields: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """All that decides where a pod may go; pods with equal requirements share one shape.
+
+    `requests` are in milli-units for cpu and whole units otherwise, sorted by name, without zeros.
+    `affinity` is None where the pod has none, and matches nothing where it is empty.
+    `undecided` names features the scheduler cannot decide: such a pod is refused, never guessed.
+    """
+
+    requests: tuple[tuple[str, int], ...] = ()
+    node_name: str = ""
+    selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[Term, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    undecided: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """A node; `allocatable` in the units of Requirements.requests, `pods` among them."""
+
+    name: str
+    allocatable: Mapping[str, int]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The subtree's pods go to nodes with one value of the label `key`; preferred: if possible."""
+
+    key: str
+    preferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A PodGroup or CompositePodGroup.
+
+    `floor` is minCount or minGroupCount, 1 for basic, None while the policy is not known yet.
+    `priority` None means that nobody resolved it: the members' own priority counts.
+    """
+
+    key: GroupKey
+    floor: int | None
+    gang: bool = True
+    parent: str | None = None
+    priority: int | None = None
+    workload: str | None = None
+    topology: Topology | None = None
+    disruption: Literal["single", "all"] = "single"
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodInfo:
+    """A pod that runs, or one that asks for this scheduler (`ours`).
+
+    `phase` is the pod's; `node` is empty until it is bound; `group` names its PodGroup.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    requirements: Requirements
+    node: str = ""
+    group: str | None = None
+    priority: int = 0
+    created: str = ""
+    phase: str = "Pending"
+    ours: bool = True
+    gated: bool = False
+    terminating: bool = False

@@ -1,0 +1,149 @@
+"""Which nodes a pod may run on: the filters' answers, one sentence each."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.core.explain import reasons
+from scheduler.core.values import Expression, Requirements, Taint, Term, Toleration
+from tests.scheduler.world import World, requests
+
+CORE = requests(1)
+
+
+def wants(**fields: object) -> Requirements:
+    return Requirements(CORE, **fields)  # type: ignore[arg-type]
+
+
+def affinity(*expressions: Expression) -> Requirements:
+    return wants(affinity=(Term(expressions),))
+
+
+def tolerating(operator: str, key: str = "gpu", value: str = "", effect: str = "") -> Requirements:
+    return wants(tolerations=(Toleration(key, operator, value, effect),))
+
+
+@pytest.mark.parametrize(
+    ("requirements", "want_nodes"),
+    [
+        pytest.param(wants(), "a b c", id="a plain pod avoids cordoned and tainted nodes"),
+        pytest.param(wants(node_name="b"), "b", id="nodeName leaves one node"),
+        pytest.param(wants(selector=(("zone", "x"),)), "a b", id="nodeSelector asks for equality"),
+        pytest.param(affinity(Expression("zone", "In", ("x",))), "a b", id="In"),
+        pytest.param(
+            affinity(Expression("zone", "NotIn", ("x",))), "c", id="NotIn, unlabelled too"
+        ),
+        pytest.param(affinity(Expression("zone", "Exists", ())), "a b", id="Exists"),
+        pytest.param(affinity(Expression("zone", "DoesNotExist", ())), "c", id="DoesNotExist"),
+        pytest.param(affinity(Expression("size", "Gt", ("5",))), "b", id="Gt compares integers"),
+        pytest.param(affinity(Expression("size", "Lt", ("5",))), "a", id="Lt compares integers"),
+        pytest.param(affinity(Expression("size", "Gt", ("z",))), "", id="Gt of no integer"),
+        pytest.param(wants(affinity=(Term(()),)), "", id="an empty term matches nothing"),
+        pytest.param(wants(affinity=()), "", id="no term matches nothing"),
+        pytest.param(
+            wants(affinity=(Term((), (Expression("metadata.name", "In", ("c",)),)),)),
+            "c",
+            id="matchFields names a node",
+        ),
+        pytest.param(
+            wants(affinity=(Term((), (Expression("metadata.name", "NotIn", ("c",)),)),)),
+            "a b",
+            id="matchFields NotIn leaves the others",
+        ),
+        pytest.param(
+            wants(
+                affinity=(
+                    Term((), (Expression("metadata.name", "In", ("c",)),)),
+                    Term((Expression("size", "In", ("3",)),)),
+                )
+            ),
+            "a c",
+            id="terms are alternatives, by name or by label",
+        ),
+        pytest.param(tolerating("Exists"), "a b c tainted", id="Exists tolerates any value"),
+        pytest.param(tolerating("Exists", key=""), "a b c cordoned tainted", id="all tolerated"),
+        pytest.param(tolerating("Equal", value="yes"), "a b c tainted", id="Equal value"),
+        pytest.param(tolerating("", value="yes"), "a b c tainted", id="operator defaults to Equal"),
+        pytest.param(tolerating("Equal", value="no"), "a b c", id="another value is no toleration"),
+        pytest.param(
+            tolerating("Exists", effect="NoExecute"), "a b c", id="another effect is none either"
+        ),
+        pytest.param(
+            tolerating("Exists", key="node.kubernetes.io/unschedulable"),
+            "a b c cordoned",
+            id="a cordon can be tolerated",
+        ),
+    ],
+)
+def test_permitted_nodes(requirements: Requirements, want_nodes: str) -> None:
+    world = World()
+    world.node("a", labels={"zone": "x", "size": "3"})
+    world.node("b", labels={"zone": "x", "size": "7"})
+    world.node("c", labels={"size": "big"})
+    world.node("cordoned", unschedulable=True)
+    world.node("tainted", taints=(Taint("gpu", "yes", "NoSchedule"),))
+    columns = world.state.columns
+
+    shape = world.state.shapes.intern(requirements)
+
+    names = [columns.name_of(row) for row in shape.permitted(columns).nonzero()[0].tolist()]
+    assert sorted(names) == want_nodes.split()
+
+
+@pytest.mark.parametrize(
+    ("amounts", "want"),
+    [
+        pytest.param(requests(8), "Insufficient cpu", id="too few cores"),
+        pytest.param(requests(1, gpu=1), "Insufficient gpu", id="a resource no node has"),
+        pytest.param(requests(0), "", id="a pod without requests fits while pods are left"),
+    ],
+)
+def test_reasons_name_the_resource(amounts: tuple[tuple[str, int], ...], want: str) -> None:
+    world = World()
+    world.nodes(3)
+    columns = world.state.columns
+
+    found = reasons(columns, world.state.shapes.intern(Requirements(amounts)))
+
+    assert found == (((want, 3),) if want else ())
+
+
+def test_the_pod_count_is_a_resource() -> None:
+    world = World()
+    world.node("n", pods=1)
+    world.pod(node="n", requirements=Requirements())
+    shape = world.state.shapes.intern(Requirements())
+
+    assert reasons(world.state.columns, shape) == (("Too many pods", 1),)
+
+
+def test_one_node_counts_under_each_reason() -> None:
+    world = World()
+    world.node("full", cpu=1, pods=1)
+    world.pod(node="full")
+    world.node("cordoned", unschedulable=True)
+    shape = world.state.shapes.intern(Requirements(CORE))
+
+    assert reasons(world.state.columns, shape) == (
+        ("Insufficient cpu", 1),
+        ("Too many pods", 1),
+        ("node(s) were unschedulable", 1),
+    )
+
+
+def test_a_relabelled_node_is_judged_anew() -> None:
+    world = World()
+    world.node("n", labels={"zone": "x"})
+    shape = world.state.shapes.intern(wants(selector=(("zone", "y"),)))
+    before = int(shape.slots(world.state.columns).sum())
+    world.node("n", labels={"zone": "y"})
+
+    assert (before, int(shape.slots(world.state.columns).sum())) == (0, 4)
+
+
+def test_labels_nobody_asks_for_make_no_classes() -> None:
+    world = World()
+    for index in range(100):
+        world.node(f"n{index}", labels={"kubernetes.io/hostname": f"n{index}"})
+
+    assert len(world.state.columns.classes.all) == 1

@@ -1,0 +1,163 @@
+"""Quorum and running counters: right in any order of arrival, and cheap."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.core.forest import Group
+from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
+from tests.scheduler.world import World
+
+
+def held(world: World, name: str, *, composite: bool = False) -> str:
+    kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
+    reason = world.state.forest.held(world.state.forest.groups[kind, "ns", name])
+    return reason.message if reason else ""
+
+
+def test_a_leaf_waits_for_its_quorum() -> None:
+    world = World()
+    world.gang("g", 2)
+    world.pod("g")
+    before = held(world, "g")
+    world.pod("g")
+
+    assert (before, held(world, "g")) == ("has 1 of 2 pods", "")
+
+
+@pytest.mark.parametrize(
+    ("facts", "want"),
+    [
+        pytest.param({"gated": True}, "has 1 of 2 pods", id="a gated pod does not count"),
+        pytest.param({"terminating": True}, "has 1 of 2 pods", id="nor does a terminating one"),
+        pytest.param({"phase": "Failed"}, "has 1 of 2 pods", id="nor a failed one"),
+        pytest.param({"phase": "Succeeded"}, "", id="a succeeded one does"),
+        pytest.param({"node": "n0"}, "", id="a running one does"),
+    ],
+)
+def test_what_counts_for_the_quorum(facts: dict[str, object], want: str) -> None:
+    world = World()
+    world.gang("g", 2)
+    world.pod("g")
+    world.pod("g", **facts)  # type: ignore[arg-type]
+
+    assert held(world, "g") == want
+
+
+def test_pods_wait_for_a_group_and_groups_for_a_parent() -> None:
+    world = World()
+    world.pod("g")
+    messages = [held(world, "g")]
+    world.gang("g", 1, parent="root")
+    messages.append(held(world, "root", composite=True))
+    world.gang("root", None, composite=True)
+    messages.append(held(world, "root", composite=True))
+    world.composite("root", 1)
+    messages.append(held(world, "root", composite=True))
+
+    assert messages == [
+        'pod group "g" does not exist',
+        'composite pod group "root" does not exist',
+        'composite pod group "root" has no scheduling policy yet',
+        "",
+    ]
+
+
+def test_a_cycle_is_held_and_said_and_ends_with_one_of_its_groups() -> None:
+    world = World()
+    world.composite("a", 1, parent="b")
+    key = world.composite("b", 1, parent="a")
+    world.gang("leaf", 1, parent="a")
+    world.pod("leaf")
+    forest = world.state.forest
+    ring = forest.groups[POD_GROUP, "ns", "leaf"].top
+
+    assert held(world, ring.name, composite=True) == "its parents form a cycle"
+
+    world.state.remove_group(key)
+    world.gang("b", 1, composite=True)
+    assert held(world, "b", composite=True) == ""
+
+
+def test_an_arriving_pod_costs_the_depth_of_the_tree_whatever_its_size() -> None:
+    def cost(size: int) -> int:
+        world = World()
+        world.composite("root", 1)
+        world.composite("middle", 1, parent="root")
+        world.gang("leaf", size + 10, parent="middle")
+        world.pods("leaf", size)
+        before = world.state.forest.visited
+        world.pod("leaf")
+        return world.state.forest.visited - before
+
+    assert cost(1_000) == cost(10) <= 4
+
+
+def test_lowering_the_floor_makes_a_held_group_ready() -> None:
+    world = World()
+    world.gang("g", 3)
+    world.pods("g", 2)
+    world.gang("g", 2)
+
+    assert held(world, "g") == ""
+
+
+def recount(group: Group) -> tuple[int, int, int, int, bool, bool]:
+    """The counters, from scratch."""
+    leaves = list(group.leaves())
+    waiting = {leaf: sum(p.waiting for p in leaf.members.values()) for leaf in leaves}
+    running = {leaf: sum(p.running for p in leaf.members.values()) for leaf in leaves}
+    floor = group.floor
+    if group.composite:
+        children = list(group.children.values())
+        quorate = floor is not None and sum(recount(c)[4] for c in children) >= floor
+        standing = floor is not None and sum(recount(c)[5] for c in children) >= floor
+        own = (0, 0)
+    else:
+        own = (waiting[group] + running[group], running[group])
+        quorate = floor is not None and own[0] >= floor
+        standing = floor is not None and own[1] >= floor
+    return (*own, sum(waiting.values()), sum(running.values()), quorate, standing)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(5, 60))
+def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> None:
+    chance = random.Random(seed)
+    world = World()
+    world.nodes(3, cpu=50)
+    pods: list[PodInfo] = []
+    composites, leaves = ["c0", "c1", "c2", "c3"], ["g0", "g1", "g2"]
+    for _ in range(steps):
+        act = chance.choice(["leaf", "composite", "pod", "pod", "change", "remove", "drop", "node"])
+        if act == "leaf":
+            parent = chance.choice([None, *composites])
+            world.gang(chance.choice(leaves), chance.randint(1, 3), parent=parent)
+        elif act == "composite":
+            parent = chance.choice([None, *composites])
+            world.composite(chance.choice(composites), chance.randint(1, 2), parent=parent)
+        elif act == "pod" or (act in ("change", "remove") and not pods):
+            pods.append(world.pod(chance.choice(leaves), gated=chance.random() < 0.2))
+        elif act == "change":
+            old = chance.choice(pods)
+            phase = chance.choice(["Running", "Succeeded", "Failed"])
+            world.pod(old.group, name=old.name, node=chance.choice(["n0", "n9"]), phase=phase)
+        elif act == "remove":
+            world.state.remove_pod(pods.pop(chance.randrange(len(pods))).uid)
+        elif act == "drop":
+            name = chance.choice([*composites, *leaves])
+            kind = POD_GROUP if name in leaves else COMPOSITE_POD_GROUP
+            world.state.remove_group((kind, "ns", name))
+        else:
+            world.state.remove_node("n0") if chance.random() < 0.5 else world.node("n0")
+
+    for group in world.state.forest.groups.values():
+        kept = (
+            group.available, group.running, group.pending_total, group.running_total,
+            group.quorate, group.standing,
+        )  # fmt: skip
+        assert kept == recount(group), group

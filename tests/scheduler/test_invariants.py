@@ -1,0 +1,162 @@
+"""What must always hold, whatever the cluster and the pods are."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.core.fit import choose
+from scheduler.core.placement import Budget, Placement
+from scheduler.core.values import Requirements, Topology
+from tests.scheduler.world import World, requests
+
+SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=5)
+
+
+def build(nodes: list[int], pods: list[int], *, gpus: list[int] | None = None) -> World:
+    world = World()
+    for index, cpu in enumerate(nodes):
+        gpu = gpus[index % len(gpus)] if gpus else 0
+        world.node(f"n{index}", cpu, labels={"rack": f"r{index % 2}"}, gpu=gpu)
+    for cpu in pods:
+        world.pod("g", cpu)
+    return world
+
+
+def feasible(nodes: list[int], pods: list[int], floor: int) -> bool:
+    """By trying everything: do `floor` of the pods fit together?"""
+    for chosen in itertools.combinations(pods, floor):
+        for places in itertools.product(range(len(nodes)), repeat=floor):
+            used = Counter[int]()
+            for place, cpu in zip(places, chosen, strict=True):
+                used[place] += cpu
+            if all(used[i] <= size for i, size in enumerate(nodes)):
+                return True
+    return False
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(1, 4), st.integers(1, 3))
+def test_equal_pods_are_placed_exactly_when_they_fit(
+    nodes: list[int], count: int, cpu: int
+) -> None:
+    world = build(nodes, [cpu] * count)
+    world.gang("g", count)
+
+    assert isinstance(world.place("g"), Placement) == feasible(nodes, [cpu] * count, count)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    st.data(),
+)
+def test_unequal_pods_are_never_placed_where_they_cannot_fit(
+    nodes: list[int], pods: list[int], data: st.DataObject
+) -> None:
+    floor = data.draw(st.integers(1, len(pods)))
+    world = build(nodes, pods)
+    world.gang("g", floor)
+
+    if isinstance(world.place("g"), Placement):
+        assert feasible(nodes, pods, floor)
+
+
+@settings(max_examples=100, deadline=None)
+@given(SIZES, SIZES, st.integers(1, 5), st.booleans(), st.sampled_from(["pack", "spread"]))
+def test_no_node_is_overcommitted_and_floors_hold(
+    nodes: list[int], pods: list[int], floor: int, rack: bool, profile: str
+) -> None:
+    world = build(nodes, pods)
+    world.gang("g", floor, rack=rack)
+    budget = Budget(profile="spread" if profile == "spread" else "pack")
+    before = world.state.columns.free.copy()
+
+    decision = world.place("g", budget=budget)
+
+    assert (world.state.columns.free == before).all()
+    if isinstance(decision, Placement):
+        world.run(decision)
+        assert len(decision.pods) >= decision.floors == floor
+        assert (world.state.columns.free >= 0).all()
+        racks = {world.state.columns.nodes[row].labels["rack"] for row in decision.rows}  # type: ignore[union-attr]
+        assert len(racks) == 1 or not rack
+
+
+@settings(max_examples=50, deadline=None)
+@given(SIZES, SIZES, st.integers(1, 4))
+def test_the_same_state_gives_the_same_answer(
+    nodes: list[int], pods: list[int], floor: int
+) -> None:
+    answers = []
+    for _ in range(2):
+        world = build(nodes, pods)
+        world.gang("g", floor)
+        decision = world.place("g")
+        answers.append(world.where(decision) if isinstance(decision, Placement) else None)
+
+    assert answers[0] == answers[1]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), max_size=12), st.integers(0, 12))
+def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) -> None:
+    world = build([9, 9, 9, 9, 9], [])
+    columns = world.state.columns
+    shape = world.state.shapes.intern(Requirements(requests(1)))
+
+    def take(row: int, count: int) -> None:
+        columns.take(np.array([row]), np.array([count]), shape.request)
+
+    with columns.trial() as kept:
+        for row, count in takes[:keep]:
+            take(row, count)
+        want = columns.free.copy()
+        slots = shape.slots(columns).copy()
+        with columns.trial():
+            for row, count in takes[keep:]:
+                take(row, count)
+            shape.slots(columns)
+        assert (columns.free == want).all()
+        assert (shape.slots(columns) == slots).all()
+        kept.keep()
+    assert (columns.free == want).all()
+    take(0, 1)
+    assert int(shape.slots(columns)[0]) == int(want[columns.resources["cpu"], 0]) // 1000 - 1 or (
+        int(want[columns.resources["cpu"], 0]) < 1000
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(1, 40), st.booleans())
+def test_choose_gives_exactly_the_count_or_nothing(
+    nodes: list[int], count: int, spread: bool
+) -> None:
+    world = build(nodes, [])
+    columns = world.state.columns
+    shape = world.state.shapes.intern(Requirements(requests(1)))
+
+    chosen = choose(columns, shape, count, None, "spread" if spread else "pack")
+
+    if chosen is None:
+        assert sum(nodes) < count
+    else:
+        rows, counts = chosen
+        assert int(counts.sum()) == count
+        assert len(set(rows.tolist())) == len(rows)
+        assert all(n <= nodes[row] for row, n in zip(rows.tolist(), counts.tolist(), strict=True))
+
+
+def test_domains_are_rebuilt_when_a_node_moves_to_another_rack() -> None:
+    world = World()
+    world.nodes(2, rack_of=1)
+    topology = Topology("rack")
+    before = world.state.topologies.domains(topology.key).values
+    world.node("n1", labels={"rack": "r000"})
+
+    assert (before, world.state.topologies.domains("rack").values) == (("r000", "r001"), ("r000",))

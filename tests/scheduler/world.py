@@ -1,0 +1,146 @@
+"""A small cluster in domain words, for the tests of the decision core.
+
+`World()` starts empty; each method adds one thing and returns what a test needs to name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler.core.forest import Pod
+from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.state import State
+from scheduler.core.values import (
+    COMPOSITE_POD_GROUP,
+    POD_GROUP,
+    GroupKey,
+    GroupSpec,
+    NodeInfo,
+    PodInfo,
+    Requirements,
+    Taint,
+    Topology,
+)
+
+GIB = 1 << 30
+
+
+def requests(cpu: int = 1, **others: int) -> tuple[tuple[str, int], ...]:
+    """Requests in whole cores, and other resources in their own unit."""
+    amounts = {"cpu": cpu * 1000, **others}
+    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
+
+
+class World:
+    def __init__(self) -> None:
+        self.state = State()
+        self._serial = 0
+
+    def node(
+        self,
+        name: str,
+        cpu: int = 4,
+        *,
+        pods: int = 110,
+        labels: Mapping[str, str] | None = None,
+        taints: tuple[Taint, ...] = (),
+        unschedulable: bool = False,
+        **others: int,
+    ) -> NodeInfo:
+        allocatable = {"cpu": cpu * 1000, "memory": 64 * GIB, "pods": pods, **others}
+        node = NodeInfo(name, allocatable, labels or {}, taints, unschedulable)
+        self.state.set_node(node)
+        return node
+
+    def nodes(self, count: int, cpu: int = 4, *, rack_of: int = 0) -> None:
+        """Nodes n0, n1, ...; with `rack_of`, so many of them in each rack."""
+        for index in range(count):
+            labels = {"rack": f"r{index // rack_of:03}"} if rack_of else {}
+            self.node(f"n{index}", cpu, labels=labels)
+
+    def gang(
+        self,
+        name: str,
+        floor: int | None = 1,
+        *,
+        parent: str | None = None,
+        rack: bool = False,
+        prefer_rack: bool = False,
+        gang: bool = True,
+        priority: int | None = None,
+        composite: bool = False,
+        key: str = "rack",
+        workload: str | None = None,
+        disruption: str = "single",
+        created: str = "",
+    ) -> GroupKey:
+        kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
+        topology = Topology(key, preferred=prefer_rack) if rack or prefer_rack else None
+        spec = GroupSpec(
+            (kind, "ns", name), floor, gang, parent, priority, workload, topology,
+            "all" if disruption == "all" else "single", created,
+        )  # fmt: skip
+        self.state.set_group(spec)
+        return spec.key
+
+    def composite(self, name: str, floor: int, *, parent: str | None = None) -> GroupKey:
+        return self.gang(name, floor, parent=parent, composite=True)
+
+    def pod(
+        self,
+        group: str | None = None,
+        cpu: int = 1,
+        *,
+        name: str = "",
+        node: str = "",
+        phase: str = "",
+        requirements: Requirements | None = None,
+        priority: int = 0,
+        ours: bool = True,
+        gated: bool = False,
+        terminating: bool = False,
+    ) -> PodInfo:
+        self._serial += 1
+        name = name or f"p{self._serial:05}"
+        info = PodInfo(
+            uid=f"uid-{name}",
+            namespace="ns",
+            name=name,
+            requirements=requirements or Requirements(requests(cpu)),
+            node=node,
+            group=group,
+            priority=priority,
+            created=f"{self._serial:05}",
+            phase=phase or ("Running" if node else "Pending"),
+            ours=ours,
+            gated=gated,
+            terminating=terminating,
+        )
+        self.state.set_pod(info)
+        return info
+
+    def pods(self, group: str | None, count: int, cpu: int = 1) -> list[PodInfo]:
+        return [self.pod(group, cpu) for _ in range(count)]
+
+    def place(
+        self, name: str, *, composite: bool = False, budget: Budget | None = None
+    ) -> Placement | Refusal:
+        kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
+        group = self.state.forest.groups[kind, "ns", name]
+        return place(self.state, group, budget or Budget())
+
+    def single(self, info: PodInfo) -> Pod:
+        return self.state.pods[info.uid]
+
+    def run(self, placement: Placement | Refusal) -> None:
+        """Take the decided places, as the cycle does."""
+        assert isinstance(placement, Placement), placement
+        self.state.assume(placement.pods, placement.rows)
+
+    def where(self, placement: Placement | Refusal) -> dict[str, str]:
+        """Pod name -> node name."""
+        assert isinstance(placement, Placement), placement
+        names = self.state.columns.name_of
+        return {
+            p.info.name: names(row) for p, row in zip(placement.pods, placement.rows, strict=True)
+        }
