@@ -1,0 +1,1 @@
+"""What lives in the embedded cluster: kubelets, the node life cycle, Job, JobSet and disruption."""
