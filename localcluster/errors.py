@@ -48,7 +48,7 @@ class StatusError(Exception):
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = details or {}
+        self.details = details
         self.headers = headers or {}
 
     def to_json(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class StatusError(Exception):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             status["details"] = self.details
         status["code"] = self.code
         return status
@@ -137,7 +137,7 @@ def unauthorized() -> StatusError:
 
 def unknown_path() -> StatusError:
     """404: no such resource is served."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource")
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def method_not_allowed() -> StatusError:
@@ -158,7 +158,7 @@ def too_old(asked: int, oldest: int) -> StatusError:
 
 def too_large(asked: int, current: int) -> StatusError:
     """504: the revision asked for has not happened yet."""
-    message = f"Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
     cause = Cause("", "ResourceVersionTooLarge", "Too large resource version")
     details = {"causes": [cause.to_json()], "retryAfterSeconds": 1}
     return StatusError(504, "Timeout", message, details, {"Retry-After": "1"})

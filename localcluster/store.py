@@ -186,7 +186,10 @@ class Store:
         return stored
 
     def update(self, which: CollectionId, key: Key, obj: dict[str, Any], expected: int) -> Stored:
-        """Replace the value that was written at revision `expected`. Raises MissingError, ChangedError."""
+        """Replace the value that was written at revision `expected`.
+
+        Raises MissingError, ChangedError.
+        """
         collection = self.collection(which)
         old = self._expect(collection, key, expected)
         self._revision += 1

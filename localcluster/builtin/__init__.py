@@ -1,0 +1,47 @@
+"""The rules of the kinds that are built in."""
+
+from localcluster import resources
+from localcluster.builtin.jobs import CronJobs, Jobs
+from localcluster.builtin.pods import Pods
+from localcluster.builtin.rest import (
+    Leases,
+    Namespaces,
+    Nodes,
+    PodDisruptionBudgets,
+    PriorityClasses,
+    Secrets,
+    Services,
+    WebhookConfigurations,
+    Workloads,
+)
+from localcluster.store import CollectionId
+from localcluster.strategy import Generational, Strategy
+
+
+def strategies() -> dict[CollectionId, Strategy]:
+    """A strategy for each built-in kind that has rules of its own."""
+    events = Strategy()
+    events.create_on_update = True
+    crds = Generational()
+    crds.unconditional_update = False
+    return {
+        resources.PODS.collection: Pods(),
+        resources.JOBS.collection: Jobs(),
+        resources.CRON_JOBS.collection: CronJobs(),
+        resources.NODES.collection: Nodes(),
+        resources.NAMESPACES.collection: Namespaces(),
+        resources.PRIORITY_CLASSES.collection: PriorityClasses(),
+        resources.PDBS.collection: PodDisruptionBudgets(),
+        resources.LEASES.collection: Leases(),
+        resources.SECRETS.collection: Secrets(),
+        resources.SERVICES.collection: Services(),
+        resources.EVENTS.collection: events,
+        resources.CRDS.collection: crds,
+        resources.MUTATING_WEBHOOKS.collection: WebhookConfigurations(),
+        resources.VALIDATING_WEBHOOKS.collection: WebhookConfigurations(),
+        resources.DEPLOYMENTS.collection: Workloads(),
+        resources.REPLICA_SETS.collection: Workloads(),
+        resources.STATEFUL_SETS.collection: Workloads(),
+        resources.DAEMON_SETS.collection: Generational(),
+        resources.REPLICATION_CONTROLLERS.collection: Workloads(),
+    }

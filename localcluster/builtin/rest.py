@@ -1,0 +1,233 @@
+"""The rules of the smaller built-in kinds."""
+
+import base64
+
+from localcluster.builtin.pods import canonicalise, default_pod_spec
+from localcluster.errors import Cause
+from localcluster.meta import invalid_value, required
+from localcluster.strategy import Generational, Object, Strategy
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+
+
+def _immutable(field: str, value: object) -> Cause:
+    return invalid_value(field, value, "field is immutable")
+
+
+class Nodes(Strategy):
+    """The rules of nodes."""
+
+    def default(self, obj: Object) -> None:
+        """Allocatable is the capacity unless said."""
+        status = obj.setdefault("status", {})
+        obj.setdefault("spec", {})
+        canonicalise(status.get("capacity"))
+        canonicalise(status.get("allocatable"))
+        if status.get("capacity") and not status.get("allocatable"):
+            status["allocatable"] = dict(status["capacity"])
+
+
+class Namespaces(Strategy):
+    """The rules of namespaces."""
+
+    returns_deleted = True
+
+    def default(self, obj: Object) -> None:
+        """The label that carries the name."""
+        meta = obj["metadata"]
+        if meta.get("name"):
+            meta.setdefault("labels", {})["kubernetes.io/metadata.name"] = meta["name"]
+
+    def prepare_create(self, obj: Object) -> None:
+        """Active, and held by the finalizer that empties it."""
+        obj["spec"] = {"finalizers": ["kubernetes"]}
+        obj["status"] = {"phase": "Active"}
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        """Finalizers change through the finalize sub-resource only."""
+        new["spec"] = old["spec"]
+
+
+class PriorityClasses(Strategy):
+    """The rules of priority classes."""
+
+    generation = True
+
+    def default(self, obj: Object) -> None:
+        """The policy, and the value, which JSON leaves out when zero."""
+        obj.setdefault("value", 0)
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Values of users stay below those of the system."""
+        name, causes = obj["metadata"].get("name", ""), []
+        policies = ("Never", "PreemptLowerPriority")
+        if obj["preemptionPolicy"] not in policies:
+            text = 'Unsupported value: "{}": supported values: "Never", "PreemptLowerPriority"'
+            text = text.format(obj["preemptionPolicy"])
+            causes.append(Cause("preemptionPolicy", "FieldValueNotSupported", text))
+        if name.startswith("system-"):
+            if name not in {"system-cluster-critical", "system-node-critical"}:
+                text = (
+                    "Forbidden: priority class names with 'system-' prefix are reserved for "
+                    f"system use only. error: {name} is not a known system priority class"
+                )
+                causes.append(Cause("metadata.name", "FieldValueForbidden", text))
+        elif obj["value"] > HIGHEST_USER_PRIORITY:
+            text = (
+                "Forbidden: maximum allowed value of a user defined priority is "
+                f"{HIGHEST_USER_PRIORITY}"
+            )
+            causes.append(Cause("value", "FieldValueForbidden", text))
+        return causes
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """Value and policy stay."""
+        causes = []
+        if new["value"] != old["value"]:
+            text = "Forbidden: may not be changed in an update."
+            causes.append(Cause("value", "FieldValueForbidden", text))
+        if new["preemptionPolicy"] != old["preemptionPolicy"]:
+            causes.append(_immutable("preemptionPolicy", new["preemptionPolicy"]))
+        return causes
+
+
+class PodDisruptionBudgets(Generational):
+    """The rules of disruption budgets."""
+
+    unconditional_update = False
+
+    def prepare_create(self, obj: Object) -> None:
+        """Nothing may be disrupted before the controller has counted."""
+        obj["status"] = {
+            "disruptionsAllowed": 0,
+            "currentHealthy": 0,
+            "desiredHealthy": 0,
+            "expectedPods": 0,
+        }
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """One of the two bounds only."""
+        spec = obj.get("spec") or {}
+        if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+            text = "minAvailable and maxUnavailable cannot be both set"
+            return [Cause("spec", "FieldValueInvalid", f"Invalid value: {text}")]
+        return []
+
+
+class Leases(Strategy):
+    """The rules of leases."""
+
+    unconditional_update = False
+    create_on_update = True
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Durations are positive, transitions not negative."""
+        spec, causes = obj.get("spec") or {}, []
+        duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if duration is not None and duration <= 0:
+            causes.append(
+                invalid_value("spec.leaseDurationSeconds", duration, "must be greater than 0")
+            )
+        if transitions is not None and transitions < 0:
+            text = "must be greater than or equal to 0"
+            causes.append(invalid_value("spec.leaseTransitions", transitions, text))
+        return causes
+
+
+class Secrets(Strategy):
+    """The rules of secrets."""
+
+    def default(self, obj: Object) -> None:
+        """Opaque; plain strings become data."""
+        obj.setdefault("type", "Opaque")
+        plain = obj.pop("stringData", None)
+        if plain:
+            data = obj.setdefault("data", {})
+            for key, value in plain.items():
+                data[key] = base64.b64encode(value.encode()).decode()
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """The type stays, and everything once immutable."""
+        causes = []
+        if new.get("type") != old.get("type"):
+            causes.append(_immutable("type", new.get("type")))
+        if old.get("immutable") and new.get("data") != old.get("data"):
+            text = "Forbidden: field is immutable when `immutable` is set"
+            causes.append(Cause("data", "FieldValueForbidden", text))
+        return causes
+
+
+class Services(Strategy):
+    """The rules of services; nothing routes to them."""
+
+    returns_deleted = True
+
+    def default(self, obj: Object) -> None:
+        """The defaults of the spec."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        if spec.get("clusterIP"):
+            spec.setdefault("clusterIPs", [spec["clusterIP"]])
+        for port in spec.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port"))
+
+    def prepare_create(self, obj: Object) -> None:
+        """No load balancer."""
+        obj["status"] = {"loadBalancer": {}}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Ports are needed unless the service is headless."""
+        spec = obj["spec"]
+        needs_ports = spec.get("clusterIP") != "None" and spec["type"] != "ExternalName"
+        return [required("spec.ports")] if needs_ports and not spec.get("ports") else []
+
+
+class WebhookConfigurations(Strategy):
+    """The defaults of both kinds of webhook configuration."""
+
+    generation = True
+    unconditional_update = False
+
+    def default(self, obj: Object) -> None:
+        """What a webhook that says little means."""
+        mutating = obj.get("kind") == "MutatingWebhookConfiguration"
+        for hook in obj.get("webhooks") or ():
+            hook.setdefault("failurePolicy", "Fail")
+            hook.setdefault("matchPolicy", "Equivalent")
+            hook.setdefault("namespaceSelector", {})
+            hook.setdefault("objectSelector", {})
+            hook.setdefault("timeoutSeconds", 10)
+            if mutating:
+                hook.setdefault("reinvocationPolicy", "Never")
+            for rule in hook.get("rules") or ():
+                rule.setdefault("scope", "*")
+            service = (hook.get("clientConfig") or {}).get("service")
+            if service:
+                service.setdefault("port", 443)
+
+
+class Workloads(Generational):
+    """Deployments and their like: kept and scaled, but run by nobody."""
+
+    def default(self, obj: Object) -> None:
+        """One replica, and the defaults of the template."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("replicas", 1)
+        template = spec.get("template")
+        if isinstance(template, dict):
+            default_pod_spec(template.setdefault("spec", {}))
+
+    def prepare_create(self, obj: Object) -> None:
+        """No status yet."""
+        obj["status"] = {"replicas": 0}
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """The selector stays."""
+        after, before = new["spec"].get("selector"), old["spec"].get("selector")
+        return [] if after == before else [_immutable("spec.selector", after)]
