@@ -6,7 +6,7 @@ may have happened. The one exception is asked for per call: `throttle_retries` r
 that the server turned away with 429 and a `Retry-After`, which it is sure not to have carried out.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -261,7 +261,7 @@ class Client:
 
     async def watch_lines(
         self, path: str, params: Mapping[str, str], *, inactivity: float | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """One watch stream, line by line, until the server ends it.
 
         `params` are given by the caller, `watch` included. After `inactivity` seconds without a

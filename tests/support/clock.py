@@ -51,6 +51,13 @@ class FakeClock:
         self._monotonic = max(self._monotonic, target)
         await settle()
 
+    async def advance_to_next(self) -> None:
+        """Let time pass until the next sleeper wakes; there must be one."""
+        if not self._pending():
+            raise AssertionError("nobody is sleeping")
+        self._wake_next()
+        await settle()
+
     def jump(self, seconds: float) -> None:
         """Let time pass at once, as after a suspended machine; sleepers stay asleep."""
         self._monotonic += seconds

@@ -1,0 +1,105 @@
+"""An indexed store of the objects of one resource, fed by a reflector."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from kube.meta import HasMeta, Key
+
+T = TypeVar("T", bound=HasMeta)
+
+Listener = Callable[[T | None, T | None], None]
+IndexValues = Callable[[T], Iterable[Hashable]]
+
+
+@dataclass(slots=True)
+class _Index(Generic[T]):
+    values: IndexValues[T]
+    buckets: dict[Hashable, dict[Key, T]] = field(default_factory=dict)
+
+    def put(self, key: Key, obj: T) -> None:
+        for value in self.values(obj):
+            self.buckets.setdefault(value, {})[key] = obj
+
+    def drop(self, key: Key, obj: T) -> None:
+        for value in self.values(obj):
+            bucket = self.buckets.get(value)
+            if bucket is None:
+                continue
+            bucket.pop(key, None)
+            if not bucket:
+                del self.buckets[value]
+
+
+class Cache(Generic[T]):
+    """Objects by key and by index. A `Sink`; objects in it are shared and must not be changed."""
+
+    def __init__(self) -> None:
+        """An empty cache."""
+        self._objects: dict[Key, T] = {}
+        self._indexes: dict[str, _Index[T]] = {}
+        self._listeners: list[Listener[T]] = []
+
+    def __len__(self) -> int:
+        """The number of objects."""
+        return len(self._objects)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """The object, or None; a cluster-scoped one has the namespace ""."""
+        return self._objects.get((namespace, name))
+
+    def values(self) -> Iterator[T]:
+        """All objects; the cache must not change meanwhile."""
+        return iter(self._objects.values())
+
+    def add_index(self, name: str, values: IndexValues[T]) -> None:
+        """Index all objects, those already here too, under each of `values(obj)`.
+
+        The values must depend on the object alone.
+        """
+        index = _Index(values)
+        for key, obj in self._objects.items():
+            index.put(key, obj)
+        self._indexes[name] = index
+
+    def by_index(self, name: str, value: Hashable) -> list[T]:
+        """The objects indexed under `value`, oldest first. Raises KeyError for no such index."""
+        return list(self._indexes[name].buckets.get(value, {}).values())
+
+    def subscribe(self, listener: Listener[T]) -> None:
+        """Call `listener(old, new)` after each change; None stands for absent."""
+        self._listeners.append(listener)
+
+    def upsert(self, obj: T) -> None:
+        """Store the object; one that is here in the same version already is no change."""
+        meta = obj.metadata
+        key = (meta.namespace, meta.name)
+        old = self._objects.get(key)
+        if old is not None and _same(old, obj):
+            return
+        self._objects[key] = obj
+        for index in self._indexes.values():
+            if old is not None:
+                index.drop(key, old)
+            index.put(key, obj)
+        self._tell(old, obj)
+
+    def delete(self, key: Key) -> None:
+        """Remove the object, if it is here."""
+        old = self._objects.pop(key, None)
+        if old is None:
+            return
+        for index in self._indexes.values():
+            index.drop(key, old)
+        self._tell(old, None)
+
+    def _tell(self, old: T | None, new: T | None) -> None:
+        for listener in self._listeners:
+            listener(old, new)
+
+
+def _same(old: HasMeta, new: HasMeta) -> bool:
+    return (old.metadata.uid, old.metadata.resource_version) == (
+        new.metadata.uid,
+        new.metadata.resource_version,
+    )

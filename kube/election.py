@@ -1,0 +1,262 @@
+"""Leader election on a Lease, with a fence for the work.
+
+Time is the local monotonic clock only: the wall clocks of two machines are never compared. A
+candidate takes the lease over when it has itself seen the record unchanged for the whole lease
+duration. The leader counts from the moment *before* it sent its last successful renewal, gives
+up at the renew deadline, which is earlier than anybody can take over, and cancels its work; the
+fence turns false at that very moment even if the event loop is late.
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from kube.client import Client
+from kube.clock import Clock, SystemClock, rfc3339_micro
+from kube.errors import AlreadyExists, ApiError, ConfigError, Conflict, NotFound, Unreachable
+from kube.meta import Json
+from kube.metrics import LEADER
+from kube.resources import LEASES
+
+_log = structlog.get_logger()
+
+
+class Fence:
+    """Says whether the lease can still be held; ask right before each write, without awaiting."""
+
+    def __init__(self, clock: Clock, token: int, until: float) -> None:
+        """`until` is a time of `clock.monotonic`."""
+        self.token = token
+        """Grows with each change of leader."""
+        self._clock = clock
+        self._until = until
+
+    @property
+    def until(self) -> float:
+        """The monotonic time at which it turns false, unless renewed."""
+        return self._until
+
+    def valid(self) -> bool:
+        """Whether nobody else can be the leader yet."""
+        return self._clock.monotonic() < self._until
+
+    def extend(self, until: float) -> None:
+        """The lease was renewed."""
+        self._until = max(self._until, until)
+
+    def revoke(self) -> None:
+        """The lease is lost or given back."""
+        self._until = float("-inf")
+
+
+Work = Callable[[Fence], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    record: Json
+    since: float  # the monotonic time before the request was sent
+
+
+class LeaderElector:
+    """One candidate for one lease. `identity` must be unique to this run of the process."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        namespace: str,
+        identity: str,
+        clock: Clock | None = None,
+        *,
+        lease: float = 15,
+        renew: float = 10,
+        retry: float = 2,
+        jitter: random.Random | None = None,
+    ) -> None:
+        """Times in seconds: others wait `lease`, we give up after `renew`, we try every `retry`.
+
+        Raises ValueError unless lease > renew > retry > 0.
+        """
+        if not lease > renew > retry > 0:
+            raise ValueError(f"lease {lease} > renew {renew} > retry {retry} > 0 must hold")
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+        self._identity = identity
+        self._clock = clock or SystemClock()
+        self._lease = lease
+        self._renew = renew
+        self._retry = retry
+        self._jitter = jitter or random.SystemRandom()
+        self._call_seconds = renew / 2
+        self._observed: tuple[Json | None, float] = (None, 0.0)
+        self._gauge = LEADER.labels(name)
+        self._gauge.set(0)
+
+    async def run(self, work: Work) -> None:
+        """Lead whenever possible: `work(fence)` runs while the lease is held.
+
+        When the lease is lost the work is cancelled and, once leading again, started anew.
+        Returns when the work returns; raises what it raises; the lease is given back either way,
+        and also when cancelled.
+        """
+        while True:
+            held = await self._acquire()
+            _log.info("leading", lease=self._name, identity=self._identity)
+            if await self._lead(held, work):
+                return
+            _log.warning("no longer leading", lease=self._name, identity=self._identity)
+
+    async def _acquire(self) -> _Held:
+        while True:
+            try:
+                held = await self._attempt()
+                if held is not None:
+                    return held
+            except (ApiError, ConfigError, Unreachable) as error:
+                _log.warning("lease not available", lease=self._name, problem=str(error))
+            await self._clock.sleep(self._retry * self._jitter.uniform(1.0, 1.2))
+
+    async def _attempt(self) -> _Held | None:
+        """Take the lease if it is free; None if another holds it or was quicker."""
+        try:
+            current = await self._read()
+        except NotFound:
+            current = None
+        if current is not None and not self._may_take(current.get("spec") or {}):
+            return None
+        since = self._clock.monotonic()
+        try:
+            if current is None:
+                record = await self._call("POST", self._claimed(self._blank()))
+            else:
+                record = await self._call("PUT", self._claimed(current))
+        except (AlreadyExists, Conflict):
+            return None
+        return _Held(record, since)
+
+    def _may_take(self, spec: Json) -> bool:
+        now = self._clock.monotonic()
+        if spec != self._observed[0]:
+            self._observed = (spec, now)
+        holder = spec.get("holderIdentity")
+        if not holder or holder == self._identity:
+            return True
+        duration = float(spec.get("leaseDurationSeconds") or self._lease)
+        return now >= self._observed[1] + duration
+
+    async def _lead(self, held: _Held, work: Work) -> bool:
+        """Renew and work side by side; True if the work ended by itself."""
+        token = int(held.record["spec"].get("leaseTransitions") or 0)
+        fence = Fence(self._clock, token, held.since + self._renew)
+        keeper = asyncio.ensure_future(self._keep(held.record, fence))
+        worker = asyncio.ensure_future(work(fence))
+        self._gauge.set(1)
+        try:
+            await asyncio.wait({keeper, worker}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            finished = worker.done()
+            fence.revoke()
+            keeper.cancel()
+            worker.cancel()
+            # Only when the work has really ended may somebody else begin.
+            await asyncio.wait({keeper, worker})
+            self._gauge.set(0)
+            await self._release()
+        for task in (worker, keeper):
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+        return finished
+
+    async def _keep(self, record: Json, fence: Fence) -> None:
+        """Renew until the lease is lost."""
+        while (left := fence.until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(self._retry, left))
+            since = self._clock.monotonic()
+            if since >= fence.until:
+                break
+            try:
+                timeout = min(self._call_seconds, fence.until - since)
+                record = await self._call("PUT", self._renewed(record), timeout)
+            except NotFound:
+                break
+            except Conflict:
+                kept = await self._reread()
+                if kept is None:
+                    break
+                record = kept or record
+            except (ApiError, ConfigError, Unreachable) as error:
+                _log.warning("lease not renewed", lease=self._name, problem=str(error))
+            else:
+                fence.extend(since + self._renew)
+
+    async def _reread(self) -> Json | None:
+        """The record if we still hold it, {} if that cannot be known now, None if it is lost."""
+        try:
+            record = await self._read()
+        except NotFound:
+            return None
+        except (ApiError, ConfigError, Unreachable) as error:
+            _log.warning("lease not readable", lease=self._name, problem=str(error))
+            return {}
+        return record if record["spec"].get("holderIdentity") == self._identity else None
+
+    async def _release(self) -> None:
+        """Give the lease back so that the next leader need not wait; it expires otherwise."""
+        try:
+            record = await self._read()
+            if (record.get("spec") or {}).get("holderIdentity") != self._identity:
+                return
+            record["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+            await self._call("PUT", record)
+        except (ApiError, ConfigError, Unreachable) as error:
+            _log.warning("lease not given back", lease=self._name, problem=str(error))
+
+    def _claimed(self, record: Json) -> Json:
+        record = deepcopy(record)
+        spec = record.setdefault("spec", {})
+        now = rfc3339_micro(self._clock.now())
+        transitions = int(spec.get("leaseTransitions") or 0)
+        if spec.get("holderIdentity") != self._identity:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = transitions + 1
+        spec["holderIdentity"] = self._identity
+        spec["leaseDurationSeconds"] = math.ceil(self._lease)
+        spec["renewTime"] = now
+        return record
+
+    def _renewed(self, record: Json) -> Json:
+        record = deepcopy(record)
+        record["spec"]["renewTime"] = rfc3339_micro(self._clock.now())
+        return record
+
+    def _blank(self) -> Json:
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+        }
+
+    async def _read(self) -> Json:
+        path = LEASES.path(self._namespace, self._name)
+        body = await self._client.request("GET", path, timeout=self._call_seconds)
+        record: Json = msgspec.json.decode(body)
+        return record
+
+    async def _call(self, method: str, record: Json, timeout: float | None = None) -> Json:
+        name = None if method == "POST" else self._name
+        body = await self._client.request(
+            method,
+            LEASES.path(self._namespace, name),
+            body=msgspec.json.encode(record),
+            timeout=timeout or self._call_seconds,
+        )
+        stored: Json = msgspec.json.decode(body)
+        return stored

@@ -1,0 +1,216 @@
+"""Kubernetes events: told once, counted when repeated, sent in the background.
+
+An event's name is made from what it says, so a repetition finds its first telling even after a
+restart of the process. Events are a courtesy: when the API server is away or too many pile up
+they are dropped and counted, and nobody ever waits for them.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Self
+
+import structlog
+
+from kube.backoff import Backoff
+from kube.client import Client
+from kube.clock import Clock, SystemClock, rfc3339
+from kube.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests, Unreachable
+from kube.meta import Json, Meta
+from kube.metrics import EVENTS_DROPPED
+from kube.patch import PatchBuilder
+from kube.resources import EVENTS, Resource
+
+EventType = Literal["Normal", "Warning"]
+
+_ATTEMPTS = 5
+_REMEMBERED = 4096
+_LONGEST_MESSAGE = 1024
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReference:
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, resource: Resource, meta: Meta) -> Self:
+        """From decoded metadata."""
+        return cls(resource.api_version, resource.kind, meta.namespace, meta.name, meta.uid)
+
+    @classmethod
+    def of_object(cls, obj: Json) -> Self:
+        """From a whole object as a dict."""
+        meta = obj["metadata"]
+        return cls(
+            obj["apiVersion"],
+            obj["kind"],
+            meta.get("namespace", ""),
+            meta["name"],
+            meta.get("uid", ""),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Saying:
+    regarding: ObjectReference
+    type: EventType
+    reason: str
+    message: str
+
+    @property
+    def namespace(self) -> str:
+        return self.regarding.namespace or "default"
+
+    def name(self, component: str) -> str:
+        ref = self.regarding
+        parts = (component, ref.kind, ref.uid, self.type, self.reason, self.message)
+        text = "\0".join(parts)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return f"{ref.name[:230].rstrip('.-')}.{digest}"
+
+
+@dataclass(slots=True)
+class _Told:
+    count: int
+    first: datetime
+    last: datetime
+
+
+class Recorder:
+    """Writes events in the name of one component; `run` must be running for them to be sent."""
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        clock: Clock | None = None,
+        *,
+        capacity: int = 1000,
+    ) -> None:
+        """`capacity` bounds the different events waiting to be sent."""
+        self._client = client
+        self._component = component
+        self._clock = clock or SystemClock()
+        self._capacity = capacity
+        self._pending: dict[_Saying, _Told] = {}
+        self._counts: OrderedDict[_Saying, int] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def event(
+        self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
+    ) -> None:
+        """Tell something about an object. Never blocks and never fails."""
+        saying = _Saying(regarding, event_type, reason, message[:_LONGEST_MESSAGE])
+        now = self._clock.now()
+        told = self._pending.get(saying)
+        if told is not None:
+            told.count += 1
+            told.last = now
+            return
+        if len(self._pending) >= self._capacity:
+            EVENTS_DROPPED.labels("queue full").inc()
+            return
+        self._pending[saying] = _Told(1, now, now)
+        self._idle.clear()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Send what is told, in order, until cancelled."""
+        while True:
+            await self._wake.wait()
+            while self._pending:
+                saying = next(iter(self._pending))
+                await self._deliver(saying, self._pending.pop(saying))
+            self._wake.clear()
+            self._idle.set()
+
+    async def drained(self) -> None:
+        """Wait until everything told so far is sent or dropped."""
+        await self._idle.wait()
+
+    async def _deliver(self, saying: _Saying, told: _Told) -> None:
+        backoff = Backoff(first=0.5, limit=10.0)
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._send(saying, told)
+            except (Unreachable, ServerError, TooManyRequests):
+                await self._clock.sleep(backoff.next())
+            except ApiError as error:
+                EVENTS_DROPPED.labels("refused").inc()
+                _log.warning("event refused", reason=saying.reason, problem=str(error))
+                return
+            else:
+                return
+        EVENTS_DROPPED.labels("unreachable").inc()
+
+    async def _send(self, saying: _Saying, told: _Told) -> None:
+        """Create the event, or raise the count of the one that is there."""
+        before = self._counts.get(saying)
+        if before is None:
+            before = await self._create(saying, told)
+        if before is None:
+            self._remember(saying, told.count)
+            return
+        try:
+            await self._recount(saying, before + told.count, told.last)
+        except NotFound:  # events live for an hour only
+            self._counts.pop(saying, None)
+            await self._client.create(EVENTS, self._render(saying, told))
+            self._remember(saying, told.count)
+        else:
+            self._remember(saying, before + told.count)
+
+    async def _create(self, saying: _Saying, told: _Told) -> int | None:
+        """None when created, else the count of the one that was there already."""
+        try:
+            await self._client.create(EVENTS, self._render(saying, told))
+        except AlreadyExists:
+            name = saying.name(self._component)
+            there = await self._client.get(EVENTS, name, saying.namespace)
+            return int(there.get("count") or 1)
+        return None
+
+    async def _recount(self, saying: _Saying, count: int, last: datetime) -> None:
+        ops = PatchBuilder().add("/count", count).add("/lastTimestamp", rfc3339(last))
+        name = saying.name(self._component)
+        await self._client.patch(EVENTS, name, ops, saying.namespace)
+
+    def _remember(self, saying: _Saying, count: int) -> None:
+        self._counts[saying] = count
+        self._counts.move_to_end(saying)
+        if len(self._counts) > _REMEMBERED:
+            self._counts.popitem(last=False)
+
+    def _render(self, saying: _Saying, told: _Told) -> dict[str, Any]:
+        ref = saying.regarding
+        involved = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name}
+        if ref.namespace:
+            involved["namespace"] = ref.namespace
+        if ref.uid:
+            involved["uid"] = ref.uid
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": saying.name(self._component), "namespace": saying.namespace},
+            "involvedObject": involved,
+            "type": saying.type,
+            "reason": saying.reason,
+            "message": saying.message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": rfc3339(told.first),
+            "lastTimestamp": rfc3339(told.last),
+            "count": told.count,
+        }

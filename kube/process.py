@@ -1,0 +1,174 @@
+"""What every process of Muster shares: logs, signals, the event loop, health and metrics."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+import uvloop
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+
+Check = Callable[[], bool]
+Page = Callable[[], Awaitable[bytes]]
+
+_log = structlog.get_logger()
+
+
+def configure_logging(process: str, level: str = "info") -> None:
+    """Write every log line, those of libraries too, as one JSON object on standard error.
+
+    `level` is debug, info, warning or error. Raises ValueError for any other.
+    """
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise ValueError(f"unknown log level {level!r}")
+
+    def name_process(_logger: Any, _method: str, line: Any) -> Any:
+        line["process"] = process
+        return line
+
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        name_process,
+        structlog.processors.dict_tracebacks,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.processors.JSONRenderer()],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    # Libraries are noisier than we are: from them only warnings.
+    root.setLevel(max(number, logging.WARNING))
+
+
+def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """Run a process to its end on uvloop.
+
+    `main` gets an event that the first SIGTERM or SIGINT sets; the second one cancels it.
+    """
+
+    async def guarded() -> None:
+        stop = asyncio.Event()
+        task = asyncio.ensure_future(main(stop))
+        loop = asyncio.get_running_loop()
+
+        def on_signal(number: signal.Signals) -> None:
+            _log.info("signal", signal=number.name)
+            if stop.is_set():
+                task.cancel()
+            stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal, number)
+        await task
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(guarded())
+
+
+async def run_until(stop: asyncio.Event, *parts: Coroutine[Any, Any, None]) -> None:
+    """Run all parts side by side until `stop` is set, then cancel them and wait for their end.
+
+    A part that fails ends the others; the failures are raised as an exception group.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(part) for part in parts]
+        await stop.wait()
+        for task in tasks:
+            task.cancel()
+
+
+class StatusServer:
+    """HTTP on a loopback or given address: `/healthz`, `/readyz`, `/metrics` and more pages.
+
+    A check answers at once. `/readyz` lists every check and is 503 until all hold.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        live: Mapping[str, Check] | None = None,
+        ready: Mapping[str, Check] | None = None,
+        pages: Mapping[str, Page] | None = None,
+        registry: CollectorRegistry = REGISTRY,
+    ) -> None:
+        """`port` 0 takes a free one; `pages` maps a path to a coroutine giving JSON bytes."""
+        self.port = port
+        self._host = host
+        self._registry = registry
+        app = web.Application()
+        app.router.add_get("/healthz", _checks(live or {}))
+        app.router.add_get("/readyz", _checks(ready or {}))
+        app.router.add_get("/metrics", self._metrics)
+        for path, page in (pages or {}).items():
+            app.router.add_get(path, _json(page))
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the address is taken."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self.port).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Close the port and its connections."""
+        await self._runner.cleanup()
+
+    async def __aenter__(self) -> Self:
+        """Start listening."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop listening."""
+        await self.stop()
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+
+def _checks(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_request: web.Request) -> web.Response:
+        results = {name: check() for name, check in checks.items()}
+        lines = [f"[{'+' if good else '-'}]{name}" for name, good in results.items()]
+        good = all(results.values())
+        lines.append("ok" if good else "not ok")
+        return web.Response(text="\n".join(lines) + "\n", status=200 if good else 503)
+
+    return answer
+
+
+def _json(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=await page(), content_type="application/json")
+
+    return answer

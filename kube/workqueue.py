@@ -1,0 +1,113 @@
+"""A queue of keys for controllers: each key waits at most once and is worked on by one worker."""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from kube.backoff import Backoff
+from kube.clock import Clock, SystemClock
+from kube.metrics import QUEUE_DEPTH, QUEUE_RETRIES, RECONCILE_SECONDS
+
+K = TypeVar("K", bound=Hashable)
+
+_FIRST_RETRY = 0.1
+_LONGEST_RETRY = 30.0
+
+
+class WorkQueue(Generic[K]):
+    """Keys in order of arrival.
+
+    A key that is added while it is worked on comes again after `done`. `retry` puts a key back
+    after a wait that doubles with each failure, until `forget`.
+    """
+
+    def __init__(
+        self, name: str, *, clock: Clock | None = None, jitter: random.Random | None = None
+    ) -> None:
+        """`name` labels the metrics."""
+        self._clock = clock or SystemClock()
+        self._jitter = jitter or random.SystemRandom()
+        self._ready: deque[K] = deque()
+        self._waiting: set[K] = set()  # in _ready, or to be put there after done()
+        self._working: dict[K, float] = {}  # key -> when it was taken
+        self._later: dict[K, tuple[float, asyncio.Task[None]]] = {}
+        self._failures: dict[K, Backoff] = {}
+        self._arrived = asyncio.Event()
+        self._depth = QUEUE_DEPTH.labels(name)
+        self._retries = QUEUE_RETRIES.labels(name)
+        self._seconds = RECONCILE_SECONDS.labels(name)
+
+    def __len__(self) -> int:
+        """The number of keys ready to be taken."""
+        return len(self._ready)
+
+    def add(self, key: K) -> None:
+        """Queue the key unless it already waits."""
+        if key in self._waiting:
+            return
+        self._waiting.add(key)
+        if key not in self._working:
+            self._push(key)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Queue the key later; of several waits for one key the shortest counts."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        due = self._clock.monotonic() + seconds
+        earlier = self._later.get(key)
+        if earlier is not None:
+            if earlier[0] <= due:
+                return
+            earlier[1].cancel()
+        self._later[key] = (due, asyncio.create_task(self._add_later(key, seconds)))
+
+    def retry(self, key: K) -> float:
+        """Queue the key after its next back-off; returns the wait in seconds."""
+        backoff = self._failures.get(key)
+        if backoff is None:
+            backoff = Backoff(_FIRST_RETRY, _LONGEST_RETRY, self._jitter)
+            self._failures[key] = backoff
+        wait = backoff.next()
+        self._retries.inc()
+        self.add_after(key, wait)
+        return wait
+
+    def forget(self, key: K) -> None:
+        """The key succeeded: its next back-off starts small again."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """Take the next key, waiting for one; `done` must follow."""
+        while not self._ready:
+            self._arrived.clear()
+            await self._arrived.wait()
+        key = self._ready.popleft()
+        self._waiting.discard(key)
+        self._working[key] = self._clock.monotonic()
+        self._depth.set(len(self._ready))
+        return key
+
+    def done(self, key: K) -> None:
+        """The key taken with `get` is finished, well or not."""
+        self._seconds.observe(self._clock.monotonic() - self._working.pop(key))
+        if key in self._waiting:
+            self._push(key)
+
+    def close(self) -> None:
+        """Drop all delayed keys, so that no timer outlives the queue."""
+        for _, task in self._later.values():
+            task.cancel()
+        self._later.clear()
+
+    def _push(self, key: K) -> None:
+        self._ready.append(key)
+        self._depth.set(len(self._ready))
+        self._arrived.set()
+
+    async def _add_later(self, key: K, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        del self._later[key]
+        self.add(key)

@@ -1,0 +1,199 @@
+"""What lists and watch lines mean, as plain calls."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube.errors import Gone, ProtocolError, ServerError
+from kube.meta import ObjectMeta
+from kube.watching import Change, Deleted, Undecodable, Upserted, WatchState
+from tests.support.api_server import status_body
+
+
+class Thing(msgspec.Struct):
+    metadata: ObjectMeta
+    size: int = 0
+
+
+decode = msgspec.json.Decoder(Thing).decode
+
+
+def thing(name: str, version: int = 1, *, uid: str | None = None, **more: Any) -> dict[str, Any]:
+    meta = {"namespace": "ns", "name": name, "uid": uid or name, "resourceVersion": str(version)}
+    return {"metadata": meta, **more}
+
+
+def page(*items: dict[str, Any], version: str = "10", token: str = "") -> bytes:
+    return json.dumps(
+        {"metadata": {"resourceVersion": version, "continue": token}, "items": items}
+    ).encode()
+
+
+def line(kind: str, obj: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+
+
+def short(changes: list[Change[Thing]]) -> list[str]:
+    words = []
+    for change in changes:
+        match change:
+            case Upserted(obj):
+                words.append(f"+{obj.metadata.name}@{obj.metadata.resource_version}")
+            case Deleted(key):
+                words.append(f"-{key[1]}")
+            case Undecodable(key, _):
+                words.append(f"?{key[1]}")
+    return words
+
+
+def listed(*items: dict[str, Any]) -> WatchState[Thing]:
+    state = WatchState(decode)
+    state.begin_list()
+    state.feed_page(page(*items))
+    state.end_list()
+    return state
+
+
+def test_a_list_of_two_pages_gives_the_version_of_the_last() -> None:
+    state = WatchState(decode)
+    state.begin_list()
+
+    first, token = state.feed_page(page(thing("a"), version="5", token="more"))
+    assert (short(first), token, state.version) == (["+a@1"], "more", None)
+
+    second, token = state.feed_page(page(thing("b"), version="6"))
+    assert (short(second), token, state.version) == (["+b@1"], "", "6")
+    assert state.end_list() == []
+
+
+def test_an_empty_list_may_say_null_items() -> None:
+    state = WatchState(decode)
+    state.begin_list()
+
+    changes, _ = state.feed_page(b'{"metadata":{"resourceVersion":"3"},"items":null}')
+
+    assert (changes, state.version) == ([], "3")
+
+
+def test_events_move_the_version_on() -> None:
+    state = listed(thing("a"))
+
+    assert short(state.feed(line("ADDED", thing("b", 11)))) == ["+b@11"]
+    assert short(state.feed(line("MODIFIED", thing("a", 12)))) == ["+a@12"]
+    assert short(state.feed(line("DELETED", thing("a", 13)))) == ["-a"]
+    assert state.version == "13"
+
+
+def test_a_bookmark_moves_the_version_and_changes_nothing() -> None:
+    state = listed()
+    bookmark = {"kind": "Thing", "metadata": {"resourceVersion": "99", "creationTimestamp": None}}
+
+    assert state.feed(line("BOOKMARK", bookmark)) == []
+    assert state.version == "99"
+
+
+def test_a_second_list_yields_the_deletions_that_were_missed() -> None:
+    state = listed(thing("a"), thing("b"))
+    state.begin_list()
+    state.feed_page(page(thing("b"), thing("c")))
+
+    assert short(state.end_list()) == ["-a"]
+
+
+def test_a_list_that_breaks_off_deletes_nothing_and_can_begin_again() -> None:
+    state = listed(thing("a"), thing("b"))
+    state.begin_list()
+    state.feed_page(page(thing("b"), token="more"))
+
+    state.begin_list()
+    state.feed_page(page(thing("a"), thing("b")))
+
+    assert state.end_list() == []
+
+
+@pytest.mark.parametrize("by_list", [True, False], ids=["in a list", "in a watch"])
+def test_a_namesake_is_first_deleted_then_added(by_list: bool) -> None:
+    state = listed(thing("a", uid="old"))
+    successor = thing("a", 20, uid="new")
+
+    if by_list:
+        state.begin_list()
+        changes, _ = state.feed_page(page(successor))
+        changes += state.end_list()
+    else:
+        changes = state.feed(line("ADDED", successor))
+
+    assert short(changes) == ["-a", "+a@20"]
+
+
+def test_the_late_end_of_a_replaced_namesake_is_no_news() -> None:
+    state = listed(thing("a", uid="new"))
+
+    assert state.feed(line("DELETED", thing("a", 21, uid="old"))) == []
+    assert short(state.feed(line("DELETED", thing("a", 22, uid="new")))) == ["-a"]
+
+
+def test_a_repeated_deletion_is_no_news() -> None:
+    state = listed(thing("a"))
+    state.feed(line("DELETED", thing("a", 2)))
+
+    assert state.feed(line("DELETED", thing("a", 2))) == []
+
+
+def test_expired_history_asks_for_a_list() -> None:
+    state = listed()
+
+    with pytest.raises(Gone):
+        state.feed(line("ERROR", status_body(410, "Expired")))
+
+    assert state.version is None
+
+
+def test_any_other_error_event_asks_for_a_list_too() -> None:
+    state = listed()
+
+    with pytest.raises(ServerError):
+        state.feed(line("ERROR", status_body(500, "InternalError")))
+
+    assert state.version is None
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(b'{"type":"ADD', id="half a line"),
+        pytest.param(b"proxy error\n", id="no JSON"),
+        pytest.param(b'{"type":"PONDERED","object":{}}', id="an unknown type"),
+    ],
+)
+def test_a_line_that_is_not_the_protocol_asks_for_a_list(garbage: bytes) -> None:
+    state = listed()
+
+    with pytest.raises(ProtocolError):
+        state.feed(garbage)
+
+    assert state.version is None
+
+
+def test_a_page_that_is_not_the_protocol_is_refused() -> None:
+    with pytest.raises(ProtocolError):
+        WatchState(decode).feed_page(b"<html>")
+
+
+def test_an_object_of_the_wrong_shape_is_reported_and_the_stream_goes_on() -> None:
+    state = listed(thing("a"))
+
+    assert short(state.feed(line("MODIFIED", thing("a", 7, size="huge")))) == ["?a"]
+    assert state.version == "7"
+    assert short(state.feed(line("DELETED", thing("a", 8)))) == ["-a"]
+
+
+def test_an_object_of_the_wrong_shape_in_a_list_does_not_count_as_deleted() -> None:
+    state = listed(thing("a"))
+    state.begin_list()
+
+    changes, _ = state.feed_page(page(thing("a", 9, size="huge")))
+
+    assert short(changes + state.end_list()) == ["?a"]
