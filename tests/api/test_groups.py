@@ -1,0 +1,66 @@
+"""A pod's reference to its group: four forms, and the order in which they count."""
+
+from typing import Any
+
+import pytest
+
+from api.constants import (
+    LABEL_COSCHEDULING,
+    LABEL_POD_GROUP,
+    LABEL_REPLICA_KEY,
+    LABEL_SUBSET,
+    LABEL_TEMPLATE,
+    LABEL_WORKLOAD,
+)
+from api.groups import Form, GroupReference, group_of_pod, groups_of_object
+
+WORKLOAD_LABELS = {LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}
+
+
+def pod(labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": labels or {}}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("obj", "want"),
+    [
+        pytest.param(pod(), [], id="a pod that names none"),
+        pytest.param(pod({LABEL_POD_GROUP: "g"}), [("g", Form.LABEL)], id="by label"),
+        pytest.param(
+            pod({LABEL_POD_GROUP: "g"}, schedulingGroup={"podGroupName": "f"}),
+            [("f", Form.FIELD), ("g", Form.LABEL)],
+            id="the field counts before the label",
+        ),
+        pytest.param(pod(WORKLOAD_LABELS), [("w-t", Form.WORKLOAD)], id="by Workload and template"),
+        pytest.param(
+            pod(WORKLOAD_LABELS | {LABEL_REPLICA_KEY: "1"}),
+            [("w-t-1", Form.WORKLOAD)],
+            id="by Workload, template and replica key",
+        ),
+        pytest.param(pod({LABEL_WORKLOAD: "w"}), [], id="a Workload without a template is none"),
+        pytest.param(
+            pod(workloadRef={"name": "w", "podGroup": "t", "podGroupReplicaKey": "1"}),
+            [("w-t-1", Form.WORKLOAD)],
+            id="by the field of Kubernetes 1.35",
+        ),
+        pytest.param(
+            pod({LABEL_COSCHEDULING: "g"}), [("g", Form.COSCHEDULING)], id="as scheduler-plugins do"
+        ),
+        pytest.param(
+            pod({LABEL_COSCHEDULING: "g", LABEL_SUBSET: "s"}),
+            [("g-s", Form.COSCHEDULING)],
+            id="a subset of a coscheduling group",
+        ),
+        pytest.param(pod({LABEL_SUBSET: "s"}), [], id="a subset without a group is none"),
+        pytest.param({"metadata": None, "spec": 3}, [], id="an object of no sensible structure"),
+    ],
+)
+def test_references(obj: dict[str, Any], want: list[tuple[str, Form]]) -> None:
+    assert groups_of_object(obj) == [GroupReference(*item) for item in want]
+
+
+def test_the_first_reference_is_the_pod_s_group() -> None:
+    labels = {LABEL_POD_GROUP: "g", LABEL_COSCHEDULING: "c"}
+
+    assert group_of_pod(labels) == GroupReference("g", Form.LABEL)
+    assert group_of_pod({}) is None
