@@ -1,0 +1,186 @@
+"""Where configuration and credentials come from."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kube import config
+from kube.client import Client
+from kube.errors import ConfigError, Unauthorized
+from kube.resources import NODES
+from tests.support.api_server import Reply, ScriptedServer, failure
+from tests.support.clock import FakeClock
+
+
+async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere: no such file"):
+        await config.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("current-context: [", id="no YAML"),
+        pytest.param("just words", id="no mapping"),
+        pytest.param("", id="empty"),
+        pytest.param("current-context: x\ncontexts: []\n", id="a context that is not there"),
+    ],
+)
+async def test_a_broken_file_is_a_configuration_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match="kubeconfig"):
+        await config.load(path)
+
+
+async def test_the_environment_names_the_file(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+    assert (await config.load()).server == server.url
+
+
+async def test_a_pod_uses_its_service_account(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kubernetes.aio.config import incluster_config
+
+    from tests.support.api_server import server_certificate
+
+    token = tmp_path / "token"
+    token.write_text("first")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", server_certificate())
+
+    await server.answer(Reply({}))
+    async with await Client.connect() as client:
+        await client.get(NODES, "n")
+
+    assert server.seen[0].headers["Authorization"].lower() == "bearer first"
+
+
+async def test_a_pod_without_its_token_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
+
+    with pytest.raises(ConfigError, match="in-cluster"):
+        await config.load()
+
+
+async def test_a_token_file_is_read_again_after_a_minute(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+    clock = FakeClock()
+    path = server.kubeconfig(tmp_path, {"tokenFile": str(token)})
+    await server.answer(Reply({}), Reply({}), Reply({}))
+
+    async with Client(await config.load(path), clock=clock) as client:
+        await client.get(NODES, "n")
+        token.write_text("second")
+        await client.get(NODES, "n")
+        clock.jump(61)
+        await client.get(NODES, "n")
+
+    assert tokens(server) == ["Bearer first", "Bearer first", "Bearer second"]
+
+
+async def test_refused_credentials_are_read_again_at_once(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+    path = server.kubeconfig(tmp_path, {"tokenFile": str(token)})
+    await server.answer(failure(401, "Unauthorized"), Reply({}))
+
+    async with await Client.connect(path) as client:
+        token.write_text("second")
+        with pytest.raises(Unauthorized):
+            await client.get(NODES, "n")
+        token.write_text("third")
+        await client.get(NODES, "n")
+
+    assert tokens(server) == ["Bearer second", "Bearer third"]
+
+
+async def test_an_exec_plugin_gives_the_token(server: ScriptedServer, tmp_path: Path) -> None:
+    credential = (
+        '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        '"status":{"token":"from-plugin"}}'
+    )
+    path = server.kubeconfig(tmp_path, exec_user("echo", [credential]))
+    await server.answer(Reply({}))
+
+    async with await Client.connect(path) as client:
+        await client.get(NODES, "n")
+
+    assert tokens(server) == ["Bearer from-plugin"]
+
+
+async def test_an_exec_plugin_that_fails_is_a_configuration_error(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    path = server.kubeconfig(tmp_path, exec_user("false", []))
+
+    with pytest.raises(ConfigError, match="exec plug-in"):
+        await config.load(path)
+
+
+async def test_basic_credentials_are_sent_as_such(server: ScriptedServer, tmp_path: Path) -> None:
+    path = server.kubeconfig(tmp_path, {"username": "u", "password": "p"})
+    await server.answer(Reply({}))
+
+    async with await Client.connect(path) as client:
+        await client.get(NODES, "n")
+
+    assert tokens(server) == ["Basic dTpw"]
+
+
+@pytest.mark.parametrize(
+    ("content", "want"),
+    [
+        pytest.param(None, "File does not exist", id="missing"),
+        pytest.param("no certificate", "certificates for", id="no certificate"),
+    ],
+)
+async def test_a_client_certificate_that_cannot_be_used_is_a_configuration_error(
+    server: ScriptedServer, tmp_path: Path, content: str | None, want: str
+) -> None:
+    file = tmp_path / "client.pem"
+    if content is not None:
+        file.write_text(content)
+    user = {"client-certificate": str(file), "client-key": str(file)}
+
+    with pytest.raises(ConfigError, match=want):
+        await config.load(server.kubeconfig(tmp_path, user))
+
+
+async def test_plain_http_needs_no_certificates(tmp_path: Path) -> None:
+    async with ScriptedServer(Reply({"ok": True}), tls=False) as server:
+        connection = await config.load(server.kubeconfig(tmp_path))
+        async with Client(connection) as client:
+            assert await client.get(NODES, "n") == {"ok": True}
+
+    assert connection.tls is None
+
+
+def tokens(server: ScriptedServer) -> list[str]:
+    return [seen.headers["Authorization"] for seen in server.seen]
+
+
+def exec_user(command: str, args: list[str]) -> dict[str, Any]:
+    return {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": command,
+            "args": args,
+            "interactiveMode": "Never",
+        }
+    }

@@ -1,0 +1,380 @@
+"""Leader election in virtual time, against a server that keeps one lease."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from kube.client import Client
+from kube.election import Fence, LeaderElector
+from tests.support.api_server import Answer, Drop, Reply, ScriptedServer, Seen, failure
+from tests.support.clock import FakeClock
+
+
+class LeaseServer:
+    """GET, POST and PUT of one lease with optimistic locking; may be out of order."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.broken: Answer | None = None
+        self.stuck: asyncio.Event | None = None
+        self.writes: asyncio.Queue[str] = asyncio.Queue()
+
+    async def serve(self, seen: Seen) -> Answer:
+        if self.stuck is not None:
+            await self.stuck.wait()
+        if self.broken is not None:
+            return self.broken
+        match seen.method:
+            case "GET":
+                return Reply(self.lease) if self.lease else failure(404, "NotFound")
+            case "POST":
+                return self._store(seen.body) if not self.lease else failure(409, "AlreadyExists")
+            case "PUT":
+                return self._put(seen.body)
+        return failure(405, "MethodNotAllowed")
+
+    def take(self, holder: str) -> None:
+        """Somebody else writes the lease."""
+        assert self.lease is not None
+        self.lease["spec"]["holderIdentity"] = holder
+        self._store(self.lease)
+
+    def _put(self, body: dict[str, Any]) -> Reply:
+        if self.lease is None:
+            return failure(404, "NotFound")
+        if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            return failure(409, "Conflict")
+        return self._store(body)
+
+    def _store(self, body: dict[str, Any]) -> Reply:
+        self.version += 1
+        self.lease = deepcopy(body)
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+        self.writes.put_nowait(self.lease["spec"]["holderIdentity"])
+        return Reply(deepcopy(self.lease))
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.lease is not None
+        spec: dict[str, Any] = self.lease["spec"]
+        return spec
+
+
+class Worker:
+    """Work that runs until cancelled, and tells when it starts and ends."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.fences: list[Fence] = []
+
+    async def __call__(self, fence: Fence) -> None:
+        self.fences.append(fence)
+        self.ended.clear()
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.started.clear()
+            self.ended.set()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def leases(server: ScriptedServer) -> LeaseServer:
+    leases = LeaseServer()
+    server.handler = leases.serve
+    return leases
+
+
+Electing = Callable[..., Any]
+
+
+@pytest.fixture
+def electing(client: Client, clock: FakeClock) -> Electing:
+    @asynccontextmanager
+    async def elect(
+        identity: str, work: Callable[[Fence], Awaitable[None]], **options: Any
+    ) -> AsyncIterator[asyncio.Task[None]]:
+        elector = LeaderElector(
+            client, "muster", "ns", identity, clock, jitter=random.Random(1), **options
+        )
+        task = asyncio.ensure_future(elector.run(work))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    return elect
+
+
+async def test_the_first_candidate_creates_the_lease_and_leads(
+    leases: LeaseServer, electing: Electing
+) -> None:
+    worker = Worker()
+
+    async with electing("a", worker):
+        await worker.started.wait()
+
+        assert leases.spec == {
+            "holderIdentity": "a",
+            "leaseDurationSeconds": 15,
+            "acquireTime": "2026-01-01T00:00:00.000000Z",
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+            "leaseTransitions": 1,
+        }
+        assert worker.fences[0].valid()
+
+
+async def test_renewing_keeps_the_fence_valid(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    worker = Worker()
+
+    async with electing("a", worker):
+        await worker.started.wait()
+        await leases.writes.get()
+        for _ in range(20):
+            await clock.sleeping()
+            await clock.advance(2)
+            await leases.writes.get()
+        assert worker.fences[0].valid()
+        assert leases.spec["renewTime"] == "2026-01-01T00:00:40.000000Z"
+
+
+async def test_a_second_candidate_waits_while_the_first_renews(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    first, second = Worker(), Worker()
+
+    async with electing("a", first):
+        await first.started.wait()
+        async with electing("b", second):
+            for _ in range(20):
+                await clock.sleeping(2)
+                await clock.advance_to_next()
+            assert not second.fences
+            assert leases.spec["holderIdentity"] == "a"
+
+
+async def test_a_leader_that_stops_gives_the_lease_back_after_its_work_has_ended(
+    leases: LeaseServer, electing: Electing
+) -> None:
+    worker = Worker()
+
+    async with electing("a", worker) as task:
+        await worker.started.wait()
+        task.cancel()
+        await asyncio.wait({task})
+
+    assert worker.ended.is_set()
+    assert not worker.fences[0].valid()
+    assert leases.spec["holderIdentity"] == ""
+
+
+async def test_a_lease_given_back_is_taken_at_the_next_look(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    first, second = Worker(), Worker()
+
+    async with electing("a", first) as leader:
+        await first.started.wait()
+        async with electing("b", second):
+            await clock.sleeping(2)
+            leader.cancel()
+            await asyncio.wait({leader})
+            await clock.advance(2.4)
+            await second.started.wait()
+
+    assert second.fences[0].token == first.fences[0].token + 1
+
+
+async def test_the_lease_of_a_dead_leader_is_taken_after_its_whole_duration(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    leases.lease = {
+        "metadata": {"name": "muster", "namespace": "ns", "resourceVersion": "0"},
+        "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 30, "leaseTransitions": 4},
+    }
+    worker = Worker()
+    started = clock.monotonic()
+
+    async with electing("a", worker):
+        await clock.play(worker.started.wait())
+
+    assert 30 <= clock.monotonic() - started < 33
+    assert worker.fences[0].token == 5
+
+
+async def test_a_leader_that_cannot_renew_stops_before_anybody_can_take_over(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    worker = Worker()
+
+    async with electing("a", worker):
+        await worker.started.wait()
+        leases.broken = failure(500, "InternalError")
+        before = clock.monotonic()
+        await clock.play(worker.ended.wait())
+
+        assert clock.monotonic() - before == 10
+        assert not worker.fences[0].valid()
+
+
+async def test_an_answer_that_never_comes_cannot_outlive_the_deadline(
+    leases: LeaseServer, client: Client
+) -> None:
+    worker = Worker()
+    elector = LeaderElector(client, "muster", "ns", "a", lease=1, renew=0.3, retry=0.05)
+    task = asyncio.ensure_future(elector.run(worker))
+    await worker.started.wait()
+
+    leases.stuck = asyncio.Event()
+    await worker.ended.wait()
+
+    assert not worker.fences[0].valid()
+    leases.stuck.set()
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_the_fence_falls_with_the_clock_even_before_anybody_runs(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    worker = Worker()
+
+    async with electing("a", worker):
+        await worker.started.wait()
+        clock.jump(10)
+        assert not worker.fences[0].valid()
+
+
+async def test_a_lease_taken_by_another_is_lost_at_once(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    worker = Worker()
+
+    async with electing("a", worker):
+        await worker.started.wait()
+        await clock.sleeping()
+        leases.take("thief")
+        await clock.advance(2)
+        await worker.ended.wait()
+
+    assert leases.spec["holderIdentity"] == "thief"
+
+
+async def test_a_lease_that_was_deleted_is_lost_and_won_again(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    worker = Worker()
+
+    async with electing("a", worker):
+        await worker.started.wait()
+        await clock.sleeping()
+        leases.lease = None
+        await clock.advance(2)
+        await clock.play(worker.started.wait())
+
+    assert len(worker.fences) == 2
+
+
+async def test_a_foreign_touch_of_the_record_is_no_loss(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    worker = Worker()
+
+    async with electing("a", worker):
+        await worker.started.wait()
+        await leases.writes.get()
+        assert leases.lease is not None
+        leases.lease["metadata"]["annotations"] = {"seen": "yes"}
+        leases.take("a")
+        await leases.writes.get()
+        for _ in range(8):
+            await clock.sleeping()
+            await clock.advance_to_next()
+            if not leases.writes.empty():
+                break
+        assert await leases.writes.get() == "a"
+        assert worker.fences[0].valid()
+        assert leases.lease["metadata"]["annotations"] == {"seen": "yes"}
+
+
+async def test_an_outage_shorter_than_the_deadline_is_survived(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    worker = Worker()
+
+    async with electing("a", worker):
+        await worker.started.wait()
+        await leases.writes.get()
+        leases.broken = Drop()
+        for _ in range(3):
+            await clock.sleeping()
+            await clock.advance_to_next()
+        leases.broken = None
+        await clock.sleeping()
+        await clock.advance_to_next()
+        await leases.writes.get()
+
+    assert len(worker.fences) == 1
+
+
+async def test_a_candidate_waits_out_an_api_server_that_is_away(
+    leases: LeaseServer, electing: Electing, clock: FakeClock
+) -> None:
+    leases.broken = Drop()
+    worker = Worker()
+
+    async with electing("a", worker):
+        await clock.sleeping()
+        leases.broken = None
+        await clock.play(worker.started.wait())
+
+
+async def test_work_that_ends_ends_the_leadership(leases: LeaseServer, electing: Electing) -> None:
+    async def work(fence: Fence) -> None:
+        assert fence.valid()
+
+    async with electing("a", work) as task:
+        await task
+
+    assert leases.spec["holderIdentity"] == ""
+
+
+async def test_work_that_fails_gives_the_lease_back_and_raises(
+    leases: LeaseServer, electing: Electing
+) -> None:
+    async def work(fence: Fence) -> None:
+        raise LookupError("broken")
+
+    async with electing("a", work) as task:
+        with pytest.raises(LookupError):
+            await task
+
+    assert leases.spec["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pytest.param({"lease": 10.0, "renew": 10.0, "retry": 2.0}, id="no margin for others"),
+        pytest.param({"lease": 15.0, "renew": 2.0, "retry": 2.0}, id="no second try"),
+        pytest.param({"lease": 15.0, "renew": 10.0, "retry": 0.0}, id="no pause"),
+    ],
+)
+async def test_times_that_cannot_work_are_refused(client: Client, times: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must hold"):
+        LeaderElector(client, "muster", "ns", "a", **times)

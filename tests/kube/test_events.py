@@ -1,0 +1,222 @@
+"""What becomes of events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+from kube.client import Client
+from kube.events import ObjectReference, Recorder
+from kube.meta import ObjectMeta
+from kube.resources import NODES, PODS
+from tests.support.api_server import Drop, Reply, ScriptedServer, failure
+from tests.support.builders import make_pod
+from tests.support.clock import FakeClock
+
+POD = ObjectReference("v1", "Pod", "ns", "p", "u-1")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def recorder(client: Client, clock: FakeClock) -> AsyncIterator[Recorder]:
+    recorder = Recorder(client, "muster-test", clock, capacity=2)
+    task = asyncio.ensure_future(recorder.run())
+    yield recorder
+    task.cancel()
+    await asyncio.wait({task})
+
+
+@pytest.fixture
+def dropped() -> Any:
+    def count(reason: str) -> float:
+        return REGISTRY.get_sample_value("muster_events_dropped_total", {"reason": reason}) or 0.0
+
+    before = {reason: count(reason) for reason in ("queue full", "refused", "unreachable")}
+    return lambda reason: count(reason) - before[reason]
+
+
+async def test_an_event_says_who_what_and_when(server: ScriptedServer, recorder: Recorder) -> None:
+    await server.answer(Reply({}, 201))
+
+    recorder.event(POD, "Warning", "Unschedulable", "no room")
+    await recorder.drained()
+
+    [seen] = server.seen
+    assert (seen.method, seen.path) == ("POST", "/api/v1/namespaces/ns/events")
+    name = seen.body["metadata"].pop("name")
+    assert name.startswith("p.")
+    stamp = "2026-01-01T00:00:00Z"
+    assert seen.body == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": "ns"},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": "ns",
+            "name": "p",
+            "uid": "u-1",
+        },
+        "type": "Warning",
+        "reason": "Unschedulable",
+        "message": "no room",
+        "source": {"component": "muster-test"},
+        "reportingComponent": "muster-test",
+        "firstTimestamp": stamp,
+        "lastTimestamp": stamp,
+        "count": 1,
+    }
+
+
+async def test_a_repetition_raises_the_count(
+    server: ScriptedServer, recorder: Recorder, clock: FakeClock
+) -> None:
+    await server.answer(Reply({}, 201), Reply({}))
+    recorder.event(POD, "Normal", "Scheduled", "whole")
+    await recorder.drained()
+
+    clock.jump(60)
+    recorder.event(POD, "Normal", "Scheduled", "whole")
+    await recorder.drained()
+
+    create, patch = server.seen
+    assert patch.path == f"/api/v1/namespaces/ns/events/{create.body['metadata']['name']}"
+    assert patch.body == [
+        {"op": "add", "path": "/count", "value": 2},
+        {"op": "add", "path": "/lastTimestamp", "value": "2026-01-01T00:01:00Z"},
+    ]
+
+
+async def test_repetitions_before_it_is_sent_are_one_event(
+    server: ScriptedServer, recorder: Recorder
+) -> None:
+    for _ in range(3):
+        recorder.event(POD, "Normal", "Scheduled", "whole")
+    await server.answer(Reply({}, 201))
+    await recorder.drained()
+
+    assert [seen.body["count"] for seen in server.seen] == [3]
+
+
+async def test_another_message_is_another_event(server: ScriptedServer, recorder: Recorder) -> None:
+    await server.answer(Reply({}, 201), Reply({}, 201))
+
+    recorder.event(POD, "Normal", "Waiting", "3 of 4")
+    recorder.event(POD, "Normal", "Waiting", "2 of 4")
+    await recorder.drained()
+
+    names = {seen.body["metadata"]["name"] for seen in server.seen}
+    assert len(names) == 2
+
+
+async def test_what_was_told_before_a_restart_is_counted_on(
+    server: ScriptedServer, recorder: Recorder
+) -> None:
+    await server.answer(failure(409, "AlreadyExists"), Reply({"count": 7}), Reply({}))
+
+    recorder.event(POD, "Normal", "Scheduled", "whole")
+    await recorder.drained()
+
+    assert [seen.method for seen in server.seen] == ["POST", "GET", "PATCH"]
+    assert server.seen[2].body[0]["value"] == 8
+
+
+async def test_an_event_that_expired_in_between_is_told_anew(
+    server: ScriptedServer, recorder: Recorder
+) -> None:
+    await server.answer(Reply({}, 201), failure(404, "NotFound"), Reply({}, 201))
+
+    for _ in range(2):
+        recorder.event(POD, "Normal", "Scheduled", "whole")
+        await recorder.drained()
+
+    assert [seen.method for seen in server.seen] == ["POST", "PATCH", "POST"]
+    assert server.seen[2].body["count"] == 1
+
+
+async def test_too_many_events_are_dropped_and_counted(
+    server: ScriptedServer, recorder: Recorder, dropped: Any
+) -> None:
+    for number in range(5):
+        recorder.event(POD, "Normal", "Scheduled", f"message {number}")
+
+    assert dropped("queue full") == 3
+    await server.answer(Reply({}, 201), Reply({}, 201))
+    await recorder.drained()
+
+
+async def test_a_refused_event_is_dropped_and_the_next_one_sent(
+    server: ScriptedServer, recorder: Recorder, dropped: Any
+) -> None:
+    await server.answer(failure(403, "Forbidden", "namespace is being terminated"), Reply({}, 201))
+
+    recorder.event(POD, "Normal", "A", "a")
+    recorder.event(POD, "Normal", "B", "b")
+    await recorder.drained()
+
+    assert [seen.body["reason"] for seen in server.seen] == ["A", "B"]
+    assert dropped("refused") == 1
+
+
+async def test_an_event_survives_a_short_outage(
+    server: ScriptedServer, recorder: Recorder, clock: FakeClock, dropped: Any
+) -> None:
+    await server.answer(Drop(), failure(503, "ServiceUnavailable"), Reply({}, 201))
+
+    recorder.event(POD, "Normal", "A", "a")
+    await clock.play(recorder.drained())
+
+    assert len(server.seen) == 3
+    assert dropped("unreachable") == 0
+
+
+async def test_an_event_is_given_up_after_five_attempts(
+    server: ScriptedServer, recorder: Recorder, clock: FakeClock, dropped: Any
+) -> None:
+    await server.answer(*[Drop()] * 5)
+
+    recorder.event(POD, "Normal", "A", "a")
+    await clock.play(recorder.drained())
+
+    assert len(server.seen) == 5
+    assert dropped("unreachable") == 1
+
+
+async def test_long_texts_are_cut_to_what_the_server_takes(
+    server: ScriptedServer, recorder: Recorder
+) -> None:
+    await server.answer(Reply({}, 201))
+    ref = ObjectReference("v1", "Pod", "ns", "p" * 253, "u")
+
+    recorder.event(ref, "Normal", "A", "m" * 5000)
+    await recorder.drained()
+
+    body = server.seen[0].body
+    assert len(body["metadata"]["name"]) <= 253
+    assert len(body["message"]) == 1024
+
+
+async def test_events_of_cluster_scoped_objects_live_in_the_default_namespace(
+    server: ScriptedServer, recorder: Recorder
+) -> None:
+    await server.answer(Reply({}, 201))
+
+    recorder.event(ObjectReference.of(NODES, ObjectMeta(name="n", uid="u")), "Normal", "A", "a")
+    await recorder.drained()
+
+    assert server.seen[0].path == "/api/v1/namespaces/default/events"
+    assert "namespace" not in server.seen[0].body["involvedObject"]
+
+
+def test_references_from_metadata_and_from_whole_objects_agree() -> None:
+    meta = ObjectMeta(name="p", namespace="ns", uid="u")
+
+    assert ObjectReference.of(PODS, meta) == ObjectReference.of_object(
+        make_pod("p", "ns").stored("u", "1").build()
+    )

@@ -1,0 +1,161 @@
+"""Logs, signals, health and metrics of a process."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from kube.process import StatusServer, configure_logging, run_until
+
+
+async def fetch(server: StatusServer, path: str) -> tuple[int, str]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{server.port}{path}") as response,
+    ):
+        return response.status, await response.text()
+
+
+async def test_readiness_names_every_check_and_waits_for_all() -> None:
+    synced = False
+    checks = {"caches-synced": lambda: synced, "certificate": lambda: True}
+
+    async with StatusServer(ready=checks) as server:
+        assert await fetch(server, "/readyz") == (503, "[-]caches-synced\n[+]certificate\nnot ok\n")
+        synced = True
+        assert await fetch(server, "/readyz") == (200, "[+]caches-synced\n[+]certificate\nok\n")
+
+
+async def test_a_process_without_checks_is_alive() -> None:
+    async with StatusServer() as server:
+        assert await fetch(server, "/healthz") == (200, "ok\n")
+
+
+async def test_metrics_are_those_of_the_registry() -> None:
+    registry = CollectorRegistry()
+    Counter("seen", "Things seen.", registry=registry).inc(3)
+
+    async with StatusServer(registry=registry) as server:
+        status, text = await fetch(server, "/metrics")
+
+    assert status == 200
+    assert "seen_total 3.0" in text
+
+
+async def test_more_pages_can_be_served() -> None:
+    async def snapshot() -> bytes:
+        return b'{"pods":[]}'
+
+    async with StatusServer(pages={"/debug/snapshot": snapshot}) as server:
+        assert await fetch(server, "/debug/snapshot") == (200, '{"pods":[]}')
+        assert (await fetch(server, "/debug/other"))[0] == 404
+
+
+async def test_parts_run_until_told_to_stop() -> None:
+    stop = asyncio.Event()
+    ended = []
+
+    async def part(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+
+    running = asyncio.ensure_future(run_until(stop, part("a"), part("b")))
+    await asyncio.sleep(0)
+    stop.set()
+    await running
+
+    assert sorted(ended) == ["a", "b"]
+
+
+async def test_a_part_that_fails_ends_the_others_and_is_raised() -> None:
+    ended = asyncio.Event()
+
+    async def patient() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def broken() -> None:
+        raise LookupError("broken")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await run_until(asyncio.Event(), patient(), broken())
+
+    assert caught.group_contains(LookupError)
+    assert ended.is_set()
+
+
+def test_an_unknown_log_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="loud"):
+        configure_logging("test", "loud")
+
+
+PROGRAM = """
+import asyncio, logging, structlog
+from kube.process import configure_logging, run
+
+async def main(stop):
+    configure_logging("test")
+    log = structlog.get_logger()
+    logging.getLogger("library").warning("from %s", "below")
+    log.debug("unseen")
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        log.exception("failed", pod="ns/p")
+    print("ready", flush=True)
+    await stop.wait()
+    print("stopping", flush=True)
+    await asyncio.sleep({linger})
+
+run(main)
+"""
+
+
+def start(linger: float) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(linger=linger)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_every_log_line_is_json_and_a_signal_ends_the_process() -> None:
+    process = start(linger=0)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=20)
+
+    library, failed, signalled = lines(errors)
+    assert process.returncode == 0
+    assert (library["event"], library["level"]) == ("from below", "warning")
+    assert (failed["event"], failed["pod"], failed["process"]) == ("failed", "ns/p", "test")
+    assert failed["exception"][0]["exc_type"] == "ZeroDivisionError"
+    assert (signalled["event"], signalled["signal"]) == ("signal", "SIGTERM")
+
+
+def test_a_second_signal_does_not_wait_for_a_slow_end() -> None:
+    process = start(linger=3600)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stopping\n"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+
+    assert process.returncode != 0
