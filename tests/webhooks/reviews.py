@@ -1,0 +1,130 @@
+"""Reviews as an API server sends them, and answers read as it reads them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonpatch
+
+from api.constants import JOB, JOBSET, KINDS, KindName
+from api.priority import PriorityClass
+
+BY_PLURAL = {kind.plural: kind for kind in (*KINDS, JOBSET, JOB)}
+
+
+@dataclass
+class FakeWorld:
+    """A cluster with these PriorityClasses and these composites being deleted."""
+
+    classes: Sequence[PriorityClass] = ()
+    deleting: set[tuple[str, str]] = field(default_factory=set)
+
+    def priority_classes(self) -> Sequence[PriorityClass]:
+        return self.classes
+
+    def composite_is_deleting(self, namespace: str, name: str) -> bool:
+        return (namespace, name) in self.deleting
+
+
+def review_of(
+    kind: KindName,
+    new: dict[str, Any] | None,
+    old: dict[str, Any] | None = None,
+    *,
+    operation: str = "",
+    subresource: str = "",
+    uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002",
+) -> dict[str, Any]:
+    """An AdmissionReview; without `operation`, CREATE or UPDATE as `old` says."""
+    name = (new or old or {}).get("metadata", {})
+    request: dict[str, Any] = {
+        "uid": uid,
+        "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
+        "requestKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "namespace": "team",
+        "operation": operation or ("UPDATE" if old else "CREATE"),
+        "userInfo": {"username": "someone", "groups": ["system:authenticated"]},
+        "object": new,
+        "oldObject": old,
+        "dryRun": False,
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+    }
+    if isinstance(name, dict) and name.get("name"):
+        request["name"] = name["name"]
+    if subresource:
+        request["subResource"] = subresource
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def encoded(review: dict[str, Any]) -> bytes:
+    """The body that an API server posts."""
+    return json.dumps(review).encode()
+
+
+@dataclass(frozen=True)
+class Read:
+    """The answer to one review."""
+
+    allowed: bool
+    code: int
+    reason: str
+    message: str
+    causes: list[dict[str, str]]
+    warnings: list[str]
+    result: dict[str, Any] | None
+
+    @property
+    def faults(self) -> list[tuple[str, str]]:
+        """(field, reason) of each cause."""
+        return [(cause["field"], cause["reason"]) for cause in self.causes]
+
+
+def read(answer: bytes, review: dict[str, Any]) -> Read:
+    """Checks the envelope and applies the patch, if any, to the object of the review."""
+    body = json.loads(answer)
+    response = body["response"]
+    assert body["apiVersion"] == "admission.k8s.io/v1"
+    assert body["kind"] == "AdmissionReview"
+    assert response["uid"] == review["request"]["uid"]
+    status = response.get("status", {})
+    result = review["request"]["object"]
+    if "patch" in response:
+        assert response["patchType"] == "JSONPatch"
+        result = jsonpatch.apply_patch(result, json.loads(base64.b64decode(response["patch"])))
+    return Read(
+        allowed=response["allowed"],
+        code=status.get("code", 200),
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        causes=status.get("details", {}).get("causes", []),
+        warnings=response.get("warnings", []),
+        result=result,
+    )
+
+
+def pod_group(name: str = "trainer", **spec: Any) -> dict[str, Any]:
+    """A valid PodGroup of minCount 4; keywords replace fields of its spec, None removes one."""
+    return _group("PodGroup", name, {"schedulingPolicy": {"gang": {"minCount": 4}}} | spec)
+
+
+def composite(name: str = "trainers", **spec: Any) -> dict[str, Any]:
+    """A valid CompositePodGroup; keywords replace fields of its spec, None removes one."""
+    fields = {
+        "workloadRef": {"workloadName": "w", "templateName": "t"},
+        "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+    }
+    return _group("CompositePodGroup", name, fields | spec)
+
+
+def _group(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.muster.dev/v1alpha3",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {key: value for key, value in spec.items() if value is not None},
+    }

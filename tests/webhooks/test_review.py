@@ -1,0 +1,111 @@
+"""What is no review is refused with the fields at fault."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from api.constants import JOB, POD_GROUP, WORKLOAD
+from tests.webhooks.reviews import FakeWorld, encoded, pod_group, review_of
+from webhooks.review import MalformedReviewError
+from webhooks.reviewer import ROUTES, Reviewer, UnknownRouteError
+
+
+def changed(**request: Any) -> bytes:
+    """A good review of a PodGroup with fields of its request replaced."""
+    review = review_of(POD_GROUP, pod_group())
+    review["request"] |= request
+    return encoded(review)
+
+
+def envelope(**fields: Any) -> bytes:
+    """A good review with fields of its envelope replaced, None removes one."""
+    review = review_of(POD_GROUP, pod_group()) | fields
+    return encoded({key: value for key, value in review.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        pytest.param(b"", "", id="an empty body"),
+        pytest.param(b"{", "", id="broken JSON"),
+        pytest.param(b"\xff\xfe", "", id="no text at all"),
+        pytest.param(b"[]", "", id="a list"),
+        pytest.param(b"[" * 100_000, "", id="nesting without end"),
+        pytest.param(envelope(request=None), "request", id="no request"),
+        pytest.param(envelope(kind="Pod"), "kind", id="another kind"),
+        pytest.param(
+            envelope(apiVersion="admission.k8s.io/v1beta1"), "apiVersion", id="another version"
+        ),
+        pytest.param(changed(uid=""), "request.uid", id="an empty uid"),
+        pytest.param(changed(uid=5), "request.uid", id="a uid that is a number"),
+        pytest.param(changed(operation="PATCH"), "request.operation", id="an unknown operation"),
+        pytest.param(changed(object=[]), "request.object", id="an object that is a list"),
+        pytest.param(
+            changed(resource={"group": "", "version": "v1", "resource": "pods"}),
+            "request.resource",
+            id="a resource of another route",
+        ),
+        pytest.param(
+            changed(resource={"group": POD_GROUP.group, "version": "v9", "resource": "podgroups"}),
+            "request.resource",
+            id="a version that the rules do not know",
+        ),
+        pytest.param(
+            changed(kind={"group": POD_GROUP.group, "version": "v1alpha3", "kind": "Workload"}),
+            "request.kind.kind",
+            id="a kind that is not the resource's",
+        ),
+    ],
+)
+def test_a_malformed_review_names_the_field(body: bytes, field: str) -> None:
+    with pytest.raises(MalformedReviewError) as caught:
+        Reviewer(FakeWorld()).review("validate/podgroups", body)
+
+    assert [cause.field for cause in caught.value.causes] == [field]
+
+
+def test_a_path_that_serves_nothing_says_which_do() -> None:
+    with pytest.raises(UnknownRouteError, match="/mutate/jobs") as caught:
+        Reviewer(FakeWorld()).review("mutate/pods", b"")
+
+    assert caught.value.route == "mutate/pods"
+
+
+def test_fields_that_are_not_known_do_no_harm() -> None:
+    review = review_of(WORKLOAD, None, operation="DELETE")
+    review["request"]["somethingNew"] = {"a": 1}
+    review["somethingElse"] = 1
+
+    answer = json.loads(Reviewer(FakeWorld()).review("validate/workloads", encoded(review)))
+
+    assert answer["response"] == {"uid": review["request"]["uid"], "allowed": True}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE", "CONNECT"])
+@pytest.mark.parametrize(
+    "obj", [None, {}, {"metadata": 5, "spec": "x"}], ids=["no object", "empty", "odd"]
+)
+def test_every_route_answers_every_operation(
+    route: str, operation: str, obj: dict[str, Any] | None
+) -> None:
+    review = review_of(ROUTES[route].kind, obj, obj, operation=operation)
+
+    answer = json.loads(Reviewer(FakeWorld()).review(route, encoded(review)))
+
+    assert answer["response"]["uid"] == review["request"]["uid"]
+
+
+def test_a_core_group_is_left_out_of_the_words_for_a_user() -> None:
+    job = {"metadata": {"name": "j", "annotations": {"scheduling.muster.dev/gang-mode": "No"}}}
+    review = review_of(JOB, job)
+
+    answer = json.loads(Reviewer(FakeWorld()).review("validate/jobs", encoded(review)))
+
+    status = answer["response"]["status"]
+    assert status["message"].startswith('Job.batch "j" is invalid: metadata.annotations[')
+    assert status["details"]["kind"] == "Job"
+    assert status["details"]["group"] == "batch"

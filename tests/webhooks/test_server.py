@@ -1,0 +1,181 @@
+"""The listener over real TLS: routes, limits, readiness, and an end that loses no review."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.constants import POD_GROUP
+from certs.authority import new_material
+from certs.context import client_context, server_context
+from certs.material import ServerNames
+from tests.webhooks.reviews import FakeWorld, encoded, pod_group, read, review_of
+from webhooks.readiness import Readiness
+from webhooks.reviewer import Reviewer
+from webhooks.routes import BODY_LIMIT, build
+from webhooks.server import Listener, bound
+
+MATERIAL = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
+REVIEW = review_of(POD_GROUP, pod_group())
+
+
+@dataclass
+class Served:
+    """A listener, what it says of itself, and a way to call it."""
+
+    listener: Listener
+    readiness: Readiness
+    session: aiohttp.ClientSession
+    tls: ssl.SSLContext
+
+    def url(self, path: str) -> str:
+        return f"https://127.0.0.1:{self.listener.address[1]}{path}"
+
+    async def post(self, path: str, body: Any, **headers: str) -> tuple[int, dict[str, Any]]:
+        fields = {"Content-Type": "application/json"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        data = io.BytesIO(body) if isinstance(body, bytes) else body
+        async with self.session.post(self.url(path), data=data, headers=fields) as answer:
+            return answer.status, json.loads(await answer.read())
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with self.session.get(self.url(path)) as answer:
+            return answer.status, await answer.text()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    readiness = Readiness()
+    trust = client_context(MATERIAL.ca_bundle)
+    connector = aiohttp.TCPConnector(ssl=trust)
+    app = build(Reviewer(FakeWorld()), readiness)
+    with bound("127.0.0.1", 0) as sock:
+        async with (
+            aiohttp.ClientSession(connector=connector, trust_env=False) as session,
+            Listener(app, server_context(MATERIAL), sock) as listener,
+        ):
+            yield Served(listener, readiness, session, trust)
+
+
+async def test_a_review_is_answered(served: Served) -> None:
+    code, body = await served.post("/mutate/podgroups?timeout=5s", encoded(REVIEW))
+
+    answer = read(json.dumps(body).encode(), REVIEW)
+    assert code == 200
+    assert answer.allowed
+    assert answer.result is not None
+    assert answer.result["metadata"]["finalizers"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "want"),
+    [
+        pytest.param("/mutate/podgroups", b"{", {}, (400, "BadRequest"), id="broken JSON"),
+        pytest.param("/mutate/pods", b"{}", {}, (404, "NotFound"), id="a path without a webhook"),
+        pytest.param(
+            "/mutate/podgroups",
+            b"a: b",
+            {"Content_Type": "application/yaml"},
+            (415, "UnsupportedMediaType"),
+            id="another content type",
+        ),
+        pytest.param(
+            "/mutate/podgroups",
+            b" " * (BODY_LIMIT + 1),
+            {},
+            (413, "RequestEntityTooLarge"),
+            id="a body over the limit that says so",
+        ),
+    ],
+)
+async def test_what_is_no_review_is_refused_as_a_status(
+    served: Served, path: str, body: bytes, headers: dict[str, str], want: tuple[int, str]
+) -> None:
+    code, status = await served.post(path, body, **headers)
+
+    assert (code, status["reason"]) == want
+    assert status["kind"] == "Status"
+    assert status["code"] == code
+    assert status["message"]
+
+
+async def test_a_body_of_the_limit_is_read_and_one_sent_in_pieces_is_cut_off(
+    served: Served,
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(BODY_LIMIT // 2**20 + 1):
+            yield b" " * 2**20
+
+    padded = encoded(REVIEW).rjust(BODY_LIMIT)
+
+    assert (await served.post("/mutate/podgroups", padded))[0] == 200
+    assert (await served.post("/mutate/podgroups", pieces()))[0] == 413
+
+
+async def test_readiness_names_what_is_missing(served: Served) -> None:
+    before = await served.get("/readyz")
+    for check in served.readiness.problems:
+        served.readiness.met(check)
+    after = await served.get("/readyz")
+    served.readiness.unmet("registration", "the caBundle is another's")
+    lost = await served.get("/readyz")
+
+    assert before[0] == 503
+    assert "priority-classes: not yet" in before[1]
+    assert after == (200, "ok")
+    assert lost == (503, "registration: the caBundle is another's")
+    assert await served.get("/healthz") == (200, "ok")
+
+
+async def test_reviews_are_counted_by_route_and_outcome(served: Served) -> None:
+    line = 'muster_webhook_reviews_total{outcome="malformed",route="validate/workloads"} '
+
+    async def count() -> float:
+        _, text = await served.get("/metrics")
+        return sum(float(row.split()[-1]) for row in text.splitlines() if row.startswith(line))
+
+    before = await count()
+    await served.post("/validate/workloads", b"{}")
+
+    assert await count() == before + 1
+
+
+async def test_a_review_on_its_way_is_answered_when_the_server_stops() -> None:
+    body = encoded(REVIEW)
+    head = (
+        "POST /mutate/podgroups HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode()
+    with bound("127.0.0.1", 0) as sock:
+        app = build(Reviewer(FakeWorld()), Readiness())
+        async with Listener(app, server_context(MATERIAL), sock) as listener:
+            reader, writer = await asyncio.open_connection(
+                *listener.address, ssl=client_context(MATERIAL.ca_bundle)
+            )
+            # The listener has the request once it answers to this part of it.
+            writer.write(head.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+            assert await reader.readline() == b"HTTP/1.1 100 Continue\r\n"
+            stopping = asyncio.create_task(listener.__aexit__(None, None, None))
+            await asyncio.sleep(0)
+            writer.write(body)
+            answer = await reader.read()
+            await stopping
+
+    assert b"HTTP/1.1 200 OK" in answer
+    assert b'"allowed":true' in answer
+    writer.close()
+
+
+async def test_a_taken_port_is_an_error_at_once() -> None:
+    with bound("127.0.0.1", 0) as sock, pytest.raises(OSError, match="in use"):
+        bound("127.0.0.1", sock.getsockname()[1])

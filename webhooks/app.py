@@ -1,0 +1,97 @@
+"""The webhook process: caches, certificates, listener, upkeep, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from certs.context import server_context
+from certs.stores import FolderStore, SecretStore, Store
+from kube.client import Client
+from kube.clock import Clock, SystemClock
+from webhooks.readiness import PRIORITY_CLASSES, SERVING, Readiness
+from webhooks.registration import ServiceTarget, Target
+from webhooks.reviewer import Reviewer
+from webhooks.routes import build
+from webhooks.server import Listener, bound
+from webhooks.upkeep import Upkeep
+from webhooks.world import ClusterWorld
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookConfig:
+    """How the webhook is reached and where its certificates are kept.
+
+    By Service, certificates are in the Secret `secret` of the Service's namespace, shared by
+    all replicas. By URL, or with `cert_dir`, they are in that folder; without one they end with
+    the process. `drain_seconds` is how long reviews are still taken after the signal to stop,
+    while API servers learn that this replica is going.
+    """
+
+    target: Target
+    host: str = "0.0.0.0"  # noqa: S104 - a pod is called from outside
+    port: int = 9443
+    cert_dir: Path | None = None
+    secret: str = "muster-webhook-certificates"  # noqa: S105 - a name, nothing secret
+    drain_seconds: float = 0.0
+
+
+async def run(
+    client: Client,
+    config: WebhookConfig,
+    stop: asyncio.Event,
+    *,
+    readiness: Readiness | None = None,
+    clock: Clock | None = None,
+) -> None:
+    """Serve until `stop` is set, then drain.
+
+    `readiness` tells the caller what `/readyz` says. Trouble with the API server is waited out.
+    Raises OSError when the address is taken or the folder cannot be written; an exception group
+    for a bug of ours.
+    """
+    readiness = readiness or Readiness()
+    clock = clock or SystemClock()
+    sock = bound(config.host, config.port)
+    with sock, tempfile.TemporaryDirectory(prefix="muster-webhook-") as scratch:
+        store = _store(client, config, Path(scratch))
+        upkeep = Upkeep(client, config.target, store, clock, readiness)
+        async with asyncio.TaskGroup() as group:
+            work = group.create_task(_work(client, sock, upkeep, readiness))
+            await stop.wait()
+            readiness.unmet(SERVING, "the process was told to stop")
+            await clock.sleep(config.drain_seconds)
+            work.cancel()
+
+
+async def _work(client: Client, sock: socket.socket, upkeep: Upkeep, readiness: Readiness) -> None:
+    """All that runs side by side, until cancelled; reviews in work are still answered then."""
+    world = ClusterWorld(client)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(world.run())
+        group.create_task(_await_classes(world, readiness))
+        material = await upkeep.certificates()
+        context = server_context(material)
+        listener = Listener(build(Reviewer(world), readiness), context, sock)
+        async with listener:
+            log.info("webhook listens", address=listener.address)
+            readiness.met(SERVING)
+            await upkeep.run(context, material, listener.address)
+
+
+async def _await_classes(world: ClusterWorld, readiness: Readiness) -> None:
+    await world.synced.wait()
+    readiness.met(PRIORITY_CLASSES)
+
+
+def _store(client: Client, config: WebhookConfig, scratch: Path) -> Store:
+    if config.cert_dir is None and isinstance(config.target, ServiceTarget):
+        return SecretStore(client, config.secret, config.target.namespace)
+    return FolderStore(config.cert_dir or scratch)

@@ -1,0 +1,24 @@
+"""Metrics of the webhook, on the registry of the process."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+REVIEWS = Counter(
+    "muster_webhook_reviews_total",
+    "Admission reviews by route and by outcome: allowed, changed, invalid, forbidden, malformed, "
+    "unknown (no such route), error (a bug of ours).",
+    ["route", "outcome"],
+)
+REVIEW_SECONDS = Histogram(
+    "muster_webhook_review_seconds",
+    "Time from a whole review read to its answer.",
+    ["route"],
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
+)
+CERTIFICATE_END = Gauge(
+    "muster_webhook_certificate_end_seconds",
+    "When the certificates being served end, in seconds since 1970.",
+    ["certificate"],
+)
+READY = Gauge("muster_webhook_ready", "1 while every check of readiness passes.")

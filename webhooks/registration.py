@@ -1,0 +1,228 @@
+"""Registering with the API server: `manifests/webhook/` is the one source of what is registered.
+
+By Service, an administrator installs the manifests and this process only puts its CA into
+them. By URL, the process installs them itself, each path under its URL, and keeps them as the
+manifests say.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import structlog
+import yaml
+
+from certs.bundle import encoded, webhook_bundle_patch
+from certs.material import ServerNames
+from kube.errors import AlreadyExists, NotFound
+from kube.meta import Json
+from kube.patch import PatchBuilder
+from kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+
+log = structlog.get_logger(__name__)
+
+MANIFESTS = Path(__file__).resolve().parents[1] / "manifests" / "webhook"
+
+RESOURCES = {resource.kind: resource for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
+
+
+class RegistrationApi(Protocol):
+    """What is asked of an API server here; kube.client.Client has it."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        """One object. Raises NotFound."""
+
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
+        """The object as stored. Raises AlreadyExists."""
+
+    async def patch(
+        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
+    ) -> Json:
+        """The object as patched. Raises NotFound, Conflict, Invalid."""
+
+
+class RegistrationError(Exception):
+    """What is registered cannot lead API servers to this process."""
+
+
+class NotInstalledError(RegistrationError):
+    """A configuration is missing, and installing it is not this process's business."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"{kind} {name} is not installed: apply manifests/webhook")
+        self.kind = kind
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What API servers use, as read back: whom they call, and which CA they trust (PEM)."""
+
+    host: str
+    ca_bundle: bytes
+
+
+class Target(Protocol):
+    """How API servers reach the webhook."""
+
+    @property
+    def names(self) -> ServerNames:
+        """The names that the server certificate must have."""
+
+    async def ensure(self, api: RegistrationApi, manifest: Json, ca_bundle: bytes) -> Json:
+        """The configuration as registered, made right where it was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTarget:
+    """Through a Service; the manifests were installed by an administrator."""
+
+    name: str = "muster-webhook"
+    namespace: str = "muster-system"
+
+    @property
+    def names(self) -> ServerNames:
+        """The Service's DNS names."""
+        return ServerNames.of_service(self.name, self.namespace)
+
+    async def ensure(self, api: RegistrationApi, manifest: Json, ca_bundle: bytes) -> Json:
+        """Put the CA into what is installed. Raises NotInstalledError."""
+        resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        try:
+            found = await api.get(resource, name)
+        except NotFound as error:
+            raise NotInstalledError(resource.kind, name) from error
+        return await _patched(api, resource, found, webhook_bundle_patch(found, ca_bundle))
+
+
+@dataclass(frozen=True, slots=True)
+class UrlTarget:
+    """By URL: API servers call this address directly, without any Service."""
+
+    url: str
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for anything but https://HOST[:PORT][/PATH]."""
+        parts = urlsplit(self.url)
+        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError(f"{self.url!r}: a webhook needs https://HOST[:PORT], no query")
+
+    @property
+    def names(self) -> ServerNames:
+        """The URL's host."""
+        return ServerNames.of_host(urlsplit(self.url).hostname or "")
+
+    async def ensure(self, api: RegistrationApi, manifest: Json, ca_bundle: bytes) -> Json:
+        """Install the manifest, or change what differs from it."""
+        resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        wanted = self.rewritten(manifest, ca_bundle)
+        try:
+            found = await api.get(resource, name)
+        except NotFound:
+            try:
+                created = await api.create(resource, wanted)
+            except AlreadyExists:
+                found = await api.get(resource, name)
+            else:
+                log.info("webhooks registered", kind=resource.kind, name=name, url=self.url)
+                return created
+        return await _patched(api, resource, found, difference(found, wanted))
+
+    def rewritten(self, manifest: Json, ca_bundle: bytes) -> Json:
+        """The manifest with each Service replaced by this URL and the same path."""
+        base = self.url.rstrip("/")
+        return {
+            **manifest,
+            "webhooks": [
+                {
+                    **webhook,
+                    "clientConfig": {
+                        "url": base + webhook["clientConfig"]["service"]["path"],
+                        "caBundle": encoded(ca_bundle),
+                    },
+                }
+                for webhook in manifest["webhooks"]
+            ],
+        }
+
+
+async def register(
+    api: RegistrationApi, target: Target, ca_bundle: bytes, manifests: Sequence[Json]
+) -> Registered:
+    """See that API servers call `target` and trust `ca_bundle` (PEM); what they have now.
+
+    Raises RegistrationError, and the errors of `kube.errors`. Safe to repeat.
+    """
+    configs = [
+        webhook["clientConfig"]
+        for manifest in manifests
+        for webhook in (await target.ensure(api, manifest, ca_bundle)).get("webhooks") or ()
+    ]
+    found = {(_host(config), config.get("caBundle", "")) for config in configs}
+    if len(found) != 1:
+        raise RegistrationError(f"the webhooks do not all lead to one server: {sorted(found)}")
+    host, bundle = found.pop()
+    try:
+        return Registered(host, base64.b64decode(bundle, validate=True))
+    except binascii.Error as error:
+        raise RegistrationError("the registered caBundle is not base64") from error
+
+
+def load_manifests(folder: Path = MANIFESTS) -> list[Json]:
+    """The webhook configurations to register. Raises OSError, yaml.YAMLError."""
+    texts = [path.read_text() for path in sorted(folder.glob("*.yaml"))]
+    objects = [obj for text in texts for obj in yaml.safe_load_all(text)]
+    return [obj for obj in objects if obj["kind"] in RESOURCES]
+
+
+def difference(found: Json, wanted: Json) -> PatchBuilder:
+    """The patch that makes the webhooks of `found` those of `wanted`; nothing else is touched.
+
+    Fields that `wanted` leaves out count as right: the API server fills in defaults.
+    """
+    patch = PatchBuilder()
+    have, want = found.get("webhooks") or [], wanted["webhooks"]
+    if _covers(have, want):
+        return patch
+    patch.at_version(found["metadata"]["resourceVersion"])
+    if [entry["name"] for entry in have] != [entry["name"] for entry in want]:
+        return patch.add("/webhooks", want)
+    for index, (old, new) in enumerate(zip(have, want, strict=True)):
+        if not _covers(old, new):
+            patch.replace(f"/webhooks/{index}", new)
+    return patch
+
+
+async def _patched(
+    api: RegistrationApi, resource: Resource, found: Json, patch: PatchBuilder
+) -> Json:
+    if not patch:
+        return found
+    name = found["metadata"]["name"]
+    log.info("webhook registration corrected", kind=resource.kind, name=name)
+    return await api.patch(resource, name, patch)
+
+
+def _covers(have: Any, want: Any) -> bool:
+    """Whether `have` says all that `want` says."""
+    if isinstance(want, Mapping) and isinstance(have, Mapping):
+        if "clientConfig" in want and set(have["clientConfig"]) != set(want["clientConfig"]):
+            return False  # a Service left beside a URL would be invalid
+        return all(key in have and _covers(have[key], value) for key, value in want.items())
+    if isinstance(want, list) and isinstance(have, list):
+        return len(have) == len(want) and all(map(_covers, have, want))
+    return bool(have == want)
+
+
+def _host(config: Mapping[str, Any]) -> str:
+    """The name by which an API server verifies the server of a clientConfig."""
+    service = config.get("service")
+    if service:
+        return f"{service['name']}.{service['namespace']}.svc"
+    return urlsplit(config["url"]).hostname or ""

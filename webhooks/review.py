@@ -1,0 +1,176 @@
+"""AdmissionReview `admission.k8s.io/v1`: bytes to a request, an answer to bytes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from api.causes import Cause
+from kube.patch import Operation
+
+API_VERSION = "admission.k8s.io/v1"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class GroupVersionKind(_Model):
+    """A kind as admission names it."""
+
+    group: str = ""
+    version: str
+    kind: str
+
+
+class GroupVersionResource(_Model):
+    """A resource as admission names it."""
+
+    group: str = ""
+    version: str
+    resource: str
+
+
+class Request(_Model):
+    """What the API server asks about: the fields of `AdmissionRequest` in use.
+
+    `object` is the new state, None on DELETE; `old_object` is None on CREATE. Both are raw JSON:
+    a mutating webhook sees them before their schema was checked.
+    """
+
+    uid: str = Field(min_length=1)
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    sub_resource: str = Field("", alias="subResource")
+    name: str = ""
+    namespace: str = ""
+    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = Field(None, alias="oldObject")
+
+
+class Review(_Model):
+    """The envelope that the API server posts."""
+
+    api_version: Literal["admission.k8s.io/v1"] = Field(alias="apiVersion")
+    kind: Literal["AdmissionReview"]
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a webhook says: changes, or all that is wrong, and warnings for the user.
+
+    `forbidden` makes a refusal 403 Forbidden (nothing is wrong with the object as such, it may
+    not be made) instead of 422 Invalid.
+    """
+
+    operations: Sequence[Operation] = ()
+    causes: Sequence[Cause] = ()
+    warnings: Sequence[str] = ()
+    forbidden: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """One word for metrics: allowed, changed, invalid or forbidden."""
+        if self.causes:
+            return "forbidden" if self.forbidden else "invalid"
+        return "changed" if self.operations else "allowed"
+
+
+ALLOWED = Answer()
+
+
+class MalformedReviewError(Exception):
+    """What came is no AdmissionReview; the causes name the fields at fault."""
+
+    def __init__(self, causes: Sequence[Cause]) -> None:
+        """`causes` is never empty."""
+        super().__init__("; ".join(f"{cause.field}: {cause.message}" for cause in causes))
+        self.causes = causes
+
+
+def decode(body: bytes) -> Request:
+    """The request inside an AdmissionReview. Raises MalformedReviewError."""
+    try:
+        return Review.model_validate_json(body).request
+    except ValidationError as error:
+        raise MalformedReviewError(
+            [
+                Cause(_path(fault["loc"]), "FieldValueInvalid", fault["msg"])
+                for fault in error.errors(
+                    include_url=False, include_context=False, include_input=False
+                )
+            ]
+        ) from error
+
+
+def encode(request: Request, answer: Answer) -> bytes:
+    """The AdmissionReview that answers `request`."""
+    response: dict[str, Any] = {"uid": request.uid, "allowed": not answer.causes}
+    if answer.causes:
+        response["status"] = _refusal(request, answer)
+    elif answer.operations:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(answer.operations)).decode()
+    if answer.warnings:
+        response["warnings"] = list(answer.warnings)
+    return msgspec.json.encode(
+        {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
+    )
+
+
+def status(
+    code: int, reason: str, message: str, details: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A failure as `metav1.Status`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "metadata": {},
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+        "details": details or {},
+    }
+
+
+def _refusal(request: Request, answer: Answer) -> dict[str, Any]:
+    """The Status that a user sees, worded as the API server words its own refusals."""
+    name = _name(request)
+    causes = [cause.as_dict() for cause in answer.causes]
+    faults = [f"{cause.field}: {cause.message}" for cause in answer.causes]
+    listed = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+    kind, group = request.kind.kind, request.kind.group
+    details = {"name": name, "group": group, "causes": causes}
+    if answer.forbidden:
+        resource = ".".join(part for part in (request.resource.resource, group) if part)
+        message = f'{resource} "{name}" is forbidden: {listed}'
+        return status(403, "Forbidden", message, {**details, "kind": request.resource.resource})
+    full_kind = ".".join(part for part in (kind, group) if part)
+    message = f'{full_kind} "{name}" is invalid: {listed}'
+    return status(422, "Invalid", message, {**details, "kind": kind})
+
+
+def _name(request: Request) -> str:
+    """The object's name; what it will be generated from when it has none yet."""
+    metadata = (request.object or {}).get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    for name in (request.name, metadata.get("name"), metadata.get("generateName")):
+        if isinstance(name, str) and name:
+            return name
+    return ""
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    """A pydantic location as a Kubernetes field path."""
+    path = ""
+    for part in loc:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path

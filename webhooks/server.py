@@ -1,0 +1,96 @@
+"""The HTTPS listener: uvicorn inside this process's event loop, certificates from memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+from fastapi import FastAPI
+
+KEEP_ALIVE_SECONDS = 120
+"""API servers keep idle connections for 90 s. Closing one first would race with a review."""
+
+GRACE_SECONDS = 10
+"""How long reviews in work may take when the server stops: longer than a review's time-out."""
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn that tells when it is up, and leaves signals to the process."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Listener:
+    """HTTPS on a bound socket, as an async context manager.
+
+    Leaving it takes no more connections, answers what is in work, and closes the rest. `context`
+    may be given new certificates at any time.
+    """
+
+    def __init__(self, app: FastAPI, context: ssl.SSLContext, sock: socket.socket) -> None:
+        self._socket = sock
+        config: dict[str, Any] = {
+            "http": "httptools",
+            "ws": "none",
+            "lifespan": "off",
+            "log_config": None,
+            "access_log": False,
+            "server_header": False,
+            "proxy_headers": False,
+            "timeout_keep_alive": KEEP_ALIVE_SECONDS,
+            "timeout_graceful_shutdown": GRACE_SECONDS,
+            "ssl_context_factory": lambda _config, _default: context,
+        }
+        self._uvicorn = _Uvicorn(uvicorn.Config(app, **config))
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port to reach the listener from this machine."""
+        host, port = self._socket.getsockname()[:2]
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104
+
+    async def __aenter__(self) -> Self:
+        """Return when connections are being answered."""
+        self._serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._socket]))
+        up = asyncio.create_task(self._uvicorn.up.wait())
+        await asyncio.wait({self._serving, up}, return_when=asyncio.FIRST_COMPLETED)
+        if not up.done():
+            up.cancel()
+            await self._serving
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the listener. Raises what made it end by itself."""
+        assert self._serving is not None, "entered before"
+        self._uvicorn.should_exit = True
+        await self._serving
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises OSError: taken, or not our address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.create_server((host, port), family=family, backlog=2048)
+    sock.setblocking(False)
+    return sock
