@@ -108,6 +108,8 @@ class World:
             watch = await self._server.watch(kind)
             cache.replace(watch.items)
             self._synced[kind].set()
-            async for change, obj in watch.events:
-                cache.observe(change, obj)
-            log.info("watch ended, listing again", kind=kind.plural)
+            try:
+                async for change, obj in watch.events:
+                    cache.observe(change, obj)
+            except StatusError as error:
+                log.info("watch broke, listing again", kind=kind.plural, error=str(error))

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from copy import deepcopy
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from localcluster.clock import parse_time
 from localcluster.life.jobs.indexes import COMPLETION_INDEX, index_of
@@ -34,8 +34,7 @@ def new_pod(job: Obj, index: int | None) -> Obj:
         "kind": "Pod",
         "metadata": {
             "generateName": f"{name}-",
-            "labels": meta.get("labels") or {},
-            "annotations": meta.get("annotations") or {},
+            **{name: meta[name] for name in ("labels", "annotations") if meta.get(name)},
             "finalizers": finalizers,
             "ownerReferences": [controller_reference(job, api_version="batch/v1", kind="Job")],
         },
@@ -49,8 +48,8 @@ def new_pod(job: Obj, index: int | None) -> Obj:
 def _give_index(pod: Obj, job: str, index: int) -> None:
     suffix = f"-{index}-"
     pod["metadata"]["generateName"] = job[: MAX_GENERATE_NAME - len(suffix)] + suffix
-    pod["metadata"]["annotations"][COMPLETION_INDEX] = str(index)
-    pod["metadata"]["labels"][COMPLETION_INDEX] = str(index)
+    for marks in ("labels", "annotations"):
+        pod["metadata"].setdefault(marks, {})[COMPLETION_INDEX] = str(index)
     pod["spec"]["hostname"] = f"{job}-{index}"
     spec = pod["spec"]
     for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
@@ -126,7 +125,10 @@ def finished_at(pod: Obj) -> datetime:
     if ready and ready.get("status") == "False" and ready.get("lastTransitionTime"):
         return parse_time(ready["lastTransitionTime"])
     meta = pod["metadata"]
-    return parse_time(meta.get("deletionTimestamp") or meta["creationTimestamp"])
+    if "deletionTimestamp" in meta:
+        grace = timedelta(seconds=meta.get("deletionGracePeriodSeconds", 0))
+        return parse_time(meta["deletionTimestamp"]) - grace
+    return parse_time(meta["creationTimestamp"])
 
 
 def _seconds(text: str | None) -> float:

@@ -8,10 +8,11 @@ from typing import Any
 
 from localcluster.errors import StatusError
 from localcluster.hooks import AdmissionRequest
+from localcluster.life.jobsets import constants as words
 from localcluster.life.jobsets.build import coordinator_endpoint, job_name, replicas
 from localcluster.life.jobsets.status import is_suspended
-from localcluster.life.objects import Obj
-from localcluster.life.port import JOBSETS
+from localcluster.life.objects import Obj, annotations_of, labels_of, with_metadata
+from localcluster.life.port import JOBSETS, PODS
 
 WEBHOOK = "vjobset.kb.io"
 INT32_MAX = 2**31 - 1
@@ -44,12 +45,19 @@ _MUTABLE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 class JobSetAdmission:
-    """Defaults, checks and guards JobSets as the controller's webhooks do."""
+    """Defaults, checks and guards JobSets, and marks their pods, as JobSet's webhooks do.
+
+    Exclusive placement per topology domain is left out: it is Muster's own business here.
+    """
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Fill in the defaults of a new JobSet."""
-        if _concerns_us(request) and request.operation == "CREATE" and request.obj is not None:
+        """Fill in the defaults of a new JobSet, and mark a new pod of a JobSet."""
+        if request.operation != "CREATE" or request.obj is None:
+            return
+        if _concerns_us(request):
             request.obj = defaulted(request.obj)
+        elif _is_pod(request) and words.JOBSET_NAME in annotations_of(request.obj):
+            request.obj = with_priority_label(request.obj)
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Refuse a bad JobSet, or a change to what may not change. Raises StatusError 403."""
@@ -70,6 +78,19 @@ class JobSetAdmission:
 def _concerns_us(request: AdmissionRequest) -> bool:
     info = request.info
     return (info.group, info.plural, request.subresource) == (JOBSETS.group, JOBSETS.plural, "")
+
+
+def _is_pod(request: AdmissionRequest) -> bool:
+    info = request.info
+    return (info.group, info.plural, request.subresource) == (PODS.group, PODS.plural, "")
+
+
+def with_priority_label(pod: Obj) -> Obj:
+    """The pod with its priority, if it has one, as a label too."""
+    priority = pod["spec"].get("priority")
+    if priority is None:
+        return pod
+    return with_metadata(pod, labels={**labels_of(pod), words.PRIORITY: str(priority)})
 
 
 def defaulted(jobset: Obj) -> Obj:

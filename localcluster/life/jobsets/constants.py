@@ -13,6 +13,7 @@ GROUP_NAME = PREFIX + "group-name"
 GROUP_REPLICAS = PREFIX + "group-replicas"
 JOB_GROUP_INDEX = PREFIX + "job-group-index"
 RESTART_ATTEMPT = PREFIX + "restart-attempt"
+PRIORITY = PREFIX + "priority"
 COORDINATOR = PREFIX + "coordinator"
 
 MANAGER = "jobset.sigs.k8s.io/jobset-controller"

@@ -1,0 +1,115 @@
+"""A whole cluster in the test's own process and time: API server, nodes and controllers."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from localcluster.api import Api
+from localcluster.gc import GarbageCollector
+from localcluster.intake import NoSchemas
+from localcluster.life.in_process import InProcess
+from localcluster.life.jobsets.admission import JobSetAdmission
+from localcluster.life.life import Life
+from localcluster.resources import ResourceInfo
+from tests.support.clock import FakeClock, settle
+
+Obj = dict[str, Any]
+
+JOBSET = ResourceInfo(
+    "jobset.x-k8s.io",
+    "v1alpha2",
+    "jobsets",
+    "JobSet",
+    subresources=frozenset({"status"}),
+    custom=True,
+)
+TICK = 0.05
+
+
+class JobSetSchema(NoSchemas):
+    """The one thing that controllers rely on in the JobSet CRD: its defaults."""
+
+    def prepare(self, info: ResourceInfo, obj: Obj) -> list[str]:
+        if info.kind == "JobSet":
+            for role in obj["spec"].get("replicatedJobs") or []:
+                role.setdefault("groupName", "default")
+                role.setdefault("replicas", 1)
+            policy = obj["spec"].get("failurePolicy")
+            if policy is not None:
+                policy.setdefault("restartStrategy", "Recreate")
+        return []
+
+
+class LivingCluster:
+    """Moves time only as far as a test says; `settle` lets all that is due happen."""
+
+    def __init__(self, api: Api, life: Life, clock: FakeClock) -> None:
+        self.api = api
+        self.life = life
+        self.clock = clock
+
+    def info(self, kind: str) -> ResourceInfo:
+        return next(info for info in self.api.registry.all() if info.kind == kind)
+
+    async def create(self, obj: Obj, namespace: str = "default") -> Obj:
+        stored = await self.api.create(self.info(obj["kind"]), obj, namespace)
+        return stored.obj
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> Obj:
+        return self.api.get(self.info(kind), name, namespace).obj
+
+    def list(self, kind: str, namespace: str = "") -> list[Obj]:
+        return [stored.obj for stored in self.api.list(self.info(kind), namespace).items]
+
+    async def patch(self, kind: str, name: str, patch: Obj, namespace: str = "default") -> Obj:
+        return (await self.api.patch(self.info(kind), name, patch, namespace)).obj
+
+    async def bind(self, namespace: str, name: str, node: str) -> None:
+        """Bind the pod unless it has a node or is being deleted."""
+        pod = self.get("Pod", name, namespace)
+        if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
+            return
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "uid": pod["metadata"]["uid"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        info = self.info("Pod")
+        await self.api.create(info, binding, namespace, name=name, subresource="binding")
+
+    async def settle(self) -> None:
+        """Until nothing changes for a second of the cluster's time."""
+        quiet = 0
+        while quiet < 20:
+            before = self.api.store.revision
+            await self.clock.advance(TICK)
+            busy = self.api.store.revision != before or not self.life.idle
+            quiet = 0 if busy else quiet + 1
+
+    async def pass_time(self, seconds: float) -> None:
+        await self.clock.advance(seconds)
+        await self.settle()
+
+
+@asynccontextmanager
+async def living_cluster() -> AsyncIterator[LivingCluster]:
+    """A running cluster with the namespace `default` and no nodes."""
+    clock = FakeClock()
+    api = Api(clock=clock, schemas=JobSetSchema())
+    api.registry.register(JOBSET)
+    api.admission.append(JobSetAdmission())
+    life = Life(InProcess(api), clock)
+    cluster = LivingCluster(api, life, clock)
+    collector = GarbageCollector(api)
+    await collector.start()
+    await life.start()
+    await cluster.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, ""
+    )
+    await settle()
+    try:
+        yield cluster
+    finally:
+        await life.stop()
+        await collector.stop()
