@@ -148,7 +148,8 @@ def compile_condition(text: str, variables: tuple[str, ...]) -> Expression:
     """Compile an expression whose result must be a bool by its type. Raises CompileError."""
     expression = compile_expression(text, variables)
     if expression.result != "BOOL":
-        raise CompileError(text, "must evaluate to bool")
+        kind = expression.result.lower()
+        raise CompileError(text, f"must evaluate to bool but got {kind}")
     return expression
 
 

@@ -1,0 +1,142 @@
+"""The AdmissionReview protocol: the request's JSON, and what an answer may say."""
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from localcluster.hooks import AdmissionRequest
+from localcluster.patch import json_patch
+from localcluster.resources import ResourceInfo
+
+Object = dict[str, Any]
+
+API_VERSIONS = {"v1": "admission.k8s.io/v1", "v1beta1": "admission.k8s.io/v1beta1"}
+
+
+class InvalidResponseError(Exception):
+    """The webhook answered, but not with a review the protocol allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a webhook said."""
+
+    allowed: bool
+    status: Object | None
+    patch: list[Object]
+    warnings: tuple[str, ...]
+
+
+def request_body(request: AdmissionRequest, info: ResourceInfo, *, uid: str) -> Object:
+    """Return the review's `request` without object and oldObject, as match conditions see it."""
+    group, version, kind = request.gvk
+    asked_kind = {"group": group, "version": version, "kind": kind}
+    asked = {
+        "group": request.info.group,
+        "version": request.info.version,
+        "resource": request.info.plural,
+    }
+    is_own_kind = request.kind is None
+    body: Object = {
+        "uid": uid,
+        "kind": {**asked_kind, "version": info.version} if is_own_kind else asked_kind,
+        "resource": {**asked, "version": info.version},
+        "requestKind": asked_kind,
+        "requestResource": asked,
+        "operation": request.operation,
+        "userInfo": request.user.to_json(),
+        "dryRun": request.dry_run,
+        "options": request.options or None,
+    }
+    optional = {
+        "subResource": request.subresource,
+        "requestSubResource": request.subresource,
+        "name": request.name,
+        "namespace": request.namespace,
+    }
+    return body | {name: value for name, value in optional.items() if value}
+
+
+def review_version(spec: Object) -> str | None:
+    """Return the first version of the protocol that the webhook and this server both speak."""
+    return next((one for one in spec["admissionReviewVersions"] if one in API_VERSIONS), None)
+
+
+def encode(request: AdmissionRequest, info: ResourceInfo, *, uid: str, version: str) -> bytes:
+    """Return the body of the call."""
+    body = request_body(request, info, uid=uid)
+    body["object"] = in_version(request.obj, request, info)
+    body["oldObject"] = in_version(request.old, request, info)
+    return msgspec.json.encode(
+        {"kind": "AdmissionReview", "apiVersion": API_VERSIONS[version], "request": body}
+    )
+
+
+def in_version(obj: Object | None, request: AdmissionRequest, info: ResourceInfo) -> Object | None:
+    """Return the object in the version the webhook asked for (versions differ in name only)."""
+    if obj is None or info is request.info or request.kind is not None:
+        return obj
+    return {**obj, "apiVersion": info.api_version}
+
+
+def decode(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdict:
+    """Read the answer. Raises InvalidResponseError, and ValueError for what is no JSON object."""
+    review = json.loads(body)
+    if not isinstance(review, dict):
+        raise ValueError("couldn't get version/kind; json parse error: not an object")
+    found = review.get("apiVersion"), review.get("kind")
+    if found != (API_VERSIONS[version], "AdmissionReview"):
+        raise ValueError(
+            f"expected {API_VERSIONS[version]}, Kind=AdmissionReview,"
+            f" got {found[0] or ''}, Kind={found[1] or ''}"
+        )
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise InvalidResponseError("webhook response was absent")
+    if response.get("uid") != uid:
+        got = json.dumps(response.get("uid") or "")
+        raise InvalidResponseError(f'expected response.uid="{uid}", got {got}')
+    return Verdict(
+        allowed=response.get("allowed") is True,
+        status=response.get("status"),
+        patch=_read_patch(response, mutating=mutating),
+        warnings=tuple(response.get("warnings") or ()),
+    )
+
+
+def _read_patch(response: Object, *, mutating: bool) -> list[Object]:
+    encoded, kind = response.get("patch"), response.get("patchType")
+    if not mutating:
+        for name, value in (("patch", encoded), ("patchType", kind)):
+            if value:
+                raise InvalidResponseError(f"validating webhook may not return response.{name}")
+        return []
+    if encoded and not kind:
+        message = "webhook returned response.patch but not response.patchType"
+        raise InvalidResponseError(message)
+    if kind and not encoded:
+        message = "webhook returned response.patchType but not response.patch"
+        raise InvalidResponseError(message)
+    if kind not in {None, "", "JSONPatch"}:
+        message = f'webhook returned invalid response.patchType of "{kind}"'
+        raise InvalidResponseError(message)
+    if not encoded:
+        return []
+    try:
+        operations = json.loads(base64.b64decode(encoded, validate=True))
+    except (ValueError, binascii.Error) as error:
+        message = f"received undecodable patch in webhook response: {error}"
+        raise InvalidResponseError(message) from error
+    if not isinstance(operations, list):
+        raise InvalidResponseError("received undecodable patch in webhook response: not a list")
+    return operations
+
+
+def apply_patch(obj: Object, operations: list[Object]) -> Object:
+    """Return a patched copy. Raises StatusError when an operation does not apply."""
+    patched: Object = json_patch(msgspec.json.decode(msgspec.json.encode(obj)), operations)
+    return patched

@@ -1,0 +1,310 @@
+"""The life of custom resource definitions: what they serve, and what they do to objects.
+
+`CustomResources` follows the stored definitions, keeps the registry in step, and offers the
+schemas of their kinds to the server (hooks.Schemas). A definition is established on the loop's
+next turn after it is stored, and leaves once its last object is gone.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from localcluster import resources
+from localcluster.clock import Clock, timestamp
+from localcluster.crd_rules import FINALIZER, check_crd, default_crd, is_true, name_conflict
+from localcluster.errors import Cause, StatusError
+from localcluster.mergekeys import MergeNode
+from localcluster.mergetable import METADATA
+from localcluster.resources import PrinterColumn, Registry, ResourceInfo, ScalePaths
+from localcluster.schemas.defaulting import default
+from localcluster.schemas.lists import check_lists
+from localcluster.schemas.merging import merge_node
+from localcluster.schemas.pruning import prune
+from localcluster.schemas.rules import check_rules
+from localcluster.schemas.schema import UNSET, Schema, parse
+from localcluster.schemas.validation import validate
+from localcluster.store import CollectionId, Event, Store, Stored
+from localcluster.webhook_rules import check_configuration
+
+Object = dict[str, Any]
+Delete = Callable[[ResourceInfo, str, str], Awaitable[object]]
+
+CUSTOM_VERBS = (
+    "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
+)  # fmt: skip
+_WEBHOOKS = (resources.MUTATING_WEBHOOKS.collection, resources.VALIDATING_WEBHOOKS.collection)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One served version of a kind, its schema, and how its lists merge."""
+
+    info: ResourceInfo
+    schema: Schema
+    merge: MergeNode
+    raw: Object
+
+
+class CustomResources:
+    """hooks.Schemas over the stored definitions, and hooks.Part for their deletion."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+        """Follow `store`; definitions that are stored later are served at once."""
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._served: dict[tuple[str, str, str], Served] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._delete: Delete | None = None
+        store.subscribe(self._changed)
+
+    def attach(self, delete: Delete) -> None:
+        """Say how an object (kind, name, namespace) is deleted, finalizers honoured."""
+        self._delete = delete
+
+    async def start(self) -> None:
+        """Nothing to wait for: definitions are followed from the beginning."""
+
+    async def stop(self) -> None:
+        """End the deletions that are under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def served(self, info: ResourceInfo) -> Served | None:
+        """The schema and documents of a custom kind."""
+        return self._served.get((info.group, info.version, info.plural))
+
+    # hooks.Schemas
+
+    def prepare(self, info: ResourceInfo, obj: Object) -> list[str]:
+        """Prune and default in place; return what was unknown, as `unknown field "spec.x"`."""
+        if info.collection == resources.CRDS.collection:
+            default_crd(obj)
+            return []
+        served = self.served(info)
+        if served is None:
+            return []
+        unknown = prune(obj, served.schema)
+        default(obj, served.schema)
+        return [f'unknown field "{path}"' for path in unknown]
+
+    def validate(
+        self,
+        info: ResourceInfo,
+        new: Object,
+        old: Object | None,
+        subresource: str = "",
+    ) -> list[Cause]:
+        """All breaches of the schema and of lists; of CEL rules only when there is none."""
+        if info.collection == resources.CRDS.collection:
+            return check_crd(new, old) if subresource != "status" else []
+        if info.collection in _WEBHOOKS:
+            return check_configuration(new, mutating=info.collection == _WEBHOOKS[0])
+        served = self.served(info)
+        if served is None:
+            return []
+        before = UNSET if old is None else old
+        causes = validate(new, served.schema, "", before) + check_lists(new, served.schema)
+        return causes or check_rules(new, served.schema, "", before)
+
+    def merge_node(self, info: ResourceInfo) -> MergeNode | None:
+        """How the lists of this kind merge in server-side apply."""
+        served = self.served(info)
+        return served.merge if served else None
+
+    # the life of definitions
+
+    def _changed(self, collection: CollectionId, event: Event) -> None:
+        if collection == resources.CRDS.collection:
+            if event.type == "DELETED":
+                self._retire(event.value.obj)
+            else:
+                asyncio.get_running_loop().call_soon(self._settle, event.value.key)
+            return
+        if event.type == "DELETED" and self._is_leaving(collection):
+            name = f"{collection[1]}.{collection[0]}"
+            asyncio.get_running_loop().call_soon(self._settle, ("", name))
+
+    def _is_leaving(self, collection: CollectionId) -> bool:
+        group, plural = collection
+        stored = self._store.get(resources.CRDS.collection, ("", f"{plural}.{group}"))
+        return stored is not None and "deletionTimestamp" in stored.obj["metadata"]
+
+    def _settle(self, key: tuple[str, str]) -> None:
+        stored = self._store.get(resources.CRDS.collection, key)
+        if stored is None:
+            return
+        if "deletionTimestamp" in stored.obj["metadata"]:
+            self._unwind(stored)
+            return
+        status = self._status(stored.obj)
+        if status != stored.obj.get("status"):
+            changed = stored.copy()
+            changed["status"] = status
+            stored = self._store.update(resources.CRDS.collection, key, changed, stored.revision)
+        self._serve(stored.obj)
+
+    def _status(self, crd: Object) -> Object:
+        spec = crd["spec"]
+        others = [
+            stored.obj["spec"]["names"]
+            for key, stored in self._store.collection(resources.CRDS.collection).objects.items()
+            if key[1] != crd["metadata"]["name"]
+            and stored.obj["spec"]["group"] == spec["group"]
+            and is_true(stored.obj, "NamesAccepted")
+        ]
+        conflict = name_conflict(spec["names"], others)
+        if conflict is None:
+            accepted = spec["names"]
+            names = ("True", "NoConflicts", "no conflicts found")
+            established = ("True", "InitialNamesAccepted", "the initial names have been accepted")
+        else:
+            accepted = {"kind": "", "plural": spec["names"]["plural"]}
+            names = ("False", *conflict)
+            established = ("False", "NotAccepted", "not all names are accepted")
+        old = crd.get("status") or {}
+        stored_versions = old.get("storedVersions") or []
+        current = next(one["name"] for one in spec["versions"] if one.get("storage"))
+        if current not in stored_versions:
+            stored_versions = [*stored_versions, current]
+        return {
+            "acceptedNames": accepted,
+            "conditions": self._conditions(
+                old, {"NamesAccepted": names, "Established": established}
+            ),
+            "storedVersions": stored_versions,
+        }
+
+    def _conditions(self, old: Object, wanted: dict[str, tuple[str, str, str]]) -> list[Object]:
+        known = {one["type"]: one for one in old.get("conditions") or ()}
+        for kind, (status, reason, message) in wanted.items():
+            before = known.get(kind, {})
+            changed = before.get("status") != status
+            known[kind] = {
+                "lastTransitionTime": timestamp(self._clock.now())
+                if changed
+                else before["lastTransitionTime"],
+                "message": message,
+                "reason": reason,
+                "status": status,
+                "type": kind,
+            }
+        return list(known.values())
+
+    def _serve(self, crd: Object) -> None:
+        self._withdraw(crd, keep={v["name"] for v in crd["spec"]["versions"] if v.get("served")})
+        if not is_true(crd, "Established"):
+            return
+        for version in crd["spec"]["versions"]:
+            if not version.get("served"):
+                continue
+            raw = version["schema"]["openAPIV3Schema"]
+            info = resource_info(crd, version)
+            known = self.served(info)
+            if known is not None and known.info == info and known.raw == raw:
+                continue
+            schema = replace(parse(raw), embedded=True)
+            key = (info.group, info.version, info.plural)
+            self._served[key] = Served(info, schema, _merge_node(raw), raw)
+            self._registry.register(info)
+
+    def _withdraw(self, crd: Object, *, keep: set[str]) -> None:
+        group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
+        for key in list(self._served):
+            if (key[0], key[2]) == (group, plural) and key[1] not in keep:
+                del self._served[key]
+                self._registry.unregister(*key)
+
+    def _retire(self, crd: Object) -> None:
+        self._withdraw(crd, keep=set())
+
+    def _unwind(self, stored: Stored) -> None:
+        """Delete the objects of a leaving definition, then let it go."""
+        crd = stored.obj
+        if FINALIZER not in (crd["metadata"].get("finalizers") or ()):
+            return
+        collection = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        objects = self._store.collection(collection).objects
+        if not objects:
+            self._release(stored)
+            return
+        waiting = [
+            key for key, one in objects.items() if "deletionTimestamp" not in one.obj["metadata"]
+        ]
+        if waiting and self._delete is not None and not self._tasks:
+            task = asyncio.get_running_loop().create_task(self._delete_all(collection, waiting))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _delete_all(self, collection: CollectionId, keys: list[tuple[str, str]]) -> None:
+        info = next(
+            (one.info for one in self._served.values() if one.info.collection == collection), None
+        )
+        if info is None or self._delete is None:
+            return
+        for namespace, name in keys:
+            try:
+                await self._delete(info, name, namespace)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+
+    def _release(self, stored: Stored) -> None:
+        changed = stored.copy()
+        meta = changed["metadata"]
+        meta["finalizers"] = [name for name in meta["finalizers"] if name != FINALIZER]
+        collection = resources.CRDS.collection
+        stored = self._store.update(collection, stored.key, changed, stored.revision)
+        if not meta["finalizers"]:
+            self._store.delete(collection, stored.key, stored.revision)
+
+
+def _merge_node(raw: Object) -> MergeNode:
+    """The schema's merge rules with those that hold for all metadata."""
+    node = merge_node(raw)
+    return replace(node, fields={**node.fields, "metadata": METADATA})
+
+
+def resource_info(crd: Object, version: Object) -> ResourceInfo:
+    """How one version of a definition is served."""
+    spec, names = crd["spec"], crd["spec"]["names"]
+    subresources = version.get("subresources") or {}
+    scale = subresources.get("scale")
+    storage = next(one["name"] for one in spec["versions"] if one.get("storage"))
+    return ResourceInfo(
+        spec["group"],
+        version["name"],
+        names["plural"],
+        names["kind"],
+        spec["scope"] == "Namespaced",
+        singular=names["singular"],
+        list_kind=names["listKind"],
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=frozenset(subresources),
+        verbs=CUSTOM_VERBS,
+        columns=tuple(
+            PrinterColumn(
+                one["name"],
+                one["type"],
+                one["jsonPath"],
+                one.get("description", ""),
+                one.get("format", ""),
+                one.get("priority", 0),
+            )
+            for one in version.get("additionalPrinterColumns") or ()
+        ),
+        scale=ScalePaths(
+            scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath")
+        )
+        if scale
+        else None,
+        selectable_fields=tuple(
+            one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or ()
+        ),
+        custom=True,
+        storage_version=storage,
+    )
