@@ -110,13 +110,14 @@ async def installed(rest: Rest, crd: Object) -> AsyncIterator[Object]:
     """Creates the CRD, waits until it is served, and deletes it in the end."""
     (await rest.post(PATH, crd)).expect(201)
     try:
-        await eventually(lambda: _served(rest, crd), f"{crd['metadata']['name']} to be served")
+        await eventually(lambda: served(rest, crd), f"{crd['metadata']['name']} to be served")
         yield crd
     finally:
         await rest.delete(f"{PATH}/{crd['metadata']['name']}")
 
 
-async def _served(rest: Rest, crd: Object) -> bool:
+async def served(rest: Rest, crd: Object) -> bool:
+    """Whether the CRD is established, and its collection answers."""
     read = (await rest.get(f"{PATH}/{crd['metadata']['name']}")).ok()
     conditions = {c["type"]: c["status"] for c in read.get("status", {}).get("conditions") or []}
     path = f"/apis/{crd['spec']['group']}/v1/widgets"
