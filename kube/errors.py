@@ -98,11 +98,9 @@ class Invalid(ApiError):
     def patch_failed(self) -> bool:
         """Whether a JSON patch did not apply (a `test` that failed, a path that is not there).
 
-        The real API server reports that as a cause of this type, with no field.
+        The API server says no more about that than this sentence; a broken rule has causes.
         """
-        return any(
-            cause.reason == "UnexpectedServerResponse" and not cause.field for cause in self.causes
-        )
+        return not self.causes and self.message == _PATCH_FAILED
 
 
 class Forbidden(ApiError):
@@ -120,6 +118,8 @@ class TooManyRequests(ApiError):
 class ServerError(ApiError):
     """5xx: the server failed; trying again later may help."""
 
+
+_PATCH_FAILED = "the server rejected our request due to an error in our request"
 
 _BY_STATUS: dict[int, type[ApiError]] = {
     401: Unauthorized,
