@@ -18,9 +18,14 @@ from scheduler.core.values import POD_GROUP, SINGLE_POD, GroupKey, GroupSpec, No
 
 @dataclass(slots=True)
 class Changes:
-    """Entities touched, and rows where something may fit that did not, since the last look."""
+    """What happened since the last look.
+
+    `entities` were touched in any way; `stirred` are those of them for which a decision may come
+    out differently now; on `rows` something may fit that did not.
+    """
 
     entities: set[GroupKey] = field(default_factory=set)
+    stirred: set[GroupKey] = field(default_factory=set)
     rows: set[int] = field(default_factory=set)
 
 
@@ -82,6 +87,7 @@ class State:
         Returns None for a pod that is done and counts for nobody; it is not kept.
         """
         pod = self.pods.get(info.uid)
+        before = None if pod is None else (pod.waiting, pod.running, pod.info.priority)
         if pod is None:
             if info.phase in ("Succeeded", "Failed") and info.group is None:
                 return None
@@ -94,6 +100,9 @@ class State:
             self._update(pod, info)
         self._move(pod)
         self._count(pod)
+        # Pods that we placed and that now run as decided are the bulk of all events.
+        if before is None or before != (pod.waiting, pod.running, info.priority):
+            self._touch_pod(pod, stir=True)
         return pod
 
     def remove_pod(self, uid: str) -> None:
@@ -102,6 +111,7 @@ class State:
             return
         self._uncount(pod)
         self._vacate(pod)
+        self._touch_pod(pod, stir=True)
         if pod.group is not None:
             self.forest.prune(pod.group)
 
@@ -122,11 +132,19 @@ class State:
         pod.assumed = False
         self._move(pod)
         self._count(pod)
+        self._touch_pod(pod, stir=True)
 
     def take_changes(self) -> Changes:
         """What changed since the last call."""
         changes, self.changes = self.changes, Changes()
         return changes
+
+    def stir_all(self) -> None:
+        """Have everything looked at again."""
+        for group in self.forest.groups.values():
+            self._touch(group)
+        self.changes.entities.update(self.singles)
+        self.changes.stirred.update(self.singles)
 
     def entity(self, pod: Pod) -> GroupKey:
         """The key of what is queued for this pod: the top of its tree, or the pod itself."""
@@ -192,12 +210,17 @@ class State:
             self.singles.pop(self.entity(pod), None)
         self._touch_pod(pod)
 
-    def _touch_pod(self, pod: Pod) -> None:
+    def _touch_pod(self, pod: Pod, *, stir: bool = False) -> None:
         if pod.group is not None:
-            self._touch(pod.group)
+            self._touch(pod.group, stir=stir)
         elif pod.info.ours:
-            self.changes.entities.add(self.entity(pod))
+            key = self.entity(pod)
+            self.changes.entities.add(key)
+            if stir:
+                self.changes.stirred.add(key)
 
-    def _touch(self, group: Group) -> None:
-        self.changes.entities.add(group.key)
-        self.changes.entities.add(group.top.key)
+    def _touch(self, group: Group, *, stir: bool = True) -> None:
+        keys = (group.key, group.top.key)
+        self.changes.entities.update(keys)
+        if stir:
+            self.changes.stirred.update(keys)

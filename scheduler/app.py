@@ -1,0 +1,160 @@
+"""The scheduler process: watches into the state, and while it leads, decisions out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import uuid
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+
+from kube.client import Client
+from kube.clock import Clock, SystemClock
+from kube.election import Fence, LeaderElector
+from kube.events import Recorder
+from kube.process import StatusServer, run_until
+from kube.reflector import Reflector
+from kube.resources import NODES, PODS
+from scheduler.binder import Binder
+from scheduler.cache import Groups, Nodes, Pods
+from scheduler.config import Config
+from scheduler.core.placement import Budget
+from scheduler.core.state import State
+from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
+from scheduler.cycle import Cycle
+from scheduler.loop import Loop
+from scheduler.objects import GroupObject, decode_group, decode_node, decode_pod
+from scheduler.queue import Queue
+from scheduler.status import RESOURCES, Reporter
+
+_log = structlog.get_logger()
+
+
+class Scheduler:
+    """All parts of one scheduler, wired. `run` follows the cluster and decides while it leads."""
+
+    def __init__(self, client: Client, config: Config, clock: Clock | None = None) -> None:
+        self._client = client
+        self._config = config
+        self._clock = clock = clock or SystemClock()
+        self._leading = False
+        self.state = State()
+        self.queue = Queue(self.state, retry=config.retry_seconds)
+        self._events = Recorder(client, "muster-scheduler", clock)
+        observed: dict[GroupKey, GroupObject] = {}
+        self._pods = Pods(self.state, self._wake)
+        self._reporter = Reporter(
+            client,
+            self.state,
+            self._events,
+            clock=clock,
+            config=config.status,
+            observed=observed,
+            pending=self._pods.pending,
+            busy=lambda: self._binder.busy,
+        )
+        self._binder = Binder(
+            client,
+            self.state,
+            self.queue,
+            clock=clock,
+            workers=config.bind_workers,
+            timeout=config.bind_timeout_seconds,
+            changed=self._wake,
+            given_up=self._reporter.given_up,
+        )
+        cycle = Cycle(
+            self.state, self.queue, self._binder, self._reporter, clock=clock, budget=self._budget
+        )
+        self._loop = Loop(cycle, self.queue, clock)
+        self._reflectors: tuple[Reflector[Any], ...] = (
+            Reflector(client, NODES, Nodes(self.state, self._wake), decode=decode_node),
+            *(
+                Reflector(
+                    client,
+                    RESOURCES[kind],
+                    Groups(kind, self.state, self._wake, observed),
+                    decode=decode_group,
+                )
+                for kind in (COMPOSITE_POD_GROUP, POD_GROUP)
+            ),
+            Reflector(client, PODS, self._pods, decode=decode_pod),
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watch has delivered its first list."""
+        return all(reflector.synced.is_set() for reflector in self._reflectors)
+
+    def parts(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs side by side for as long as the process lives."""
+        return [*(r.run() for r in self._reflectors), self._events.run(), self._lead_when_synced()]
+
+    def _wake(self) -> None:
+        if self._leading:
+            self._loop.wake()
+        else:
+            # Whoever begins to lead looks at everything; until then the record would only grow.
+            self.state.take_changes()
+
+    def _budget(self) -> Budget:
+        search = self._config.search
+        until = self._clock.monotonic() + search.milliseconds / 1000
+        return Budget(
+            steps=search.steps,
+            profile=self._config.profile,
+            expired=lambda: self._clock.monotonic() >= until,
+        )
+
+    async def _lead_when_synced(self) -> None:
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+        # The first lists are here to stay; let the collector look at what comes after them.
+        gc.collect()
+        gc.freeze()
+        _log.info("synced", nodes=self.state.columns.size, pods=len(self.state.pods))
+        election = self._config.election
+        if not election.enabled:
+            await self._lead(Fence(self._clock, 0, float("inf")))
+            return
+        elector = LeaderElector(
+            self._client,
+            election.name,
+            self._config.namespace,
+            f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}",
+            self._clock,
+            lease=election.lease_seconds,
+            renew=election.renew_seconds,
+            retry=election.retry_seconds,
+        )
+        await elector.run(self._lead)
+
+    async def _lead(self, fence: Fence) -> None:
+        """Decide and act until the lease is lost. What an earlier term left unbound is undone."""
+        self._leading = True
+        self._binder.abandon()
+        self.state.stir_all()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._loop.run())
+                group.create_task(self._binder.run(fence))
+                group.create_task(self._reporter.run(fence))
+        finally:
+            self._leading = False
+
+
+async def run(client: Client, config: Config, stop: asyncio.Event) -> None:
+    """Run a scheduler until `stop` is set. Raises OSError when the status port is taken."""
+    scheduler = Scheduler(client, config)
+    if not config.port:
+        await run_until(stop, *scheduler.parts())
+        return
+    server = StatusServer(
+        host=config.host, port=config.port, ready={"caches": lambda: scheduler.synced}
+    )
+    async with server:
+        await run_until(stop, *scheduler.parts())

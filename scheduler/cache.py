@@ -1,0 +1,122 @@
+"""Watch events into the state: one sink per resource, all on the event loop between cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from kube.meta import Key
+from kube.quantity import QuantityError
+from scheduler import decode
+from scheduler.core.state import State
+from scheduler.core.values import GroupKey
+from scheduler.metrics import UNUSABLE_OBJECTS
+from scheduler.objects import GroupObject, Node, Pod
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPod:
+    """What a status patch of a waiting pod needs to know."""
+
+    resource_version: str
+    conditions: tuple[str, ...]
+
+
+class Nodes:
+    """Sink of the nodes."""
+
+    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+        self._state = state
+        self._changed = changed
+
+    def upsert(self, obj: Node) -> None:
+        """A node whose amounts cannot be read takes no pods: it is left out, and said so."""
+        try:
+            info = decode.node_info(obj)
+        except QuantityError as error:
+            _unusable("nodes", obj.metadata.name, error)
+            self._state.remove_node(obj.metadata.name)
+        else:
+            self._state.set_node(info)
+        self._changed()
+
+    def delete(self, key: Key) -> None:
+        self._state.remove_node(key[1])
+        self._changed()
+
+
+class Pods:
+    """Sink of all pods; those that wait for us also leave what their status patch needs."""
+
+    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+        self.pending: dict[str, PendingPod] = {}
+        self._state = state
+        self._changed = changed
+        self._uids: dict[Key, str] = {}
+
+    def upsert(self, obj: Pod) -> None:
+        meta = obj.metadata
+        key = (meta.namespace, meta.name)
+        before = self._uids.get(key)
+        if before is not None and before != meta.uid:
+            self._forget(before)  # a namesake: the deletion was missed
+        self._uids[key] = meta.uid
+        try:
+            info = decode.pod_info(obj)
+        except QuantityError as error:
+            _unusable("pods", f"{meta.namespace}/{meta.name}", error)
+            return
+        if info.ours and not info.node:
+            conditions = tuple(condition.type for condition in obj.status.conditions)
+            self.pending[meta.uid] = PendingPod(meta.resource_version, conditions)
+        else:
+            self.pending.pop(meta.uid, None)
+        self._state.set_pod(info)
+        self._changed()
+
+    def delete(self, key: Key) -> None:
+        uid = self._uids.pop(key, None)
+        if uid is not None:
+            self._forget(uid)
+            self._changed()
+
+    def _forget(self, uid: str) -> None:
+        self.pending.pop(uid, None)
+        self._state.remove_pod(uid)
+
+
+class Groups:
+    """Sink of one kind of groups; keeps the objects as last seen, for their status."""
+
+    def __init__(
+        self,
+        kind: str,
+        state: State,
+        changed: Callable[[], None],
+        observed: dict[GroupKey, GroupObject],
+    ) -> None:
+        self._kind = kind
+        self._state = state
+        self._changed = changed
+        self._observed = observed
+
+    def upsert(self, obj: GroupObject) -> None:
+        spec = decode.group_spec(self._kind, obj)
+        self._observed[spec.key] = obj
+        self._state.set_group(spec)
+        self._changed()
+
+    def delete(self, key: Key) -> None:
+        group: GroupKey = (self._kind, *key)
+        self._observed.pop(group, None)
+        self._state.remove_group(group)
+        self._changed()
+
+
+def _unusable(resource: str, name: str, error: QuantityError) -> None:
+    UNUSABLE_OBJECTS.labels(resource).inc()
+    _log.error("object left out", resource=resource, name=name, problem=str(error))

@@ -1,0 +1,189 @@
+"""What the status of groups and pods should say, worked out from the state. No I/O.
+
+Every level of a tree says where it stands; the group at fault keeps its own words, the others
+point at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from api.constants import (
+    CONDITION_COMPOSITE_SCHEDULED,
+    CONDITION_POD_GROUP_SCHEDULED,
+    REASON_GROUP_WAITS,
+    REASON_INCOMPLETE,
+    REASON_INVALID,
+    REASON_SCHEDULED,
+    REASON_SCHEDULER_ERROR,
+    REASON_UNSCHEDULABLE,
+)
+from kube.meta import Json
+from scheduler.core.explain import Blocker
+from scheduler.core.forest import Group, Held, Pod
+from scheduler.core.state import State
+from scheduler.core.values import SINGLE_POD, GroupKey
+
+_RETRY_ON: Final = {
+    "capacity": ["room on a node", "a new or changed node", "a change of the group"],
+    "constraint": ["a new or changed node", "a change of the group"],
+    "quorum": ["a new member", "a change of the group"],
+    "invalid": ["a change of the group or its members"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """What a group's status should say; `reason` None leaves the condition as it is."""
+
+    group: Group
+    reason: str | None
+    message: str
+    counts: dict[str, int]
+    blocker: Blocker | None
+
+    @property
+    def scheduled(self) -> bool:
+        return self.reason == REASON_SCHEDULED
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """What the PodScheduled condition of a waiting pod should say.
+
+    `sameness` is what must change before it is worth another write: not each free place.
+    """
+
+    pod: Pod
+    reason: str
+    message: str
+    sameness: tuple[object, ...]
+
+
+def waiting_for(state: State, top: Group) -> Blocker | None:
+    """Why a tree is not even tried, as a blocker; None if it is."""
+    held = state.forest.held(top)
+    return None if held is None else _blocker(held)
+
+
+def group_views(top: Group, blocker: Blocker | None) -> list[GroupView]:
+    """The views of a whole tree; `blocker` is why its root waits, if it does."""
+    bound: dict[GroupKey, bool] = {}
+    groups = [group for group in top.walk() if group.spec is not None]
+    for group in reversed(groups):
+        bound[group.key] = _stands(group, bound)
+    return [_view(group, blocker, scheduled=bound[group.key]) for group in groups]
+
+
+def pod_views(root: GroupKey, pods: Iterator[Pod], blocker: Blocker) -> Iterator[PodView]:
+    """The views of a root's waiting pods."""
+    for pod in pods:
+        fault = pod.group is None or pod.group.key == blocker.at
+        if blocker.kind == "invalid":
+            reason = REASON_SCHEDULER_ERROR
+        elif root[0] == SINGLE_POD or (
+            fault and blocker.kind in ("capacity", "constraint") and not blocker.pods_fit
+        ):
+            reason = REASON_UNSCHEDULABLE
+        else:
+            reason = REASON_GROUP_WAITS
+        message = _told(blocker, at=None if fault else blocker.at)
+        same = (reason, blocker.kind, blocker.at, blocker.needed, blocker.impossible)
+        yield PodView(pod, reason, message, same)
+
+
+def waiting_pods(state: State, root: GroupKey) -> Iterator[Pod]:
+    """The pods of a root that wait for a place."""
+    if root[0] == SINGLE_POD:
+        pod = state.singles.get(root)
+        if pod is not None:
+            yield pod
+        return
+    group = state.forest.groups.get(root)
+    for leaf in group.leaves() if group is not None else ():
+        for pods in leaf.pending.values():
+            yield from pods.values()
+
+
+def condition_type(group: Group) -> str:
+    return CONDITION_COMPOSITE_SCHEDULED if group.composite else CONDITION_POD_GROUP_SCHEDULED
+
+
+def blocker_json(blocker: Blocker, since: str) -> Json:
+    """`status.blocker`."""
+    best = blocker.best_domain
+    document: Json = {
+        "summary": blocker.summary,
+        "kind": blocker.kind,
+        "needed": str(blocker.needed),
+        "free": str(blocker.free),
+        "counts": [{"reason": reason, "nodes": nodes} for reason, nodes in blocker.counts],
+        "impossible": blocker.impossible,
+        "since": since,
+        "retryOn": _RETRY_ON[blocker.kind],
+    }
+    if best is not None:
+        document["bestDomain"] = {
+            "key": best.key,
+            "value": best.value,
+            "missing": str(best.missing),
+        }
+    return document
+
+
+def _blocker(held: Held) -> Blocker:
+    return Blocker(held.message, "quorum", held.at.key, held.needed, held.present)
+
+
+def _stands(group: Group, bound: dict[GroupKey, bool]) -> bool:
+    """Whether the floor is bound as the API server sees it, decisions on their way not counted."""
+    floor = group.floor
+    if floor is None:
+        return False
+    if group.composite:
+        return sum(bound.get(child, False) for child in group.children) >= floor
+    if group.running < floor:
+        return False
+    return sum(pod.running and not pod.assumed for pod in group.members.values()) >= floor
+
+
+def _view(group: Group, blocker: Blocker | None, *, scheduled: bool) -> GroupView:
+    counts = _counts(group)
+    if scheduled:
+        # A group that runs may still wait for extras; those of another group are not its matter.
+        own = blocker if blocker is not None and blocker.at == group.key else None
+        message = "has its floor placed"
+        return GroupView(group, REASON_SCHEDULED, message, counts, own)
+    if blocker is None:
+        return GroupView(group, None, "", counts, None)
+    fault = blocker.at == group.key
+    reason = {"quorum": REASON_INCOMPLETE, "invalid": REASON_INVALID}.get(
+        blocker.kind, REASON_UNSCHEDULABLE
+    )
+    message = _told(blocker, at=None if fault else blocker.at)
+    return GroupView(group, reason, message, counts, replace(blocker, summary=message))
+
+
+def _counts(group: Group) -> dict[str, int]:
+    if group.composite:
+        return {
+            "children": len(group.children),
+            "scheduledChildren": sum(
+                child.standing and _bound(child) for child in group.children.values()
+            ),
+        }
+    members = [pod for pod in group.members.values() if not pod.ended]
+    return {"members": len(members), "scheduledPods": sum(bool(p.info.node) for p in members)}
+
+
+def _bound(group: Group) -> bool:
+    return not any(pod.assumed for leaf in group.leaves() for pod in leaf.members.values())
+
+
+def _told(blocker: Blocker, at: GroupKey | None) -> str:
+    if at is None or at[0] == SINGLE_POD:
+        return blocker.summary
+    kind = "pod group" if at[0] == "PodGroup" else "composite pod group"
+    return f'waits for {kind} "{at[2]}": {blocker.summary}'

@@ -1,0 +1,102 @@
+"""One root at a time, decided against one state: pop, place, then bind or refuse, and record.
+
+Nothing is awaited in here, so nothing changes while a decision is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from kube.clock import Clock
+from scheduler.core.explain import Blocker, explain
+from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.state import State
+from scheduler.core.values import GroupKey
+from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
+from scheduler.queue import Queue
+
+_placed, _refused = DECISIONS.labels("placed"), DECISIONS.labels("refused")
+
+
+class Binding(Protocol):
+    """Where decided placements go."""
+
+    def submit(self, placement: Placement) -> None:
+        """Bind all pods of the placement; their places are taken already."""
+        ...
+
+
+class Reporting(Protocol):
+    """Where outcomes are told."""
+
+    def touched(self, keys: Iterable[GroupKey]) -> None:
+        """Something about these entities or groups changed."""
+        ...
+
+    def refused(self, key: GroupKey, blocker: Blocker) -> None:
+        """The root does not fit."""
+        ...
+
+    def placed(self, key: GroupKey) -> None:
+        """The root fits, and is being bound."""
+        ...
+
+
+class Cycle:
+    """Takes what the queue offers and acts on the answer of the decision core."""
+
+    def __init__(
+        self,
+        state: State,
+        queue: Queue,
+        binding: Binding,
+        reporting: Reporting,
+        *,
+        clock: Clock,
+        budget: Callable[[], Budget] = Budget,
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._binding = binding
+        self._reporting = reporting
+        self._clock = clock
+        self._budget = budget
+
+    def refresh(self) -> None:
+        """Let the queue and the reports know what changed since the last time."""
+        changes = self._state.take_changes()
+        self._queue.refresh(changes, self._clock.monotonic())
+        self._reporting.touched(changes.entities)
+        for place_name, size in self._queue.sizes().items():
+            QUEUE_ROOTS.labels(place_name).set(size)
+
+    def step(self) -> bool:
+        """Decide one root; False if none is ready."""
+        key = self._queue.pop()
+        if key is None:
+            return False
+        entity = self._queue.entity(key)
+        if entity is None:
+            return True  # it went away between two cycles
+        with DECISION_SECONDS.time():
+            decision = place(self._state, entity, self._budget())
+        SEARCH_STEPS.observe(decision.steps)
+        if isinstance(decision, Placement):
+            self._bind(key, decision)
+        else:
+            self._refuse(key, decision)
+        return True
+
+    def _bind(self, key: GroupKey, placement: Placement) -> None:
+        _placed.inc()
+        self._state.assume(placement.pods, placement.rows)
+        self._binding.submit(placement)
+        self._reporting.placed(key)
+        # Extras that did not fit are refused in a cycle of their own, with their own reasons.
+        self._queue.review(key)
+
+    def _refuse(self, key: GroupKey, refusal: Refusal) -> None:
+        _refused.inc()
+        self._queue.refuse(key, refusal, self._clock.monotonic())
+        self._reporting.refused(key, explain(self._state, refusal))

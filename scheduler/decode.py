@@ -1,0 +1,83 @@
+"""From watched objects to the values of the decision core."""
+
+from __future__ import annotations
+
+from api.constants import SCHEDULER_NAME
+from api.groups import WorkloadForm, group_of_pod
+from scheduler.core.values import GroupKey, GroupSpec, NodeInfo, PodInfo, Taint, Topology
+from scheduler.objects import GroupObject, Node, Pod
+from scheduler.requirements import amounts, requests_only, requirements_of
+
+
+def node_info(node: Node) -> NodeInfo:
+    """Raises kube.quantity.QuantityError for an allocatable that is no quantity."""
+    taints = (t for t in node.spec.taints if t.effect != "PreferNoSchedule")
+    return NodeInfo(
+        name=node.metadata.name,
+        allocatable=amounts(node.status.allocatable),
+        labels=node.metadata.labels,
+        taints=tuple(Taint(t.key, t.value, t.effect) for t in taints),
+        unschedulable=node.spec.unschedulable,
+    )
+
+
+def pod_info(pod: Pod) -> PodInfo:
+    """Raises kube.quantity.QuantityError for a request that is no quantity."""
+    meta, spec = pod.metadata, pod.spec
+    ours = spec.scheduler_name == SCHEDULER_NAME
+    return PodInfo(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        requirements=requirements_of(spec) if ours else requests_only(spec),
+        node=spec.node_name,
+        group=group_name(pod),
+        priority=spec.priority,
+        created=meta.creation_timestamp,
+        phase=pod.status.phase or "Pending",
+        ours=ours,
+        gated=bool(spec.scheduling_gates),
+        terminating=meta.deletion_timestamp is not None,
+    )
+
+
+def group_name(pod: Pod) -> str | None:
+    """The PodGroup the pod names, if it names one."""
+    spec, workload = pod.spec, pod.spec.workload_ref
+    reference = group_of_pod(
+        pod.metadata.labels,
+        scheduling_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
+        workload=WorkloadForm(workload.name, workload.pod_group, workload.pod_group_replica_key)
+        if workload
+        else None,
+    )
+    return reference.name if reference else None
+
+
+def group_spec(kind: str, group: GroupObject) -> GroupSpec:
+    """`kind` is PodGroup or CompositePodGroup."""
+    meta, spec = group.metadata, group.spec
+    key: GroupKey = (kind, meta.namespace, meta.name)
+    constraints = spec.scheduling_constraints
+    topology = constraints.topology[0] if constraints and constraints.topology else None
+    policy = spec.scheduling_policy
+    return GroupSpec(
+        key=key,
+        floor=_floor(group),
+        gang=policy is not None and policy.gang is not None,
+        parent=spec.parent_composite_pod_group_name or None,
+        priority=spec.priority,
+        workload=spec.workload_ref.workload_name if spec.workload_ref else None,
+        topology=Topology(topology.key, topology.preferred) if topology else None,
+        disruption="all" if "all" in (spec.disruption_mode or {}) else "single",
+        created=meta.creation_timestamp,
+    )
+
+
+def _floor(group: GroupObject) -> int | None:
+    policy = group.spec.scheduling_policy
+    if policy is None:
+        return None
+    if policy.gang is not None:
+        return policy.gang.min_count or policy.gang.min_group_count
+    return 1 if policy.basic is not None else None

@@ -1,0 +1,60 @@
+"""The decision loop: cycles while there is something to decide, sleep until something changes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from kube.clock import Clock
+from scheduler.cycle import Cycle
+from scheduler.queue import Queue
+
+_SLICE: Final = 0.005
+"""Seconds of deciding before bindings and watches get their turn."""
+
+
+class Loop:
+    """Runs cycles. `wake` may be called from any sink, as often as it likes."""
+
+    def __init__(self, cycle: Cycle, queue: Queue, clock: Clock) -> None:
+        self._cycle = cycle
+        self._queue = queue
+        self._clock = clock
+        self._work = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something changed."""
+        self._work.set()
+
+    async def run(self) -> None:
+        """Decide until cancelled."""
+        while True:
+            self._work.clear()
+            await self.drain()
+            await self._sleep()
+
+    async def drain(self) -> None:
+        """Decide all that is ready, letting others run in between."""
+        self._cycle.refresh()
+        until = self._clock.monotonic() + _SLICE
+        while self._queue:
+            self._cycle.step()
+            if self._clock.monotonic() >= until:
+                await asyncio.sleep(0)
+                until = self._clock.monotonic() + _SLICE
+            # What arrived meanwhile, and what the decisions themselves changed.
+            self._cycle.refresh()
+
+    async def _sleep(self) -> None:
+        """Until woken, or until something refused is due."""
+        due = self._queue.next_time()
+        if due is None:
+            await self._work.wait()
+            return
+        wait = asyncio.ensure_future(self._work.wait())
+        timer = asyncio.ensure_future(self._clock.sleep(due - self._clock.monotonic()))
+        try:
+            await asyncio.wait({wait, timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            wait.cancel()
+            timer.cancel()

@@ -1,0 +1,36 @@
+"""What the scheduler counts."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+DECISIONS = Counter(
+    "muster_scheduler_decisions_total", "Roots decided, by outcome: placed or refused.", ["outcome"]
+)
+DECISION_SECONDS = Histogram(
+    "muster_scheduler_decision_seconds",
+    "Time to decide one root.",
+    buckets=(0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
+)
+SEARCH_STEPS = Histogram(
+    "muster_scheduler_search_steps",
+    "Fills of one leaf that a decision took.",
+    buckets=(1, 2, 4, 8, 16, 64, 256, 1024),
+)
+QUEUE_ROOTS = Gauge(
+    "muster_scheduler_roots", "Roots by place: ready, refused, backing off.", ["at"]
+)
+BINDS = Counter("muster_scheduler_binds_total", "Bindings sent, by result.", ["result"])
+BINDS_OPEN = Gauge("muster_scheduler_binds_open", "Bindings decided and not yet answered.")
+GANGS_GIVEN_UP = Counter(
+    "muster_scheduler_bindings_given_up_total",
+    "Roots whose binding did not end within its time and was taken back.",
+)
+STATUS_WRITES = Counter(
+    "muster_scheduler_status_writes_total",
+    "Status patches, by kind and result.",
+    ["kind", "result"],
+)
+UNUSABLE_OBJECTS = Counter(
+    "muster_scheduler_unusable_objects_total",
+    "Objects left out because of bad amounts.",
+    ["resource"],
+)

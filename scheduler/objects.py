@@ -1,0 +1,270 @@
+"""The objects the scheduler watches, decoded by msgspec with the fields in use and no others.
+
+They opt out of garbage collection: none holds a cycle, and a cluster has many.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kube.meta import Json, OwnerReference
+
+
+class _Struct(msgspec.Struct, rename="camel", gc=False):
+    pass
+
+
+class Metadata(_Struct):
+    """The metadata in use; times stay text, which sorts as they do."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    owner_references: list[OwnerReference] = []
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages the object, if one does."""
+        return next((ref for ref in self.owner_references if ref.controller), None)
+
+
+class ResourceRequirements(_Struct):
+    """Limits are defaulted into requests by the API server."""
+
+    requests: dict[str, str | int] = {}
+
+
+class ContainerPort(_Struct):
+    """Only the host's side matters."""
+
+    host_port: int = 0
+
+
+class Container(_Struct):
+    """A container, or an init container; restartPolicy Always makes the latter a sidecar."""
+
+    resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
+    ports: list[ContainerPort] = []
+    restart_policy: str = ""
+
+
+class NodeSelectorRequirement(_Struct):
+    """One expression."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] = []
+
+
+class NodeSelectorTerm(_Struct):
+    """All expressions and fields hold."""
+
+    match_expressions: list[NodeSelectorRequirement] = []
+    match_fields: list[NodeSelectorRequirement] = []
+
+
+class NodeSelector(_Struct):
+    """One of the terms holds."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class NodeAffinity(_Struct):
+    """The hard half."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class PodAffinity(msgspec.Struct, gc=False):
+    """Affinity or anti-affinity between pods: only whether there is any."""
+
+    required: list[msgspec.Raw] = msgspec.field(
+        default_factory=list, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(_Struct):
+    """All three kinds."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TolerationSpec(_Struct):
+    """A toleration as written."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class SpreadConstraint(_Struct):
+    """Only whether it is hard."""
+
+    when_unsatisfiable: str = ""
+
+
+class SchedulingGroup(_Struct):
+    """The reference of Kubernetes 1.36."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadRef(_Struct):
+    """The reference of Kubernetes 1.35."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
+class PodSpec(_Struct):
+    """What decides where a pod may go, and which group it is of."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int = 0
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    overhead: dict[str, str | int] = {}
+    resources: ResourceRequirements | None = None
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[TolerationSpec] = []
+    topology_spread_constraints: list[SpreadConstraint] = []
+    volumes: list[dict[str, msgspec.Raw]] = []
+    scheduling_gates: list[msgspec.Raw] = []
+    resource_claims: list[msgspec.Raw] = []
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadRef | None = None
+
+
+class ConditionType(_Struct):
+    """A condition of a pod, by its type alone."""
+
+    type: str = ""
+
+
+class PodStatus(_Struct):
+    """The phase, and which conditions stand where."""
+
+    phase: str = ""
+    conditions: list[ConditionType] = []
+
+
+class Pod(_Struct):
+    """A pod."""
+
+    metadata: Metadata
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class TaintSpec(_Struct):
+    """A taint as written."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(_Struct):
+    """Taints and the cordon."""
+
+    unschedulable: bool = False
+    taints: list[TaintSpec] = []
+
+
+class NodeStatus(_Struct):
+    """What pods may take."""
+
+    allocatable: dict[str, str | int] = {}
+
+
+class Node(_Struct):
+    """A node."""
+
+    metadata: Metadata
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+class Gang(_Struct):
+    """The floor, under the name of either kind of group."""
+
+    min_count: int | None = None
+    min_group_count: int | None = None
+
+
+class Policy(_Struct):
+    """Exactly one is set."""
+
+    basic: Json | None = None
+    gang: Gang | None = None
+
+
+class TopologySpec(_Struct):
+    """One constraint."""
+
+    key: str = ""
+    preferred: bool = False
+
+
+class Constraints(_Struct):
+    """At most one entry."""
+
+    topology: list[TopologySpec] = []
+
+
+class WorkloadReference(_Struct):
+    """The workload the group was made from."""
+
+    workload_name: str = ""
+
+
+class GroupObjectSpec(_Struct):
+    """The spec of a PodGroup or of a CompositePodGroup."""
+
+    workload_ref: WorkloadReference | None = None
+    parent_composite_pod_group_name: str | None = None
+    scheduling_policy: Policy | None = None
+    scheduling_constraints: Constraints | None = None
+    disruption_mode: dict[str, Any] | None = None
+    priority: int | None = None
+
+
+class GroupObject(_Struct):
+    """A PodGroup or a CompositePodGroup; the status stays a dict, it is ours to write."""
+
+    metadata: Metadata
+    spec: GroupObjectSpec = msgspec.field(default_factory=GroupObjectSpec)
+    status: Json | None = None
+
+
+_pod = msgspec.json.Decoder(Pod)
+_node = msgspec.json.Decoder(Node)
+_group = msgspec.json.Decoder(GroupObject)
+
+
+def decode_pod(data: bytes) -> Pod:
+    """Raises msgspec.DecodeError."""
+    return _pod.decode(data)
+
+
+def decode_node(data: bytes) -> Node:
+    """Raises msgspec.DecodeError."""
+    return _node.decode(data)
+
+
+def decode_group(data: bytes) -> GroupObject:
+    """Raises msgspec.DecodeError."""
+    return _group.decode(data)

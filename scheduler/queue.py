@@ -1,0 +1,188 @@
+"""Which root is decided next, and which wait for what.
+
+ready     may be tried now; by priority, half-running ones first, then creation and name
+refused   was tried and did not fit; wakes when room appears for its shapes, or something of it
+          changes, and after `retry` seconds in any case
+failing   binding it failed; waits 1 s, doubling to 10 s
+All other entities (held for lack of members, a parent, a policy) are not here and cost nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.forest import Group, Pod
+from scheduler.core.placement import Refusal
+from scheduler.core.shapes import Shape
+from scheduler.core.state import Changes, State
+from scheduler.core.values import SINGLE_POD, GroupKey
+
+_FIRST_BACKOFF: Final = 1.0
+_LAST_BACKOFF: Final = 10.0
+
+Rank = tuple[int, bool, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """`shape` and `needed`: less room than that in all cannot help; None if that is not known."""
+
+    shapes: frozenset[Shape]
+    shape: Shape | None
+    needed: int
+    retry_at: float
+
+
+class Queue:
+    """Entities by key; times are seconds of a monotonic clock, given by the caller."""
+
+    def __init__(self, state: State, *, retry: float = 60.0) -> None:
+        self._state = state
+        self._retry = retry
+        self._heap: list[tuple[Rank, GroupKey]] = []
+        self._ready: dict[GroupKey, Rank] = {}
+        # Insertion order is order of retry_at: each waits equally long.
+        self._refused: dict[GroupKey, _Refused] = {}
+        self._by_shape: dict[Shape, set[GroupKey]] = {}
+        self._failures: dict[GroupKey, int] = {}
+        self._failing: dict[GroupKey, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def sizes(self) -> dict[str, int]:
+        """How many are in each place."""
+        return {
+            "ready": len(self._ready),
+            "refused": len(self._refused),
+            "backing off": len(self._failing),
+        }
+
+    def refresh(self, changes: Changes, now: float) -> None:
+        """Take in what changed: entities to look at again, rows with new room, times that came."""
+        for key in sorted(changes.entities - changes.stirred):
+            if self.entity(key) is None:
+                self._drop(key)
+        for key in sorted(changes.stirred):
+            self.review(key)
+        if changes.rows and self._refused:
+            self._room(sorted(changes.rows))
+        self._time(now)
+
+    def pop(self) -> GroupKey | None:
+        """The next entity to decide. It is nowhere then, until one of the methods below is told."""
+        while self._heap:
+            rank, key = heapq.heappop(self._heap)
+            if self._ready.get(key) == rank:
+                del self._ready[key]
+                if self.entity(key) is not None:
+                    return key
+        return None
+
+    def entity(self, key: GroupKey) -> Group | Pod | None:
+        """What may be decided under this key now: a root with its quorum, or a waiting pod."""
+        if key[0] == SINGLE_POD:
+            return self._state.singles.get(key)
+        group = self._state.forest.groups.get(key)
+        if group is None or group.parent is not None or not group.pending_total:
+            return None
+        return group if self._state.forest.held(group) is None else None
+
+    def refuse(self, key: GroupKey, refusal: Refusal, now: float) -> None:
+        """It does not fit now."""
+        self._drop(key)
+        short = refusal.shortage
+        entity = self.entity(key)
+        plain = isinstance(entity, Pod) or (entity is not None and not entity.composite)
+        exact = plain and len(refusal.shapes) == 1 and short.kind == "capacity"
+        needed = short.needed if short.floor else 1
+        shape = short.shape if exact else None
+        self._refused[key] = _Refused(refusal.shapes, shape, needed, now + self._retry)
+        for each in refusal.shapes:
+            self._by_shape.setdefault(each, set()).add(key)
+
+    def fail(self, key: GroupKey, now: float) -> None:
+        """Binding it failed: try again a little later, later still each time."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self._drop(key)
+        self._failing[key] = now + min(_LAST_BACKOFF, _FIRST_BACKOFF * 2 ** min(failures, 8))
+
+    def succeed(self, key: GroupKey) -> None:
+        """It was bound: the next failure is a first one again."""
+        self._failures.pop(key, None)
+
+    def next_time(self) -> float | None:
+        """When the next refused or failing entity is due, if there is one."""
+        times = list(self._failing.values())
+        first = next(iter(self._refused.values()), None)
+        if first is not None:
+            times.append(first.retry_at)
+        return min(times, default=None)
+
+    def review(self, key: GroupKey) -> None:
+        """Make it ready if it may be tried, and forget it otherwise."""
+        if key in self._failing:
+            return
+        self._drop(key)
+        entity = self.entity(key)
+        if entity is not None:
+            rank = _rank(entity)
+            self._ready[key] = rank
+            heapq.heappush(self._heap, (rank, key))
+
+    def _drop(self, key: GroupKey) -> None:
+        self._ready.pop(key, None)
+        refused = self._refused.pop(key, None)
+        if refused is None:
+            return
+        for shape in refused.shapes:
+            waiting = self._by_shape[shape]
+            waiting.discard(key)
+            if not waiting:
+                del self._by_shape[shape]
+
+    def _room(self, rows: list[int]) -> None:
+        """Wake those for whose shapes there is room on one of the rows, and enough in all."""
+        columns = self._state.columns
+        region = np.array([row for row in rows if row < columns.size], np.int64)
+        woken: set[GroupKey] = set()
+        for shape, keys in self._by_shape.items():
+            if shape.slots_in(columns, region).any():
+                woken |= keys
+        for key in sorted(woken):
+            refused = self._refused[key]
+            if refused.shape is None or (int(refused.shape.slots(columns).sum()) >= refused.needed):
+                self.review(key)
+
+    def _time(self, now: float) -> None:
+        for key, at in list(self._failing.items()):
+            if at <= now:
+                del self._failing[key]
+                self.review(key)
+        for key, refused in list(self._refused.items()):
+            if refused.retry_at > now:
+                break
+            self.review(key)
+
+
+def _rank(entity: Group | Pod) -> Rank:
+    if isinstance(entity, Pod):
+        info = entity.info
+        return (-info.priority, True, info.created, info.namespace, info.name, SINGLE_POD)
+    spec = entity.spec
+    if spec is None:
+        raise LookupError(entity.key)
+    priority = spec.priority if spec.priority is not None else _members_priority(entity)
+    kind, namespace, name = entity.key
+    return (-priority, not entity.incomplete, spec.created, namespace, name, kind)
+
+
+def _members_priority(root: Group) -> int:
+    """The weakest member speaks for a group whose priority nobody resolved."""
+    present = (p for leaf in root.leaves() for p, count in leaf.priorities.items() if count)
+    return min(present, default=0)

@@ -1,0 +1,322 @@
+"""Tells the outcome: conditions and blockers of groups, conditions of pods, events.
+
+Nothing here is urgent. Changes are collected for a moment, the Bindings go first, and what is
+already said is not said again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    CONDITION_POD_SCHEDULED,
+    POD_GROUP,
+    REASON_INCOMPLETE,
+)
+from kube.clock import Clock, rfc3339
+from kube.election import Fence
+from kube.errors import Conflict, Invalid, KubeError, NotFound
+from kube.events import EventType, ObjectReference
+from kube.meta import Json
+from kube.patch import PatchBuilder
+from kube.resources import PODS, Resource
+from scheduler.cache import PendingPod
+from scheduler.conditions import (
+    GroupView,
+    PodView,
+    blocker_json,
+    condition_type,
+    group_views,
+    pod_views,
+    waiting_for,
+    waiting_pods,
+)
+from scheduler.config import Status
+from scheduler.core.explain import Blocker
+from scheduler.core.state import State
+from scheduler.core.values import SINGLE_POD, GroupKey
+from scheduler.metrics import STATUS_WRITES
+from scheduler.objects import GroupObject
+from scheduler.ports import Patches, Tells
+
+_log = structlog.get_logger()
+
+RESOURCES = {
+    kind.kind: Resource(kind.group, kind.version, kind.plural, kind.kind)
+    for kind in (POD_GROUP, COMPOSITE_POD_GROUP)
+}
+
+
+_Write = Callable[[], Awaitable[None]]
+
+_RETRY_SECONDS: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Due:
+    """When a root is to be reported, and when at the latest."""
+
+    at: float
+    latest: float
+
+
+class Reporter:
+    """Collects roots to report and writes their statuses. `busy` says whether binds are under way.
+
+    `observed` and `pending` are the caches' own maps, read at the moment of writing.
+    """
+
+    def __init__(
+        self,
+        api: Patches,
+        state: State,
+        events: Tells,
+        *,
+        clock: Clock,
+        config: Status,
+        observed: dict[GroupKey, GroupObject],
+        pending: dict[str, PendingPod],
+        busy: Callable[[], bool],
+    ) -> None:
+        self._api = api
+        self._state = state
+        self._events = events
+        self._clock = clock
+        self._config = config
+        self._observed = observed
+        self._pending = pending
+        self._busy = busy
+        self._blockers: dict[GroupKey, Blocker] = {}
+        self._due: dict[GroupKey, _Due] = {}
+        self._pods_due: dict[GroupKey, float] = {}
+        self._said: dict[str, tuple[object, ...]] = {}
+        self._work = asyncio.Event()
+
+    def touched(self, keys: Iterable[GroupKey]) -> None:
+        """Report these entities and groups soon."""
+        now = self._clock.monotonic()
+        for key in sorted(keys):
+            self._schedule(key, now)
+
+    def refused(self, key: GroupKey, blocker: Blocker) -> None:
+        """The root waits for this."""
+        self._blockers[key] = blocker
+        now = self._clock.monotonic()
+        self._schedule(key, now)
+        self._pods_due[key] = now + self._config.delay_seconds
+
+    def placed(self, key: GroupKey) -> None:
+        """The root waits no more."""
+        self._blockers.pop(key, None)
+        self._pods_due.pop(key, None)
+        self._schedule(key, self._clock.monotonic())
+
+    def given_up(self, key: GroupKey, message: str) -> None:
+        """Its binding was taken back."""
+        self._tell(key, "Warning", "GangBindFailed", message)
+
+    async def run(self, fence: Fence) -> None:
+        """Write what is due until cancelled, but nothing once the lease may be lost."""
+        while True:
+            await self._work.wait()
+            await self._clock.sleep(self._config.delay_seconds)
+            if fence.valid():
+                await self.flush(fence)
+            if not self._due and not self._pods_due:
+                self._work.clear()
+
+    async def flush(self, fence: Fence) -> None:
+        """Write all that is due now."""
+        now, busy = self._clock.monotonic(), self._busy()
+        due = [k for k, d in self._due.items() if now >= d.latest or (now >= d.at and not busy)]
+        for key in due:
+            del self._due[key]
+        writes = [(key, write) for key in due for write in self._report(key)]
+        if not busy:
+            ripe = [key for key, at in self._pods_due.items() if now >= at]
+            for key in ripe:
+                del self._pods_due[key]
+                writes += [(key, write) for write in self._report_pods(key)]
+        await self._carry_out(writes, fence)
+
+    def _schedule(self, key: GroupKey, now: float) -> None:
+        due = self._due.get(key)
+        at = now + self._config.delay_seconds
+        if due is None:
+            self._due[key] = _Due(at, now + self._config.busy_seconds)
+        self._work.set()
+
+    def _report(self, key: GroupKey) -> Iterable[_Write]:
+        """The writes that bring the tree under `key` up to date."""
+        if key[0] == SINGLE_POD:
+            if key not in self._state.singles:
+                self._blockers.pop(key, None)
+            return
+        group = self._state.forest.groups.get(key)
+        if group is None:
+            self._blockers.pop(key, None)
+            return
+        if group.parent is not None:
+            self._blockers.pop(key, None)
+            return  # its top is reported, and it with it
+        held = waiting_for(self._state, group)
+        if held is not None:
+            self._blockers.pop(key, None)
+            if group.pending_total:
+                self._pods_due[key] = self._clock.monotonic() + self._config.pods_seconds
+        blocker = held or (self._blockers.get(key) if group.pending_total else None)
+        for view in group_views(group, blocker):
+            observed = self._observed.get(view.group.key)
+            if observed is not None:
+                yield self._group_write(view, observed)
+
+    def _group_write(self, view: GroupView, observed: GroupObject) -> _Write:
+        async def write() -> None:
+            status, changed = self._status(view, observed)
+            if status == (observed.status or {}):
+                return
+            key = view.group.key
+            ops = PatchBuilder().at_version(observed.metadata.resource_version)
+            ops.add("/status", status)
+            resource = RESOURCES[key[0]]
+            answer = await self._api.patch(resource, key[2], ops, key[1], subresource="status")
+            # Until the watch brings it back this is the latest we know.
+            observed.status = status
+            observed.metadata.resource_version = answer["metadata"]["resourceVersion"]
+            STATUS_WRITES.labels(key[0], "written").inc()
+            # A group that has only begun to gather its members is no news.
+            if changed and view.reason is not None and view.reason != REASON_INCOMPLETE:
+                kind: EventType = "Normal" if view.scheduled else "Warning"
+                self._tell(key, kind, view.reason, view.message)
+
+        return write
+
+    def _status(self, view: GroupView, observed: GroupObject) -> tuple[Json, bool]:
+        """The whole status wanted, and whether the condition's state changed."""
+        before: Json = observed.status or {}
+        now = rfc3339(self._clock.now())
+        status = {**before, **view.counts}
+        old = before.get("blocker")
+        status.pop("blocker", None)
+        if view.blocker is not None:
+            same = old is not None and old.get("kind") == view.blocker.kind
+            since = old["since"] if same and old is not None and "since" in old else now
+            status["blocker"] = blocker_json(view.blocker, since)
+        conditions, changed = _with_condition(view, observed, now)
+        status["conditions"] = conditions
+        return status, changed
+
+    def _report_pods(self, key: GroupKey) -> Iterable[_Write]:
+        group = self._state.forest.groups.get(key)
+        blocker = waiting_for(self._state, group) if group is not None else None
+        blocker = blocker or self._blockers.get(key)
+        if blocker is None:
+            return
+        for view in pod_views(key, waiting_pods(self._state, key), blocker):
+            uid = view.pod.info.uid
+            if uid in self._pending and self._said.get(uid) != view.sameness:
+                yield self._pod_write(view)
+
+    def _pod_write(self, view: PodView) -> _Write:
+        async def write() -> None:
+            info = view.pod.info
+            seen = self._pending.get(info.uid)
+            if seen is None or not view.pod.waiting:
+                return
+            condition = {
+                "type": CONDITION_POD_SCHEDULED,
+                "status": "False",
+                "reason": view.reason,
+                "message": view.message,
+                "lastTransitionTime": rfc3339(self._clock.now()),
+            }
+            ops = PatchBuilder().at_version(seen.resource_version)
+            if CONDITION_POD_SCHEDULED in seen.conditions:
+                index = seen.conditions.index(CONDITION_POD_SCHEDULED)
+                ops.replace(f"/status/conditions/{index}", condition)
+            elif seen.conditions:
+                ops.add("/status/conditions/-", condition)
+            else:
+                ops.add("/status/conditions", [condition])
+            await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
+            self._said[info.uid] = view.sameness
+            STATUS_WRITES.labels("Pod", "written").inc()
+
+        return write
+
+    async def _carry_out(self, writes: list[tuple[GroupKey, _Write]], fence: Fence) -> None:
+        """A few at a time; none after the lease may be lost."""
+        left = iter(writes)
+
+        async def worker() -> None:
+            for key, write in left:
+                if not fence.valid():
+                    return
+                try:
+                    await write()
+                except NotFound:
+                    STATUS_WRITES.labels(key[0], "gone").inc()
+                except (Conflict, Invalid):
+                    # It changed in between; by then its watch event will be here.
+                    STATUS_WRITES.labels(key[0], "outdated").inc()
+                    self._again(key, self._config.delay_seconds)
+                except KubeError as error:
+                    STATUS_WRITES.labels(key[0], "failed").inc()
+                    _log.warning("status not written", root="/".join(key), problem=str(error))
+                    self._again(key, _RETRY_SECONDS)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self._config.writers, len(writes))):
+                group.create_task(worker())
+        self._forget_gone()
+
+    def _again(self, key: GroupKey, wait: float) -> None:
+        at = self._clock.monotonic() + wait
+        self._due.setdefault(key, _Due(at, at + self._config.busy_seconds))
+        self._pods_due.setdefault(key, at)
+        self._work.set()
+
+    def _forget_gone(self) -> None:
+        if len(self._said) > 2 * len(self._pending) + 1000:
+            self._said = {uid: said for uid, said in self._said.items() if uid in self._pending}
+
+    def _tell(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
+        """One event on the group; for a root one on the Job or JobSet it was made for, too."""
+        observed = self._observed.get(key)
+        if observed is None:
+            return
+        meta = observed.metadata
+        self._events.event(ObjectReference.of(RESOURCES[key[0]], meta), kind, reason, message)
+        owner = meta.controller
+        if owner is not None and observed.spec.parent_composite_pod_group_name is None:
+            reference = ObjectReference(
+                owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
+            )
+            self._events.event(reference, kind, reason, f"{key[0]} {key[2]}: {message}")
+
+
+def _with_condition(view: GroupView, observed: GroupObject, now: str) -> tuple[list[Json], bool]:
+    """The conditions with ours set, and whether its status or reason changed. True is for good."""
+    before: list[Json] = (observed.status or {}).get("conditions") or []
+    name = condition_type(view.group)
+    old = next((c for c in before if c.get("type") == name), None)
+    if view.reason is None or (old is not None and old.get("status") == "True"):
+        return before, False
+    status = "True" if view.scheduled else "False"
+    changed = old is None or (old.get("status"), old.get("reason")) != (status, view.reason)
+    turned = old is None or old.get("status") != status
+    condition = {
+        "type": name,
+        "status": status,
+        "reason": view.reason,
+        "message": view.message,
+        "observedGeneration": observed.metadata.generation,
+        "lastTransitionTime": now if turned or old is None else old.get("lastTransitionTime", now),
+    }
+    return [c for c in before if c.get("type") != name] + [condition], changed

@@ -1,0 +1,189 @@
+"""A whole scheduler over a pretended API server, in virtual time.
+
+`Harness` wires the real queue, cycle, binder and reporter; only the API server is a fake, which
+answers Bindings and lets the state hear of them as a watch would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kube.election import Fence
+from kube.errors import Conflict, KubeError, NotFound
+from kube.events import EventType, ObjectReference
+from kube.meta import Json
+from kube.patch import Operation, PatchBuilder
+from kube.resources import Resource
+from scheduler.binder import Binder
+from scheduler.cache import PendingPod
+from scheduler.config import Status
+from scheduler.core.values import GroupKey, PodInfo
+from scheduler.cycle import Cycle
+from scheduler.loop import Loop
+from scheduler.objects import GroupObject, Metadata
+from scheduler.queue import Queue
+from scheduler.status import Reporter
+from tests.scheduler.world import World
+from tests.support.clock import FakeClock, settle
+
+
+@dataclass
+class FakeApi:
+    """Binds, deletes and patches pods and groups; `fail` may raise for a pod name."""
+
+    world: World
+    bound: dict[str, str] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+    patches: list[tuple[str, str, list[Operation]]] = field(default_factory=list)
+    attempts: list[str] = field(default_factory=list)
+    fail: Callable[[str], KubeError | None] = lambda _name: None
+    deliver: bool = True
+
+    def info(self, name: str) -> PodInfo | None:
+        pods = self.world.state.pods.values()
+        return next((pod.info for pod in pods if pod.info.name == name), None)
+
+    async def bind(
+        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
+    ) -> None:
+        await asyncio.sleep(0)
+        self.attempts.append(pod)
+        error = self.fail(pod)
+        if error is not None:
+            raise error
+        if pod in self.bound:
+            raise Conflict(409, "Conflict", "already bound")
+        self.bound[pod] = node
+        if self.deliver:
+            self.hear(pod)
+
+    def hear(self, name: str) -> None:
+        """The watch event of a binding."""
+        info = self.info(name)
+        assert info is not None
+        self.world.state.set_pod(replace(info, node=self.bound[name], phase="Running"))
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        info = self.info(name)
+        if info is None:
+            raise NotFound(404, "NotFound", name)
+        return {"metadata": {"uid": info.uid}, "spec": {"nodeName": self.bound.get(name)}}
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+    ) -> None:
+        self.deleted.append(name)
+        self.world.state.remove_pod(uid or "")
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder | Sequence[Operation],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> Json:
+        self.patches.append((resource.kind, name, list(ops)))
+        return {"metadata": {"resourceVersion": "2"}}
+
+
+@dataclass
+class FakeEvents:
+    told: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def event(
+        self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
+    ) -> None:
+        self.told.append((f"{regarding.kind}/{regarding.name}", reason, message))
+
+
+class Harness:
+    def __init__(self, *, timeout: float = 120.0) -> None:
+        self.world = World()
+        self.clock = FakeClock()
+        self.api = FakeApi(self.world)
+        self.events = FakeEvents()
+        self.observed: dict[GroupKey, GroupObject] = {}
+        self.pending: dict[str, PendingPod] = {}
+        state = self.world.state
+        self.queue = Queue(state)
+        self.reporter = Reporter(
+            self.api,
+            state,
+            self.events,
+            clock=self.clock,
+            config=Status(),
+            observed=self.observed,
+            pending=self.pending,
+            busy=lambda: self.binder.busy,
+        )
+        self.binder = Binder(
+            self.api,
+            state,
+            self.queue,
+            clock=self.clock,
+            workers=4,
+            timeout=timeout,
+            changed=self._wake,
+            given_up=self.reporter.given_up,
+        )
+        cycle = Cycle(state, self.queue, self.binder, self.reporter, clock=self.clock)
+        self.loop = Loop(cycle, self.queue, self.clock)
+        self.fence = Fence(self.clock, 1, float("inf"))
+
+    def _wake(self) -> None:
+        self.loop.wake()
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        """Decide, bind and report inside the block."""
+        parts = (self.loop.run(), self.binder.run(self.fence), self.reporter.run(self.fence))
+        tasks = [asyncio.ensure_future(part) for part in parts]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            for result in results:
+                if not isinstance(result, asyncio.CancelledError):
+                    assert result is None, result
+
+    async def settle(self, seconds: float = 0.0) -> None:
+        """Let everything that can happen happen, and so much time pass."""
+        self.loop.wake()
+        for _ in range(10):
+            await settle()
+        step = 0.25
+        for _ in range(int(seconds / step)):
+            await self.clock.advance(step)
+            self.loop.wake()
+        for _ in range(10):
+            await settle()
+
+    def observe(self, *keys: GroupKey, owner: dict[str, Any] | None = None) -> None:
+        """The group objects as the watch shows them, without a status."""
+        for key in keys:
+            meta = Metadata(
+                name=key[2], namespace=key[1], uid=f"uid-{key[2]}", resource_version="1",
+                generation=1,
+            )  # fmt: skip
+            self.observed[key] = GroupObject(meta)
+
+    def observe_pods(self) -> None:
+        """Every waiting pod as the watch shows it, without conditions."""
+        for pod in self.world.state.pods.values():
+            if pod.waiting:
+                self.pending[pod.info.uid] = PendingPod("1", ())
+
+    def condition(self, key: GroupKey) -> tuple[str, str, str]:
+        """(status, reason, message) of the group's condition as last written."""
+        status = self.observed[key].status or {}
+        for condition in status.get("conditions", ()):
+            return (condition["status"], condition["reason"], condition["message"])
+        return ("", "", "")

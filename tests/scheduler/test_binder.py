@@ -1,0 +1,159 @@
+"""Bindings that fail: what is accepted, tried again, given back, and taken back."""
+
+from __future__ import annotations
+
+import pytest
+
+from kube.errors import Conflict, Forbidden, KubeError, NotFound, ServerError, Unreachable
+from tests.scheduler.harness import Harness
+
+
+def gang_of_two(harness: Harness) -> tuple[str, str]:
+    harness.world.nodes(3, cpu=1)
+    key = harness.world.gang("g", 2)
+    first, second = harness.world.pods("g", 2)
+    harness.observe(key)
+    return first.name, second.name
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(Unreachable("POST", "/", "reset"), id="a lost connection"),
+        pytest.param(ServerError(500, "InternalError", "etcd"), id="a server error"),
+    ],
+)
+async def test_trouble_of_the_server_is_waited_out(error: KubeError) -> None:
+    harness = Harness()
+    first, second = gang_of_two(harness)
+    trouble = [error] * 3
+    harness.api.fail = lambda name: trouble.pop() if name == second and trouble else None
+
+    async with harness.leading():
+        await harness.settle(30)
+
+    assert set(harness.api.bound) == {first, second}
+    assert harness.api.deleted == []
+
+
+async def test_a_binding_whose_answer_was_lost_is_accepted() -> None:
+    harness = Harness()
+    first, second = gang_of_two(harness)
+    lost = [second]
+
+    def fail(name: str) -> KubeError | None:
+        if name in lost:
+            lost.remove(name)
+            harness.api.bound[name] = "n2"
+            return Unreachable("POST", "/", "reset")
+        return None
+
+    harness.api.fail = fail
+    async with harness.leading():
+        await harness.settle(5)
+        harness.api.hear(second)
+        await harness.settle(5)
+
+    assert harness.api.bound == {first: "n0", second: "n2"}
+    assert int(harness.world.state.columns.free[0, :3].sum()) == 3 * 110 - 2
+
+
+async def test_a_pod_that_is_gone_is_forgotten() -> None:
+    harness = Harness()
+    first, second = gang_of_two(harness)
+
+    def fail(name: str) -> KubeError | None:
+        if name == second:
+            harness.world.state.remove_pod(f"uid-{second}")
+            return NotFound(404, "NotFound", name)
+        return None
+
+    harness.api.fail = fail
+    async with harness.leading():
+        await harness.settle(5)
+
+    assert set(harness.api.bound) == {first}
+    assert f"uid-{second}" not in harness.world.state.pods
+
+
+async def test_a_refused_member_is_placed_again_with_the_others_kept() -> None:
+    harness = Harness()
+    first, second = gang_of_two(harness)
+    refusals = [Forbidden(403, "Forbidden", "quota")]
+    harness.api.fail = lambda name: refusals.pop() if name == second and refusals else None
+
+    async with harness.leading():
+        await harness.settle(5)
+
+    assert set(harness.api.bound) == {first, second}
+    assert harness.api.attempts.count(first) == 1
+
+
+async def test_a_gang_that_cannot_become_whole_is_taken_back_in_time() -> None:
+    harness = Harness(timeout=20)
+    first, second = gang_of_two(harness)
+    harness.api.fail = lambda name: Forbidden(403, "Forbidden", "never") if name == second else None
+
+    async with harness.leading():
+        await harness.settle(25)
+
+    assert harness.api.deleted == [first]
+    assert ("PodGroup/g", "GangBindFailed") in [told[:2] for told in harness.events.told]
+
+
+async def test_members_that_ran_before_are_never_taken_back() -> None:
+    harness = Harness(timeout=20)
+    harness.world.nodes(3, cpu=1)
+    harness.world.gang("g", 3)
+    old = harness.world.pod("g", node="n0")
+    new, never = harness.world.pods("g", 2)
+    harness.api.fail = lambda name: (
+        Forbidden(403, "Forbidden", "never") if name == never.name else None
+    )
+
+    async with harness.leading():
+        await harness.settle(25)
+
+    assert harness.api.deleted == [new.name]
+    assert old.uid in harness.world.state.pods
+
+
+async def test_a_conflict_of_an_unbound_pod_is_tried_again() -> None:
+    harness = Harness()
+    first, second = gang_of_two(harness)
+    conflicts = [Conflict(409, "Conflict", "object was modified")]
+    harness.api.fail = lambda name: conflicts.pop() if name == second and conflicts else None
+
+    async with harness.leading():
+        await harness.settle(5)
+
+    assert set(harness.api.bound) == {first, second}
+
+
+async def test_nothing_is_bound_once_the_lease_may_be_lost() -> None:
+    harness = Harness()
+    gang_of_two(harness)
+    harness.fence.revoke()
+
+    async with harness.leading():
+        await harness.settle(5)
+    harness.binder.abandon()
+
+    assert harness.api.attempts == []
+    assert not any(pod.assumed for pod in harness.world.state.pods.values())
+    assert int(harness.world.state.columns.free[0, :3].sum()) == 3 * 110
+
+
+async def test_a_node_that_goes_before_the_bind_sends_the_pod_back() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=1)
+    harness.world.gang("g", 1)
+    pod = harness.world.pod("g")
+    await harness.loop.drain()
+    harness.world.state.remove_node("n0")
+    harness.world.node("n1")
+
+    async with harness.leading():
+        await harness.settle(3)
+
+    assert harness.api.bound == {pod.name: "n1"}

@@ -1,0 +1,175 @@
+"""From events to Bindings: what is bound, in which order, and what waits for what."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from scheduler.core.values import PodInfo
+from tests.scheduler.harness import Harness
+from tests.scheduler.world import World
+
+
+def gangs(world: World, *sizes: int, cpu: int = 1) -> list[list[PodInfo]]:
+    made = []
+    for index, size in enumerate(sizes):
+        world.gang(f"g{index}", size, created=str(index))
+        made.append(world.pods(f"g{index}", size, cpu))
+    return made
+
+
+def names(pods: list[PodInfo]) -> set[str]:
+    return {pod.name for pod in pods}
+
+
+async def test_two_gangs_of_four_on_room_for_five_give_exactly_one_gang() -> None:
+    harness = Harness()
+    harness.world.nodes(5, cpu=1)
+    first, _ = gangs(harness.world, 4, 4)
+
+    async with harness.leading():
+        await harness.settle(5)
+
+    assert set(harness.api.bound) == names(first)
+
+
+async def test_a_gang_that_does_not_fit_lets_smaller_ones_pass() -> None:
+    harness = Harness()
+    harness.world.nodes(3, cpu=1)
+    _, small = gangs(harness.world, 4, 2)
+    single = harness.world.pod()
+
+    async with harness.leading():
+        await harness.settle()
+
+    assert set(harness.api.bound) == {*names(small), single.name}
+
+
+async def test_a_waiting_gang_is_tried_as_soon_as_a_node_comes() -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    (pods,) = gangs(harness.world, 4)
+
+    async with harness.leading():
+        await harness.settle()
+        assert harness.api.bound == {}
+        harness.world.node("big", cpu=4)
+        await harness.settle()
+
+    assert set(harness.api.bound) == names(pods)
+
+
+async def test_a_waiting_gang_is_tried_as_soon_as_another_leaves() -> None:
+    harness = Harness()
+    harness.world.nodes(4, cpu=1)
+    first, second = gangs(harness.world, 4, 4)
+
+    async with harness.leading():
+        await harness.settle()
+        for pod in first:
+            harness.world.state.remove_pod(pod.uid)
+        await harness.settle()
+
+    assert set(harness.api.bound) == names(first) | names(second)
+
+
+async def test_priority_goes_before_age() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=1)
+    harness.world.pod(priority=0, name="old")
+    harness.world.pod(priority=5, name="urgent")
+
+    async with harness.leading():
+        await harness.settle()
+
+    assert set(harness.api.bound) == {"urgent"}
+
+
+async def test_a_half_running_gang_is_completed_before_others_of_its_priority() -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    gangs(harness.world, 1)
+    harness.world.gang("half", 2, created="9")
+    harness.world.pod("half", node="n0")
+    missing = harness.world.pod("half")
+
+    async with harness.leading():
+        await harness.settle()
+
+    assert set(harness.api.bound) == {missing.name}
+
+
+async def test_late_members_of_a_standing_gang_are_bound_one_by_one() -> None:
+    harness = Harness()
+    harness.world.nodes(4, cpu=1)
+    gangs(harness.world, 2)
+
+    async with harness.leading():
+        await harness.settle()
+        late = harness.world.pod("g0")
+        await harness.settle()
+
+    assert late.name in harness.api.bound
+
+
+async def test_what_is_decided_and_not_yet_heard_of_takes_its_room() -> None:
+    harness = Harness()
+    harness.api.deliver = False
+    harness.world.nodes(4, cpu=1)
+    first, _ = gangs(harness.world, 3, 3)
+
+    async with harness.leading():
+        await harness.settle(2)
+
+    assert set(harness.api.bound) == names(first)
+
+
+async def test_refused_roots_are_tried_once_a_minute_without_an_event() -> None:
+    harness = Harness()
+    gangs(harness.world, 1)
+
+    async with harness.leading():
+        await harness.settle()
+        due = harness.queue.next_time()
+        await harness.settle(61)
+
+    later = harness.queue.next_time()
+    assert due is not None
+    assert later is not None
+    assert later > due
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_churn_settles_and_stays_settled(seed: int) -> None:
+    chance = random.Random(seed)
+    harness = Harness()
+    world = harness.world
+    world.nodes(6, cpu=4, rack_of=2)
+    floors: dict[str, int] = {}
+
+    async with harness.leading():
+        for index in range(25):
+            name, size = f"g{index}", chance.randint(1, 6)
+            floors[name] = chance.randint(1, size)
+            world.gang(name, floors[name], rack=chance.random() < 0.4, created=f"{index:03}")
+            world.pods(name, size, chance.randint(1, 2))
+            if chance.random() < 0.5 and world.state.pods:
+                gone = chance.choice(
+                    sorted({p.info.group for p in world.state.pods.values()} - {None}, key=str)
+                )
+                for pod in [p for p in world.state.pods.values() if p.info.group == gone]:
+                    world.state.remove_pod(pod.info.uid)
+            await harness.settle()
+        await harness.settle(10)
+        before = dict(harness.api.bound)
+        for _ in range(5):
+            world.state.stir_all()
+            await harness.settle(2)
+
+    assert harness.api.bound == before
+    assert (world.state.columns.free >= 0).all()
+    for name, floor in floors.items():
+        members = [p for p in world.state.pods.values() if p.info.group == name]
+        running = sum(bool(p.info.node) for p in members)
+        assert running == 0 or running >= floor, name

@@ -1,0 +1,247 @@
+"""From the bytes of a watch to the values of the decision core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler import decode
+from scheduler.core.values import (
+    Expression,
+    GroupSpec,
+    NodeInfo,
+    PodInfo,
+    Taint,
+    Term,
+    Toleration,
+    Topology,
+)
+from scheduler.objects import decode_group, decode_node, decode_pod
+
+
+def container(cpu: str = "", **fields: Any) -> dict[str, Any]:
+    requests = {"cpu": cpu} if cpu else {}
+    return {"name": "c", "resources": {"requests": requests}, **fields}
+
+
+def pod(labels: dict[str, str] | None = None, **spec: Any) -> PodInfo:
+    spec = {"schedulerName": "muster-scheduler", "containers": [container("1")], **spec}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": labels or {}},
+        "spec": spec,
+        "status": {"phase": "Pending"},
+    }
+    return decode.pod_info(decode_pod(msgspec.json.encode(document)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "want_cpu"),
+    [
+        pytest.param({"containers": [container("500m"), container("1")]}, 1500, id="a sum"),
+        pytest.param(
+            {"initContainers": [container("3"), container("2")]}, 3000, id="the hungriest init"
+        ),
+        pytest.param(
+            {"initContainers": [container("1", restartPolicy="Always"), container("3")]},
+            4000,
+            id="an init beside a sidecar started before it",
+        ),
+        pytest.param(
+            {"initContainers": [container("3"), container("1", restartPolicy="Always")]},
+            3000,
+            id="an init before a sidecar",
+        ),
+        pytest.param(
+            {"initContainers": [container("1", restartPolicy="Always")]}, 2000, id="a sidecar"
+        ),
+        pytest.param({"overhead": {"cpu": "250m"}}, 1250, id="overhead on top"),
+        pytest.param({"resources": {"requests": {"cpu": "5"}}}, 5000, id="pod-level requests"),
+    ],
+)
+def test_cpu_requests(spec: dict[str, Any], want_cpu: int) -> None:
+    assert dict(pod(**spec).requirements.requests)["cpu"] == want_cpu
+
+
+def test_requests_are_whole_units_sorted_and_without_zeros() -> None:
+    requests = {"memory": "1Gi", "nvidia.com/gpu": 2, "cpu": "0"}
+
+    info = pod(containers=[{"resources": {"requests": requests}}])
+
+    assert info.requirements.requests == (("memory", 1 << 30), ("nvidia.com/gpu", 2))
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"containers": [container(ports=[{"containerPort": 80}])]}, (), id="a port"),
+        pytest.param(
+            {"containers": [container(ports=[{"hostPort": 80}])]}, ("hostPort",), id="a host port"
+        ),
+        pytest.param({"resourceClaims": [{"name": "x"}]}, ("resourceClaims",), id="a claim"),
+        pytest.param(
+            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+            ("persistent volumes",),
+            id="a persistent volume",
+        ),
+        pytest.param(
+            {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "projected": {}}]},
+            (),
+            id="volumes that exist anywhere",
+        ),
+        pytest.param(
+            {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
+            ("topologySpreadConstraints with DoNotSchedule",),
+            id="hard spread",
+        ),
+        pytest.param(
+            {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
+            (),
+            id="soft spread",
+        ),
+        pytest.param(
+            {
+                "affinity": {
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]
+                    }
+                }
+            },
+            ("required podAntiAffinity",),
+            id="hard anti-affinity",
+        ),
+        pytest.param(
+            {
+                "affinity": {
+                    "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}
+                }
+            },
+            (),
+            id="soft affinity",
+        ),
+    ],
+)
+def test_what_cannot_be_decided_yet_is_named(spec: dict[str, Any], want: tuple[str, ...]) -> None:
+    assert pod(**spec).requirements.undecided == want
+
+
+def test_selectors_affinity_and_tolerations() -> None:
+    expression = {"key": "zone", "operator": "In", "values": ["a"]}
+    by_name = {"key": "metadata.name", "operator": "In", "values": ["n"]}
+    terms = [{"matchExpressions": [expression], "matchFields": [by_name]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+
+    wants = pod(
+        nodeSelector={"disk": "ssd"},
+        affinity={"nodeAffinity": required},
+        tolerations=[{"key": "gpu", "operator": "Exists"}],
+    ).requirements
+
+    assert wants.selector == (("disk", "ssd"),)
+    assert wants.affinity == (
+        Term(
+            (Expression("zone", "In", ("a",)),),
+            (Expression("metadata.name", "In", ("n",)),),
+        ),
+    )
+    assert wants.tolerations == (Toleration("gpu", "Exists", "", ""),)
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "want"),
+    [
+        pytest.param({}, {}, None, id="none"),
+        pytest.param({"scheduling.muster.dev/pod-group": "g"}, {}, "g", id="by label"),
+        pytest.param(
+            {"scheduling.muster.dev/pod-group": "g"},
+            {"schedulingGroup": {"podGroupName": "f"}},
+            "f",
+            id="the field counts first",
+        ),
+        pytest.param({"scheduling.x-k8s.io/pod-group": "c"}, {}, "c", id="KEP-3370"),
+    ],
+)
+def test_the_group_of_a_pod(labels: dict[str, str], spec: dict[str, Any], want: str | None) -> None:
+    assert pod(labels, **spec).group == want
+
+
+def test_a_pod_of_another_scheduler_only_takes_room() -> None:
+    info = pod(schedulerName="default-scheduler", nodeName="n", nodeSelector={"a": "b"})
+
+    assert (info.ours, info.requirements.selector) == (False, ())
+    assert info.requirements.requests == (("cpu", 1000),)
+
+
+def test_gates_and_deletion_are_seen() -> None:
+    assert pod(schedulingGates=[{"name": "x"}]).gated
+
+
+def test_a_node() -> None:
+    document = {
+        "metadata": {"name": "n", "labels": {"zone": "a"}},
+        "spec": {
+            "unschedulable": True,
+            "taints": [
+                {"key": "soft", "effect": "PreferNoSchedule"},
+                {"key": "hard", "value": "v", "effect": "NoExecute"},
+            ],
+        },
+        "status": {"allocatable": {"cpu": "3500m", "memory": "1Ki", "pods": "110"}},
+    }
+
+    assert decode.node_info(decode_node(msgspec.json.encode(document))) == NodeInfo(
+        "n",
+        {"cpu": 3500, "memory": 1024, "pods": 110},
+        {"zone": "a"},
+        (Taint("hard", "v", "NoExecute"),),
+        unschedulable=True,
+    )
+
+
+META = {"name": "g", "namespace": "ns", "creationTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "want"),
+    [
+        pytest.param(
+            "PodGroup",
+            {"schedulingPolicy": {"gang": {"minCount": 4}}, "priority": 7},
+            {"floor": 4, "priority": 7},
+            id="a gang",
+        ),
+        pytest.param(
+            "PodGroup", {"schedulingPolicy": {"basic": {}}}, {"floor": 1, "gang": False}, id="basic"
+        ),
+        pytest.param(
+            "PodGroup",
+            {"workloadRef": {"workloadName": "w", "templateName": "t"}},
+            {"floor": None, "gang": False, "workload": "w"},
+            id="no policy yet",
+        ),
+        pytest.param(
+            "CompositePodGroup",
+            {
+                "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                "parentCompositePodGroupName": "root",
+                "disruptionMode": {"all": {}},
+                "schedulingConstraints": {"topology": [{"key": "rack", "preferred": True}]},
+            },
+            {
+                "floor": 2,
+                "parent": "root",
+                "disruption": "all",
+                "topology": Topology("rack", preferred=True),
+            },
+            id="a composite with everything",
+        ),
+    ],
+)
+def test_a_group(kind: str, spec: dict[str, Any], want: dict[str, Any]) -> None:
+    group = decode_group(msgspec.json.encode({"metadata": META, "spec": spec}))
+
+    fields = {"floor": 1, "created": META["creationTimestamp"], **want}
+    assert decode.group_spec(kind, group) == GroupSpec((kind, "ns", "g"), **fields)

@@ -1,0 +1,172 @@
+"""What groups, pods and owners are told."""
+
+from __future__ import annotations
+
+from scheduler.core.values import Requirements
+from tests.scheduler.harness import Harness
+from tests.scheduler.world import requests
+
+
+async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=1)
+    key = harness.world.gang("g", 2)
+    harness.observe(key)
+    said = []
+
+    async with harness.leading():
+        harness.world.pod("g")
+        await harness.settle(2)
+        said.append(harness.condition(key))
+        harness.world.pod("g")
+        await harness.settle(2)
+        said.append(harness.condition(key))
+        harness.world.nodes(2, cpu=1)
+        await harness.settle(6)
+        said.append(harness.condition(key))
+
+    assert said == [
+        ("False", "Incomplete", "has 1 of 2 pods"),
+        (
+            "False",
+            "Unschedulable",
+            (
+                "needs room for 2 more pods, there is room for 1; 1 nodes; "
+                "impossible even if the cluster were empty"
+            ),
+        ),
+        ("True", "Scheduled", "has its floor placed"),
+    ]
+    status = harness.observed[key].status or {}
+    assert "blocker" not in status
+    assert (status["members"], status["scheduledPods"]) == (2, 2)
+    assert [told[:2] for told in harness.events.told] == [
+        ("PodGroup/g", "Unschedulable"),
+        ("PodGroup/g", "Scheduled"),
+    ]
+
+
+async def test_the_blocker_has_numbers() -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    harness.world.pod(node="n0")
+    key = harness.world.gang("g", 2)
+    harness.world.pods("g", 2)
+    harness.observe(key)
+
+    async with harness.leading():
+        await harness.settle(2)
+
+    blocker = (harness.observed[key].status or {})["blocker"]
+    assert (blocker["kind"], blocker["needed"], blocker["free"]) == ("capacity", "2", "1")
+    assert blocker["counts"] == [{"reason": "Insufficient cpu", "nodes": 1}]
+    assert blocker["impossible"] is False
+
+
+async def test_scheduled_stays_true_when_members_leave() -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    key = harness.world.gang("g", 2)
+    pod, _ = harness.world.pods("g", 2)
+    harness.observe(key)
+
+    async with harness.leading():
+        await harness.settle(6)
+        harness.world.state.remove_pod(pod.uid)
+        await harness.settle(6)
+
+    assert harness.condition(key)[0] == "True"
+
+
+async def test_every_level_of_a_tree_points_at_the_group_at_fault() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=2)
+    root = harness.world.composite("root", 2)
+    fits = harness.world.gang("fits", 1, parent="root")
+    large = harness.world.gang("large", 5, parent="root")
+    harness.world.pods("fits", 1)
+    harness.world.pods("large", 5)
+    harness.observe(root, fits, large)
+
+    async with harness.leading():
+        await harness.settle(2)
+
+    assert harness.condition(large)[2].startswith("needs room for 5 more pods")
+    for key in (root, fits):
+        status, reason, message = harness.condition(key)
+        assert (status, reason) == ("False", "Unschedulable")
+        assert message.startswith('waits for pod group "large": needs room for 5')
+
+
+async def test_pods_learn_whether_they_or_their_group_do_not_fit() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=2)
+    harness.world.gang("many", 3)
+    harness.world.pods("many", 3)
+    huge = harness.world.pod(cpu=9)
+    flawed = harness.world.gang("flawed", 1, priority=7)
+    harness.world.pod("flawed", name="misfit")
+    harness.observe(flawed)
+    harness.observe_pods()
+
+    async with harness.leading():
+        await harness.settle(3)
+
+    reasons = {
+        name: ops[-1]["value"][0]["reason"] for kind, name, ops in harness.api.patches
+        if kind == "Pod"
+    }  # fmt: skip
+    assert reasons == {
+        "p00001": "CoschedulingNotMeetMinMember",
+        "p00002": "CoschedulingNotMeetMinMember",
+        "p00003": "CoschedulingNotMeetMinMember",
+        huge.name: "Unschedulable",
+        "misfit": "SchedulerError",
+    }
+    assert harness.condition(flawed)[1] == "Invalid"
+
+
+async def test_the_same_is_not_said_twice() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=1)
+    key = harness.world.gang("g", 2)
+    harness.world.pods("g", 2)
+    harness.observe(key)
+    harness.observe_pods()
+
+    async with harness.leading():
+        await harness.settle(3)
+        writes = len(harness.api.patches)
+        for _ in range(5):
+            harness.world.state.stir_all()
+            await harness.settle(3)
+
+    assert writes == 3
+    assert len(harness.api.patches) == writes
+    assert len(harness.events.told) == 1
+
+
+async def test_an_undecided_feature_is_named_on_the_group() -> None:
+    harness = Harness()
+    harness.world.nodes(1)
+    key = harness.world.gang("g", 1)
+    harness.world.pod("g", requirements=Requirements(requests(1), undecided=("hostPort",)))
+    harness.observe(key)
+
+    async with harness.leading():
+        await harness.settle(2)
+
+    assert "hostPort" in harness.condition(key)[2]
+
+
+async def test_nothing_is_written_once_the_lease_may_be_lost() -> None:
+    harness = Harness()
+    key = harness.world.gang("g", 2)
+    harness.world.pod("g")
+    harness.observe(key)
+    harness.fence.revoke()
+
+    async with harness.leading():
+        await harness.settle(5)
+
+    assert harness.api.patches == []
