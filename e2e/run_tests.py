@@ -1,0 +1,79 @@
+"""All suites one after another: `make test` and `make test-long` call this.
+
+The unit tests; the end-to-end and conformance suites on the embedded cluster; and, where Go is
+present, the same on a real control plane built from its modules. With MUSTER_REQUIRE_REAL=1 a
+missing Go is an error.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from e2e.controlplane import build
+from e2e.controlplane.places import ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one suite went: `code` is 0 for a pass, None where it was left out."""
+
+    name: str
+    code: int | None
+    note: str
+
+    def line(self) -> str:
+        word = {0: "passed", None: "left out"}.get(self.code, "FAILED")
+        return f"  {word:9} {self.name}: {self.note}"
+
+
+def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
+    """Runs every suite, also after one failed."""
+    flags = ["--long"] if long else []
+    return [
+        _pytest("unit tests", ["tests"]),
+        _pytest("end to end on the embedded cluster", ["e2e", "--cluster=local", *flags]),
+        _real(flags, required=require_real),
+    ]
+
+
+def _real(flags: Sequence[str], *, required: bool) -> Outcome:
+    name = "end to end on a real control plane"
+    started = time.monotonic()
+    if not build.is_built() and build.find_go() is None:
+        return Outcome(name, 1 if required else None, build.MISSING_GO)
+    try:
+        build.build()
+    except build.BuildError as error:
+        return Outcome(name, 1, str(error))
+    print(f"the control plane is built ({time.monotonic() - started:.0f} s)", flush=True)
+    return _pytest(name, ["e2e", "--cluster=real", *flags])
+
+
+def _pytest(name: str, arguments: Sequence[str]) -> Outcome:
+    print(f"== {name}", flush=True)
+    started = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    return Outcome(name, code, f"{time.monotonic() - started:.0f} s")
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    return "\n".join(["", "summary", *(outcome.line() for outcome in outcomes)])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--long", action="store_true", help="the full counts")
+    parsed = parser.parse_args()
+    required = os.environ.get("MUSTER_REQUIRE_REAL") == "1"
+    outcomes = run_suites(long=parsed.long, require_real=required)
+    print(summary(outcomes))
+    return 1 if any(outcome.code for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
