@@ -6,7 +6,7 @@ import os
 import ssl
 import tempfile
 
-from certs.material import Material
+from certs.material import CA_CERT, Material, MaterialError
 
 
 def server_context(material: Material) -> ssl.SSLContext:
@@ -36,9 +36,12 @@ def reload(context: ssl.SSLContext, material: Material) -> None:
 def client_context(ca_bundle: bytes) -> ssl.SSLContext:
     """A client's context that trusts this bundle (PEM) and nothing else.
 
-    ssl.SSLError when the bundle holds no certificate.
+    MaterialError when the bundle holds no certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(cadata=ca_bundle.decode("ascii", "replace"))
+    try:
+        context.load_verify_locations(cadata=ca_bundle.decode("ascii", "replace"))
+    except (ssl.SSLError, ValueError) as error:
+        raise MaterialError(CA_CERT, "holds no certificate") from error
     return context

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 
 from certs.context import client_context
+from certs.material import MaterialError
 from webhooks.registration import Registered
 
 REQUEST = "GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
@@ -23,8 +24,8 @@ async def check(address: tuple[str, int], registered: Registered) -> None:
     """
     try:
         context = client_context(registered.ca_bundle)
-    except ssl.SSLError as error:
-        raise SelfCheckError(f"the registered caBundle is unusable: {error.reason}") from error
+    except MaterialError as error:
+        raise SelfCheckError(f"the registered caBundle {error.problem}") from error
     try:
         async with asyncio.timeout(SECONDS):
             answer = await _first_line(address, registered.host, context)

@@ -1,0 +1,206 @@
+"""The whole process against a scripted API server: from nothing to ready, and to an end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import jsonpatch
+import pytest
+
+from api.constants import POD_GROUP
+from kube.client import Client
+from kube.resources import SECRETS
+from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream, failure
+from tests.webhooks.clock import DatedClock
+from tests.webhooks.reviews import Read, encoded, pod_group, read, review_of
+from webhooks.app import WebhookConfig, run
+from webhooks.readiness import PRIORITY_CLASSES, SERVING, Readiness
+from webhooks.registration import RESOURCES, ServiceTarget, Target, UrlTarget, load_manifests
+from webhooks.server import bound
+
+CLASS = {"metadata": {"name": "high", "uid": "u", "resourceVersion": "1"}, "value": 7}
+
+
+class Cluster:
+    """PriorityClasses, Secrets and webhook configurations; nothing else is there."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+        self.classes_may_be_listed = asyncio.Event()
+        self.classes_may_be_listed.set()
+
+    async def answer(self, seen: Seen) -> Answer:
+        if seen.query.get("watch"):
+            return Stream()
+        if seen.path.endswith("/priorityclasses"):
+            await self.classes_may_be_listed.wait()
+            return Reply({"metadata": {"resourceVersion": "1"}, "items": [CLASS]})
+        if seen.method == "POST":
+            return self.store(seen.path, seen.body)
+        if seen.path not in self.objects:
+            return failure(404, "NotFound")
+        if seen.method == "PATCH":
+            self.objects[seen.path] = jsonpatch.apply_patch(self.objects[seen.path], seen.body)
+        return Reply(self.objects[seen.path])
+
+    def store(self, collection: str, obj: dict[str, Any]) -> Reply:
+        obj["metadata"]["resourceVersion"] = "1"
+        self.objects[f"{collection}/{obj['metadata']['name']}"] = obj
+        return Reply(obj, 201)
+
+
+class Watched(Readiness):
+    """Readiness that can be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_ready = asyncio.Event()
+        self.is_serving = asyncio.Event()
+
+    def met(self, check: str) -> None:
+        super().met(check)
+        if self.holds(SERVING):
+            self.is_serving.set()
+        if self.ready:
+            self.is_ready.set()
+
+
+@dataclass
+class Hook:
+    """A running webhook process."""
+
+    cluster: Cluster
+    readiness: Watched
+    stop: asyncio.Event
+    clock: DatedClock
+    task: asyncio.Task[None]
+    port: int
+    session: aiohttp.ClientSession
+
+    async def get(self, path: str) -> int:
+        async with self.session.get(f"https://127.0.0.1:{self.port}{path}") as answer:
+            return answer.status
+
+    async def mutate(self, review: dict[str, Any]) -> Read:
+        async with self.session.post(
+            f"https://127.0.0.1:{self.port}/mutate/podgroups",
+            data=encoded(review),
+            headers={"Content-Type": "application/json"},
+        ) as answer:
+            return read(await answer.read(), review)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, cluster: Cluster | None = None, target: Target | None = None, **config: Any
+) -> AsyncIterator[Hook]:
+    """The process, listening; it is told to stop at the end if it was not before."""
+    cluster = cluster or Cluster()
+    with bound("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+    readiness, stop, clock = Watched(), asyncio.Event(), DatedClock()
+    settings = WebhookConfig(
+        target or UrlTarget(f"https://127.0.0.1:{port}"), host="127.0.0.1", port=port, **config
+    )
+    async with ScriptedServer() as server, AsyncExitStack() as stack:
+        server.handler = cluster.answer
+        client = await stack.enter_async_context(await Client.connect(server.kubeconfig(folder)))
+        # That the certificates are trusted is what readiness is about; here they need not be.
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False), trust_env=False)
+        )
+        task = asyncio.create_task(run(client, settings, stop, readiness=readiness, clock=clock))
+        await readiness.is_serving.wait()
+        yield Hook(cluster, readiness, stop, clock, task, port, session)
+        stop.set()
+        await task
+
+
+async def test_by_url_it_becomes_ready_by_itself_and_resolves_priority(tmp_path: Path) -> None:
+    review = review_of(POD_GROUP, pod_group(priorityClassName="high"))
+
+    async with running(tmp_path) as hook:
+        await hook.readiness.is_ready.wait()
+        answer = await hook.mutate(review)
+        code = await hook.get("/readyz")
+
+    assert code == 200
+    assert answer.result is not None
+    assert answer.result["spec"]["priority"] == 7
+
+
+async def test_by_service_the_secret_is_made_and_the_ca_announced(tmp_path: Path) -> None:
+    cluster = Cluster()
+    for manifest in load_manifests():
+        cluster.store(RESOURCES[manifest["kind"]].path(), manifest)
+
+    async with running(tmp_path, cluster, ServiceTarget()) as hook:
+        await hook.readiness.is_ready.wait()
+
+    secret = cluster.objects[SECRETS.path("muster-system", "muster-webhook-certificates")]
+    bundles = {
+        webhook["clientConfig"]["caBundle"]
+        for obj in cluster.objects.values()
+        for webhook in obj.get("webhooks", ())
+    }
+    assert bundles == {secret["data"]["ca.crt"]}
+
+
+async def test_it_is_not_ready_before_the_priority_classes_are_known(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.classes_may_be_listed.clear()
+
+    async with running(tmp_path, cluster) as hook:
+        await hook.clock.sleeping()  # between two rounds of upkeep: all else is done
+        before = hook.readiness.problems
+        cluster.classes_may_be_listed.set()
+        await hook.readiness.is_ready.wait()
+
+    assert set(before) == {PRIORITY_CLASSES}
+
+
+async def test_while_draining_it_is_not_ready_and_still_answers(tmp_path: Path) -> None:
+    async with running(tmp_path, drain_seconds=5.0) as hook:
+        await hook.readiness.is_ready.wait()
+        await hook.clock.sleeping()
+        hook.stop.set()
+        await hook.clock.sleeping(2)
+        code = await hook.get("/readyz")
+        answer = await hook.mutate(review_of(POD_GROUP, pod_group()))
+        await hook.clock.advance(5)
+        await hook.task
+
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await hook.get("/healthz")
+
+    assert code == 503
+    assert answer.allowed
+
+
+async def test_certificates_in_a_folder_outlive_the_process(tmp_path: Path) -> None:
+    folder = tmp_path / "certs"
+
+    for _ in range(2):
+        async with running(tmp_path, cert_dir=folder) as hook:
+            await hook.readiness.is_ready.wait()
+            made = (folder / "ca.crt").read_bytes()
+
+    assert (folder / "ca.crt").read_bytes() == made
+
+
+async def test_a_taken_port_is_an_error_at_once(tmp_path: Path) -> None:
+    with bound("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        config = WebhookConfig(UrlTarget("https://127.0.0.1:1"), host="127.0.0.1", port=port)
+        async with (
+            ScriptedServer() as server,
+            await Client.connect(server.kubeconfig(tmp_path)) as client,
+        ):
+            with pytest.raises(OSError, match="in use"):
+                await run(client, config, asyncio.Event())

@@ -1,0 +1,235 @@
+"""What is registered is what the manifests say, wherever it started from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from certs.bundle import encoded
+from certs.material import ServerNames
+from kube.errors import Conflict
+from kube.patch import PatchBuilder
+from kube.resources import Resource
+from tests.webhooks.registry import Registry
+from webhooks.registration import (
+    NotInstalledError,
+    Registered,
+    RegistrationError,
+    ServiceTarget,
+    UrlTarget,
+    load_manifests,
+    register,
+)
+from webhooks.reviewer import ROUTES
+
+BUNDLE = b"-----BEGIN CERTIFICATE-----\n"
+URL = UrlTarget("https://127.0.0.1:9443")
+SERVICE = ServiceTarget()
+
+
+async def installed(target: UrlTarget | ServiceTarget) -> Registry:
+    """A cluster with everything registered."""
+    registry = Registry(*load_manifests()) if isinstance(target, ServiceTarget) else Registry()
+    await register(registry, target, BUNDLE, load_manifests())
+    return registry
+
+
+async def test_by_url_everything_is_installed() -> None:
+    registry = Registry()
+
+    registered = await register(registry, URL, BUNDLE, load_manifests())
+
+    assert registered == Registered("127.0.0.1", BUNDLE)
+    assert {webhook["clientConfig"]["url"] for webhook in registry.webhooks()} == {
+        f"https://127.0.0.1:9443/{route}" for route in ROUTES
+    }
+    assert {webhook["clientConfig"]["caBundle"] for webhook in registry.webhooks()} == {
+        encoded(BUNDLE)
+    }
+
+
+async def test_by_service_the_ca_is_put_into_what_is_installed() -> None:
+    registry = Registry(*load_manifests())
+
+    registered = await register(registry, SERVICE, BUNDLE, load_manifests())
+
+    assert registered == Registered("muster-webhook.muster-system.svc", BUNDLE)
+    assert {webhook["clientConfig"]["service"]["name"] for webhook in registry.webhooks()} == {
+        "muster-webhook"
+    }
+
+
+async def test_by_service_what_is_not_installed_is_said() -> None:
+    with pytest.raises(NotInstalledError, match="MutatingWebhookConfiguration muster"):
+        await register(Registry(), SERVICE, BUNDLE, load_manifests())
+
+
+@pytest.mark.parametrize("target", [URL, SERVICE], ids=["by URL", "by Service"])
+async def test_what_is_right_is_not_written_again(target: UrlTarget | ServiceTarget) -> None:
+    registry = await installed(target)
+    writes = registry.writes
+    for webhook in registry.webhooks():
+        # The API server fills in what a manifest leaves out.
+        webhook["somethingDefaulted"] = True
+
+    await register(registry, target, BUNDLE, load_manifests())
+
+    assert registry.writes == writes
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda all_: all_[0]["clientConfig"].pop("caBundle"), id="a lost caBundle"),
+        pytest.param(
+            lambda all_: all_[1]["clientConfig"].update(caBundle="b2xk"), id="another caBundle"
+        ),
+        pytest.param(lambda all_: all_[2].update(failurePolicy="Ignore"), id="a weaker policy"),
+        pytest.param(lambda all_: all_[2].pop("matchConditions"), id="a lost match condition"),
+        pytest.param(
+            lambda all_: all_[0]["clientConfig"].update(url="https://elsewhere/x"),
+            id="another URL",
+        ),
+        pytest.param(lambda all_: all_[3].update(name="renamed.example.dev"), id="another name"),
+        pytest.param(
+            lambda all_: all_[0].update(
+                clientConfig={"service": {"name": "x", "namespace": "y", "path": "/"}}
+            ),
+            id="a Service instead",
+        ),
+    ],
+)
+async def test_by_url_what_someone_changed_is_repaired(
+    damage: Callable[[list[dict[str, Any]]], Any],
+) -> None:
+    registry = await installed(URL)
+    right = copy.deepcopy(registry.webhooks())
+    damage(registry.webhooks())
+    assert registry.webhooks() != right
+
+    await register(registry, URL, BUNDLE, load_manifests())
+
+    assert registry.webhooks() == right
+
+
+async def test_by_url_nothing_else_of_a_configuration_is_touched() -> None:
+    registry = await installed(URL)
+    for obj in registry.objects.values():
+        obj["metadata"]["labels"] = {"theirs": "kept"}
+        obj["webhooks"].pop()
+
+    await register(registry, URL, BUNDLE, load_manifests())
+
+    assert [obj["metadata"]["labels"] for obj in registry.objects.values()] == [
+        {"theirs": "kept"},
+        {"theirs": "kept"},
+    ]
+
+
+async def test_a_replica_that_registers_first_is_no_error() -> None:
+    class Late(Registry):
+        """Says that nothing is there before it has been asked to create it."""
+
+        async def create(
+            self, resource: Resource, obj: dict[str, Any], namespace: str | None = None
+        ) -> dict[str, Any]:
+            await super().create(resource, obj, namespace)
+            return await super().create(resource, obj, namespace)
+
+    registered = await register(Late(), URL, BUNDLE, load_manifests())
+
+    assert registered == Registered("127.0.0.1", BUNDLE)
+
+
+async def test_a_change_in_between_is_a_conflict_and_not_lost() -> None:
+    class Busy(Registry):
+        """Someone else writes between each read and write."""
+
+        async def patch(
+            self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
+        ) -> dict[str, Any]:
+            self._found(resource, name)["metadata"]["resourceVersion"] = "theirs"
+            return await super().patch(resource, name, ops, namespace)
+
+    registry = Busy(*(await installed(URL)).objects.values())
+    registry.webhooks()[0]["failurePolicy"] = "Ignore"
+
+    with pytest.raises(Conflict):
+        await register(registry, URL, BUNDLE, load_manifests())
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        pytest.param(
+            lambda webhook: webhook["clientConfig"]["service"].update(name="other"),
+            "do not all lead to one server",
+            id="one webhook leads to another Service",
+        ),
+    ],
+)
+async def test_by_service_a_registration_that_cannot_work_is_said(
+    damage: Callable[[dict[str, Any]], Any], text: str
+) -> None:
+    registry = await installed(SERVICE)
+    damage(registry.webhooks()[0])
+
+    with pytest.raises(RegistrationError, match=text):
+        await register(registry, SERVICE, BUNDLE, load_manifests())
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:1", "127.0.0.1:1", "https://", "https://x/?a=b", "https://x/#y"],
+)
+def test_a_url_that_no_webhook_can_have_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="https://HOST"):
+        UrlTarget(url)
+
+
+def test_a_target_knows_the_names_of_its_certificate() -> None:
+    assert UrlTarget("https://[::1]:9443").names == ServerNames(ips=("::1",))
+    assert UrlTarget("https://hooks.example/base").names == ServerNames(dns=("hooks.example",))
+    assert SERVICE.names.dns[0] == "muster-webhook.muster-system.svc"
+
+
+def test_a_path_in_the_url_comes_before_the_webhooks_own() -> None:
+    rewritten = UrlTarget("https://x/base/").rewritten(load_manifests()[0], BUNDLE)
+
+    assert rewritten["webhooks"][0]["clientConfig"]["url"].startswith("https://x/base/mutate/")
+
+
+def test_manifests_say_what_must_hold_for_every_webhook() -> None:
+    webhooks = [webhook for manifest in load_manifests() for webhook in manifest["webhooks"]]
+
+    assert {webhook["clientConfig"]["service"]["path"] for webhook in webhooks} == {
+        f"/{route}" for route in ROUTES
+    }
+    for webhook in webhooks:
+        assert webhook["failurePolicy"] == "Fail"
+        assert webhook["matchPolicy"] == "Equivalent"
+        assert webhook["sideEffects"] == "None"
+        assert webhook["timeoutSeconds"] <= 5
+        (rule,) = webhook["rules"]
+        ours = rule["apiGroups"] == ["scheduling.muster.dev"]
+        # Whatever reaches us and is not ours must have asked for it.
+        assert ours or [c["name"] for c in webhook["matchConditions"]] == ["asks-for-muster"]
+        # Finalizers come off whatever state the webhook is in.
+        assert "UPDATE" not in rule["operations"] or webhook["matchConditions"]
+
+
+def test_mutation_and_validation_reach_the_same_jobs_and_jobsets() -> None:
+    mutating, validating = (
+        {
+            webhook["clientConfig"]["service"]["path"].split("/")[-1]: webhook["matchConditions"]
+            for webhook in manifest["webhooks"]
+            if "asks-for-muster" in str(webhook.get("matchConditions"))
+        }
+        for manifest in load_manifests()
+    )
+
+    assert mutating == validating
+    assert set(mutating) == {"jobs", "jobsets"}
