@@ -6,8 +6,12 @@ controller ever acts on a state older than what it has done itself.
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
+import structlog
+
 from localcluster.life.objects import Key, Obj, key_of, uid_of
 from localcluster.life.port import WatchType
+
+log = structlog.get_logger(__name__)
 
 Handler = Callable[[Obj | None, Obj | None], None]  # old, new; None where there is none
 Indexer = Callable[[Obj], Iterable[Hashable]]
@@ -108,7 +112,12 @@ class Cache:
 
     def _notify(self, old: Obj | None, new: Obj | None) -> None:
         for handler in self._handlers:
-            handler(old, new)
+            try:
+                handler(old, new)
+            except Exception:
+                # Clients may write what no controller expects: that must not end the watch.
+                changed = key_of(new or old or {})
+                log.exception("a controller could not take in a change", object=changed)
 
 
 def _version(obj: Obj) -> int:

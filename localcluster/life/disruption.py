@@ -25,6 +25,7 @@ from localcluster.selectors import LabelSelector, from_object
 # How long an eviction that the API server has granted may take before it is thought to have failed.
 DELETION_TIMEOUT = timedelta(minutes=2)
 BY_NAMESPACE = "namespace"
+BATCH_SECONDS = 0.02  # changes of pods are gathered for so long
 
 Scale = Mapping[str, int]  # wanted pods by UID of their controller
 
@@ -101,6 +102,7 @@ class DisruptionController:
     def __init__(self, world: World, clock: Clock) -> None:
         self._world = world
         self._clock = clock
+        self._selectors: dict[Key, LabelSelector] = {}
         self.loop: Loop[Key] = Loop("disruption", clock, self._reconcile)
         world[PODS].add_index(BY_NAMESPACE, _namespace)
         world[PDBS].add_index(BY_NAMESPACE, _namespace)
@@ -108,23 +110,26 @@ class DisruptionController:
         world[PDBS].subscribe(self._pdb_changed)
 
     def _pdb_changed(self, old: Obj | None, new: Obj | None) -> None:
-        if new is not None and (old is None or old != new):
-            self.loop.queue.add(key_of(new))
+        if new is None:
+            self._selectors.pop(key_of(old or {}), None)
+            return
+        self._selectors[key_of(new)] = from_object(new["spec"].get("selector") or {})
+        self.loop.queue.add(key_of(new))
 
     def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
         pod = new or old
         if pod is None:
             return
         for pdb in self._world[PDBS].by_index(BY_NAMESPACE, pod["metadata"]["namespace"]):
-            selector = _selector(pdb)
+            selector = self._selectors[key_of(pdb)]
             if any(one is not None and selector.matches(labels_of(one)) for one in (old, new)):
-                self.loop.queue.add(key_of(pdb))
+                self.loop.queue.add_after(key_of(pdb), BATCH_SECONDS)
 
     async def _reconcile(self, key: Key) -> float | None:
         pdb = self._world[PDBS].get(key)
         if pdb is None:
             return None
-        selector = _selector(pdb)
+        selector = self._selectors[key]
         pods = [
             pod
             for pod in self._world[PODS].by_index(BY_NAMESPACE, key[0])
@@ -146,10 +151,6 @@ class DisruptionController:
             if job is not None and job["metadata"]["uid"] == owner["uid"]:
                 scale[owner["uid"]] = job["spec"].get("parallelism", 1)
         return scale
-
-
-def _selector(pdb: Obj) -> LabelSelector:
-    return from_object(pdb["spec"].get("selector") or {})
 
 
 def _namespace(obj: Obj) -> Iterable[str]:

@@ -54,7 +54,7 @@ def is_terminal(pod: Obj) -> bool:
 def condition(obj: Obj, kind: str) -> Obj | None:
     """The status condition of that type."""
     for one in (obj.get("status") or {}).get("conditions") or []:
-        if one["type"] == kind:
+        if one.get("type") == kind:
             return dict(one)
     return None
 

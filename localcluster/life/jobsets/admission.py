@@ -9,11 +9,12 @@ from typing import Any
 from localcluster.errors import StatusError
 from localcluster.hooks import AdmissionRequest
 from localcluster.life.jobsets import constants as words
-from localcluster.life.jobsets.build import coordinator_endpoint, job_name, replicas
+from localcluster.life.jobsets.build import coordinator_endpoint, job_name, replicas, roles_of
 from localcluster.life.jobsets.status import is_suspended
 from localcluster.life.objects import Obj, annotations_of, labels_of, with_metadata
 from localcluster.life.port import JOBSETS, PODS
 
+DEFAULTING = "mjobset.kb.io"
 WEBHOOK = "vjobset.kb.io"
 INT32_MAX = 2**31 - 1
 MAX_LABEL = 63
@@ -55,7 +56,7 @@ class JobSetAdmission:
         if request.operation != "CREATE" or request.obj is None:
             return
         if _concerns_us(request):
-            request.obj = defaulted(request.obj)
+            request.obj = _defaulted_or_refused(request.obj)
         elif _is_pod(request) and words.JOBSET_NAME in annotations_of(request.obj):
             request.obj = with_priority_label(request.obj)
 
@@ -93,9 +94,18 @@ def with_priority_label(pod: Obj) -> Obj:
     return with_metadata(pod, labels={**labels_of(pod), words.PRIORITY: str(priority)})
 
 
+def _defaulted_or_refused(jobset: Obj) -> Obj:
+    """Defaulting comes before the schema: what has no JobSet's shape is refused as undecodable."""
+    try:
+        return defaulted(jobset)
+    except (AttributeError, TypeError, ValueError) as error:
+        message = f'admission webhook "{DEFAULTING}" denied the request: no JobSet: {error}'
+        raise StatusError(400, "BadRequest", message) from error
+
+
 def defaulted(jobset: Obj) -> Obj:
     """The JobSet with the defaults of its webhook."""
-    spec = deepcopy(jobset["spec"])
+    spec = deepcopy(jobset.get("spec") or {})
     spec.setdefault("successPolicy", {"operator": "All"})
     spec.setdefault("startupPolicy", {"startupPolicyOrder": "AnyOrder"})
     network = spec.setdefault("network", {})
@@ -115,7 +125,7 @@ def defaulted(jobset: Obj) -> Obj:
 def creation_problems(jobset: Obj) -> list[str]:
     """All that is wrong with a new JobSet, after defaulting."""
     spec = jobset["spec"]
-    roles: list[Obj] = spec.get("replicatedJobs") or []
+    roles: list[Obj] = roles_of(jobset)
     names = [role["name"] for role in roles]
     problems: list[str] = []
     if roles and roles[0].get("dependsOn") is not None:
@@ -256,11 +266,7 @@ def _failure_policy_problems(policy: Obj, names: Sequence[str]) -> Iterator[str]
 
 def _coordinator_problems(jobset: Obj, coordinator: Obj) -> Iterator[str]:
     role = next(
-        (
-            one
-            for one in jobset["spec"]["replicatedJobs"]
-            if one["name"] == coordinator["replicatedJob"]
-        ),
+        (one for one in roles_of(jobset) if one["name"] == coordinator["replicatedJob"]),
         None,
     )
     if role is None:

@@ -122,7 +122,7 @@ def _merge_list(target: Obj, source: Obj, name: str) -> None:
 def _marks(jobset: Obj, replicated: Obj, index: int) -> dict[str, str]:
     """The labels, which are the annotations too, of a Job and of its pods."""
     meta, name = jobset["metadata"], replicated["name"]
-    everyone = jobset["spec"]["replicatedJobs"]
+    everyone = roles_of(jobset)
     group = replicated.get("groupName", "")
     peers = [one for one in everyone if one.get("groupName", "") == group]
     full_name = f"{meta['namespace']}/{job_name(jobset, name, index)}"
@@ -162,6 +162,11 @@ def _exclusive_placement(jobset: Obj, replicated: Obj) -> dict[str, str]:
             names = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
             found.update({name: given[name] for name in names if name in given})
     return found
+
+
+def roles_of(jobset: Obj) -> list[Obj]:
+    """The replicatedJobs of a JobSet, which may have none."""
+    return jobset["spec"].get("replicatedJobs") or []
 
 
 def replicas(replicated: Obj) -> int:

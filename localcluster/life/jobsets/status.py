@@ -6,7 +6,7 @@ from datetime import datetime
 
 from localcluster.clock import timestamp
 from localcluster.life.jobsets import constants as words
-from localcluster.life.jobsets.build import replicas, restarts
+from localcluster.life.jobsets.build import replicas, restarts, roles_of
 from localcluster.life.objects import Obj, is_true, labels_of
 from localcluster.life.recorder import EventType, Note
 
@@ -57,7 +57,7 @@ def is_suspended(owner: Obj) -> bool:
 
 def replicated_jobs_status(jobset: Obj, children: ChildJobs) -> list[Obj]:
     """`status.replicatedJobsStatus`, by descending name, as JobSet writes it."""
-    names = [one["name"] for one in jobset["spec"]["replicatedJobs"]]
+    names = [one["name"] for one in roles_of(jobset)]
     empty = {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
     counts = {name: dict(empty) for name in names}
     for job in children.active:

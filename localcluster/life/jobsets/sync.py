@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from localcluster.clock import parse_time
 from localcluster.life.jobsets import constants as words
-from localcluster.life.jobsets.build import job_name, new_job, replicas, resumed
+from localcluster.life.jobsets.build import job_name, new_job, replicas, resumed, roles_of
 from localcluster.life.jobsets.failure import FailureAction, choose
 from localcluster.life.jobsets.status import (
     ChildJobs,
@@ -94,19 +94,17 @@ def _fail_or_restart(action: FailureAction, draft: StatusDraft) -> None:
 
 def _has_succeeded(jobset: Obj, children: ChildJobs) -> bool:
     policy = jobset["spec"].get("successPolicy") or {}
-    targets = policy.get("targetReplicatedJobs") or [
-        one["name"] for one in jobset["spec"]["replicatedJobs"]
-    ]
+    targets = policy.get("targetReplicatedJobs") or [one["name"] for one in roles_of(jobset)]
     done = sum(labels_of(job).get(words.REPLICATED_JOB) in targets for job in children.successful)
     if policy.get("operator") == "Any":
         return done >= 1
-    wanted = [one for one in jobset["spec"]["replicatedJobs"] if one["name"] in targets]
+    wanted = [one for one in roles_of(jobset) if one["name"] in targets]
     return done >= sum(map(replicas, wanted))
 
 
 def _make_jobs(jobset: Obj, children: ChildJobs, plan: Plan, draft: StatusDraft) -> None:
     in_order = _is_in_order(jobset) and not is_suspended(jobset)
-    for replicated in jobset["spec"]["replicatedJobs"]:
+    for replicated in roles_of(jobset):
         if not _dependencies_met(jobset, replicated, draft):
             continue
         if in_order and all_started(replicated, draft.status_of(replicated["name"])):
@@ -145,7 +143,7 @@ def _suspend(children: ChildJobs, plan: Plan, draft: StatusDraft) -> None:
 
 
 def _resume(jobset: Obj, children: ChildJobs, plan: Plan, draft: StatusDraft) -> None:
-    for replicated in jobset["spec"]["replicatedJobs"]:
+    for replicated in roles_of(jobset):
         name = replicated["name"]
         if not _dependencies_met(jobset, replicated, draft):
             continue
@@ -176,7 +174,7 @@ def _is_in_order(jobset: Obj) -> bool:
 
 
 def _dependencies_met(jobset: Obj, replicated: Obj, draft: StatusDraft) -> bool:
-    by_name = {one["name"]: one for one in jobset["spec"]["replicatedJobs"]}
+    by_name = {one["name"]: one for one in roles_of(jobset)}
     for dependency in replicated.get("dependsOn") or []:
         name = dependency["name"]
         status = draft.status_of(name)

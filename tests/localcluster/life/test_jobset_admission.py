@@ -36,6 +36,28 @@ async def test_a_new_jobset_is_defaulted() -> None:
     assert job["template"]["spec"]["restartPolicy"] == "OnFailure"
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param("text", id="a text for a spec"),
+        pytest.param({"replicatedJobs": [7]}, id="a number for a role"),
+        pytest.param({"network": []}, id="a list for an object"),
+    ],
+)
+async def test_what_is_no_jobset_is_refused(spec: Any) -> None:
+    with pytest.raises(StatusError) as refusal:
+        await JobSetAdmission().mutate(request("CREATE", {"metadata": {"name": "x"}, "spec": spec}))
+
+    assert refusal.value.code == 400
+
+
+async def test_an_empty_jobset_is_one() -> None:
+    asked = request("CREATE", {"metadata": {"name": "x"}})
+
+    await JobSetAdmission().mutate(asked)
+    await JobSetAdmission().validate(asked)
+
+
 async def test_an_update_is_not_defaulted() -> None:
     jobset = {"metadata": {"name": "train"}, "spec": {}}
     asked = request("UPDATE", jobset, jobset)

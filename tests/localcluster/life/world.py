@@ -10,6 +10,7 @@ from localcluster.intake import NoSchemas
 from localcluster.life.in_process import InProcess
 from localcluster.life.jobsets.admission import JobSetAdmission
 from localcluster.life.life import Life
+from localcluster.life.world import World
 from localcluster.resources import ResourceInfo
 from tests.support.clock import FakeClock, settle
 
@@ -78,6 +79,16 @@ class LivingCluster:
         info = self.info("Pod")
         await self.api.create(info, binding, namespace, name=name, subresource="binding")
 
+    def world(self) -> World:
+        """A way of the controllers' to the server, without caches."""
+        return World(InProcess(self.api), ())
+
+    async def restart_life(self) -> None:
+        """New controllers and kubelets, as after the end of their process."""
+        await self.life.stop()
+        self.life = Life(InProcess(self.api), self.clock)
+        await self.life.start()
+
     async def settle(self) -> None:
         """Until nothing changes for a second of the cluster's time."""
         quiet = 0
@@ -111,5 +122,5 @@ async def living_cluster() -> AsyncIterator[LivingCluster]:
     try:
         yield cluster
     finally:
-        await life.stop()
+        await cluster.life.stop()
         await collector.stop()
