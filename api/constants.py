@@ -67,7 +67,7 @@ REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 # Annotations the webhooks and controllers write.
 ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
-ANNOTATION_PARALLELISM: Final = f"{GROUP}/parallelism"
+ANNOTATION_FLOOR_BASIS: Final = f"{GROUP}/floor-basis"
 ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
 
 # What the JobSet controller writes on its Jobs and pods.

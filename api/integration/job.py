@@ -12,9 +12,9 @@ from typing import Any
 from api import groups, names
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_FLOOR_BASIS,
     ANNOTATION_GROUP_SCOPE,
     ANNOTATION_MANAGED_GROUP,
-    ANNOTATION_PARALLELISM,
     DEFAULT_SCHEDULER_NAME,
     JOB,
     JOBSET_LABEL_NAME,
@@ -126,7 +126,7 @@ def job_groups(
     group = objects.group_object(POD_GROUP, owner, view.managed, name, made_from)
     if "gang" in group["spec"]["schedulingPolicy"]:
         group["spec"]["schedulingPolicy"] = {"gang": {"minCount": floor_of(view, succeeded)}}
-        group["metadata"]["annotations"] = {ANNOTATION_PARALLELISM: str(parallelism_of(view))}
+        group["metadata"]["annotations"] = {ANNOTATION_FLOOR_BASIS: floor_basis(view)}
     return [
         objects.workload_object(owner, name, {"podGroupTemplates": [made_from]}),
         group,
@@ -145,6 +145,17 @@ def floor_of(view: JobView, succeeded: int = 0) -> int:
     if view.options.min_count is not None:
         members = min(members, view.options.min_count)
     return max(1, members)
+
+
+def floor_basis(view: JobView) -> str:
+    """What a minCount was computed from, noted on the PodGroup.
+
+    It is computed anew only when this changes: a Job near its end needs no write for every pod
+    that succeeds, as succeeded pods count for the floor.
+    """
+    basis = f"parallelism={parallelism_of(view)}"
+    count = view.options.min_count
+    return basis if count is None else f"{basis},min-count={count}"
 
 
 def parallelism_of(view: JobView) -> int:

@@ -185,10 +185,10 @@ def test_old_faults_are_not_held_against_a_new_floor() -> None:
     ],
 )
 def test_update_of_a_workload(path: str, want: list[tuple[str, str]]) -> None:
-    leaf = {"name": "pg", "schedulingPolicy": {"gang": {"minCount": 2}}}
-    inner = {"name": "c", "schedulingPolicy": GROUP_GANG, "podGroupTemplates": [leaf]}
+    leaf: Json = {"name": "pg", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    inner: Json = {"name": "c", "schedulingPolicy": GROUP_GANG, "podGroupTemplates": [leaf]}
     raised = leaf | {"schedulingPolicy": {"gang": {"minCount": 3}}}
-    spec = {"podGroupTemplates": [leaf]}, {"podGroupTemplates": [raised]}
+    spec: tuple[Json, Json] = {"podGroupTemplates": [leaf]}, {"podGroupTemplates": [raised]}
     if path == "compositePodGroupTemplates":
         second = inner | {"name": "d", "podGroupTemplates": [leaf | {"name": "other"}]}
         spec = {path: [inner]}, {path: [inner, second]}

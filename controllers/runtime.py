@@ -1,0 +1,140 @@
+"""What all controllers share: a queue of keys, workers, retries, and the fence around writes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Generic, TypeVar
+
+import structlog
+
+from kube.client import Client
+from kube.clock import Clock
+from kube.election import Fence
+from kube.errors import KubeError
+from kube.meta import Json
+from kube.patch import PatchBuilder
+from kube.resources import Resource
+from kube.workqueue import WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+log = structlog.get_logger()
+
+
+class NotYetError(Exception):
+    """The key cannot be finished now, and it is nobody's fault: come again after `seconds`."""
+
+    def __init__(self, reason: str, seconds: float = 1.0) -> None:
+        """`reason` says what is waited for."""
+        super().__init__(reason)
+        self.seconds = seconds
+
+
+class NotLeadingError(Exception):
+    """The lease may be lost: nothing is written any more."""
+
+
+class Writer:
+    """The writes of the controllers; none leaves the process unless the lease is surely held."""
+
+    def __init__(self, client: Client) -> None:
+        """Writes are refused until `lead`."""
+        self._client = client
+        self._fence: Fence | None = None
+
+    def lead(self, fence: Fence) -> None:
+        """From now on writes are made under this fence."""
+        self._fence = fence
+
+    async def get(self, resource: Resource, name: str, namespace: str) -> Json:
+        """The live object. Raises kube errors."""
+        return await self._client.get(resource, name, namespace)
+
+    async def create(self, resource: Resource, obj: Json) -> Json:
+        """Create an object. Raises NotLeadingError, kube errors."""
+        self._check()
+        return await self._client.create(resource, obj)
+
+    async def patch(self, resource: Resource, name: str, ops: PatchBuilder, namespace: str) -> Json:
+        """Patch an object. Raises NotLeadingError, kube errors."""
+        self._check()
+        return await self._client.patch(resource, name, ops, namespace)
+
+    async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str) -> None:
+        """Delete exactly this object. Raises NotLeadingError, kube errors."""
+        self._check()
+        await self._client.delete(resource, name, namespace, uid=uid, propagation="Background")
+
+    def _check(self) -> None:
+        if self._fence is None or not self._fence.valid():
+            raise NotLeadingError
+
+
+class Controller(Generic[K]):
+    """Keys in a queue and workers that reconcile them, one worker to a key at a time.
+
+    Whatever `reconcile` raises is handled here, in one place: the key comes again, later with
+    each failure. A fault of our own in one key never stops the others.
+    """
+
+    def __init__(
+        self, name: str, reconcile: Callable[[K], Awaitable[None]], clock: Clock, workers: int = 8
+    ) -> None:
+        """`name` labels logs and metrics."""
+        self.name = name
+        self.queue: WorkQueue[K] = WorkQueue(name, clock=clock)
+        self._reconcile = reconcile
+        self._workers = workers
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._workers):
+                    group.create_task(self._work())
+        finally:
+            self.queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                await self.handle(key)
+            finally:
+                self.queue.done(key)
+
+    async def handle(self, key: K) -> None:
+        """Reconcile one key and see to what comes of it."""
+        try:
+            await self._reconcile(key)
+        except NotYetError as wait:
+            self.queue.add_after(key, wait.seconds)
+        except NotLeadingError:
+            self.queue.retry(key)
+        except KubeError as error:
+            wait_seconds = self.queue.retry(key)
+            log.warning(
+                "will try again",
+                controller=self.name,
+                key=key,
+                problem=str(error),
+                wait=round(wait_seconds, 3),
+            )
+        except Exception:
+            self.queue.retry(key)
+            log.exception("reconcile failed", controller=self.name, key=key)
+        else:
+            self.queue.forget(key)
+
+
+async def bounded(work: Sequence[Callable[[], Awaitable[None]]], limit: int) -> None:
+    """Run all, at most `limit` at a time; the first failure is raised once all have ended."""
+    gate = asyncio.Semaphore(limit)
+
+    async def one(part: Callable[[], Awaitable[None]]) -> None:
+        async with gate:
+            await part()
+
+    results = await asyncio.gather(*(one(part) for part in work), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
