@@ -30,6 +30,15 @@ def default_crd(crd: Object) -> None:
     if kind and not names.get("listKind"):
         names["listKind"] = f"{kind}List"
     spec.setdefault("conversion", {"strategy": "None"})
+    stored = [one.get("name") for one in spec.get("versions") or () if one.get("storage")][:1]
+    crd.setdefault(
+        "status",
+        {
+            "acceptedNames": {"kind": "", "plural": ""},
+            "conditions": None,
+            "storedVersions": stored,
+        },
+    )
     meta = crd.setdefault("metadata", {})
     finalizers = meta.get("finalizers") or []
     if "deletionTimestamp" not in meta and FINALIZER not in finalizers:

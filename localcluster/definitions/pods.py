@@ -60,10 +60,7 @@ TemplateMeta: The metadata that a template hands down.
   finalizers [string]: Finalizers.
 PodSpec: What a pod shall be.
   activeDeadlineSeconds int64: Seconds after which a running pod is failed.
-  affinity HostAlias: More lines for the hosts file.
-  ip! string: The address.
-  hostnames [string] atomic: The names.
-Affinity: Rules for nodes and for the company of other pods.
+  affinity Affinity: Rules for nodes and for the company of other pods.
   automountServiceAccountToken bool: Whether the service account's token is mounted.
   containers! [Container] key=name: The containers; at least one.
   dnsConfig any: More settings for name resolution.
