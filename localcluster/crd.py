@@ -60,7 +60,7 @@ class CustomResources:
         store.subscribe(self._changed)
 
     def attach(self, delete: Delete) -> None:
-        """Say how an object (kind, name, namespace) is deleted, finalizers honoured."""
+        """Say how an object (kind, namespace, name) is deleted, finalizers honoured."""
         self._delete = delete
 
     async def start(self) -> None:
@@ -247,7 +247,7 @@ class CustomResources:
             return
         for namespace, name in keys:
             try:
-                await self._delete(info, name, namespace)
+                await self._delete(info, namespace, name)
             except StatusError as error:
                 if error.code != 404:
                     raise

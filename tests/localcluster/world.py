@@ -57,7 +57,7 @@ async def make_world() -> World:
     services: dict[tuple[str, str], tuple[str, int]] = {}
     custom = CustomResources(store, registry, clock)
     api = Api(store=store, registry=registry, clock=clock, schemas=custom)
-    custom.attach(api.delete)
+    custom.attach(lambda info, namespace, name: api.delete(info, name, namespace))
     webhooks = Webhooks(store, registry, services)
     api.admission.append(webhooks)
     await api.create(resources.NAMESPACES, {"metadata": {"name": "default"}})
