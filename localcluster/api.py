@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from localcluster import managed, meta
+from localcluster.auth import Tokens
 from localcluster.builtin import strategies
 from localcluster.builtin.admission import NamespaceLifecycle, PodPriority, PodTolerations
 from localcluster.clock import Clock, SystemClock, timestamp
@@ -34,7 +35,7 @@ from localcluster.intake import (
 from localcluster.patch import copy, json_patch, merge_patch
 from localcluster.reads import Reader
 from localcluster.resources import BUILT_IN, Registry, ResourceInfo
-from localcluster.reviews import REVIEWS
+from localcluster.reviews import QUESTIONS, answer
 from localcluster.store import ChangedError, ExistsError, MissingError, Store, Stored
 from localcluster.strategic import strategic_merge
 from localcluster.subresources import Subresources
@@ -56,6 +57,7 @@ class Api(Reader):
         registry: Registry | None = None,
         clock: Clock | None = None,
         schemas: Schemas | None = None,
+        tokens: Tokens | None = None,
         bookmark_every: float = 10.0,
     ) -> None:
         """Serve the built-in kinds; admission steps and strategies can be added later."""
@@ -63,6 +65,7 @@ class Api(Reader):
         super().__init__(self.store, bookmark_every=bookmark_every)
         self.registry = registry or Registry(BUILT_IN)
         self.clock = clock or SystemClock()
+        self.tokens = tokens or Tokens()
         self.strategies = strategies()
         self.admission: list[Admission] = [
             NamespaceLifecycle(self.store),
@@ -102,8 +105,8 @@ class Api(Reader):
             return await self.subresources.create(write, copy(obj))
         body = copy(obj)
         check_envelope(write, body)
-        if info.collection in REVIEWS:
-            return Stored(REVIEWS[info.collection](body, user), 0)
+        if info.collection in QUESTIONS:
+            return Stored(answer(info, body, user, self.tokens), 0)
         write.name = body["metadata"].get("name", "")
         return await self._create(write, body)
 

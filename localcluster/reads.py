@@ -162,6 +162,18 @@ class Reader:
             stream.fail(too_old(since, compacted))
         return stream
 
+    def expire(self) -> None:
+        """Forget the history: running watches end with 410, older revisions get it from now on."""
+        revision = self._store.revision
+        self._store.expire()
+        for stream in list(self.watches):
+            stream.fail(too_old(revision, revision + 1))
+
+    def close_watches(self) -> None:
+        """End all watches, as a server does that stops."""
+        for stream in list(self.watches):
+            stream.close()
+
     def _state(
         self, info: ResourceInfo, namespace: str, exact: int
     ) -> tuple[dict[Key, Stored], Sequence[Key]]:

@@ -107,6 +107,7 @@ class Registry:
         self._by_plural: dict[tuple[str, str, str], ResourceInfo] = {}
         self._by_kind: dict[tuple[str, str, str], ResourceInfo] = {}
         self.generation = 0
+        self._chosen: tuple[int, dict[tuple[str, str], ResourceInfo]] = (-1, {})
         for info in infos:
             self.register(info)
 
@@ -147,7 +148,17 @@ class Registry:
 
     def stored(self) -> Iterator[ResourceInfo]:
         """One served version for each collection in the store, the stored version if served."""
-        chosen: dict[tuple[str, str], ResourceInfo] = {}
+        return iter(self._by_collection().values())
+
+    def by_collection(self, collection: tuple[str, str]) -> ResourceInfo | None:
+        """The version in which the server itself handles the objects of a collection."""
+        return self._by_collection().get(collection)
+
+    def _by_collection(self) -> dict[tuple[str, str], ResourceInfo]:
+        made, chosen = self._chosen
+        if made == self.generation:
+            return chosen
+        chosen = {}
         for info in self._by_plural.values():
             if "list" not in info.verbs:
                 continue
@@ -155,7 +166,8 @@ class Registry:
                 info.version == info.storage_version and info.collection[0] == info.group
             ):
                 chosen[info.collection] = info
-        return iter(chosen.values())
+        self._chosen = (self.generation, chosen)
+        return chosen
 
 
 _STATUS = frozenset({"status"})

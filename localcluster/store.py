@@ -46,9 +46,11 @@ class Stored:
     __slots__ = ("obj", "raw", "revision")
 
     def __init__(self, obj: dict[str, Any], revision: int) -> None:
-        """Stamp the revision into the object and encode it."""
+        """Stamp the revision into the object and encode it, kind and version in front."""
         if revision:
             obj["metadata"]["resourceVersion"] = str(revision)
+        if next(iter(obj)) != "kind" and "kind" in obj:
+            obj = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **_metadata_first(obj)}
         self.obj = obj
         self.raw: bytes = _encode(obj)
         self.revision = revision
@@ -63,6 +65,10 @@ class Stored:
         """A value of one's own, free to be changed."""
         copied: dict[str, Any] = _decode(self.raw)
         return copied
+
+
+def _metadata_first(obj: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": obj["metadata"], **obj}
 
 
 class Event:

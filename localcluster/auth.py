@@ -1,0 +1,44 @@
+"""Who asks: bearer tokens, as in the token file of the real server."""
+
+import csv
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+from localcluster.errors import unauthorized
+from localcluster.hooks import User
+
+AUTHENTICATED = "system:authenticated"
+
+
+class Tokens:
+    """The known tokens."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._users: dict[str, User] = {}
+
+    def add(self, user: str, groups: Iterable[str] = (), *, token: str = "", uid: str = "") -> str:
+        """Know a user by a token, a new one unless given; returns it."""
+        token = token or secrets.token_urlsafe(24)
+        self._users[token] = User(user, (*groups, AUTHENTICATED), uid)
+        return token
+
+    def load(self, path: Path) -> None:
+        """Read a file of lines `token,user,uid,"group,group"`."""
+        with path.open(newline="") as file:
+            for row in csv.reader(file):
+                token, name, uid, *groups = (cell.strip() for cell in row)
+                self.add(name, groups[0].split(",") if groups else (), token=token, uid=uid)
+
+    def find(self, token: str) -> User | None:
+        """Whose token that is."""
+        return self._users.get(token)
+
+    def authenticate(self, authorization: bytes) -> User:
+        """The user behind an Authorization header. Raises StatusError 401."""
+        kind, _, token = authorization.decode("latin-1").partition(" ")
+        user = self._users.get(token.strip()) if kind.lower() == "bearer" else None
+        if user is None:
+            raise unauthorized()
+        return user

@@ -1,0 +1,28 @@
+"""What every cluster has from the start."""
+
+from localcluster.api import Api
+from localcluster.builtin.admission import KEPT, SYSTEM_CLASSES
+from localcluster.resources import NAMESPACES, PRIORITY_CLASSES, SERVICES
+
+
+async def bootstrap(api: Api) -> None:
+    """Make the standard namespaces, the system's priority classes, and the server's Service."""
+    for name in sorted(KEPT):
+        await api.create(NAMESPACES, {"metadata": {"name": name}})
+    for name, value in SYSTEM_CLASSES.items():
+        text = f"Used for {name.removeprefix('system-')} pods that must run in the cluster."
+        await api.create(
+            PRIORITY_CLASSES,
+            {"metadata": {"name": name}, "value": value, "description": text},
+        )
+    service = {
+        "metadata": {
+            "name": "kubernetes",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "clusterIP": "10.0.0.1",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    }
+    await api.create(SERVICES, service, "default")

@@ -1,0 +1,172 @@
+"""The embedded cluster: one process that answers and lives as a Kubernetes cluster does."""
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from localcluster import serving, tls
+from localcluster.admission.webhooks import Webhooks
+from localcluster.api import Api
+from localcluster.auth import Tokens
+from localcluster.bootstrap import bootstrap
+from localcluster.clock import Clock, SystemClock
+from localcluster.crd import CustomResources
+from localcluster.definitions.jobset import jobset_crd
+from localcluster.discovery import Discovery
+from localcluster.faults import FaultPlan
+from localcluster.gc import GarbageCollector
+from localcluster.hooks import DeleteOptions, Part, User
+from localcluster.http import Application
+from localcluster.inprocess import InProcess
+from localcluster.life.jobsets.admission import JobSetAdmission
+from localcluster.life.life import Life
+from localcluster.life.nodes import Nodes
+from localcluster.namespaces import NamespaceController
+from localcluster.openapi import AllDocuments, OpenApi
+from localcluster.resources import BUILT_IN, CRDS, Registry, ResourceInfo
+from localcluster.store import Store
+
+ADMIN = "kubernetes-admin"
+MASTERS = "system:masters"
+
+
+class LocalCluster:
+    """Start it, use `kubeconfig` with any client, stop it. Also an async context manager.
+
+    `api` is the server without HTTP, `nodes` the simulated kubelets, `faults` what goes wrong on
+    purpose, `services` the addresses (host, port) that stand in for Services (namespace, name) of
+    webhooks, `tokens` the known users.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        history: int = 20_000,
+        bookmark_every: float = 10.0,
+        grace_cap: float = 0.05,
+        jobset: bool = True,
+    ) -> None:
+        """Build an empty cluster; nothing runs yet.
+
+        `history` is the number of events of each kind that a watch can resume over,
+        `bookmark_every` and `grace_cap` (the longest that a deleted pod takes to stop) are
+        seconds, `jobset` says whether JobSet is installed.
+        """
+        self.clock = clock or SystemClock()
+        self.faults = FaultPlan()
+        self.tokens = Tokens()
+        self.services: dict[tuple[str, str], tuple[str, int]] = {}
+        self.url = ""
+        self.ca = b""
+        self._kubeconfig: Path | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._listener: serving.Listener | None = None
+        self._has_jobset = jobset
+        store, registry = Store(history=history), Registry(BUILT_IN)
+        custom = CustomResources(store, registry, self.clock)
+        self.api = Api(
+            store=store,
+            registry=registry,
+            clock=self.clock,
+            schemas=custom,
+            tokens=self.tokens,
+            bookmark_every=bookmark_every,
+        )
+        custom.attach(self._delete)
+        webhooks = Webhooks(store, registry, self.services)
+        if jobset:
+            self.api.admission.append(JobSetAdmission())
+        self.api.admission.append(webhooks)
+        life = Life(InProcess(self.api), self.clock, grace_cap=grace_cap)
+        self._parts: list[Part] = [
+            custom,
+            webhooks,
+            GarbageCollector(self.api),
+            NamespaceController(self.api),
+            life,
+        ]
+        self.life = life
+        documents = AllDocuments(Discovery(registry), OpenApi(registry, custom))
+        self._application = Application(self.api, documents, self.faults)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The simulated kubelets."""
+        return self.life.nodes
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig. Raises RuntimeError before the start."""
+        if self._kubeconfig is None:
+            raise RuntimeError("the cluster has not been started")
+        return self._kubeconfig
+
+    async def start(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        kubeconfig: Path | None = None,
+        token_files: Iterable[Path] = (),
+    ) -> None:
+        """Come up: everything lives and the port (0: any) answers when this returns.
+
+        Writes the kubeconfig to the given path, or into a folder that goes with the cluster.
+        Raises OSError when the port is taken.
+        """
+        self._folder = tempfile.TemporaryDirectory(prefix="localcluster-")
+        folder = Path(self._folder.name)
+        files = tls.make(folder, self.clock.now(), host=host)
+        self.ca = files.ca
+        for path in token_files:
+            self.tokens.load(path)
+        await bootstrap(self.api)
+        if self._has_jobset:
+            await self.api.create(CRDS, jobset_crd())
+        for part in self._parts:
+            await part.start()
+        self._listener = serving.Listener(self._application, files)
+        bound = await self._listener.start(host, port)
+        self.url = f"https://{host}:{bound}"
+        self._kubeconfig = kubeconfig or folder / "kubeconfig"
+        self.write_kubeconfig(self._kubeconfig, ADMIN, [MASTERS])
+
+    def write_kubeconfig(self, path: Path, user: str, groups: Iterable[str] = ()) -> None:
+        """Make a token for a user and write a kubeconfig with it."""
+        text = serving.kubeconfig(self.url, self.ca, self.tokens.add(user, groups))
+        serving.write_private(path, text)
+
+    def expire_history(self) -> None:
+        """Forget the past: running watches end with 410, and older revisions get it too."""
+        self.api.expire()
+
+    async def stop(self) -> None:
+        """End everything; raises what a part failed with."""
+        self.api.close_watches()
+        if self._listener is not None:
+            await self._listener.stop()
+        for part in reversed(self._parts):
+            await part.stop()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    async def __aenter__(self) -> Self:
+        """Start on any port."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        await self.stop()
+
+    async def _delete(self, info: ResourceInfo, name: str, namespace: str) -> None:
+        user = User("system:apiserver", (MASTERS,))
+        await self.api.remove(info, name, namespace, user=user, options=DeleteOptions())

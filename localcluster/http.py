@@ -1,0 +1,383 @@
+"""HTTP in front of the Api: a raw ASGI application."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from localcluster.api import Api
+from localcluster.errors import StatusError, method_not_allowed, unknown_path
+from localcluster.eventviews import patch_to_core, to_core
+from localcluster.faults import FaultPlan, strike
+from localcluster.hooks import Documents, Object, User
+from localcluster.intake import Write
+from localcluster.rendering import Renderer
+from localcluster.requests import (
+    JSON,
+    Request,
+    Target,
+    accepted,
+    decode_body,
+    decode_patch,
+    delete_options,
+    parse_query,
+    resolve,
+    write_options,
+)
+from localcluster.resources import EVENTS
+from localcluster.store import Stored
+from localcluster.subresources import SUCCESS
+from localcluster.version import VERSION
+from localcluster.watch import Watch
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+MAX_BODY = 3 * 1024 * 1024
+HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
+OPEN = HEALTH | {"/version", "/version/"}
+DOCUMENTS = ("/api", "/apis", "/openapi")
+
+
+@dataclass(slots=True)
+class Response:
+    """A whole answer."""
+
+    code: int
+    body: bytes
+    media: str = JSON
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Stream:
+    """An answer that goes on: a watch and how its events are written."""
+
+    watch: Watch
+    renderer: Renderer
+
+
+class Application:
+    """The server as uvicorn runs it."""
+
+    def __init__(self, api: Api, documents: Documents, faults: FaultPlan) -> None:
+        """Serve an Api, documents about it, and faults on purpose."""
+        self._api = api
+        self._documents = documents
+        self._faults = faults
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = await _read(scope, receive)
+        warnings: list[str] = []
+        try:
+            answer = await self._answer(request, warnings)
+        except StatusError as error:
+            answer = _failure(error)
+        if isinstance(answer, Stream):
+            await self._stream(request, answer, receive, send)
+            return
+        answer.headers += [(b"warning", _warning(text)) for text in dict.fromkeys(warnings)]
+        await _send(send, answer)
+
+    async def _answer(self, request: Request, warnings: list[str]) -> Response | Stream:
+        if len(request.body) > MAX_BODY:
+            message = f"Request entity too large: limit is {MAX_BODY}"
+            raise StatusError(413, "RequestEntityTooLarge", message)
+        if request.path in OPEN:
+            return _open(request.path)
+        user = self._api.tokens.authenticate(request.headers.get(b"authorization", b""))
+        faults = self._faults.take(request.method, request.path)
+        await strike(faults, after=False)
+        answer = await self._route(request, user, warnings)
+        await strike(faults, after=True)
+        return answer
+
+    async def _route(self, request: Request, user: User, warnings: list[str]) -> Response | Stream:
+        target = resolve(self._api.registry, request.path)
+        if target is not None:
+            return await self._serve(request, target, user, warnings)
+        if request.method == "GET":
+            document = self._documents.find(
+                request.path.rstrip("/") or "/", request.params, request.header(b"accept")
+            )
+            if document is not None:
+                etag = [(b"etag", document.etag.encode())] if document.etag else []
+                if document.etag and request.header(b"if-none-match") == document.etag:
+                    return Response(304, b"", document.content_type, etag)
+                etag.append((b"vary", b"Accept"))
+                return Response(200, document.body, document.content_type, etag)
+        if request.path.startswith(DOCUMENTS):
+            raise unknown_path()
+        return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
+
+    async def _serve(
+        self, request: Request, target: Target, user: User, warnings: list[str]
+    ) -> Response | Stream:
+        media, form = accepted(request.header(b"accept"))
+        include = request.params.get("includeObject", "Metadata")
+        renderer = Renderer(target.info, media, form, self._api.clock.now(), include)
+        converts = target.info.storage_group is not None
+        if converts:
+            target.info = EVENTS
+        call = Call(self._api, request, target, user, warnings, converts=converts)
+        verb = call.verb()
+        if verb in {"list", "watch"}:
+            return self._collection(request, target, renderer, watch=verb == "watch")
+        code, stored = await getattr(call, verb)()
+        if isinstance(stored, Stored):
+            return Response(code, renderer.one(stored), media)
+        return Response(code, msgspec.json.encode(stored), JSON)
+
+    def _collection(
+        self, request: Request, target: Target, renderer: Renderer, *, watch: bool
+    ) -> Response | Stream:
+        params = request.params
+        selectors = {
+            "label_selector": params.get("labelSelector", ""),
+            "field_selector": params.get("fieldSelector", ""),
+            "revision": params.get("resourceVersion", ""),
+            "match": params.get("resourceVersionMatch", ""),
+        }
+        if target.name:
+            selectors["field_selector"] = f"metadata.name={target.name}"
+        if not watch:
+            page = self._api.list(
+                target.info,
+                target.namespace,
+                limit=int(params.get("limit") or 0),
+                continue_token=params.get("continue", ""),
+                **selectors,
+            )
+            return Response(200, renderer.page(page), renderer.media)
+        initial = params.get("sendInitialEvents")
+        timeout = params.get("timeoutSeconds")
+        stream = self._api.watch(
+            target.info,
+            target.namespace,
+            bookmarks=_is_true(params.get("allowWatchBookmarks")),
+            send_initial=None if initial is None else _is_true(initial),
+            timeout=float(timeout) if timeout else None,
+            **selectors,
+        )
+        return Stream(stream, renderer)
+
+    async def _stream(self, request: Request, answer: Stream, receive: Receive, send: Send) -> None:
+        """Write a watch until it ends or the client goes."""
+        line = answer.renderer.lines()
+        mangle = self._faults.mangler(request.path)
+        gone = asyncio.create_task(_until_gone(receive, answer.watch))
+        headers = [(b"content-type", JSON.encode()), (b"cache-control", b"no-cache, private")]
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            while events := await answer.watch.batch():
+                if mangle is not None:
+                    events = mangle(events)
+                body = b"".join(map(line, events))
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            answer.watch.close()
+            gone.cancel()
+
+
+class Call:
+    """One request for one kind, turned into calls of the Api; each verb returns code and value."""
+
+    def __init__(
+        self,
+        api: Api,
+        request: Request,
+        target: Target,
+        user: User,
+        warnings: list[str],
+        *,
+        converts: bool,
+    ) -> None:
+        """Take the request apart; `converts` when events are spoken of in their newer words."""
+        self._api = api
+        self._request = request
+        self._target = target
+        self._user = user
+        self._warnings = warnings
+        self._converts = converts
+
+    def verb(self) -> str:
+        """What is asked. Raises StatusError 405."""
+        target, method = self._target, self._request.method
+        if target.subresource or target.name:
+            watches = method == "GET" and _is_true(self._request.params.get("watch"))
+            verb = "watch" if watches and not target.subresource else _NAMED.get(method, "")
+            if method == "POST" and target.subresource in {"binding", "eviction"}:
+                verb = "create"
+        elif method == "GET":
+            verb = "watch" if _is_true(self._request.params.get("watch")) else "list"
+        else:
+            verb = {"POST": "create", "DELETE": "deletecollection"}.get(method, "")
+        allowed = verb in target.info.verbs or bool(target.subresource and verb)
+        if not allowed or (target.subresource in {"binding", "eviction"} and verb != "create"):
+            raise method_not_allowed()
+        return verb
+
+    async def get(self) -> tuple[int, Stored]:
+        """GET."""
+        target = self._target
+        if target.subresource:
+            write = Write(target.info, target.namespace, target.name, target.subresource)
+            return 200, self._api.subresources.read(write)
+        return 200, self._api.get(target.info, target.name, target.namespace)
+
+    async def create(self) -> tuple[int, Stored]:
+        """POST."""
+        target = self._target
+        stored = await self._api.create(
+            target.info,
+            self._body(),
+            target.namespace,
+            name=target.name,
+            subresource=target.subresource,
+            user=self._user,
+            options=write_options(self._request),
+            warnings=self._warnings,
+        )
+        return 201, stored
+
+    async def update(self) -> tuple[int, Stored]:
+        """PUT."""
+        target, known = self._target, self._known()
+        stored = await self._api.update(
+            target.info,
+            self._body(),
+            target.namespace,
+            name=target.name,
+            subresource=target.subresource,
+            user=self._user,
+            options=write_options(self._request),
+            warnings=self._warnings,
+        )
+        return (200 if known else 201), stored
+
+    async def patch(self) -> tuple[int, Stored]:
+        """PATCH."""
+        target, known = self._target, self._known()
+        kind, patch = decode_patch(self._request, target.info)
+        stored = await self._api.patch(
+            target.info,
+            target.name,
+            patch_to_core(patch) if self._converts else patch,
+            target.namespace,
+            kind=kind,  # type: ignore[arg-type]
+            subresource=target.subresource,
+            user=self._user,
+            options=write_options(self._request, apply=kind == "apply"),
+            warnings=self._warnings,
+        )
+        return (200 if known else 201), stored
+
+    async def delete(self) -> tuple[int, Stored | Object]:
+        """DELETE of one object."""
+        target = self._target
+        removal = await self._api.remove(
+            target.info,
+            target.name,
+            target.namespace,
+            user=self._user,
+            options=delete_options(self._request),
+        )
+        if not removal.gone or self._api.intake.strategy(target.info).returns_deleted:
+            return 200, removal.value
+        details = {"name": target.name, "kind": target.info.plural}
+        if target.info.group:
+            details["group"] = target.info.group
+        details["uid"] = removal.value.obj["metadata"]["uid"]
+        return 200, {**SUCCESS, "details": details}
+
+    async def deletecollection(self) -> tuple[int, Object]:
+        """DELETE of all that is selected."""
+        target, params = self._target, self._request.params
+        gone = await self._api.delete_collection(
+            target.info,
+            target.namespace,
+            label_selector=params.get("labelSelector", ""),
+            field_selector=params.get("fieldSelector", ""),
+            user=self._user,
+            options=delete_options(self._request),
+        )
+        meta = {"resourceVersion": str(self._api.store.revision)}
+        items = [stored.obj for stored in gone]
+        info = target.info
+        return 200, {
+            "kind": info.list_kind,
+            "apiVersion": info.api_version,
+            "metadata": meta,
+            "items": items,
+        }
+
+    def _body(self) -> Any:
+        body = decode_body(self._request)
+        return to_core(body) if self._converts else body
+
+    def _known(self) -> bool:
+        target = self._target
+        key = (target.namespace, target.name)
+        return self._api.store.get(target.info.collection, key) is not None
+
+
+_NAMED = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def _is_true(text: str | None) -> bool:
+    return text in {"1", "true", "True", "t"}
+
+
+def _open(path: str) -> Response:
+    if path in HEALTH:
+        return Response(200, b"ok", "text/plain; charset=utf-8")
+    return Response(200, msgspec.json.encode(VERSION))
+
+
+def _failure(error: StatusError) -> Response:
+    headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
+    return Response(error.code, msgspec.json.encode(error.to_json()), JSON, headers)
+
+
+def _warning(text: str) -> bytes:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'299 - "{quoted}"'.encode("latin-1", "replace")
+
+
+async def _read(scope: Scope, receive: Receive) -> Request:
+    body = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body") or len(body) > MAX_BODY:
+            break
+    return Request(
+        method=scope["method"],
+        path=scope["path"],
+        headers=dict(scope["headers"]),
+        params=parse_query(scope["query_string"]),
+        body=body,
+    )
+
+
+async def _send(send: Send, answer: Response) -> None:
+    headers = [
+        (b"content-type", answer.media.encode()),
+        (b"content-length", str(len(answer.body)).encode()),
+        (b"cache-control", b"no-cache, private"),
+        *answer.headers,
+    ]
+    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _until_gone(receive: Receive, watch: Watch) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    watch.close()
