@@ -10,6 +10,7 @@ from e2e.clusters import nodes
 from e2e.controlplane.process import Process
 from e2e.support import ports
 from e2e.support.rest import Rest
+from e2e.support.waiting import answers
 
 
 class Local:
@@ -38,7 +39,7 @@ class Local:
     async def _serves(self) -> bool:
         if not self._kubeconfig.is_file():
             return False
-        return await nodes.answers(self.client())
+        return await answers(self.client())
 
     async def add_node(
         self,

@@ -1,13 +1,11 @@
 """Simulated nodes and pods by plain API calls: what KWOK and localcluster's nodes listen to."""
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import aiohttp
-
 from e2e.support.rest import Rest
+from e2e.support.waiting import eventually
 
 FINISH_ANNOTATION = "test.muster.dev/finish"
 
@@ -51,26 +49,6 @@ async def finish_pods(rest: Rest, namespace: str, selector: str, phase: str) -> 
     for answer in await asyncio.gather(*(rest.patch(f"{path}/{name}", patch) for name in names)):
         answer.ok()
     return len(names)
-
-
-async def answers(client: Rest) -> bool:
-    """Whether the API server is ready; a server that cannot be reached is not."""
-    with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
-        async with client as rest:
-            ready = await rest.get("/readyz", timeout=5)
-            default = await rest.get("/api/v1/namespaces/default", timeout=5)
-            return ready.status == 200 and default.status == 200
-    return False
-
-
-async def eventually(probe: Callable[[], Awaitable[bool]], what: str, timeout: float = 15) -> None:
-    """Polls until `probe` says True. Raises TimeoutError, which says what was waited for."""
-    try:
-        async with asyncio.timeout(timeout):
-            while not await probe():  # noqa: ASYNC110 - the server tells nobody
-                await asyncio.sleep(0.05)
-    except TimeoutError as error:
-        raise TimeoutError(f"waited {timeout:.0f} s for {what}") from error
 
 
 def _is_running(pod: Mapping[str, Any]) -> bool:

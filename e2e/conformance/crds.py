@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from e2e.clusters.nodes import eventually
 from e2e.support.rest import Rest
+from e2e.support.waiting import eventually
 
 Object = dict[str, Any]
 

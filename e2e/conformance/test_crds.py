@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from e2e.clusters.nodes import eventually
 from e2e.clusters.protocol import Cluster
 from e2e.conformance.crds import PATH, SCHEMA, definition, installed, served, widget
 from e2e.conformance.objects import Namespace, causes
 from e2e.support.rest import APPLY_PATCH, Rest
+from e2e.support.waiting import eventually
 
 Object = dict[str, Any]
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from e2e.clusters.nodes import eventually
 from e2e.conformance.objects import Namespace, binding, config_map, delete_options, owner, pod
 from e2e.support.rest import JSON_PATCH, Rest
+from e2e.support.waiting import eventually
 
 Object = dict[str, Any]
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from e2e.clusters.nodes import eventually
 from e2e.conformance.crds import definition, installed
 from e2e.conformance.objects import Namespace
 from e2e.support.rest import Rest
+from e2e.support.waiting import eventually
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 

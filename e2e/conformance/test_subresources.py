@@ -2,9 +2,9 @@
 
 import pytest
 
-from e2e.clusters.nodes import eventually
 from e2e.conformance.objects import Namespace, binding, job, pod
 from e2e.support.rest import Rest
+from e2e.support.waiting import eventually
 
 
 async def _pod_phase(rest: Rest, ns: Namespace, name: str) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 from aiohttp import web
 
-from e2e.clusters.nodes import eventually
 from e2e.support import pki, ports
 from e2e.support.rest import Rest
+from e2e.support.waiting import eventually
 
 Object = dict[str, Any]
 Answer = Callable[[Object], Object]

@@ -1,6 +1,5 @@
 """A real control plane on loopback: started, broken and ended by tests."""
 
-import contextlib
 import secrets
 import shutil
 import tempfile
@@ -9,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import aiohttp
 import yaml
 
 from e2e.clusters import nodes
@@ -18,22 +16,28 @@ from e2e.controlplane.commands import Layout, Options
 from e2e.controlplane.process import Process
 from e2e.support import kubeconfig, pki, ports
 from e2e.support.rest import Rest
-
-_UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
+from e2e.support.waiting import answers, eventually, healthy
 
 
 class ControlPlane:
     """etcd and kube-apiserver, and by `Options` the controllers, KWOK, JobSet, kube-scheduler.
 
     Use it as an async context manager, or call `start` and `stop`. Everything lives in `folder`
-    (a temporary one unless given): data, certificates, `kubeconfig`, and logs in `logs`.
+    (a temporary one unless given): data, certificates, `kubeconfig`; its logs too, unless `logs`
+    names another place.
     """
 
-    def __init__(self, options: Options | None = None, *, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        folder: Path | None = None,
+        logs: Path | None = None,
+    ) -> None:
         self.options = options or Options()
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="muster-controlplane-"))
-        self.logs = self.folder / "logs"
+        self.logs = logs or self.folder / "logs"
         self._layout = Layout(self.folder, *ports.free(7))
         self.processes: dict[str, Process] = {}
         self._pki: pki.Pki | None = None
@@ -150,7 +154,7 @@ class ControlPlane:
 
     async def _serves(self) -> bool:
         # The certificate is ours alone, so an answer proves that our server gave it.
-        return await nodes.answers(self.client())
+        return await answers(self.client())
 
     async def _start_jobset(self) -> None:
         assert self._pki is not None
@@ -162,7 +166,7 @@ class ControlPlane:
         )
         async with self.client() as rest:
             await jobset.apply_crd(rest, module, gang_config=self.options.gang_config)
-            await nodes.eventually(
+            await eventually(
                 lambda: jobset.established(rest), "the JobSet CRD to be established", 30
             )
             self._run("jobset", commands.jobset(self._layout, configuration))
@@ -173,11 +177,4 @@ class ControlPlane:
         await self.processes["jobset"].ready(self._jobset_serves, timeout=60)
 
     async def _jobset_serves(self) -> bool:
-        url = f"http://127.0.0.1:{self._layout.jobset_health}/readyz"
-        with contextlib.suppress(*_UNREACHABLE):
-            async with (
-                aiohttp.ClientSession(trust_env=False) as session,
-                session.get(url) as answer,
-            ):
-                return answer.status == 200
-        return False
+        return await healthy(f"http://127.0.0.1:{self._layout.jobset_health}/readyz")

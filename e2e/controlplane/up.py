@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.controlplane import build
@@ -20,17 +22,31 @@ from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.controlplane.down import alive, read_pid
 from e2e.controlplane.places import CACHE, KUBECONFIG, LOGS, PID, ROOT
+from e2e.support.muster import Muster
 
 
-async def serve(folder: Path, options: Options, nodes: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is kept running: the control plane's options, nodes to begin with, Muster or not."""
+
+    options: Options
+    nodes: int
+    muster: bool
+
+
+async def serve(folder: Path, logs: Path, wanted: Wanted) -> None:
     """Runs a control plane in `folder` until SIGTERM or SIGINT; READY is made once it serves."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     started = time.monotonic()
-    async with ControlPlane(options, folder=folder) as plane:
-        for index in range(nodes):
+    async with AsyncExitStack() as stack:
+        plane = ControlPlane(wanted.options, folder=folder, logs=logs)
+        await stack.enter_async_context(plane)
+        for index in range(wanted.nodes):
             await plane.add_node(f"node-{index}", wait=False)
+        if wanted.muster:
+            await stack.enter_async_context(Muster(plane.kubeconfig, logs))
         (folder / "READY").touch()
         seconds = time.monotonic() - started
         print(f"ready in {seconds:.1f} s: export KUBECONFIG={plane.kubeconfig}", flush=True)
@@ -47,6 +63,7 @@ def start_in_background(arguments: list[str]) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     LOGS.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "e2e.controlplane.up", "--foreground", "--dir", str(folder)]
+    command += ["--logs", str(LOGS)]
     with (LOGS / "up.log").open("wb") as log:
         child = subprocess.Popen(
             [*command, *arguments],
@@ -73,6 +90,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--foreground", action="store_true")
     parser.add_argument("--dir", type=Path, default=CACHE / "run", help="data, kubeconfig, logs")
+    parser.add_argument("--logs", type=Path, help="where logs go, if not into the directory")
+    parser.add_argument("--muster", action="store_true", help="Muster's processes too")
     parser.add_argument("--nodes", type=int, default=0, help="nodes of 8 CPUs to begin with")
     parser.add_argument("--scheduler", action="store_true", help="kube-scheduler too")
     parser.add_argument("--no-jobset", action="store_true", help="without the JobSet controller")
@@ -83,7 +102,9 @@ def main() -> int:
             return start_in_background([word for word in sys.argv[1:] if word not in own])
         parsed.dir.mkdir(parents=True, exist_ok=True)
         options = Options(scheduler=parsed.scheduler, jobset=not parsed.no_jobset)
-        asyncio.run(serve(parsed.dir.resolve(), options, parsed.nodes))
+        folder = parsed.dir.resolve()
+        wanted = Wanted(options, parsed.nodes, parsed.muster)
+        asyncio.run(serve(folder, (parsed.logs or folder / "logs").resolve(), wanted))
     except build.BuildError as error:
         print(error, file=sys.stderr)
         return 1
