@@ -28,7 +28,7 @@ from controllers.world import BY_OWNER, World
 from kube.clock import Clock
 from kube.errors import AlreadyExists, NotFound
 from kube.events import ObjectReference, Recorder
-from kube.meta import Json, Key, ObjectMeta, decode_partial
+from kube.meta import Json, Key, ObjectMeta, Partial, decode_partial
 from kube.patch import PatchBuilder, pointer
 from kube.resources import Resource
 
@@ -72,7 +72,8 @@ class Maker:
             return
         reference = _owner_reference(workload)
         leaves = []
-        for obj in formula(workload.name)[1:]:
+        wanted = formula(workload.name)
+        for obj in wanted[1:]:
             obj["metadata"]["ownerReferences"].append(reference)
             if obj["kind"] == COMPOSITE_POD_GROUP.kind:
                 await self._group(COMPOSITES, owner, obj)
@@ -81,6 +82,9 @@ class Maker:
         await bounded(
             [partial(self._group, POD_GROUPS, owner, it) for it in leaves], _CREATES_AT_ONCE
         )
+        if any((obj["kind"], _key(obj)) in self._made for obj in wanted):
+            # Deleted before it was ever seen, an object would be missed by nobody.
+            raise NotYetError("created objects are not seen yet", _SEEN_WITHIN)
 
     async def remove_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them."""
@@ -103,8 +107,9 @@ class Maker:
         """A created object is in the cache: what is remembered of it may go."""
         self._made.pop(slot, None)
 
-    def unblock(self, slot: Slot, kind: str) -> list[Key]:
-        """An object is gone: the owners of `kind` that waited for its name."""
+    def gone(self, slot: Slot, kind: str) -> list[Key]:
+        """An object is gone and may be made again; the owners of `kind` that its name blocked."""
+        self._made.pop(slot, None)
         waiting = self._blocked.get(slot, set())
         freed = {owner for owner in waiting if owner[0] == kind}
         waiting -= freed
@@ -129,7 +134,7 @@ class Maker:
         return made
 
     async def _group(self, resource: Resource, owner: Owner, wanted: Json) -> None:
-        namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
+        namespace, name = _key(wanted)
         found = self._world.groups(resource.kind).get(namespace, name)
         if found is None:
             if await self._create(resource, owner, wanted) is None:
@@ -144,7 +149,7 @@ class Maker:
 
     async def _create(self, resource: Resource, owner: Owner, wanted: Json) -> ObjectMeta | None:
         """The owner's object, just created or there already; None if the name is another's."""
-        namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
+        namespace, name = _key(wanted)
         slot = (resource.kind, (namespace, name))
         made = self._made.get(slot)
         if made is not None and self._is_fresh(made, owner):
@@ -156,7 +161,8 @@ class Maker:
         meta = decode_partial(msgspec.json.encode(live)).metadata
         if self._stands(owner, meta) is _Standing.FOREIGN:
             return None
-        self._made[slot] = (self._clock.monotonic(), meta)
+        if self._cached(resource, meta.key) is None:
+            self._made[slot] = (self._clock.monotonic(), meta)
         return meta
 
     async def _there(self, resource: Resource, name: str, namespace: str) -> Json:
@@ -164,6 +170,11 @@ class Maker:
             return await self._writer.get(resource, name, namespace)
         except NotFound as gone:
             raise NotYetError(f"{resource.kind} {name} was just deleted", 0.1) from gone
+
+    def _cached(self, resource: Resource, key: Key) -> Group | Partial | None:
+        if resource == WORKLOADS:
+            return self._world.workloads.get(*key)
+        return self._world.groups(resource.kind).get(*key)
 
     async def _delete(self, resource: Resource, meta: ObjectMeta) -> None:
         try:
@@ -240,6 +251,10 @@ def _note(ops: PatchBuilder, meta: ObjectMeta, basis: str) -> None:
 
 def _floor(policy: Json) -> Iterator[tuple[str, int]]:
     yield from policy.get("gang", {}).items()
+
+
+def _key(obj: Json) -> Key:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 def _owner_reference(workload: ObjectMeta) -> Json:

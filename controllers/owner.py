@@ -79,7 +79,7 @@ class OwnerController:
 
     def _on_gone(self, kind: str, meta: ObjectMeta) -> None:
         self._queue_owner(meta)
-        for key in self._maker.unblock((kind, meta.key), self._kind):
+        for key in self._maker.gone((kind, meta.key), self._kind):
             self.controller.queue.add(key)
 
     def _queue_owner(self, meta: ObjectMeta) -> None:

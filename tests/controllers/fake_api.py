@@ -1,0 +1,150 @@
+"""An API server in memory at the client's port: it stores, guards, collects, and tells the caches.
+
+`hold` keeps the events back, as a slow watch does; `flush` lets them through.
+"""
+
+import itertools
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import jsonpatch
+import msgspec
+
+from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD
+from controllers.objects import decode_group, decode_job, decode_jobset, decode_pod
+from controllers.world import World
+from kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound, StatusCause
+from kube.meta import decode_partial
+from kube.patch import PatchBuilder
+from kube.resources import Resource
+
+Json = dict[str, Any]
+Slot = tuple[str, str, str]
+
+
+class FakeApi:
+    """Objects by (kind, namespace, name); `writes` lists what clients did."""
+
+    def __init__(self, world: World) -> None:
+        self.objects: dict[Slot, Json] = {}
+        self.writes: list[tuple[str, str, str]] = []
+        self.fail_next: list[KubeError] = []
+        self._numbers = itertools.count(1)
+        self._held: list[Callable[[], None]] | None = None
+        self._feeds: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
+            JOB.kind: (world.jobs, decode_job),
+            JOBSET.kind: (world.jobsets, decode_jobset),
+            WORKLOAD.kind: (world.workloads, decode_partial),
+            POD_GROUP.kind: (world.pod_groups, decode_group),
+            COMPOSITE_POD_GROUP.kind: (world.composites, decode_group),
+            "Pod": (world.pods, decode_pod),
+            "Namespace": (world.namespaces, decode_partial),
+        }
+
+    # The port of kube.client.Client, as far as the controllers use it.
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        return deepcopy(self._find((resource.kind, namespace or "", name)))
+
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
+        meta = obj["metadata"]
+        self._write("create", resource.kind, meta["name"])
+        if (resource.kind, meta["namespace"], meta["name"]) in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", meta["name"])
+        return deepcopy(self.put(obj | {"kind": resource.kind}))
+
+    async def patch(
+        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
+    ) -> Json:
+        self._write("patch", resource.kind, name)
+        slot = (resource.kind, namespace or "", name)
+        try:
+            patched = jsonpatch.apply_patch(self._find(slot), list(ops))
+        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+            cause = StatusCause("", "UnexpectedServerResponse", str(error))
+            raise Invalid(422, "Invalid", str(error), (cause,)) from error
+        return deepcopy(self.put(patched))
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        self._write("delete", resource.kind, name)
+        slot = (resource.kind, namespace or "", name)
+        if uid not in {None, self._find(slot)["metadata"]["uid"]}:
+            raise Conflict(409, "Conflict", "another uid")
+        self.remove(*slot)
+
+    # What tests do to the cluster.
+
+    def put(self, obj: Json) -> Json:
+        """Store an object as a user or another controller would, and tell the caches."""
+        obj = deepcopy(obj)
+        meta = obj["metadata"]
+        number = next(self._numbers)
+        meta.setdefault("namespace", "")
+        meta.setdefault("uid", f"uid-{number}")
+        meta["resourceVersion"] = str(number)
+        slot = (obj["kind"], meta["namespace"], meta["name"])
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self._drop(slot)
+            return obj
+        self.objects[slot] = obj
+        cache, decode = self._feeds[obj["kind"]]
+        decoded = decode(msgspec.json.encode(obj))
+        self._tell(lambda: cache.upsert(decoded))
+        return obj
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object in the background: finalizers hold it, dependents follow it."""
+        obj = self._find((kind, namespace, name))
+        obj["metadata"].setdefault("deletionTimestamp", "2026-01-01T00:00:00Z")
+        self.put(obj)
+
+    def hold(self) -> None:
+        """From now on the caches see nothing."""
+        self._held = []
+
+    def flush(self) -> None:
+        """Let the caches see everything."""
+        held, self._held = self._held or [], None
+        for tell in held:
+            tell()
+
+    def names(self, *kinds: str) -> list[str]:
+        """The names of all objects of these kinds."""
+        return sorted(name for kind, _, name in self.objects if kind in kinds)
+
+    def _find(self, slot: Slot) -> Json:
+        if slot not in self.objects:
+            raise NotFound(404, "NotFound", slot[2])
+        return self.objects[slot]
+
+    def _drop(self, slot: Slot) -> None:
+        gone = self.objects.pop(slot)
+        cache, _ = self._feeds[slot[0]]
+        self._tell(lambda: cache.delete(slot[1:]))
+        for kind, namespace, name in list(self.objects):
+            obj = self.objects.get((kind, namespace, name))
+            owners = [] if obj is None else obj["metadata"].get("ownerReferences", [])
+            if any(owner["uid"] == gone["metadata"]["uid"] for owner in owners):
+                alive = {it["metadata"]["uid"] for it in self.objects.values()}
+                if not any(owner["uid"] in alive for owner in owners):
+                    self.remove(kind, namespace, name)
+
+    def _tell(self, tell: Callable[[], None]) -> None:
+        if self._held is None:
+            tell()
+        else:
+            self._held.append(tell)
+
+    def _write(self, verb: str, kind: str, name: str) -> None:
+        self.writes.append((verb, kind, name))
+        if self.fail_next:
+            raise self.fail_next.pop(0)

@@ -1,0 +1,327 @@
+"""Jobs and JobSets get exactly their objects, in order, once, and lose them when suspended."""
+
+import re
+from typing import Any
+
+import pytest
+
+from api.constants import ANNOTATION_FLOOR_BASIS
+from kube.errors import Forbidden, ServerError
+from tests.controllers.conftest import House
+from tests.support.builders import make_pod
+from tests.support.owners import job_template, make_job, make_jobset
+
+Json = dict[str, Any]
+GROUPS = ("PodGroup", "CompositePodGroup")
+EVERYTHING = ("Workload", *GROUPS)
+
+
+def gang(name: str = "a") -> Any:
+    return make_jobset(name).asks(gang_mode="Gang").replicated_job("b", 2, job_template().pods(4))
+
+
+def pod(name: str, group: str) -> Json:
+    return make_pod(name).in_group(group).build() | {"kind": "Pod"}
+
+
+def floor(house: House, name: str) -> Any:
+    return house.api.objects["PodGroup", "default", name]["spec"]["schedulingPolicy"]
+
+
+async def test_a_gang_costs_two_writes(house: House) -> None:
+    house.submit_jobset(gang().build())
+
+    await house.settle()
+
+    assert house.api.writes == [("create", "Workload", "w-a"), ("create", "PodGroup", "pg-a")]
+
+
+async def test_a_tree_is_made_from_the_root_to_the_leaves(house: House) -> None:
+    jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2)
+    house.submit_jobset(jobset.build())
+
+    await house.settle()
+
+    assert [name for _, _, name in house.api.writes] == [
+        "w-a",
+        "cpg-a",
+        "cpg-a-b",
+        "pg-a-b-0",
+        "pg-a-b-1",
+    ]
+
+
+async def test_groups_are_owned_by_the_jobset_and_the_workload(house: House) -> None:
+    jobset = house.submit_jobset(gang().build())
+
+    await house.settle()
+
+    workload = house.api.objects["Workload", "default", "w-a"]
+    owners = house.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
+    assert [(it["kind"], it["uid"], it.get("controller", False)) for it in owners] == [
+        ("JobSet", jobset["metadata"]["uid"], True),
+        ("Workload", workload["metadata"]["uid"], False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "jobset",
+    [
+        pytest.param(make_jobset("a").replicated_job("b"), id="nothing asked for"),
+        pytest.param(make_jobset("a").asks(gang_mode="Off").replicated_job("b"), id="Off"),
+        pytest.param(gang().suspended(), id="created suspended"),
+    ],
+)
+async def test_nothing_is_made(house: House, jobset: Any) -> None:
+    house.submit_jobset(jobset.build())
+
+    await house.settle()
+
+    assert house.api.writes == []
+
+
+async def test_a_repeated_or_unchanged_event_writes_nothing(house: House) -> None:
+    house.submit_jobset(gang().build())
+    await house.settle()
+    house.api.writes.clear()
+
+    house.change("JobSet", "a")
+    house.jobset.resync()
+    await house.settle()
+
+    assert house.api.writes == []
+
+
+async def test_a_slow_watch_does_not_lead_to_a_second_creation(house: House) -> None:
+    house.submit_jobset(gang().build())
+    house.api.hold()
+    await house.settle()
+
+    house.jobset.resync()
+    await house.settle()
+    house.api.flush()
+    await house.settle()
+
+    assert house.api.writes == [("create", "Workload", "w-a"), ("create", "PodGroup", "pg-a")]
+
+
+async def test_another_leader_s_objects_are_found_though_the_cache_is_late(house: House) -> None:
+    before = House()
+    house.submit_jobset(gang().build())
+    before.api.put(house.api.objects["JobSet", "default", "a"])
+    await before.settle()
+    before.close()
+    house.api.objects |= before.api.objects
+
+    await house.settle()
+
+    assert house.told.events == []
+    assert len(house.api.names(*EVERYTHING)) == 2
+
+
+async def test_a_failed_creation_is_tried_again(house: House) -> None:
+    house.api.fail_next = [ServerError(500, "InternalError", "no")]
+    house.submit_jobset(gang().build())
+    await house.settle()
+
+    await house.settle(seconds=60)
+
+    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+
+
+async def test_an_object_that_vanished_before_it_was_seen_is_made_again(house: House) -> None:
+    house.submit_jobset(gang().build())
+    house.api.hold()
+    await house.settle()
+    del house.api.objects["PodGroup", "default", "pg-a"]
+    await house.settle(seconds=10)
+
+    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+
+
+async def test_groups_deleted_by_hand_are_made_again(house: House) -> None:
+    house.submit_jobset(gang().build())
+    await house.settle()
+
+    house.api.remove("PodGroup", "default", "pg-a")
+    await house.settle()
+    await house.settle(seconds=5)
+
+    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+
+
+async def test_a_floor_changed_by_hand_is_put_right(house: House) -> None:
+    house.submit_jobset(gang().build())
+    await house.settle()
+
+    house.change("PodGroup", "pg-a", schedulingPolicy={"gang": {"minCount": 1}})
+    await house.settle()
+
+    assert floor(house, "pg-a") == {"gang": {"minCount": 8}}
+
+
+async def test_groups_go_when_a_suspended_jobset_has_no_pod_left(house: House) -> None:
+    house.submit_jobset(gang().build())
+    house.api.put(pod("p0", "pg-a"))
+    house.api.put(pod("p1", "pg-a"))
+    await house.settle()
+
+    house.change("JobSet", "a", suspend=True)
+    await house.settle()
+    assert house.api.names(*GROUPS) == ["pg-a"]
+    house.api.remove("Pod", "default", "p0")
+    await house.settle()
+    assert house.api.names(*GROUPS) == ["pg-a"]
+    house.api.remove("Pod", "default", "p1")
+    await house.settle()
+    assert house.api.names(*EVERYTHING) == ["w-a"]
+
+    house.change("JobSet", "a", suspend=False)
+    await house.settle()
+    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+
+
+async def test_a_finished_jobset_gets_nothing_new(house: House) -> None:
+    jobset = house.submit_jobset(gang().build())
+    await house.settle()
+    conditions = [{"type": "Completed", "status": "True"}]
+    house.api.put(jobset | {"status": {"conditions": conditions}})
+
+    house.api.remove("PodGroup", "default", "pg-a")
+    await house.settle(seconds=5)
+
+    assert house.api.names(*EVERYTHING) == ["w-a"]
+
+
+async def test_deleting_the_jobset_leaves_nothing(house: House) -> None:
+    jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2)
+    house.submit_jobset(jobset.build())
+    await house.settle()
+
+    house.api.remove("JobSet", "default", "a")
+    await house.settle()
+
+    assert house.api.objects == {}
+
+
+async def test_a_namesake_waits_for_what_its_predecessor_left(house: House) -> None:
+    house.submit_jobset(gang().build())
+    house.api.put(pod("p0", "pg-a"))
+    await house.settle()
+    house.api.remove("JobSet", "default", "a")
+    await house.settle()
+
+    house.submit_jobset(gang().build() | {"metadata": _renewed(gang().build())})
+    await house.settle(seconds=2)
+    assert house.told.events == []
+    house.api.remove("Pod", "default", "p0")
+    await house.settle()
+    await house.settle(seconds=2)
+
+    group = house.api.objects["PodGroup", "default", "pg-a"]
+    assert group["metadata"]["ownerReferences"][0]["uid"] == "uid-of-the-second"
+
+
+def _renewed(jobset: Json) -> Json:
+    return {**jobset["metadata"], "uid": "uid-of-the-second"}
+
+
+FOREIGN: Json = {"metadata": {"name": "pg-a", "namespace": "default"}, "spec": {}}
+
+
+async def test_a_foreign_group_is_left_alone_and_told_of_once(house: House) -> None:
+    house.api.put(FOREIGN | {"kind": "PodGroup"})
+    house.submit_jobset(gang().build())
+    await house.settle()
+    house.jobset.resync()
+    await house.settle()
+
+    assert house.told.events == [("JobSet", "a", "NameTaken")]
+    assert house.api.writes == [("create", "Workload", "w-a")]
+
+    house.api.remove("PodGroup", "default", "pg-a")
+    await house.settle()
+    assert house.api.writes[-1] == ("create", "PodGroup", "pg-a")
+
+
+async def test_a_foreign_workload_s_name_is_avoided(house: House) -> None:
+    house.api.put({"kind": "Workload", "metadata": {"name": "w-a", "namespace": "default"}})
+    house.submit_jobset(gang().build())
+
+    await house.settle()
+
+    mine = [name for name in house.api.names("Workload") if name != "w-a"]
+    assert len(mine) == 1
+    assert re.fullmatch(r"w-a-[0-9a-f]{10}", mine[0])
+    group = house.api.objects["PodGroup", "default", "pg-a"]
+    assert group["spec"]["workloadRef"]["workloadName"] == mine[0]
+    assert house.told.events == []
+
+
+async def test_a_job_gets_its_workload_and_group(house: House) -> None:
+    house.submit_job(make_job("t").asks(gang_mode="Gang").pods(4).build())
+
+    await house.settle()
+
+    assert house.api.writes == [
+        ("create", "Workload", "w-job-t"),
+        ("create", "PodGroup", "pg-job-t"),
+    ]
+
+
+async def test_a_jobset_s_job_is_left_to_its_jobset(house: House) -> None:
+    job = make_job("t").of_jobset("a", "b", 0, "JobSet").asks(gang_mode="Gang")
+    house.submit_job(job.build())
+
+    await house.settle()
+
+    assert house.api.writes == []
+
+
+async def test_scaling_a_job_moves_its_floor_and_success_does_not(house: House) -> None:
+    job = house.submit_job(make_job("t").asks(gang_mode="Gang").pods(4, 8).build())
+    await house.settle()
+    house.api.writes.clear()
+
+    house.api.put(job | {"status": {"succeeded": 6}})
+    await house.settle()
+    assert house.api.writes == []
+
+    house.change("Job", "t", parallelism=6)
+    await house.settle()
+    assert floor(house, "pg-job-t") == {"gang": {"minCount": 2}}
+    group = house.api.objects["PodGroup", "default", "pg-job-t"]
+    assert group["metadata"]["annotations"][ANNOTATION_FLOOR_BASIS] == "parallelism=6"
+    assert len(house.api.writes) == 1
+
+
+async def test_nothing_is_written_once_the_lease_may_be_lost(house: House) -> None:
+    house.fence.revoke()
+    house.submit_jobset(gang().build())
+
+    await house.settle()
+
+    assert house.api.writes == []
+
+
+async def test_a_bug_in_one_key_does_not_stop_the_others(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.api.put(gang("bad").build() | {"kind": "JobSet"})
+    house.jobset.controller.queue.add(("default", "bad", "three parts"))  # type: ignore[arg-type]
+    house.submit_jobset(gang("good").build())
+
+    await house.settle()
+
+    assert house.api.names("PodGroup") == ["pg-good"]
+
+
+async def test_a_terminating_namespace_s_refusal_is_waited_out(house: House) -> None:
+    house.api.fail_next = [Forbidden(403, "Forbidden", "namespace is being terminated")]
+    house.submit_jobset(gang().build())
+    await house.settle()
+
+    house.api.remove("JobSet", "default", "a")
+    await house.settle(seconds=60)
+
+    assert house.api.names(*EVERYTHING) == []

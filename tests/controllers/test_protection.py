@@ -1,0 +1,176 @@
+"""Finalizers come off from the leaves up, as soon as nothing holds a group, and never by hand."""
+
+from typing import Any
+
+import pytest
+
+from api.constants import finalizer_of
+from kube.errors import ServerError
+from tests.controllers.conftest import House
+from tests.support.builders import make_pod
+
+Json = dict[str, Any]
+
+
+def group(kind: str, name: str, parent: str = "", *extra: str) -> Json:
+    finalizers = [*extra, finalizer_of(kind)]
+    spec = {"parentCompositePodGroupName": parent} if parent else {}
+    metadata = {"name": name, "namespace": "default", "finalizers": finalizers}
+    return {"kind": kind, "metadata": metadata, "spec": spec}
+
+
+def leaf(name: str, parent: str = "", *extra: str) -> Json:
+    return group("PodGroup", name, parent, *extra)
+
+
+def composite(name: str, parent: str = "") -> Json:
+    return group("CompositePodGroup", name, parent)
+
+
+def pod(name: str, groups: str, phase: str = "Running") -> Json:
+    return make_pod(name).in_group(groups).phase(phase).build() | {"kind": "Pod"}
+
+
+def left(house: House) -> list[str]:
+    return house.api.names("PodGroup", "CompositePodGroup")
+
+
+async def test_a_group_is_held_by_its_pods(house: House) -> None:
+    house.api.put(leaf("g"))
+    house.api.put(pod("p", "g"))
+
+    house.api.remove("PodGroup", "default", "g")
+    await house.settle()
+    assert left(house) == ["g"]
+
+    house.api.remove("Pod", "default", "p")
+    await house.settle()
+    assert left(house) == []
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_finished_pods_hold_nothing(house: House, phase: str) -> None:
+    house.api.put(leaf("g"))
+    house.api.put(pod("p", "g"))
+    house.api.remove("PodGroup", "default", "g")
+    await house.settle()
+
+    house.api.put(pod("p", "g", phase))
+    await house.settle()
+
+    assert left(house) == []
+
+
+async def test_a_living_group_keeps_its_finalizer(house: House) -> None:
+    house.api.put(leaf("g"))
+
+    await house.settle()
+
+    assert house.api.writes == []
+
+
+async def test_a_tree_unwinds_from_the_leaves(house: House) -> None:
+    house.api.put(composite("root"))
+    house.api.put(composite("inner", "root"))
+    house.api.put(leaf("leaf", "inner"))
+    house.api.put(pod("p", "leaf"))
+    for kind, name in (
+        ("CompositePodGroup", "root"),
+        ("CompositePodGroup", "inner"),
+        ("PodGroup", "leaf"),
+    ):
+        house.api.remove(kind, "default", name)
+    await house.settle()
+    assert house.api.writes == []
+
+    house.api.remove("Pod", "default", "p")
+    await house.settle()
+
+    assert [name for _, _, name in house.api.writes] == ["leaf", "inner", "root"]
+    assert left(house) == []
+
+
+async def test_a_child_that_lives_holds_its_parent(house: House) -> None:
+    house.api.put(composite("root"))
+    house.api.put(leaf("leaf", "root"))
+
+    house.api.remove("CompositePodGroup", "default", "root")
+    await house.settle()
+
+    assert left(house) == ["leaf", "root"]
+
+
+async def test_a_child_whose_parent_vanished_goes_alone(house: House) -> None:
+    house.api.put(leaf("leaf", "never-seen"))
+
+    house.api.remove("PodGroup", "default", "leaf")
+    await house.settle()
+
+    assert left(house) == []
+
+
+async def test_composites_that_are_each_other_s_parents_let_go(house: House) -> None:
+    house.api.put(composite("a", "b"))
+    house.api.put(composite("b", "a"))
+
+    house.api.remove("CompositePodGroup", "default", "a")
+    await house.settle()
+    assert left(house) == ["a", "b"]
+
+    house.api.remove("CompositePodGroup", "default", "b")
+    house.protection.resync()
+    await house.settle()
+    assert left(house) == []
+
+
+async def test_a_namespace_that_goes_is_held_up_by_nothing(house: House) -> None:
+    house.api.put({"kind": "Namespace", "metadata": {"name": "default", "finalizers": ["k"]}})
+    house.api.put(leaf("g"))
+    house.api.put(pod("p", "g"))
+    house.api.remove("PodGroup", "default", "g")
+    await house.settle()
+    assert left(house) == ["g"]
+
+    house.api.remove("Namespace", "", "default")
+    await house.settle()
+
+    assert left(house) == []
+
+
+async def test_only_our_finalizer_is_taken(house: House) -> None:
+    house.api.put(leaf("g", "", "theirs/hold"))
+
+    house.api.remove("PodGroup", "default", "g")
+    await house.settle()
+
+    assert house.api.objects["PodGroup", "default", "g"]["metadata"]["finalizers"] == [
+        "theirs/hold"
+    ]
+
+
+async def test_finalizers_that_moved_meanwhile_are_not_mixed_up(house: House) -> None:
+    house.api.put(leaf("g", "", "theirs/hold"))
+    house.api.remove("PodGroup", "default", "g")
+    house.api.hold()
+    obj = house.api.objects["PodGroup", "default", "g"]
+    kept = [finalizer_of("PodGroup")]
+    house.api.put(obj | {"metadata": obj["metadata"] | {"finalizers": kept}})
+    await house.settle()
+    assert left(house) == ["g"]
+
+    house.api.flush()
+    await house.settle()
+
+    assert left(house) == []
+
+
+async def test_a_failed_release_is_tried_again(house: House) -> None:
+    house.api.put(leaf("g"))
+    house.api.fail_next = [ServerError(500, "InternalError", "no")]
+    house.api.remove("PodGroup", "default", "g")
+    await house.settle()
+    assert left(house) == ["g"]
+
+    await house.settle(seconds=60)
+
+    assert left(house) == []
