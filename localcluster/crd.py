@@ -33,6 +33,17 @@ Delete = Callable[[ResourceInfo, str, str], Awaitable[object]]
 CUSTOM_VERBS = (
     "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
 )  # fmt: skip
+# Rules are not evaluated on an object whose shape is wrong in one of these ways.
+_BLOCKING = frozenset(
+    f"FieldValue{kind}"
+    for kind in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
+)
+_UNCHECKED = Cause(
+    "<nil>",
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
 _WEBHOOKS = (resources.MUTATING_WEBHOOKS.collection, resources.VALIDATING_WEBHOOKS.collection)
 
 
@@ -98,7 +109,7 @@ class CustomResources:
         old: Object | None,
         subresource: str = "",
     ) -> list[Cause]:
-        """All breaches of the schema and of lists; of CEL rules only when there is none."""
+        """All breaches of the schema, of lists, and of CEL rules where these can be evaluated."""
         if info.collection == resources.CRDS.collection:
             return check_crd(new, old) if subresource != "status" else []
         if info.collection in _WEBHOOKS:
@@ -108,7 +119,9 @@ class CustomResources:
             return []
         before = UNSET if old is None else old
         causes = validate(new, served.schema, "", before) + check_lists(new, served.schema)
-        return causes or check_rules(new, served.schema, "", before)
+        if served.schema.any_rule and any(cause.reason in _BLOCKING for cause in causes):
+            return [*causes, _UNCHECKED]
+        return causes + check_rules(new, served.schema, "", before)
 
     def merge_node(self, info: ResourceInfo) -> MergeNode | None:
         """How the lists of this kind merge in server-side apply."""

@@ -5,40 +5,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from localcluster.api import Api
+from localcluster.bootstrap import bootstrap
+from localcluster.crd import CustomResources
+from localcluster.definitions.jobset import jobset_crd
 from localcluster.gc import GarbageCollector
-from localcluster.intake import NoSchemas
-from localcluster.life.in_process import InProcess
+from localcluster.inprocess import InProcess
 from localcluster.life.jobsets.admission import JobSetAdmission
 from localcluster.life.life import Life
 from localcluster.life.world import World
-from localcluster.resources import ResourceInfo
+from localcluster.resources import BUILT_IN, CRDS, Registry, ResourceInfo
+from localcluster.store import Store
 from tests.support.clock import FakeClock, settle
 
 Obj = dict[str, Any]
 
-JOBSET = ResourceInfo(
-    "jobset.x-k8s.io",
-    "v1alpha2",
-    "jobsets",
-    "JobSet",
-    subresources=frozenset({"status"}),
-    custom=True,
-)
 TICK = 0.05
-
-
-class JobSetSchema(NoSchemas):
-    """The one thing that controllers rely on in the JobSet CRD: its defaults."""
-
-    def prepare(self, info: ResourceInfo, obj: Obj) -> list[str]:
-        if info.kind == "JobSet":
-            for role in obj["spec"].get("replicatedJobs") or []:
-                role.setdefault("groupName", "default")
-                role.setdefault("replicas", 1)
-            policy = obj["spec"].get("failurePolicy")
-            if policy is not None:
-                policy.setdefault("restartStrategy", "Recreate")
-        return []
 
 
 class LivingCluster:
@@ -105,22 +86,21 @@ class LivingCluster:
 
 @asynccontextmanager
 async def living_cluster() -> AsyncIterator[LivingCluster]:
-    """A running cluster with the namespace `default` and no nodes."""
+    """A running cluster without transport and without nodes; JobSet is installed."""
     clock = FakeClock()
-    api = Api(clock=clock, schemas=JobSetSchema())
-    api.registry.register(JOBSET)
+    store, registry = Store(), Registry(BUILT_IN)
+    custom = CustomResources(store, registry, clock)
+    api = Api(store=store, registry=registry, clock=clock, schemas=custom)
     api.admission.append(JobSetAdmission())
-    life = Life(InProcess(api), clock)
-    cluster = LivingCluster(api, life, clock)
+    await bootstrap(api)
+    await api.create(CRDS, jobset_crd())
+    cluster = LivingCluster(api, Life(InProcess(api), clock), clock)
     collector = GarbageCollector(api)
-    await collector.start()
-    await life.start()
-    await cluster.create(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, ""
-    )
+    for part in (custom, collector, cluster.life):
+        await part.start()
     await settle()
     try:
         yield cluster
     finally:
-        await cluster.life.stop()
-        await collector.stop()
+        for part in (cluster.life, collector, custom):
+            await part.stop()
