@@ -23,7 +23,7 @@ from cli.look import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, look
 from cli.tree import Objects
 from cli.view import View, open_view
 from kube.client import Client
-from kube.resources import CRDS, JOBS, JOBSETS, NODES, PODS, Resource
+from kube.resources import CRDS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES, MANIFESTS = ROOT / "examples", ROOT / "manifests" / "crd"
@@ -217,6 +217,7 @@ async def _start(children: Children, kubeconfig: Path) -> None:
     await children.ready("localcluster")
     async with await Client.connect(kubeconfig) as client:
         await install_kinds(client)
+        await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})
     names = ("webhook", "controller", "scheduler")
     for name in names:
         health = f"127.0.0.1:{free_port()}"

@@ -1,0 +1,78 @@
+"""What people type: `muster demo`, `muster tree`, `muster localcluster`."""
+
+from __future__ import annotations
+
+import asyncio
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import demo as story
+from cli import servers
+from cli.look import look
+from cli.text import tree_lines
+from cli.tree import build
+from kube.client import Client
+from kube.errors import KubeError
+
+app = typer.Typer(
+    name="muster",
+    no_args_is_help=True,
+    add_completion=False,
+    help="Gangs and trees of gangs for Jobs and JobSets on Kubernetes.",
+    epilog="Server processes: " + ", ".join(servers.PROCESSES) + " (muster COMMAND --help).",
+)
+
+Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
+
+
+@app.command()
+def demo(
+    *, keep: Annotated[bool, typer.Option("--keep", help="stay up until Ctrl-C")] = False
+) -> None:
+    """Start an embedded cluster with Muster, place the examples, check the outcome."""
+    raise typer.Exit(story.main(keep=keep))
+
+
+@app.command()
+def tree(
+    kubeconfig: Kubeconfig = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
+    ] = None,
+) -> None:
+    """Print the trees of groups: what is placed where, and what waits for what."""
+
+    async def once() -> list[str]:
+        async with await Client.connect(kubeconfig, user_agent="muster-tree") as client:
+            return tree_lines(build(await look(client, namespace)))
+
+    try:
+        lines = asyncio.run(once())
+    except KubeError as error:
+        typer.echo(f"muster: {error}", err=True)
+        raise typer.Exit(1) from error
+    typer.echo("\n".join(lines) or "no groups")
+
+
+@app.command()
+def localcluster(
+    kubeconfig: Annotated[Path, typer.Option(help="where to write it")],
+    port: Annotated[int, typer.Option(help="0: any free port")] = 0,
+) -> None:
+    """Run the embedded cluster until Ctrl-C."""
+    sys.argv = ["localcluster", "--kubeconfig", str(kubeconfig), "--port", str(port)]
+    runpy.run_module("localcluster", run_name="__main__")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command; returns its exit code."""
+    try:
+        app(list(arguments), standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    return 0

@@ -1,0 +1,40 @@
+"""The `muster` command: server processes, and what people type.
+
+Server processes (`cli.servers`) need the base installation only. What people type needs the
+extra `cli` (typer, rich).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from cli import servers
+from kube.errors import ConfigError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code (2: bad arguments or configuration)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if arguments and arguments[0] in servers.PROCESSES:
+            return servers.main(arguments)
+        return _people(arguments)
+    except ConfigError as error:
+        print(f"muster: {error}", file=sys.stderr)
+        return 2
+
+
+def _people(arguments: Sequence[str]) -> int:
+    try:
+        from cli import commands
+    except ModuleNotFoundError as error:
+        if error.name not in {"typer", "rich"}:
+            raise
+        print(
+            f"muster: {error.name} is not installed; `pip install muster[cli]` brings it."
+            " The server processes (webhook, controller, scheduler, all) work without.",
+            file=sys.stderr,
+        )
+        return 2
+    return commands.main(arguments)

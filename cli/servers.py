@@ -1,0 +1,147 @@
+"""`muster webhook`, `muster controller`, `muster scheduler`, `muster all`: the server processes.
+
+They need no more than the base installation. Each follows one API server, serves `/healthz`,
+`/readyz` and `/metrics` on the address given with `--health`, and ends in order on SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from cli.config import File, load, webhook_config
+from kube import process
+from kube.client import Client
+from kube.process import Check, StatusServer
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the processes: what makes it ready, and the work that runs until `stop`."""
+
+    checks: Mapping[str, Check]
+    run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+
+
+def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Part:
+    """The webhook, reached by `--url` or by its Service."""
+    from webhooks.app import run
+    from webhooks.readiness import Readiness
+
+    readiness = Readiness()
+    config = webhook_config(file, arguments.url)
+    return Part(readiness.checks(), lambda stop: run(client, config, stop, readiness=readiness))
+
+
+def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Part:
+    """The controllers."""
+    from controllers.app import ControllerConfig, ControllerProcess
+
+    election = file.leader_election
+    config = ControllerConfig(
+        namespace=file.namespace,
+        leader_elect=election.enabled,
+        lease_seconds=election.lease_seconds,
+        renew_seconds=election.renew_seconds,
+        retry_seconds=election.retry_seconds,
+    )
+    controllers = ControllerProcess(client, config)
+    return Part(controllers.checks, controllers.run)
+
+
+def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Part:
+    """The scheduler."""
+    from scheduler.app import Scheduler
+
+    decider = Scheduler(client, file.scheduler)
+
+    async def run(stop: asyncio.Event) -> None:
+        await process.run_until(stop, *decider.parts())
+
+    return Part({"caches": lambda: decider.synced}, run)
+
+
+PROCESSES: Mapping[str, Sequence[Callable[[Client, File, argparse.Namespace], Part]]] = {
+    "webhook": (webhook,),
+    "controller": (controller,),
+    "scheduler": (scheduler,),
+    "all": (webhook, controller, scheduler),
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of the server processes."""
+    top = argparse.ArgumentParser(prog="muster", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in PROCESSES:
+        command = commands.add_parser(name, help=_HELP[name], description=_HELP[name])
+        command.add_argument(
+            "--kubeconfig", help="default: the cluster the process runs in, else $KUBECONFIG"
+        )
+        command.add_argument("--config", help="YAML file; see docs/configuration.md")
+        command.add_argument(
+            "--health",
+            default="127.0.0.1:0",
+            type=address,
+            metavar="HOST:PORT",
+            help="where to serve /healthz, /readyz and /metrics (default: a free port on loopback)",
+        )
+        command.add_argument(
+            "--log-level", default="info", choices=("debug", "info", "warning", "error")
+        )
+        if name in {"webhook", "all"}:
+            command.add_argument(
+                "--url",
+                help="register by this URL (https://127.0.0.1:PORT) instead of the Service",
+            )
+    return top
+
+
+_HELP = {
+    "webhook": "serve admission: rules, defaults, priority, marks on Jobs and JobSets",
+    "controller": "make groups from Jobs and JobSets, and protect them until their pods are gone",
+    "scheduler": "decide where gangs go, and bind them",
+    "all": "all three in one process, for small clusters",
+}
+
+
+def address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`. Raises argparse.ArgumentTypeError."""
+    host, separator, port = text.rpartition(":")
+    if not separator or not host or not port.isdigit() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 0.0.0.0:8080")
+    return host.strip("[]"), int(port)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the process until a signal. Bad arguments end with code 2, as argparse does."""
+    arguments = parser().parse_args(argv)
+    file = load(arguments.config)
+    process.configure_logging(arguments.command, arguments.log_level)
+    process.run(lambda stop: _serve(arguments, file, stop))
+    return 0
+
+
+async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event) -> None:
+    async with AsyncExitStack() as stack:
+        parts: dict[str, Part] = {}
+        for make in PROCESSES[arguments.command]:
+            client = await Client.connect(
+                arguments.kubeconfig, user_agent=f"muster-{make.__name__}"
+            )
+            await stack.enter_async_context(client)
+            parts[make.__name__] = make(client, file, arguments)
+        host, port = arguments.health
+        checks = {
+            check if len(parts) == 1 else f"{name}-{check}": holds
+            for name, part in parts.items()
+            for check, holds in part.checks.items()
+        }
+        await stack.enter_async_context(StatusServer(host=host, port=port, ready=checks))
+        async with asyncio.TaskGroup() as group:
+            for part in parts.values():
+                group.create_task(part.run(stop))
