@@ -25,7 +25,7 @@ from localcluster.selectors import LabelSelector, from_object
 # How long an eviction that the API server has granted may take before it is thought to have failed.
 DELETION_TIMEOUT = timedelta(minutes=2)
 BY_NAMESPACE = "namespace"
-BATCH_SECONDS = 0.02  # changes of pods are gathered for so long
+BATCH_SECONDS = 0.05  # changes of pods are gathered for so long
 
 Scale = Mapping[str, int]  # wanted pods by UID of their controller
 

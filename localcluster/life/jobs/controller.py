@@ -34,7 +34,7 @@ OWN_MANAGER = "kubernetes.io/job-controller"
 
 # Changes of pods are gathered for so long, so that a Job of a thousand pods is not counted up a
 # thousand times. Kubernetes waits a second.
-BATCH_SECONDS = 0.02
+BATCH_SECONDS = 0.05
 
 JobKey = tuple[Literal["job", "orphan"], Key]
 
