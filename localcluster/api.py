@@ -64,6 +64,8 @@ class Api(Reader):
         self.store = store or Store()
         super().__init__(self.store, bookmark_every=bookmark_every)
         self.registry = registry or Registry(BUILT_IN)
+        for info in self.registry.stored():
+            self.store.collection(info.collection)
         self.clock = clock or SystemClock()
         self.tokens = tokens or Tokens()
         self.strategies = strategies()

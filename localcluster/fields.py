@@ -55,7 +55,11 @@ def owned(value: Any, node: MergeNode) -> FieldSet:
             out[key] = {".": {}, **owned(item, node.item)} if isinstance(item, dict) else {}
         return out
     if isinstance(value, dict) and node.type != "atomic":
-        return {f"f:{name}": owned(item, node.child(name)) for name, item in value.items()}
+        return {
+            f"f:{name}": owned(item, node.child(name))
+            for name, item in value.items()
+            if item or name != "metadata"  # the empty metadata of a template is nothing
+        }
     return {}
 
 
@@ -106,7 +110,7 @@ class Differences:
         after = new if isinstance(new, dict) else {}
         if new is None:
             self.removed.append(path)
-        elif old is None and not after:
+        elif old is None and not after and path[-1] != "f:metadata":
             self.changed.append(path)
         for name in {**before, **after}:
             inner = before.get(name), after.get(name)

@@ -9,7 +9,7 @@ from localcluster.errors import Cause, StatusError, bad_request, invalid
 from localcluster.hooks import Admission, AdmissionRequest, Object, Schemas, User, WriteOptions
 from localcluster.mergekeys import MergeNode
 from localcluster.mergetable import GENERAL, merge_table
-from localcluster.resources import ResourceInfo
+from localcluster.resources import CRDS, ResourceInfo
 from localcluster.store import CollectionId
 from localcluster.strategy import Custom, Strategy, spec_differs
 
@@ -199,7 +199,8 @@ class Intake:
     def validate(self, write: Write, new: Object, old: Object | None) -> None:
         """All rules about the object. Raises 422 with every cause."""
         info, strategy = write.info, self.strategy(write.info)
-        causes = meta.causes_of(new["metadata"], info.collection)
+        loose = info.custom or info.group == CRDS.group
+        causes = meta.causes_of(new["metadata"], info.collection, custom=loose)
         if old is not None:
             causes += meta.update_causes(new["metadata"], old["metadata"])
         schema_causes = self.schemas.validate(info, new, old, write.subresource)

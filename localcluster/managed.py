@@ -131,7 +131,7 @@ def apply(
     dropped = [path for path in fields.members(previous) if not fields.contains(wanted, path)]
     others = [other for other in ledger.entries if other is not entry]
     gone = [p for p in dropped if not any(fields.touches(o["fieldsV1"], p) for o in others)]
-    for path in sorted(gone, key=len, reverse=True):
+    for path in sorted(gone, key=len):
         if not fields.touches(wanted, path):
             _remove(merged, path, node)
     changed = fields.Differences(live, merged, node).changed

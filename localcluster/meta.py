@@ -23,6 +23,7 @@ ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 MAX_GENERATED_BASE = 58
 MAX_ANNOTATIONS = 256 * 1024
 
+STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 LABEL_NAMED = {("", "namespaces")}
 DNS_1035_NAMED = {("", "services")}
 PATH_NAMED_GROUPS = {"rbac.authorization.k8s.io"}
@@ -175,7 +176,7 @@ def _owner_causes(owners: Iterable[Object]) -> list[Cause]:
     return causes
 
 
-def causes_of(meta: Object, collection: tuple[str, str]) -> list[Cause]:
+def causes_of(meta: Object, collection: tuple[str, str], *, custom: bool = False) -> list[Cause]:
     """What is wrong with the metadata of an object, by itself."""
     causes = []
     name, base = meta.get("name", ""), meta.get("generateName", "")
@@ -194,9 +195,17 @@ def causes_of(meta: Object, collection: tuple[str, str]) -> list[Cause]:
         text = f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"
         causes.append(Cause("metadata.annotations", "FieldValueTooLong", text))
     causes += _owner_causes(meta.get("ownerReferences") or ())
-    for finalizer in meta.get("finalizers") or ():
+    return causes + _finalizer_causes(meta.get("finalizers") or (), custom=custom)
+
+
+def _finalizer_causes(finalizers: Iterable[str], *, custom: bool) -> list[Cause]:
+    causes = []
+    for finalizer in finalizers:
         if problem := qualified_name_problem(finalizer):
             causes.append(invalid_value("metadata.finalizers", finalizer, problem))
+        elif not custom and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            causes.append(invalid_value("metadata.finalizers", finalizer, text))
     return causes
 
 

@@ -106,7 +106,8 @@ class Reader:
             exact = self._store.revision
         state = self._state(info, namespace, exact)
         at = exact or self._store.revision
-        return _page(state, matches, limit=limit, after=after, revision=at)
+        counted = not (label_selector or field_selector)
+        return _page(state, matches, limit=limit, after=after, revision=at, counted=counted)
 
     def watch(
         self,
@@ -194,6 +195,7 @@ def _page(
     limit: int,
     after: Key | None,
     revision: int,
+    counted: bool,
 ) -> Page:
     objects, keys = state
     items: list[Stored] = []
@@ -204,7 +206,7 @@ def _page(
         if not matches(value):
             continue
         if limit and len(items) == limit:
-            left = len(keys) - index if matches is everything else None
+            left = len(keys) - index if counted else None
             return Page(items, revision, _encode(revision, items[-1].key), left)
         items.append(value)
     return Page(items, revision)

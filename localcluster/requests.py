@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 import msgspec
 import yaml
 
+from localcluster import protobuf
 from localcluster.errors import bad_request, not_acceptable, unsupported_media_type
 from localcluster.hooks import DeleteOptions, WriteOptions
 from localcluster.resources import Registry, ResourceInfo
@@ -110,7 +111,16 @@ def decode_body(request: Request) -> Any:
         return decode_json(request.body)
     if media == YAML:
         return decode_yaml(request.body)
+    if media == PROTOBUF:
+        return _decode_protobuf(request.body)
     raise unsupported_media_type((JSON, YAML))
+
+
+def _decode_protobuf(body: bytes) -> Any:
+    try:
+        return protobuf.decode(body)
+    except (protobuf.UnreadableError, UnicodeDecodeError) as error:
+        raise unsupported_media_type((JSON, YAML)) from error
 
 
 def decode_json(body: bytes) -> Any:
@@ -167,7 +177,7 @@ def write_options(request: Request, *, apply: bool = False) -> WriteOptions:
 
 def delete_options(request: Request) -> DeleteOptions:
     """The options of a deletion, from the body or the query. Raises StatusError 400."""
-    body = decode_yaml(request.body) if request.body else {}
+    body = decode_body(request) if request.body else {}
     if not isinstance(body, dict):
         raise bad_request("the body of a deletion must be DeleteOptions")
     params = request.params

@@ -107,12 +107,12 @@ Listener = Callable[[Event], None]
 class Collection:
     """All objects of one kind, with their recent history."""
 
-    def __init__(self, history: int) -> None:
-        """Keep the last `history` events."""
+    def __init__(self, history: int, floor: int = 0) -> None:
+        """Keep the last `history` events; nothing is known of revisions before `floor`."""
         self.objects: dict[Key, Stored] = {}
         self.keys: list[Key] = []
         self.events: deque[Event] = deque()
-        self.floor = 0
+        self.floor = floor
         self.listeners: list[Listener] = []
         self._history = history
 
@@ -165,10 +165,11 @@ class Store:
         return self._revision
 
     def collection(self, which: CollectionId) -> Collection:
-        """The collection of that name, made when first asked for."""
+        """The collection of that name; its history begins when it is first asked for."""
         found = self._collections.get(which)
         if found is None:
-            found = self._collections[which] = Collection(self._history)
+            floor = self._revision if self._revision > 1 else 0
+            found = self._collections[which] = Collection(self._history, floor)
         return found
 
     def collections(self) -> list[CollectionId]:

@@ -4,6 +4,7 @@ from localcluster import resources
 from localcluster.builtin.jobs import CronJobs, Jobs
 from localcluster.builtin.pods import Pods
 from localcluster.builtin.rest import (
+    ConfigMaps,
     Leases,
     Namespaces,
     Nodes,
@@ -33,6 +34,7 @@ def strategies() -> dict[CollectionId, Strategy]:
         resources.PRIORITY_CLASSES.collection: PriorityClasses(),
         resources.PDBS.collection: PodDisruptionBudgets(),
         resources.LEASES.collection: Leases(),
+        resources.CONFIG_MAPS.collection: ConfigMaps(),
         resources.SECRETS.collection: Secrets(),
         resources.SERVICES.collection: Services(),
         resources.EVENTS.collection: events,

@@ -119,8 +119,8 @@ class PodTolerations:
     """Every pod bears a node that is not ready or not reachable for five minutes."""
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Add the two tolerations to a new pod that does not speak of these taints."""
-        if request.operation != "CREATE" or request.info.collection != PODS.collection:
+        """Add the two tolerations to a pod that does not speak of these taints."""
+        if request.info.collection != PODS.collection:
             return
         spec = (request.obj or {}).get("spec")
         if request.subresource or not isinstance(spec, dict):

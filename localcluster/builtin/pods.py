@@ -4,7 +4,7 @@ from typing import Any
 
 from localcluster import quantity
 from localcluster.errors import Cause
-from localcluster.meta import invalid_value, label_problem, required
+from localcluster.meta import invalid_value, label_causes, label_problem, required
 from localcluster.strategy import Object, Strategy
 
 SPEC_FIXED = (
@@ -73,6 +73,10 @@ def pod_spec_causes(spec: Object, at: str) -> list[Cause]:
     if spec.get("nodeName") and spec.get("schedulingGates"):
         text = "Forbidden: cannot be set until all schedulingGates have been cleared"
         causes.append(Cause(f"{at}.nodeName", "FieldValueForbidden", text))
+    for name in ("hostname", "subdomain"):
+        if spec.get(name) and (problem := label_problem(spec[name])):
+            causes.append(invalid_value(f"{at}.{name}", spec[name], problem))
+    causes += label_causes(spec.get("nodeSelector"), f"{at}.nodeSelector")
     return causes + _gate_causes(spec.get("schedulingGates") or (), at)
 
 

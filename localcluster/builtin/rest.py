@@ -1,12 +1,17 @@
 """The rules of the smaller built-in kinds."""
 
 import base64
+import re
 
 from localcluster.builtin.pods import canonicalise, default_pod_spec
 from localcluster.errors import Cause
 from localcluster.meta import invalid_value, required
 from localcluster.strategy import Generational, Object, Strategy
 
+KEY_PROBLEM = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+    "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 HIGHEST_USER_PRIORITY = 1_000_000_000
 
 
@@ -147,6 +152,10 @@ class Secrets(Strategy):
             for key, value in plain.items():
                 data[key] = base64.b64encode(value.encode()).decode()
 
+    def validate(self, obj: Object) -> list[Cause]:
+        """Keys are names of files."""
+        return data_causes(obj)
+
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         """The type stays, and everything once immutable."""
         causes = []
@@ -156,6 +165,34 @@ class Secrets(Strategy):
             text = "Forbidden: field is immutable when `immutable` is set"
             causes.append(Cause("data", "FieldValueForbidden", text))
         return causes
+
+
+_KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
+
+
+def data_causes(obj: Object) -> list[Cause]:
+    """What is wrong with the keys of a config map or a secret."""
+    return [
+        invalid_value(f"{field}[{key}]", key, KEY_PROBLEM)
+        for field in ("data", "binaryData")
+        for key in obj.get(field) or ()
+        if not _KEY.match(key) or len(key) > 253
+    ]
+
+
+class ConfigMaps(Strategy):
+    """The rules of config maps."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Keys are names of files."""
+        return data_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """Everything stays once immutable."""
+        if old.get("immutable") and new.get("data") != old.get("data"):
+            text = "Forbidden: field is immutable when `immutable` is set"
+            return [Cause("data", "FieldValueForbidden", text)]
+        return []
 
 
 class Services(Strategy):
