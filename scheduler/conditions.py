@@ -117,8 +117,8 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
     document: Json = {
         "summary": blocker.summary,
         "kind": blocker.kind,
-        "needed": str(blocker.needed),
-        "free": str(blocker.free),
+        "needed": blocker.needed,
+        "free": blocker.free,
         "counts": [{"reason": reason, "nodes": nodes} for reason, nodes in blocker.counts],
         "impossible": blocker.impossible,
         "since": since,
@@ -128,7 +128,7 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
         document["bestDomain"] = {
             "key": best.key,
             "value": best.value,
-            "missing": str(best.missing),
+            "missing": best.missing,
         }
     return document
 

@@ -1,6 +1,6 @@
 """Which root is decided next, and which wait for what.
 
-ready     may be tried now; by priority, half-running ones first, then creation and name
+ready     may be tried now; half-running ones first, then by priority, creation and name
 refused   was tried and did not fit; wakes when room appears for its shapes, or something of it
           changes, and after `retry` seconds in any case
 failing   binding it failed; waits 1 s, doubling to 10 s
@@ -24,7 +24,7 @@ from scheduler.core.values import SINGLE_POD, GroupKey
 _FIRST_BACKOFF: Final = 1.0
 _LAST_BACKOFF: Final = 10.0
 
-Rank = tuple[int, bool, str, str, str, str]
+Rank = tuple[bool, int, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,8 @@ class Queue:
             if at <= now:
                 del self._failing[key]
                 self.review(key)
-        for key, refused in list(self._refused.items()):
+        while self._refused:
+            key, refused = next(iter(self._refused.items()))
             if refused.retry_at > now:
                 break
             self.review(key)
@@ -173,13 +174,15 @@ class Queue:
 def _rank(entity: Group | Pod) -> Rank:
     if isinstance(entity, Pod):
         info = entity.info
-        return (-info.priority, True, info.created, info.namespace, info.name, SINGLE_POD)
+        return (True, -info.priority, info.created, info.namespace, info.name, SINGLE_POD)
     spec = entity.spec
     if spec is None:
         raise LookupError(entity.key)
     priority = spec.priority if spec.priority is not None else _members_priority(entity)
     kind, namespace, name = entity.key
-    return (-priority, not entity.incomplete, spec.created, namespace, name, kind)
+    # Whatever its priority, half a gang is whole again before anything may take its room: it may
+    # be what an earlier leader had begun to bind.
+    return (not entity.incomplete, -priority, spec.created, namespace, name, kind)
 
 
 def _members_priority(root: Group) -> int:

@@ -21,7 +21,7 @@ from api.constants import (
 )
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
-from kube.errors import Conflict, Invalid, KubeError, NotFound
+from kube.errors import Conflict, KubeError, NotFound
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import PatchBuilder
@@ -262,7 +262,7 @@ class Reporter:
                     await write()
                 except NotFound:
                     STATUS_WRITES.labels(key[0], "gone").inc()
-                except (Conflict, Invalid):
+                except Conflict:
                     # It changed in between; by then its watch event will be here.
                     STATUS_WRITES.labels(key[0], "outdated").inc()
                     self._again(key, self._config.delay_seconds)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from api import models
 from scheduler.core.values import Requirements
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import requests
@@ -58,9 +61,10 @@ async def test_the_blocker_has_numbers() -> None:
         await harness.settle(2)
 
     blocker = (harness.observed[key].status or {})["blocker"]
-    assert (blocker["kind"], blocker["needed"], blocker["free"]) == ("capacity", "2", "1")
+    assert (blocker["kind"], blocker["needed"], blocker["free"]) == ("capacity", 2, 1)
     assert blocker["counts"] == [{"reason": "Insufficient cpu", "nodes": 1}]
     assert blocker["impossible"] is False
+    models.Blocker.model_validate_json(msgspec.json.encode(blocker), strict=True)
 
 
 async def test_scheduled_stays_true_when_members_leave() -> None:
@@ -76,6 +80,21 @@ async def test_scheduled_stays_true_when_members_leave() -> None:
         await harness.settle(6)
 
     assert harness.condition(key)[0] == "True"
+
+
+async def test_the_best_domain_is_told_in_the_types_of_the_api() -> None:
+    harness = Harness()
+    harness.world.nodes(4, cpu=2, rack_of=2)
+    key = harness.world.gang("g", 5, rack=True)
+    harness.world.pods("g", 5)
+    harness.observe(key)
+
+    async with harness.leading():
+        await harness.settle(2)
+
+    status = harness.observed[key].status or {}
+    assert status["blocker"]["bestDomain"] == {"key": "rack", "value": "r000", "missing": 1}
+    models.PodGroupStatus.model_validate_json(msgspec.json.encode(status), strict=True)
 
 
 async def test_every_level_of_a_tree_points_at_the_group_at_fault() -> None:
