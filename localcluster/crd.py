@@ -13,7 +13,9 @@ from typing import Any
 from localcluster import resources
 from localcluster.clock import Clock, timestamp
 from localcluster.crd_rules import FINALIZER, check_crd, default_crd, is_true, name_conflict
+from localcluster.definitions import builtin
 from localcluster.errors import Cause, StatusError
+from localcluster.hooks import AdmissionRequest
 from localcluster.mergekeys import MergeNode
 from localcluster.mergetable import METADATA
 from localcluster.resources import PrinterColumn, Registry, ResourceInfo, ScalePaths
@@ -58,7 +60,7 @@ class Served:
 
 
 class CustomResources:
-    """hooks.Schemas over the stored definitions, and hooks.Part for their deletion."""
+    """hooks.Schemas over the stored definitions, and hooks.Part; `hold` is hooks.Admission."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
         """Follow `store`; definitions that are stored later are served at once."""
@@ -68,10 +70,11 @@ class CustomResources:
         self._served: dict[tuple[str, str, str], Served] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._delete: Delete | None = None
+        self.hold = DeletionHold(store)
         store.subscribe(self._changed)
 
     def attach(self, delete: Delete) -> None:
-        """Say how an object (kind, namespace, name) is deleted, finalizers honoured."""
+        """Say how an object (kind, name, namespace) is deleted, finalizers honoured."""
         self._delete = delete
 
     async def start(self) -> None:
@@ -91,15 +94,20 @@ class CustomResources:
     # hooks.Schemas
 
     def prepare(self, info: ResourceInfo, obj: Object) -> list[str]:
-        """Prune and default in place; return what was unknown, as `unknown field "spec.x"`."""
+        """Prune in place, default custom objects; return `unknown field "spec.x"` for each field.
+
+        Built-in kinds have defaults of their own, which are not schemas' business.
+        """
         if info.collection == resources.CRDS.collection:
             default_crd(obj)
             return []
         served = self.served(info)
-        if served is None:
+        known = served.schema if served else builtin.schema(info.group, info.plural)
+        if known is None:
             return []
-        unknown = prune(obj, served.schema)
-        default(obj, served.schema)
+        unknown = prune(obj, known)
+        if served is not None:
+            default(obj, known)
         return [f'unknown field "{path}"' for path in unknown]
 
     def validate(
@@ -221,6 +229,8 @@ class CustomResources:
                 continue
             schema = replace(parse(raw), embedded=True)
             key = (info.group, info.version, info.plural)
+            if known is None:  # nobody can have watched the kind before it was served
+                self._store.collection(info.collection).forget(self._store.revision)
             self._served[key] = Served(info, schema, _merge_node(raw), raw)
             self._registry.register(info)
 
@@ -260,7 +270,7 @@ class CustomResources:
             return
         for namespace, name in keys:
             try:
-                await self._delete(info, namespace, name)
+                await self._delete(info, name, namespace)
             except StatusError as error:
                 if error.code != 404:
                     raise
@@ -273,6 +283,29 @@ class CustomResources:
         stored = self._store.update(collection, stored.key, changed, stored.revision)
         if not meta["finalizers"]:
             self._store.delete(collection, stored.key, stored.revision)
+
+
+class DeletionHold:
+    """hooks.Admission: keeps a definition that is being deleted until its objects are gone."""
+
+    def __init__(self, store: Store) -> None:
+        """Write the finalizer into `store`."""
+        self._store = store
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        """Definitions are defaulted by `CustomResources.prepare`."""
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Add the finalizer before the deletion; the server then looks at the object again."""
+        is_deletion = request.operation == "DELETE" and not request.dry_run
+        if not is_deletion or request.info.collection != resources.CRDS.collection:
+            return
+        stored = self._store.get(resources.CRDS.collection, ("", request.name))
+        if stored is None or FINALIZER in (stored.obj["metadata"].get("finalizers") or ()):
+            return
+        held = stored.copy()
+        held["metadata"]["finalizers"] = [*held["metadata"].get("finalizers", ()), FINALIZER]
+        self._store.update(resources.CRDS.collection, stored.key, held, stored.revision)
 
 
 def _merge_node(raw: Object) -> MergeNode:

@@ -21,7 +21,7 @@ _NOT_DNS_1035 = (
 
 
 def default_crd(crd: Object) -> None:
-    """Fill in a definition in place, and the finalizer that holds it until its objects are gone."""
+    """Fill in a definition in place."""
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
@@ -39,10 +39,6 @@ def default_crd(crd: Object) -> None:
             "storedVersions": stored,
         },
     )
-    meta = crd.setdefault("metadata", {})
-    finalizers = meta.get("finalizers") or []
-    if "deletionTimestamp" not in meta and FINALIZER not in finalizers:
-        meta["finalizers"] = [*finalizers, FINALIZER]
 
 
 def check_crd(crd: Object, old: Object | None) -> list[Cause]:

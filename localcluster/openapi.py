@@ -13,17 +13,15 @@ from typing import Any
 import msgspec
 
 from localcluster.crd import CustomResources
-from localcluster.definitions.batch import JOB
-from localcluster.definitions.core import CORE
-from localcluster.definitions.notation import components, read
-from localcluster.definitions.pods import META, POD
+from localcluster.definitions import builtin
+from localcluster.definitions.notation import components
 from localcluster.discovery import etag, groups_of
 from localcluster.hooks import Document, Documents
 from localcluster.resources import Registry, ResourceInfo
 
 Object = dict[str, Any]
 
-PREFIX = "io.k8s.muster."
+PREFIX = "io.k8s.localcluster."
 META_REF = {"$ref": f"#/components/schemas/{PREFIX}ObjectMeta"}
 _ROOT = {
     "apiVersion": {"type": "string", "description": "The version of this form."},
@@ -47,7 +45,7 @@ _PATCH_TYPES = (
 
 @functools.cache
 def _built_in() -> Mapping[str, Object]:
-    return components(read(META, POD, JOB, CORE), PREFIX)
+    return components(builtin.types(), PREFIX)
 
 
 class OpenApi:
@@ -107,7 +105,8 @@ class OpenApi:
             schema = dict(served.raw)
             schema["properties"] = (served.raw.get("properties") or {}) | _ROOT
         else:
-            known = _built_in().get(PREFIX + info.kind)
+            written = builtin.type_name(info.group, info.plural)
+            known = _built_in()[PREFIX + written] if written else None
             open_object = {"x-kubernetes-preserve-unknown-fields": True}
             fallback = {"type": "object", "properties": _ROOT, "description": info.kind}
             schema = dict(known) if known is not None else fallback | open_object
@@ -125,8 +124,11 @@ def _document(body: Object) -> Document:
 
 
 def _name(info: ResourceInfo) -> str:
-    reverse = ".".join(reversed(info.group.split("."))) if info.group else "core"
-    return f"{reverse}.{info.version}.{info.kind}"
+    """The component's name: as the real server's for built-in kinds, else the group reversed."""
+    if info.custom:
+        reverse = ".".join(reversed(info.group.split(".")))
+        return f"{reverse}.{info.version}.{info.kind}"
+    return f"io.k8s.api.{info.group.split('.')[0] or 'core'}.{info.version}.{info.kind}"
 
 
 def _paths(info: ResourceInfo) -> Object:

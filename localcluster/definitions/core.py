@@ -13,6 +13,8 @@ NodeSpec: What a node shall be.
   podCIDR string: Addresses for pods.
   podCIDRs [string] set: Addresses for pods.
   providerID string: The machine's name at its provider.
+  configSource any: Not in use.
+  externalID string: Not in use.
 Taint: Keeps pods away that do not tolerate it.
   key! string: The key.
   value string: The value.
@@ -22,9 +24,20 @@ NodeStatus: What was last seen of a node.
   capacity {quantity}: All resources of the node.
   allocatable {quantity}: The resources that pods can have.
   conditions [Condition] key=type: Ready, MemoryPressure and the like.
-  addresses [any] atomic: The addresses of the node.
+  addresses [NodeAddress] key=type: The addresses of the node.
+  config any: Not in use.
+  daemonEndpoints any: Where the node's agent answers.
+  declaredFeatures [string] atomic: Features that the node says it has.
+  features any: What the node's runtime can do.
+  images [any] atomic: The images that lie on the node.
+  runtimeHandlers [any] atomic: The runtimes of the node.
+  volumesAttached [any] atomic: Volumes that are attached.
+  volumesInUse [string] atomic: Volumes that are in use.
   nodeInfo any: Versions of what runs on the node.
   phase string: Not in use.
+NodeAddress: An address of a node.
+  type! string: What kind of address.
+  address! string: The address.
 Namespace: A space in which names are unique.
   apiVersion string: The version of this form.
   kind string: The kind.
@@ -49,8 +62,8 @@ Secret: Settings that few may read.
 Event: Something that happened to an object.
   apiVersion string: The version of this form.
   kind string: The kind.
-  metadata ObjectMeta: Name, labels and the like.
-  involvedObject any: The object.
+  metadata! ObjectMeta: Name, labels and the like.
+  involvedObject! any: The object.
   reason string: What happened, in one word.
   message string: What happened.
   type string: Normal or Warning.

@@ -37,6 +37,7 @@ Condition: One aspect of a state.
   message string: Why, for people.
   lastTransitionTime time: When the status last changed.
   lastProbeTime time: When the aspect was last looked at.
+  lastHeartbeatTime time: When the aspect was last told.
   lastUpdateTime time: When the condition was last written.
   observedGeneration int64: The generation that was looked at.
 """
@@ -133,6 +134,7 @@ Container: One container of a pod.
   securityContext any: Security settings.
   stdin bool: Whether the standard input stays open.
   stdinOnce bool: Whether the input closes after the first user.
+  targetContainerName string: The container that an ephemeral one looks into.
   terminationMessagePath string: Where the container writes its last words.
   terminationMessagePolicy string: File or FallbackToLogsOnError.
   tty bool: Whether there is a terminal.
@@ -229,12 +231,23 @@ PodStatus: What was last seen of a pod.
   hostIP string: The node's address.
   hostIPs [any] atomic: The node's addresses.
   podIP string: The pod's address.
-  podIPs [any] atomic: The pod's addresses.
+  podIPs [PodIP] key=ip: The pod's addresses.
   startTime time: When the node took the pod.
   nominatedNodeName string: A node that is being freed for the pod.
   qosClass string: Guaranteed, Burstable or BestEffort.
   containerStatuses [any] atomic: The state of each container.
   initContainerStatuses [any] atomic: The state of each init container.
   ephemeralContainerStatuses [any] atomic: The state of each ephemeral container.
+  allocatedResources {quantity}: The resources that the node set aside.
+  extendedResourceClaimStatus any: The claim made for extended resources.
+  nodeAllocatableResourceClaimStatuses [any] atomic: Claims on resources of the node.
+  resize string: How far a resize of the resources has come.
+  resourceClaimStatuses [PodResourceClaimStatus] key=name: The claims made for the pod.
+  resources ResourceRequirements: The resources that are in force.
   observedGeneration int64: The generation that was looked at.
+PodIP: An address of a pod.
+  ip! string: The address.
+PodResourceClaimStatus: A claim made for a pod.
+  name! string: The claim's name in the pod.
+  resourceClaimName string: The claim.
 """

@@ -57,7 +57,8 @@ async def make_world() -> World:
     services: dict[tuple[str, str], tuple[str, int]] = {}
     custom = CustomResources(store, registry, clock)
     api = Api(store=store, registry=registry, clock=clock, schemas=custom)
-    custom.attach(lambda info, namespace, name: api.delete(info, name, namespace))
+    custom.attach(api.delete)
+    api.admission.append(custom.hold)
     webhooks = Webhooks(store, registry, services)
     api.admission.append(webhooks)
     await api.create(resources.NAMESPACES, {"metadata": {"name": "default"}})
