@@ -27,11 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--long"):
-        return
     skip = pytest.mark.skip(reason="full counts: run with --long")
     for item in items:
-        if "long" in item.keywords:
+        if not item.path.is_relative_to(Path(__file__).parent):
+            continue
+        if item.get_closest_marker("timeout") is None:
+            # The first test of a run also starts the cluster.
+            item.add_marker(pytest.mark.timeout(120))
+        if "long" in item.keywords and not config.getoption("--long"):
             item.add_marker(skip)
 
 

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from e2e.clusters.nodes import eventually
 from e2e.conformance.objects import Namespace, binding, config_map, job, owner, pod
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.support.rest import Object, Rest
+from e2e.support.waiting import eventually
 
 DEFAULT = Namespace("default")
 JOBSETS = DEFAULT.path("jobset.x-k8s.io/v1alpha2", "jobsets")

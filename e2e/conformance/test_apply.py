@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from e2e.conformance.objects import Namespace, config_map, job, pod_spec
+from e2e.conformance.objects import Namespace, config_map, job, owner, pod_spec
 from e2e.support.rest import APPLY_PATCH, Answer, Rest
 
 
@@ -111,21 +111,17 @@ async def test_list_items_are_merged_by_their_key(rest: Rest, ns: Namespace) -> 
     one = applied_job({"name": "one", "image": "a:1", "env": [{"name": "A", "value": "1"}]})
     params = {"fieldManager": "one"}
     (await rest.patch(ns.jobs("a"), one, APPLY_PATCH, params=params)).expect(201)
-    owners = {
+    parent = (await rest.post(ns.config_maps(), config_map("parent"))).expect(201)
+    owners: dict[str, Any] = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {
-            "name": "a",
-            "ownerReferences": [
-                {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "uid-1"}
-            ],
-        },
+        "metadata": {"name": "a", "ownerReferences": [owner(parent)]},
     }
     two = {"fieldManager": "two"}
     both = (await rest.patch(ns.jobs("a"), owners, APPLY_PATCH, params=two)).expect(200)
-    assert [o["uid"] for o in both["metadata"]["ownerReferences"]] == ["uid-1"]
+    assert [o["name"] for o in both["metadata"]["ownerReferences"]] == ["parent"]
 
-    owners["metadata"]["ownerReferences"] = []  # type: ignore[index]
+    owners["metadata"]["ownerReferences"] = []
     gone = (await rest.patch(ns.jobs("a"), owners, APPLY_PATCH, params=two)).expect(200)
     assert "ownerReferences" not in gone["metadata"]
     assert gone["spec"]["template"]["spec"]["containers"][0]["image"] == "a:1"

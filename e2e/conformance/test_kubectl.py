@@ -113,7 +113,7 @@ async def test_apply_validates_by_the_published_schema(
 async def test_create_patch_label_annotate_and_edit_by_replace(
     rest: Rest, ns: Namespace, kubectl: Kubectl
 ) -> None:
-    await kubectl("create", "configmap", "a", "--from-literal=k=v")
+    await kubectl("create", "-f", "-", stdin=config_map("a"))
     await kubectl("label", "configmap", "a", "x=y")
     await kubectl("annotate", "configmap", "a", "note=said")
     await kubectl("patch", "configmap", "a", "--type=merge", "-p", '{"data":{"k":"2"}}')

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from e2e.conformance.objects import Namespace, config_map, job, pod, pod_spec
+from e2e.conformance.objects import Namespace, config_map, job, owner, pod, pod_spec
 from e2e.support.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Rest
 
 
@@ -155,18 +155,18 @@ async def test_a_strategic_patch_deletes_list_items_and_replaces_maps(
     rest: Rest, ns: Namespace
 ) -> None:
     owners = [
-        {"apiVersion": "v1", "kind": "ConfigMap", "name": f"o-{i}", "uid": f"uid-{i}"}
-        for i in range(2)
+        owner((await rest.post(ns.config_maps(), config_map(name))).expect(201))
+        for name in ("first", "second")
     ]
     await rest.post(ns.config_maps(), config_map("a", {"k": "v"}, ownerReferences=owners))
 
     patch = {
-        "metadata": {"ownerReferences": [{"uid": "uid-0", "$patch": "delete"}]},
+        "metadata": {"ownerReferences": [{"uid": owners[0]["uid"], "$patch": "delete"}]},
         "data": {"$patch": "replace", "only": "this"},
     }
     patched = (await rest.patch(ns.config_maps("a"), patch, STRATEGIC_PATCH)).expect(200)
 
-    assert [o["uid"] for o in patched["metadata"]["ownerReferences"]] == ["uid-1"]
+    assert [o["name"] for o in patched["metadata"]["ownerReferences"]] == ["second"]
     assert patched["data"] == {"only": "this"}
 
 

@@ -1,5 +1,6 @@
-"""Free loopback ports."""
+"""Free loopback ports, each given to one caller only."""
 
+import atexit
 import random
 import socket
 
@@ -7,22 +8,36 @@ import socket
 # that is stopped and started again finds its port free.
 _RANGE = range(20000, 32000)
 
+# A TCP port is reserved by holding the UDP port of the same number until this interpreter ends:
+# several control planes are started at the same moment without meeting on a port.
+_HELD: list[socket.socket] = []
+
 
 def free(count: int) -> list[int]:
-    """`count` different ports that nobody listens on now. Raises OSError when none are left."""
+    """`count` different ports that nobody listens on. Raises OSError when none are left."""
     chosen: list[int] = []
     for port in random.sample(_RANGE, len(_RANGE)):
-        if _is_free(port):
-            chosen.append(port)
         if len(chosen) == count:
             return chosen
+        if _reserve(port):
+            chosen.append(port)
     raise OSError("no free loopback port")
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
+def _reserve(port: int) -> bool:
+    held = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        held.bind(("127.0.0.1", port))
+        with socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
+    except OSError:
+        held.close()
+        return False
+    _HELD.append(held)
     return True
+
+
+@atexit.register
+def _release() -> None:
+    for held in _HELD:
+        held.close()
