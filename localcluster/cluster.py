@@ -76,7 +76,7 @@ class LocalCluster:
             bookmark_every=bookmark_every,
         )
         custom.attach(self._delete)
-        self.api.admission.append(custom)
+        self.api.admission.append(custom.hold)
         webhooks = Webhooks(store, registry, self.services)
         if jobset:
             self.api.admission.append(JobSetAdmission())
