@@ -110,6 +110,8 @@ class UrlTarget:
     def __post_init__(self) -> None:
         """Raises ValueError for anything but https://HOST[:PORT][/PATH]."""
         parts = urlsplit(self.url)
+        if parts.port == 0:
+            raise ValueError(f"{self.url!r}: port 0 cannot be called")
         if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment:
             raise ValueError(f"{self.url!r}: a webhook needs https://HOST[:PORT], no query")
 

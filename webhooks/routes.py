@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.requests import ClientDisconnect
 
 from webhooks.readiness import Readiness
 from webhooks.review import MalformedReviewError, status
@@ -15,6 +17,9 @@ from webhooks.reviewer import Reviewer, UnknownRouteError
 BODY_LIMIT = 8 * 1024 * 1024
 """Bytes. An object in etcd is at most 1.5 MiB; a review carries two."""
 
+BODY_SECONDS = 10.0
+"""No API server waits this long for a webhook: whoever is slower is none."""
+
 JSON = "application/json"
 
 
@@ -22,8 +27,10 @@ class BodyTooLargeError(Exception):
     """More than BODY_LIMIT bytes were sent, or announced."""
 
 
-def build(reviewer: Reviewer, readiness: Readiness) -> FastAPI:
-    """The application; it keeps no state of its own."""
+def build(
+    reviewer: Reviewer, readiness: Readiness, *, body_seconds: float = BODY_SECONDS
+) -> FastAPI:
+    """The application; it keeps no state of its own. `body_seconds` bounds reading a body."""
     app = FastAPI(title="Muster webhook", openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.post("/{phase}/{plural}")
@@ -31,7 +38,14 @@ def build(reviewer: Reviewer, readiness: Readiness) -> FastAPI:
         if request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
             return _failure(415, "UnsupportedMediaType", f"the body must be {JSON}")
         try:
-            answer = reviewer.review(f"{phase}/{plural}", await _body(request))
+            async with asyncio.timeout(body_seconds):
+                body = await _body(request)
+            answer = reviewer.review(f"{phase}/{plural}", body)
+        except TimeoutError:
+            return _failure(408, "Timeout", f"the body did not come within {body_seconds:g} s")
+        except ClientDisconnect:
+            # Nobody reads this; it only ends the request in order.
+            return _failure(400, "BadRequest", "the body ended too early")
         except BodyTooLargeError:
             return _failure(
                 413, "RequestEntityTooLarge", f"a review may have {BODY_LIMIT} bytes at most"
@@ -43,6 +57,11 @@ def build(reviewer: Reviewer, readiness: Readiness) -> FastAPI:
             return _failure(400, "BadRequest", f"not a review: {error}", {"causes": causes})
         return Response(answer, media_type=JSON)
 
+    _add_pages(app, readiness)
+    return app
+
+
+def _add_pages(app: FastAPI, readiness: Readiness) -> None:
     @app.get("/healthz")
     async def healthz() -> Response:
         return Response("ok", media_type="text/plain")
@@ -59,8 +78,6 @@ def build(reviewer: Reviewer, readiness: Readiness) -> FastAPI:
     @app.get("/metrics")
     async def metrics() -> Response:
         return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    return app
 
 
 async def _body(request: Request) -> bytes:

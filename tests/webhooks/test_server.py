@@ -176,6 +176,37 @@ async def test_a_review_on_its_way_is_answered_when_the_server_stops() -> None:
     writer.close()
 
 
+HEAD = b"POST /mutate/podgroups HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+HALF = HEAD + b"Content-Length: 100\r\n\r\n{"
+
+
+async def test_a_client_that_is_too_slow_is_told_so() -> None:
+    app = build(Reviewer(FakeWorld()), Readiness(), body_seconds=0.01)
+    with bound("127.0.0.1", 0) as sock:
+        async with Listener(app, server_context(MATERIAL), sock) as listener:
+            reader, writer = await asyncio.open_connection(
+                *listener.address, ssl=client_context(MATERIAL.ca_bundle)
+            )
+            writer.write(HALF)
+            answer = await reader.readline()
+            writer.close()
+
+    assert answer == b"HTTP/1.1 408 Request Timeout\r\n"
+
+
+async def test_a_client_that_goes_away_is_no_error(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, writer = await asyncio.open_connection(*served.listener.address, ssl=served.tls)
+    writer.write(HALF)
+    await writer.drain()
+    writer.close()
+    await writer.wait_closed()
+
+    assert await served.get("/healthz") == (200, "ok")
+    assert caplog.records == []
+
+
 async def test_a_taken_port_is_an_error_at_once() -> None:
     with bound("127.0.0.1", 0) as sock, pytest.raises(OSError, match="in use"):
         bound("127.0.0.1", sock.getsockname()[1])
