@@ -14,6 +14,7 @@ USER = User(
     "system:serviceaccount:kube-system:generic-garbage-collector",
     ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
 )
+DOUBT = 0.3  # seconds that an owner nobody has seen may take to appear
 Place = tuple[CollectionId, Key]
 
 
@@ -74,11 +75,18 @@ class GarbageCollector:
         self._alive[uid] = (collection, stored.key)
         for owner in owners_of(stored.obj):
             self._dependents.setdefault(owner["uid"], set()).add(uid)
-            if owner["uid"] not in self._alive or "deletionTimestamp" in meta:
-                self._worker.add(uid)
+            if owner["uid"] not in self._alive:
+                self._worker.add_later(uid, DOUBT)
+            elif "deletionTimestamp" in meta:
                 self._worker.add(owner["uid"])
+            elif self._is_going(owner["uid"]):
+                self._worker.add(uid)
         if waits_for_dependents(stored.obj) or lets_go(stored.obj):
             self._worker.add(uid)
+
+    def _is_going(self, uid: str) -> bool:
+        stored = self._api.store.get(*self._alive[uid])
+        return stored is not None and waits_for_dependents(stored.obj)
 
     def _forget(self, uid: str, owners: set[str]) -> None:
         self._alive.pop(uid, None)

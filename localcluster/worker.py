@@ -33,6 +33,14 @@ class Worker(Generic[K]):
         self._keys[key] = None
         self._wake.set()
 
+    def add_later(self, key: K, delay: float) -> None:
+        """Work on a key after so many seconds; a later word on the same key counts."""
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[key] = loop.call_later(delay, self._again, key)
+
     async def start(self) -> None:
         """Begin."""
         self._task = asyncio.create_task(self._run(), name=self._name)
@@ -67,9 +75,7 @@ class Worker(Generic[K]):
 
     def _retry(self, key: K) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(FIRST_DELAY * 2 ** (failures - 1), LONGEST_DELAY)
-        loop = asyncio.get_running_loop()
-        self._timers[key] = loop.call_later(delay, self._again, key)
+        self.add_later(key, min(FIRST_DELAY * 2 ** (failures - 1), LONGEST_DELAY))
 
     def _again(self, key: K) -> None:
         self._timers.pop(key, None)
