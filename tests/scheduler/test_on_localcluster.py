@@ -1,0 +1,192 @@
+"""The whole process against the embedded cluster: TLS, watches, Bindings, statuses, the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kube.client import Client
+from kube.meta import Json, Key, RawObject, decode_raw
+from kube.reflector import Reflector
+from kube.resources import CRDS, LEASES, NAMESPACES, NODES, PODS, Resource
+from localcluster.cluster import LocalCluster
+from scheduler.app import run
+from scheduler.config import Config, Election, Status
+from scheduler.status import RESOURCES
+
+CONFIG = Config(
+    election=Election(lease_seconds=3, renew_seconds=2, retry_seconds=0.5),
+    status=Status(delay_seconds=0.05, pods_seconds=0.2),
+)
+MANIFESTS = Path(__file__).parents[2] / "manifests" / "crd"
+GROUPS = RESOURCES["PodGroup"]
+
+
+class Seen:
+    """The objects of one resource as a watch tells them; `until` waits for what they become."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Json] = {}
+        self._changed = asyncio.Condition()
+
+    def upsert(self, obj: RawObject) -> None:
+        self.objects[obj.metadata.name] = obj.raw
+        self._notify()
+
+    def delete(self, key: Key) -> None:
+        self.objects.pop(key[1], None)
+        self._notify()
+
+    async def until(self, holds: Callable[[dict[str, Json]], Any]) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: holds(self.objects))
+
+    def _notify(self) -> None:
+        asyncio.ensure_future(self._tell())  # noqa: RUF006 - awaited by whoever waits
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+
+class Stage:
+    def __init__(self, client: Client, cluster: LocalCluster) -> None:
+        self.client = client
+        self.cluster = cluster
+        self.pods, self.groups = Seen(), Seen()
+
+    async def node(self, name: str, cpu: str) -> None:
+        amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+        node = {
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "status": {"allocatable": amounts, "capacity": amounts},
+        }  # fmt: skip
+        await self.client.create(NODES, node)
+
+    async def gang(self, name: str, size: int, *, pods: int | None = None) -> None:
+        policy = {"gang": {"minCount": size}}
+        group = {
+            "apiVersion": GROUPS.api_version, "kind": GROUPS.kind,
+            "metadata": {"name": name}, "spec": {"schedulingPolicy": policy},
+        }  # fmt: skip
+        await self.client.create(GROUPS, group, "default")
+        for index in range(size if pods is None else pods):
+            await self.pod(f"{name}-{index}", name)
+
+    async def pod(self, name: str, group: str) -> None:
+        wants = {"requests": {"cpu": "1"}}
+        pod = {
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "labels": {"scheduling.muster.dev/pod-group": group}},
+            "spec": {
+                "schedulerName": "muster-scheduler",
+                "containers": [{"name": "c", "image": "none", "resources": wants}],
+            },
+        }  # fmt: skip
+        await self.client.create(PODS, pod, "default")
+
+    async def until_bound(self, group: str, count: int) -> None:
+        await self.pods.until(lambda _: self.bound(group) == count)
+
+    def bound(self, group: str) -> int:
+        pods = self.pods.objects.items()
+        return sum(
+            name.startswith(f"{group}-") and bool(p["spec"].get("nodeName")) for name, p in pods
+        )
+
+    async def until_condition(self, group: str, reason: str) -> Json:
+        def holds(groups: dict[str, Json]) -> bool:
+            status = groups.get(group, {}).get("status", {})
+            return any(c["reason"] == reason for c in status.get("conditions", ()))
+
+        await self.groups.until(holds)
+        status: Json = self.groups.objects[group]["status"]
+        return status
+
+
+@contextlib.asynccontextmanager
+async def running(*parts: Any) -> AsyncIterator[None]:
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def scheduling(cluster: LocalCluster) -> AsyncIterator[None]:
+    """A scheduler process from its start to its orderly end."""
+    stop = asyncio.Event()
+    async with await Client.connect(cluster.kubeconfig) as client:
+        task = asyncio.ensure_future(run(client, CONFIG, stop))
+        try:
+            yield
+        finally:
+            stop.set()
+            await task
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    async with LocalCluster() as cluster, await Client.connect(cluster.kubeconfig) as client:
+        for path in sorted(MANIFESTS.glob("*.yaml")):
+            await client.create(CRDS, yaml.safe_load(path.read_text()))
+        await client.create(NAMESPACES, _namespace("muster-system"))
+        stage = Stage(client, cluster)
+        async with running(
+            _follow(client, PODS, stage.pods), _follow(client, GROUPS, stage.groups)
+        ):
+            yield stage
+
+
+async def test_one_of_two_gangs_runs_and_the_other_says_why_it_waits(stage: Stage) -> None:
+    await stage.node("small", "5")
+    await stage.gang("first", 4)
+    await stage.gang("second", 4)
+
+    async with scheduling(stage.cluster):
+        await stage.until_bound("first", 4)
+        await stage.until_condition("first", "Scheduled")
+        status = await stage.until_condition("second", "Unschedulable")
+
+    assert stage.bound("second") == 0
+    assert (status["blocker"]["needed"], status["blocker"]["free"]) == (4, 1)
+    assert status["blocker"]["impossible"] is False
+
+
+async def test_a_gang_runs_as_soon_as_its_last_member_and_a_node_are_there(stage: Stage) -> None:
+    await stage.gang("late", 3, pods=2)
+
+    async with scheduling(stage.cluster):
+        await stage.until_condition("late", "Incomplete")
+        await stage.pod("late-2", "late")
+        await stage.until_condition("late", "Unschedulable")
+        await stage.node("new", "3")
+        await stage.until_bound("late", 3)
+
+
+async def test_the_lease_is_given_back_at_the_end(stage: Stage) -> None:
+    await stage.node("n", "2")
+    await stage.gang("g", 2)
+    async with scheduling(stage.cluster):
+        await stage.until_bound("g", 2)
+
+    lease = await stage.client.get(LEASES, "muster-scheduler", "muster-system")
+
+    assert lease["spec"]["holderIdentity"] == ""
+
+
+def _namespace(name: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+async def _follow(client: Client, resource: Resource, seen: Seen) -> None:
+    await Reflector(client, resource, seen, decode=decode_raw).run()
