@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from e2e.clusters.nodes import eventually
 from e2e.clusters.protocol import Cluster
+from e2e.support.waiting import eventually
 from kube.cache import Cache
 from kube.client import Client
 from kube.election import Fence, LeaderElector

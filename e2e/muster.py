@@ -1,0 +1,134 @@
+"""Muster itself, as users run it: one process each for webhook, controller and scheduler.
+
+They are real processes with their own logs, so that a test can kill one at any moment.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.controlplane.process import Process
+from e2e.support import ports
+from e2e.support.waiting import eventually, healthy
+from kube.client import Client
+from kube.errors import AlreadyExists, NotFound
+from kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
+
+WEBHOOK, CONTROLLER, SCHEDULER = "webhook", "controller", "scheduler"
+ALL = (WEBHOOK, CONTROLLER, SCHEDULER)
+NAMESPACE = "muster-system"
+
+MUSTER = (sys.executable, "-m", "cli")
+_CRDS = Path(__file__).resolve().parent.parent / "manifests" / "crd"
+# Short leases: a killed leader is replaced within seconds.
+_ELECTION = {"leaseSeconds": 3, "renewSeconds": 2, "retrySeconds": 0.5}
+_STATUS = {"delaySeconds": 0.1, "busySeconds": 0.5, "podsSeconds": 1}
+_CONFIG = {
+    "namespace": NAMESPACE,
+    "leaderElection": _ELECTION,
+    "scheduler": {"election": _ELECTION, "status": _STATUS},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    process: Process
+    ready: str  # the URL that answers 200 once it is ready
+
+
+class Muster:
+    """The three processes on one cluster. Logs are in `logs`, one file for each."""
+
+    def __init__(self, kubeconfig: Path, *, logs: Path | None = None) -> None:
+        self._kubeconfig = kubeconfig
+        self._temporary = Path(tempfile.mkdtemp(prefix="muster-e2e-"))
+        self.logs = logs or self._temporary / "logs"
+        config = self._temporary / "muster.yaml"
+        config.write_text(yaml.safe_dump(_CONFIG))
+        webhook, *health = ports.free(1 + len(ALL))
+        extra = {WEBHOOK: ["--url", f"https://127.0.0.1:{webhook}"]}
+        self._parts = {
+            name: self._part(name, port, ["--config", str(config), *extra.get(name, [])])
+            for name, port in zip(ALL, health, strict=True)
+        }
+
+    async def install(self) -> None:
+        """The namespace and the CRDs, as an administrator applies them."""
+        async with await Client.connect(self._kubeconfig) as client:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+            await _ensure(client, NAMESPACES, body)
+            crds = [yaml.safe_load(path.read_text()) for path in sorted(_CRDS.glob("*.yaml"))]
+            for crd in crds:
+                await _ensure(client, CRDS, crd)
+            for crd in crds:
+                await self._established(client, crd["metadata"]["name"])
+
+    async def uninstall(self) -> None:
+        """Take back what would make requests fail without the webhook; CRDs stay."""
+        async with await Client.connect(self._kubeconfig) as client:
+            for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+                try:
+                    await client.delete(resource, "muster")
+                except NotFound:
+                    continue
+
+    async def start(self, *names: str) -> None:
+        """Start processes and wait until they are ready. Raises ProcessFailedError."""
+        for name in names:
+            self._parts[name].process.start()
+        await asyncio.gather(*(self.ready(name) for name in names))
+
+    async def ready(self, name: str) -> None:
+        """Wait until `/readyz` says so. Raises ProcessFailedError with the end of the log."""
+        part = self._parts[name]
+
+        async def probe() -> bool:
+            return await healthy(part.ready)
+
+        await part.process.ready(probe, timeout=30)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: nothing is flushed, nothing given back."""
+        self._parts[name].process.kill()
+
+    async def restart(self, name: str) -> None:
+        """Kill, start with the same arguments, and wait until ready."""
+        self.kill(name)
+        await self.start(name)
+
+    def running(self, name: str) -> bool:
+        return self._parts[name].process.running
+
+    def stop(self) -> None:
+        """Kill all that runs and remove the temporary files."""
+        for part in self._parts.values():
+            part.process.kill()
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _part(self, name: str, health: int, arguments: Sequence[str]) -> _Part:
+        address = f"127.0.0.1:{health}"
+        options = ["--kubeconfig", str(self._kubeconfig), "--health", address]
+        command = [*MUSTER, name, *options, *arguments]
+        return _Part(Process(name, command, logs=self.logs), f"http://{address}/readyz")
+
+    async def _established(self, client: Client, name: str) -> None:
+        async def probe() -> bool:
+            status = (await client.get(CRDS, name)).get("status") or {}
+            conditions = {c["type"]: c["status"] for c in status.get("conditions") or []}
+            return conditions.get("Established") == "True"
+
+        await eventually(probe, f"{name} to be established", 30)
+
+
+async def _ensure(client: Client, resource: Any, body: dict[str, Any]) -> None:
+    try:
+        await client.create(resource, body)
+    except AlreadyExists:
+        return

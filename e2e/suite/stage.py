@@ -1,0 +1,180 @@
+"""One test's part of the cluster: a namespace, nodes of its own, and questions about them."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from e2e.clusters.protocol import Cluster
+from e2e.muster import Muster
+from e2e.suite.objects import (
+    COMPOSITE_POD_GROUPS,
+    NODE_LABEL,
+    POD_GROUPS,
+    WORKLOADS,
+    Json,
+)
+from e2e.support.waiting import eventually
+from kube.client import Client
+from kube.errors import NotFound
+from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
+
+PATIENCE = 30.0
+"""Seconds a promise may take on a busy machine; on an idle one each takes about one."""
+
+_KINDS = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
+
+
+class Stage:
+    """`name` is the namespace, and the label value of the nodes that its pods may use."""
+
+    def __init__(self, cluster: Cluster, muster: Muster, client: Client, name: str) -> None:
+        self.cluster = cluster
+        self.muster = muster
+        self.client = client
+        self.name = name
+        self._nodes: list[str] = []
+
+    async def open(self) -> None:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}}
+        await self.client.create(NAMESPACES, body)
+
+    async def close(self) -> None:
+        """Delete all of the flow, wait until it is gone, then the nodes and the namespace.
+
+        Left to the namespace alone it would take its controller's ten seconds.
+        """
+        for kind in _KINDS:
+            for obj in (await self.client.list(kind, self.name))["items"]:
+                await self._delete_if_there(kind, obj["metadata"]["name"])
+        await self.empty()
+        for node in self._nodes:
+            await self.cluster.remove_node(node)
+        await self.client.delete(NAMESPACES, self.name)
+
+    async def add_node(self, *, cpu: int) -> str:
+        """A node with room for `cpu` pods of this test."""
+        name = f"{self.name}-{len(self._nodes)}"
+        self._nodes.append(name)
+        capacity = {"cpu": str(cpu), "pods": "200"}
+        await self.cluster.add_node(name, labels={NODE_LABEL: self.name}, capacity=capacity)
+        return name
+
+    async def create(self, resource: Resource, obj: Json) -> Json:
+        return await self.client.create(resource, obj, self.name)
+
+    async def delete(self, resource: Resource, name: str) -> None:
+        """As `kubectl delete`: dependents follow in the background."""
+        await self.client.delete(resource, name, self.name, propagation="Background")
+
+    async def pods(self, selector: str = "") -> list[Json]:
+        found = await self.client.list(PODS, self.name, label_selector=selector)
+        pods: list[Json] = found["items"]
+        return pods
+
+    async def bound(self, selector: str = "") -> int:
+        return sum(1 for pod in await self.pods(selector) if pod["spec"].get("nodeName"))
+
+    async def running(self, selector: str = "") -> int:
+        pods = await self.pods(selector)
+        return sum(1 for pod in pods if pod.get("status", {}).get("phase") == "Running")
+
+    async def runs_whole(self, selector: str, count: int) -> None:
+        """Wait until exactly so many pods run."""
+
+        async def probe() -> bool:
+            return await self.running(selector) == count
+
+        await self.until(f"{count} pods of {selector} to run", probe)
+
+    async def has_pods(self, selector: str, count: int) -> None:
+        """Wait until so many pods exist, bound or not."""
+
+        async def probe() -> bool:
+            return len(await self.pods(selector)) == count
+
+        await self.until(f"{count} pods of {selector} to exist", probe)
+
+    async def group(self, name: str) -> Json:
+        return await self.client.get(POD_GROUPS, name, self.name)
+
+    async def blocker(self, name: str) -> Json:
+        """`status.blocker` of a PodGroup, {} when there is none."""
+        try:
+            group = await self.group(name)
+        except NotFound:
+            return {}
+        blocker: Json = group.get("status", {}).get("blocker") or {}
+        return blocker
+
+    async def waits(self, name: str, **numbers: Any) -> Json:
+        """Wait until the group says that it waits, with these numbers; gives the blocker."""
+        seen: Json = {}
+
+        async def probe() -> bool:
+            nonlocal seen
+            seen = await self.blocker(name)
+            return bool(seen.get("summary")) and all(
+                seen.get(key) == value for key, value in numbers.items()
+            )
+
+        try:
+            await self.until(f"{name} to wait with {numbers}", probe)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; its blocker is {seen}") from error
+        return seen
+
+    async def grouped(self, name: str) -> Json:
+        """Wait until the group exists."""
+        found: Json = {}
+
+        async def probe() -> bool:
+            nonlocal found
+            try:
+                found = await self.group(name)
+            except NotFound:
+                return False
+            return True
+
+        await self.until(f"{name} to exist", probe)
+        return found
+
+    async def scheduled(self, name: str) -> None:
+        """Wait until the group says that it was scheduled, and that nothing blocks it."""
+
+        async def probe() -> bool:
+            status = (await self.group(name)).get("status") or {}
+            said = {c["type"]: c["status"] for c in status.get("conditions") or []}
+            return said.get("PodGroupInitiallyScheduled") == "True" and not status.get("blocker")
+
+        await self.until(f"{name} to be scheduled", probe)
+
+    async def left(self) -> dict[str, list[str]]:
+        """The names of all objects of the flows that are still here, by kind."""
+        found = {}
+        for kind in _KINDS:
+            items = (await self.client.list(kind, self.name))["items"]
+            if items:
+                found[kind.plural] = [item["metadata"]["name"] for item in items]
+        return found
+
+    async def empty(self) -> None:
+        """Wait until no object of the flows is left."""
+        left: dict[str, list[str]] = {}
+
+        async def probe() -> bool:
+            nonlocal left
+            left = await self.left()
+            return not left
+
+        try:
+            await self.until("everything to be gone", probe)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; left are {left}") from error
+
+    async def until(self, what: str, probe: Callable[[], Awaitable[bool]]) -> None:
+        await eventually(probe, what, PATIENCE)
+
+    async def _delete_if_there(self, kind: Resource, name: str) -> None:
+        try:
+            await self.delete(kind, name)
+        except NotFound:  # its owner went first
+            return

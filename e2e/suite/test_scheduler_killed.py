@@ -1,0 +1,68 @@
+"""kill -9 of the scheduler at any moment of binding a gang: afterwards the gang is whole."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from e2e.muster import SCHEDULER
+from e2e.suite.objects import job, of_job
+from e2e.suite.stage import Stage
+from kube.cache import Cache
+from kube.meta import RawObject, decode_raw
+from kube.reflector import Reflector
+from kube.resources import JOBS, PODS
+
+SIZE = 100
+
+
+async def test_a_gang_is_whole_after_the_scheduler_was_killed_while_binding_it(
+    stage: Stage, long: bool
+) -> None:
+    for _ in range(2):
+        await stage.add_node(cpu=SIZE // 2)
+    chance = random.Random(3)
+    bound_at_death = []
+    for number in range(20 if long else 3):
+        name = f"gang{number}"
+        async with killer(stage, after=chance.randrange(1, SIZE // 2)) as killed:
+            await stage.create(JOBS, job(name, stage.name, pods=SIZE))
+            async with asyncio.timeout(60):
+                bound_at_death.append(await killed)
+
+        await stage.muster.start(SCHEDULER)
+
+        await stage.runs_whole(of_job(name), SIZE)
+        await stage.scheduled(f"pg-job-{name}")
+        await stage.delete(JOBS, name)
+        await stage.empty()
+    assert min(bound_at_death) < SIZE, f"never killed in the middle: {bound_at_death}"
+
+
+@asynccontextmanager
+async def killer(stage: Stage, *, after: int) -> AsyncIterator["asyncio.Future[int]"]:
+    """Kills the scheduler when so many pods are seen bound; gives how many really were."""
+    seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    pods: Cache[RawObject] = Cache()
+    pods.add_index("bound", lambda pod: ["yes"] if pod.raw["spec"].get("nodeName") else [])
+
+    def look(_old: RawObject | None, _new: RawObject | None) -> None:
+        if not seen.done() and len(pods.by_index("bound", "yes")) >= after:
+            stage.muster.kill(SCHEDULER)
+            seen.set_result(None)
+
+    async def count() -> int:
+        await seen
+        return await stage.bound()
+
+    pods.subscribe(look)
+    reflector = Reflector(stage.client, PODS, pods, decode=decode_raw, namespace=stage.name)
+    task = asyncio.ensure_future(reflector.run())
+    counting = asyncio.ensure_future(count())
+    try:
+        await reflector.synced.wait()
+        yield counting
+    finally:
+        task.cancel()
+        counting.cancel()
+        await asyncio.wait({task, counting})
