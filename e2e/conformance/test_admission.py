@@ -342,7 +342,8 @@ async def test_the_status_sub_resource_is_a_resource_of_its_own(
         (await rest.patch(ns.jobs("a"), {"metadata": {"labels": {"x": "y"}}})).expect(200)
 
     updates = [r for r in server.requests if r["kind"]["kind"] == "Job"]
-    assert [r["operation"] for r in updates] == ["UPDATE"]
+    # Where the Job controller writes its status at the same time, the patch is tried again.
+    assert {r["operation"] for r in updates} == {"UPDATE"}
 
 
 async def test_deletions_are_sent_with_the_old_object(

@@ -149,7 +149,6 @@ def _run(command: list[str], folder: Path) -> str:
         "GOFLAGS": "-mod=readonly",
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
-        "CGO_ENABLED": "0",
     }
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
