@@ -46,9 +46,7 @@ def conclude(view: View, decision: Decision, outcome: Outcome, now: datetime) ->
     status = _counted(view, outcome, now)
     notes: list[Note] = []
     ending = decision.ending
-    if ending is not None and outcome.deleted < len(decision.stop):
-        ending = None  # pods are left over: the end is declared by a later sync
-    if decision.ending is None and _is_complete(view, status["active"]):
+    if ending is None and _is_complete(view, status["active"]):
         ending = COMPLETED
     elif decision.managed:
         notes = _suspension(view, status, now)
@@ -63,7 +61,8 @@ def conclude(view: View, decision: Decision, outcome: Outcome, now: datetime) ->
     _count(final, keep=_tracked_uids(view) - {uid_of(pod) for pod in release})
     _drop_zeroes(final)
     end_notes: tuple[Note, ...] = ()
-    if ending is not None and not reached_limit and _may_end(final):
+    # The end waits until all pods are named, and the last one is gone that was on its way out.
+    if ending is not None and not reached_limit and not final.get("terminating"):
         end_notes = _end(view, final, ending, now)
     return Conclusion(
         interim=interim,
@@ -178,11 +177,6 @@ def _count(status: Obj, *, keep: set[str]) -> None:
             uncounted[counter] = left
         if len(left) < len(named):
             status[counter] = status.get(counter, 0) + len(named) - len(left)
-
-
-def _may_end(status: Obj) -> bool:
-    """Nothing uncounted, and no pod still on its way out."""
-    return not status["uncountedTerminatedPods"] and not status.get("terminating")
 
 
 def _end(view: View, status: Obj, ending: Ending, now: datetime) -> tuple[Note, ...]:

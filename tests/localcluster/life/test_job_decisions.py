@@ -184,6 +184,34 @@ def test_an_indexed_success_is_counted_by_its_index() -> None:
     assert names(conclusion.release) == ["b"]
 
 
+def test_a_pod_of_an_indexed_job_without_an_index_does_not_count() -> None:
+    job = make_job(parallelism=1, completions=3, completionMode="Indexed")
+
+    conclusion = sync(job, make_pod("stray", phase="Failed"), made=1)
+
+    assert names(conclusion.release) == ["stray"]
+    assert conclusion.interim is not None
+    assert conclusion.interim["uncountedTerminatedPods"] == {}
+
+
+def test_no_more_than_five_hundred_pods_are_counted_at_once() -> None:
+    """Status stays small, and the Job ends only when the rest is counted too."""
+    job = make_job(parallelism=501, completions=501)
+    pods = [make_pod(f"p{number}", phase="Succeeded") for number in range(501)]
+
+    first = sync(job, *pods)
+    assert len(first.release) == 500
+    assert first.final is not None
+    assert first.final["succeeded"] == 500
+    assert condition_types(first.final) == ["SuccessCriteriaMet=True"]
+
+    released = [make_pod(f"p{number}", phase="Succeeded", tracked=False) for number in range(500)]
+    second = sync({**job, "status": first.final}, *released, pods[500])
+    assert second.final is not None
+    assert second.final["succeeded"] == 501
+    assert condition_types(second.final) == ["SuccessCriteriaMet=True", "Complete=True"]
+
+
 def test_a_failure_beyond_the_limit_ends_the_job_and_its_other_pods() -> None:
     job = make_job(parallelism=2, completions=2, backoffLimit=0)
     pods = [make_pod("a", phase="Failed"), make_pod("b", phase="Running")]
