@@ -85,7 +85,10 @@ def in_version(obj: Object | None, request: AdmissionRequest, info: ResourceInfo
 
 def decode(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdict:
     """Read the answer. Raises InvalidResponseError, and ValueError for what is no JSON object."""
-    review = json.loads(body)
+    try:
+        review = json.loads(body)
+    except ValueError as error:
+        raise ValueError(f"couldn't get version/kind; json parse error: {error}") from error
     if not isinstance(review, dict):
         raise ValueError("couldn't get version/kind; json parse error: not an object")
     found = review.get("apiVersion"), review.get("kind")

@@ -153,6 +153,13 @@ PATCH = base64.b64encode(b"[]").decode()
         ),
         pytest.param(
             "Validating",
+            text("hello"),
+            "failed to call webhook: couldn't get version/kind; json parse error: Expecting value:"
+            " line 1 column 1 (char 0)",
+            id="an answer that is no JSON",
+        ),
+        pytest.param(
+            "Validating",
             review(),
             "received invalid webhook response: webhook response was absent",
             id="no response",
