@@ -24,7 +24,7 @@ class Life:
         self, server: Server, clock: Clock | None = None, *, grace_cap: float = 0.05
     ) -> None:
         clock = clock or SystemClock()
-        self._world = World(server, WATCHED)
+        self._world = World(server, WATCHED, clock)
         self._recorder = Recorder(self._world, clock)
         self.nodes = Nodes(self._world, clock, grace_cap=grace_cap)
         self._loops: list[Loop[Any]] = [

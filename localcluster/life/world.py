@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from localcluster.clock import Clock
 from localcluster.errors import StatusError
 from localcluster.life.cache import Cache
 from localcluster.life.objects import Key, Obj
@@ -12,12 +13,15 @@ from localcluster.life.port import Kind, Propagation, Server
 
 log = structlog.get_logger(__name__)
 
+RELIST_SECONDS = 0.05  # between a watch that ended and the next list
+
 
 class World:
     """Caches of the watched kinds, and writes whose answers go into them at once."""
 
-    def __init__(self, server: Server, kinds: Iterable[Kind]) -> None:
+    def __init__(self, server: Server, kinds: Iterable[Kind], clock: Clock) -> None:
         self._server = server
+        self._clock = clock
         self._caches = {kind: Cache() for kind in kinds}
         self._synced = {kind: asyncio.Event() for kind in self._caches}
 
@@ -105,11 +109,12 @@ class World:
     async def _follow(self, kind: Kind) -> None:
         cache = self._caches[kind]
         while True:
-            watch = await self._server.watch(kind)
-            cache.replace(watch.items)
-            self._synced[kind].set()
             try:
+                watch = await self._server.watch(kind)
+                cache.replace(watch.items)
+                self._synced[kind].set()
                 async for change, obj in watch.events:
                     cache.observe(change, obj)
             except StatusError as error:
                 log.info("watch broke, listing again", kind=kind.plural, error=str(error))
+            await self._clock.sleep(RELIST_SECONDS)

@@ -62,7 +62,7 @@ class LivingCluster:
 
     def world(self) -> World:
         """A way of the controllers' to the server, without caches."""
-        return World(InProcess(self.api), ())
+        return World(InProcess(self.api), (), self.clock)
 
     async def restart_life(self) -> None:
         """New controllers and kubelets, as after the end of their process."""
