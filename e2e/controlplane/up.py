@@ -22,7 +22,7 @@ from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.controlplane.down import alive, read_pid
 from e2e.controlplane.places import CACHE, KUBECONFIG, LOGS, PID, ROOT
-from e2e.support.muster import Muster
+from e2e.muster import ALL, Muster
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,10 @@ async def serve(folder: Path, logs: Path, wanted: Wanted) -> None:
         for index in range(wanted.nodes):
             await plane.add_node(f"node-{index}", wait=False)
         if wanted.muster:
-            await stack.enter_async_context(Muster(plane.kubeconfig, logs))
+            muster = Muster(plane.kubeconfig, logs=logs)
+            stack.callback(muster.stop)
+            await muster.install()
+            await muster.start(*ALL)
         (folder / "READY").touch()
         seconds = time.monotonic() - started
         print(f"ready in {seconds:.1f} s: export KUBECONFIG={plane.kubeconfig}", flush=True)
