@@ -19,8 +19,9 @@ from kube.resources import SECRETS
 from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream, failure
 from tests.webhooks.clock import DatedClock
 from tests.webhooks.reviews import Read, encoded, pod_group, read, review_of
+from tests.webhooks.watched import Watched
 from webhooks.app import WebhookConfig, run
-from webhooks.readiness import PRIORITY_CLASSES, SERVING, Readiness
+from webhooks.readiness import PRIORITY_CLASSES
 from webhooks.registration import RESOURCES, ServiceTarget, Target, UrlTarget, load_manifests
 from webhooks.server import bound
 
@@ -53,22 +54,6 @@ class Cluster:
         obj["metadata"]["resourceVersion"] = "1"
         self.objects[f"{collection}/{obj['metadata']['name']}"] = obj
         return Reply(obj, 201)
-
-
-class Watched(Readiness):
-    """Readiness that can be waited for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_ready = asyncio.Event()
-        self.is_serving = asyncio.Event()
-
-    def met(self, check: str) -> None:
-        super().met(check)
-        if self.holds(SERVING):
-            self.is_serving.set()
-        if self.ready:
-            self.is_ready.set()
 
 
 @dataclass
