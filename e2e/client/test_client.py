@@ -119,16 +119,20 @@ async def test_a_list_longer_than_a_page_is_whole(client: Client, namespace: str
     assert [name for name in found if name.startswith("c-")] == names
 
 
-async def test_a_pod_is_bound_once_and_only_by_its_uid(client: Client, namespace: str) -> None:
-    pod = await client.create(PODS, make_pod("p", namespace).build())
+async def test_a_pod_is_bound_once_and_only_by_its_uid(
+    cluster: Cluster, client: Client, namespace: str
+) -> None:
+    await cluster.add_node(f"{namespace}-node")
+    pod = await client.create(PODS, make_pod("p", namespace).scheduler("nobody").build())
     uid = pod["metadata"]["uid"]
 
     with pytest.raises(Conflict):
-        await client.bind(namespace, "p", "another", "nowhere")
-    await client.bind(namespace, "p", uid, "nowhere")
+        await client.bind(namespace, "p", "another", f"{namespace}-node")
+    await client.bind(namespace, "p", uid, f"{namespace}-node")
     with pytest.raises(Conflict):
         await client.bind(namespace, "p", uid, "elsewhere")
     with pytest.raises(NotFound):
-        await client.bind(namespace, "absent", uid, "nowhere")
+        await client.bind(namespace, "absent", uid, f"{namespace}-node")
 
-    assert (await client.get(PODS, "p", namespace))["spec"]["nodeName"] == "nowhere"
+    assert (await client.get(PODS, "p", namespace))["spec"]["nodeName"] == f"{namespace}-node"
+    await cluster.remove_node(f"{namespace}-node")

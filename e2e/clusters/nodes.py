@@ -7,7 +7,7 @@ from typing import Any
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
 
-FINISH_ANNOTATION = "test.muster.dev/finish"
+FINISH_ANNOTATION = "muster.dev/finish"
 
 
 async def add(
