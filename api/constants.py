@@ -68,7 +68,6 @@ REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
 ANNOTATION_FLOOR_BASIS: Final = f"{GROUP}/floor-basis"
-ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
 
 # What the JobSet controller writes on its Jobs and pods.
 JOBSET_LABEL_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
@@ -95,7 +94,6 @@ REASON_GROUP_WAITS: Final = "CoschedulingNotMeetMinMember"
 
 # Event reasons.
 EVENT_NAME_TAKEN: Final = "NameTaken"
-EVENT_INVALID_GANG: Final = "InvalidGang"
 
 
 def finalizer_of(kind: str) -> str | None:

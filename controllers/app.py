@@ -96,14 +96,3 @@ class ControllerProcess:
             for part in (*self._owners, self._protection):
                 part.resync()
                 group.create_task(part.controller.run())
-
-
-async def run(
-    client: Client,
-    config: ControllerConfig,
-    stop: asyncio.Event,
-    *,
-    clock: Clock | None = None,
-) -> None:
-    """Run the controllers until `stop` is set."""
-    await ControllerProcess(client, config, clock).run(stop)

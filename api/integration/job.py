@@ -72,9 +72,7 @@ def read_job(job: Mapping[str, Any]) -> JobView:
         name=text(dig(job, "metadata", "name")),
         namespace=text(dig(job, "metadata", "namespace")),
         uid=text(dig(job, "metadata", "uid")),
-        options=Options()
-        if from_jobset
-        else read_options(job, "", JOB_MODES, faults, field=(spec, "spec")),
+        options=Options() if from_jobset else read_options(job, "", JOB_MODES, faults),
         spec=spec,
         from_jobset=from_jobset,
         managed=agreed,

@@ -6,6 +6,7 @@ import jsonpatch
 import pytest
 
 from api.constants import ANNOTATION_MANAGED_GROUP, GROUP, LABEL_POD_GROUP, SCHEDULER_NAME
+from api.integration.admission import Admission
 from api.integration.job import job_admission, job_groups
 from tests.support.owners import JobBuilder, make_job
 
@@ -42,7 +43,6 @@ def marked(name: str) -> tuple[str, str, str]:
     ("job", "want"),
     [
         pytest.param(make_job("a").asks(gang_mode="Gang"), marked("pg-job-a"), id="a gang"),
-        pytest.param(make_job("a").field_mode("Gang"), marked("pg-job-a"), id="by field"),
         pytest.param(
             make_job("a").asks(gang_mode="Gang").scheduler("default-scheduler"),
             marked("pg-job-a"),
@@ -72,6 +72,11 @@ def marked(name: str) -> tuple[str, str, str]:
             make_job("a").of_jobset("s", "r", 1, "Job").asks(gang_mode="ReplicatedGang"),
             marked("pg-s-r-1"),
             id="of a gang for each Job",
+        ),
+        pytest.param(
+            make_job("a").of_jobset("s", "", 1, "ReplicatedJob"),
+            (None, None, None),
+            id="of a JobSet, with labels that name no group",
         ),
         pytest.param(
             make_job("a").of_jobset("s", "r", 1).asks(gang_mode="Gang"),
@@ -165,6 +170,20 @@ def test_update(new: JobBuilder, want: list[tuple[str, str]]) -> None:
     admission = job_admission(new.build(), stored, "UPDATE")
 
     assert [(cause.field, cause.reason) for cause in admission.causes] == want
+
+
+def test_deletion_is_none_of_our_business() -> None:
+    stored = admitted(make_job().asks(gang_mode="Gang").build())
+
+    assert job_admission(stored, stored, "DELETE") == Admission()
+
+
+def test_a_gang_mode_beside_a_group_of_the_user_s_is_worth_a_warning() -> None:
+    job = make_job().asks(gang_mode="Gang").in_group("mine").build()
+
+    (warning,) = job_admission(job, None, "CREATE").warnings
+
+    assert "already names a group" in warning
 
 
 def test_applying_the_unchanged_manifest_changes_nothing() -> None:

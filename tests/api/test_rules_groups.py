@@ -153,6 +153,15 @@ def without(key: str) -> Json:
             id="another template",
         ),
         pytest.param(changed(priorityClassName=None), [], id="null is not a value"),
+        pytest.param(
+            changed(schedulingPolicy={"gang": 3}),
+            [
+                ("spec.schedulingPolicy", INVALID),
+                ("spec.schedulingPolicy.gang", "FieldValueTypeInvalid"),
+                ("spec.schedulingPolicy.gang.minCount", REQUIRED),
+            ],
+            id="a gang that is a number",
+        ),
     ],
 )
 def test_update(new: Json, want: list[tuple[str, str]]) -> None:

@@ -13,7 +13,7 @@ REQUIRED, INVALID = "FieldValueRequired", "FieldValueInvalid"
 DUPLICATE, TOO_MANY = "FieldValueDuplicate", "FieldValueTooMany"
 
 
-def leaf(name: str = "pg", **fields: Any) -> Json:
+def leaf(name: Any = "pg", **fields: Any) -> Json:
     return {"name": name, "schedulingPolicy": GANG} | fields
 
 
@@ -251,6 +251,25 @@ def test_accepted(spec: Json) -> None:
 )
 def test_refused(spec: Any, want: list[tuple[str, str]]) -> None:
     assert faults(spec) == want
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param(
+            {"podGroupTemplates": [3]}, (f"{TEMPLATE}", "FieldValueTypeInvalid"), id="a template"
+        ),
+        pytest.param(flat(leaf(7)), (f"{TEMPLATE}.name", "FieldValueTypeInvalid"), id="a name"),
+        pytest.param(
+            flat(leaf(priority=2**40)),
+            (f"{TEMPLATE}.priority", "FieldValueTypeInvalid"),
+            id="int32",
+        ),
+        pytest.param("text", ("spec", "FieldValueTypeInvalid"), id="the spec"),
+    ],
+)
+def test_wrong_types_are_reported_where_they_are(spec: Any, want: tuple[str, str]) -> None:
+    assert want in faults(spec)
 
 
 def test_all_faults_come_in_one_answer() -> None:

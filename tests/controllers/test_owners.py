@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_FLOOR_BASIS
+from api.names import hashed
 from kube.errors import Forbidden, ServerError
 from tests.controllers.conftest import House
 from tests.support.builders import make_pod
@@ -256,6 +257,68 @@ async def test_a_foreign_workload_s_name_is_avoided(house: House) -> None:
     group = house.api.objects["PodGroup", "default", "pg-a"]
     assert group["spec"]["workloadRef"]["workloadName"] == mine[0]
     assert house.told.events == []
+
+
+async def test_without_a_free_name_for_the_workload_nothing_is_made(house: House) -> None:
+    names = ["w-a", hashed("w-a", "Workload", "default")]
+    for name in names:
+        house.api.put({"kind": "Workload", "metadata": {"name": name, "namespace": "default"}})
+    house.submit_jobset(gang().build())
+    await house.settle()
+    house.api.writes.clear()
+    house.jobset.resync()
+    await house.settle()
+
+    assert house.told.events == [("JobSet", "a", "NameTaken")]
+    assert house.api.names(*GROUPS) == []
+
+    house.api.remove("Workload", "default", names[1])
+    await house.settle()
+    assert house.api.names(*GROUPS) == ["pg-a"]
+
+
+async def test_a_group_of_another_jobset_is_not_touched(house: House) -> None:
+    """JobSet `a` with replicatedJob `b`, and JobSet `a-b`, come to one name."""
+    house.submit_jobset(gang("a-b").build())
+    await house.settle()
+    jobset = make_jobset("a").replicated_job("b", 1, job_template().pods(2), mode="Gang")
+    house.submit_jobset(jobset.build())
+    await house.settle()
+
+    assert house.told.events == [("JobSet", "a", "NameTaken")]
+    assert floor(house, "pg-a-b") == {"gang": {"minCount": 8}}
+
+
+async def test_a_suspended_tree_goes_and_comes_as_a_whole(house: House) -> None:
+    jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2)
+    house.submit_jobset(jobset.build())
+    await house.settle()
+    made = house.api.names(*EVERYTHING)
+
+    house.change("JobSet", "a", suspend=True)
+    await house.settle()
+    assert house.api.names(*EVERYTHING) == ["w-a"]
+
+    house.change("JobSet", "a", suspend=False)
+    await house.settle()
+    assert house.api.names(*EVERYTHING) == made
+
+
+async def test_a_workload_deleted_by_hand_is_made_again(house: House) -> None:
+    house.submit_jobset(gang().build())
+    await house.settle()
+    workload = house.api.objects["Workload", "default", "w-a"]
+    house.api.put(workload | {"metadata": workload["metadata"] | {"finalizers": ["theirs/hold"]}})
+
+    house.api.remove("Workload", "default", "w-a")
+    house.jobset.resync()
+    await house.settle()
+    obj = house.api.objects["Workload", "default", "w-a"]
+    house.api.put(obj | {"metadata": obj["metadata"] | {"finalizers": []}})
+    await house.settle(seconds=2)
+
+    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+    assert "deletionTimestamp" not in house.api.objects["Workload", "default", "w-a"]["metadata"]
 
 
 async def test_a_job_gets_its_workload_and_group(house: House) -> None:

@@ -118,6 +118,49 @@ async def test_composites_that_are_each_other_s_parents_let_go(house: House) -> 
     assert left(house) == ["a", "b"]
 
     house.api.remove("CompositePodGroup", "default", "b")
+    await house.settle()
+    assert left(house) == []
+
+
+async def test_a_loop_of_which_one_lives_is_held(house: House) -> None:
+    house.api.put(composite("a", "b"))
+    house.api.put(composite("b", "c"))
+    house.api.put(composite("c", "a"))
+
+    house.api.remove("CompositePodGroup", "default", "a")
+    house.api.remove("CompositePodGroup", "default", "b")
+    await house.settle()
+
+    assert left(house) == ["a", "b", "c"]
+
+
+async def test_below_a_loop_the_others_go_first(house: House) -> None:
+    house.api.put(composite("a", "b"))
+    house.api.put(composite("b", "a"))
+    house.api.put(leaf("leaf", "b"))
+    house.api.put(pod("p", "leaf"))
+    for kind, name in (
+        ("CompositePodGroup", "a"),
+        ("CompositePodGroup", "b"),
+        ("PodGroup", "leaf"),
+    ):
+        house.api.remove(kind, "default", name)
+    await house.settle()
+    assert "b" in left(house)
+
+    house.api.remove("Pod", "default", "p")
+    await house.settle()
+    assert left(house) == []
+
+
+async def test_a_new_leader_finishes_what_the_last_one_left(house: House) -> None:
+    house.api.put(leaf("g"))
+    house.fence.revoke()
+    house.api.remove("PodGroup", "default", "g")
+    await house.settle()
+    assert left(house) == ["g"]
+
+    house.fence.extend(float("inf"))
     house.protection.resync()
     await house.settle()
     assert left(house) == []

@@ -44,10 +44,6 @@ class JobBuilder:
         self._spec["suspend"] = suspend
         return self
 
-    def field_mode(self, mode: str) -> Self:
-        self._spec["gangConfig"] = {"gangMode": mode}
-        return self
-
     def priority_class(self, name: str) -> Self:
         self._pod["priorityClassName"] = name
         return self
