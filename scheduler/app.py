@@ -8,7 +8,7 @@ import os
 import socket
 import uuid
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -16,7 +16,7 @@ from kube.client import Client
 from kube.clock import Clock, SystemClock
 from kube.election import Fence, LeaderElector
 from kube.events import Recorder
-from kube.process import StatusServer, run_until
+from kube.process import run_until
 from kube.reflector import Reflector
 from kube.resources import NODES, PODS
 from scheduler.binder import Binder
@@ -30,6 +30,8 @@ from scheduler.loop import Loop
 from scheduler.objects import GroupObject, decode_group, decode_node, decode_pod
 from scheduler.queue import Queue
 from scheduler.status import RESOURCES, Reporter
+
+LEASE: Final = "muster-scheduler"
 
 _log = structlog.get_logger()
 
@@ -123,7 +125,7 @@ class Scheduler:
             return
         elector = LeaderElector(
             self._client,
-            election.name,
+            LEASE,
             self._config.namespace,
             f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}",
             self._clock,
@@ -148,13 +150,5 @@ class Scheduler:
 
 
 async def run(client: Client, config: Config, stop: asyncio.Event) -> None:
-    """Run a scheduler until `stop` is set. Raises OSError when the status port is taken."""
-    scheduler = Scheduler(client, config)
-    if not config.port:
-        await run_until(stop, *scheduler.parts())
-        return
-    server = StatusServer(
-        host=config.host, port=config.port, ready={"caches": lambda: scheduler.synced}
-    )
-    async with server:
-        await run_until(stop, *scheduler.parts())
+    """Run a scheduler until `stop` is set."""
+    await run_until(stop, *Scheduler(client, config).parts())

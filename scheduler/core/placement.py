@@ -16,6 +16,7 @@ import numpy as np
 
 from scheduler.core import layout
 from scheduler.core.columns import Ints
+from scheduler.core.exhaust import exhaust
 from scheduler.core.fit import Profile, choose
 from scheduler.core.forest import Group, Pod
 from scheduler.core.regions import Confined, Demand, Regions
@@ -31,9 +32,13 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How hard to search: `steps` are fills of one leaf; `expired` may end the search earlier."""
+    """How hard to search: `steps` are fills of one leaf; `expired` may end the search earlier.
+
+    `exhaust` are pods tried one by one where unequal pods do not fit the simple way.
+    """
 
     steps: int = 500
+    exhaust: int = 2000
     profile: Profile = "pack"
     expired: Callable[[], bool] = _never
 
@@ -326,7 +331,17 @@ class _Search:
                 return None
             shortage = shortage or self._short(group, short, demand[short], region)
             self._undo(mark)
+        if len(demand) > 1 and self._exhaust(group, demand, region):
+            return None
         return shortage
+
+    def _exhaust(self, group: Group, demand: Demand, region: Ints | None) -> bool:
+        if any(shape.requirements.undecided for shape in demand):
+            return False
+        runs = exhaust(self.columns, demand, region, self.budget.exhaust)
+        for shape, rows, counts in runs or ():
+            self._take(group, shape, rows, counts)
+        return runs is not None
 
     def _run(
         self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
@@ -336,12 +351,15 @@ class _Search:
         chosen = choose(self.columns, shape, count, region, profile)
         if chosen is None:
             return False
-        rows, counts = chosen
+        self._take(group, shape, *chosen)
+        return True
+
+    def _take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> None:
+        count = int(counts.sum())
         self.columns.take(rows, counts, shape.request)
         self.log.append(_Run(group, shape, rows, counts))
         self._taken[group, shape] += count
         self.total += count
-        return True
 
     def _extra_pods(self, group: Group, region: Ints | None) -> None:
         for shape, pods in group.pending.items():

@@ -6,22 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.config import Config, ConfigError, load
+from kube.errors import ConfigError
+from kube.settings import read
+from scheduler.config import Config
 
 
 def test_no_file_and_an_empty_file_give_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("")
 
-    assert load(None) == load(tmp_path / "empty.yaml") == Config()
+    assert read(None, Config) == read(tmp_path / "empty.yaml", Config) == Config()
 
 
 def test_what_is_given_replaces_the_default(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("profile: spread\nelection: {leaseSeconds: 3}\n")
+    path.write_text("profile: spread\nelection: {leaseSeconds: 30}\n")
 
-    config = load(path)
+    config = read(path, Config)
 
-    assert (config.profile, config.election.lease_seconds) == ("spread", 3)
+    assert (config.profile, config.election.lease_seconds) == ("spread", 30)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +40,9 @@ def test_a_mistake_is_said_with_the_file(tmp_path: Path, text: str, want: str) -
     path.write_text(text)
 
     with pytest.raises(ConfigError, match=want):
-        load(path)
+        read(path, Config)
 
 
 def test_a_file_that_is_not_there_is_a_mistake_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml"):
-        load(tmp_path / "none.yaml")
+        read(tmp_path / "none.yaml", Config)

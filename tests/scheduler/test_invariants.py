@@ -52,6 +52,32 @@ def test_equal_pods_are_placed_exactly_when_they_fit(
 
 @settings(max_examples=80, deadline=None)
 @given(
+    st.lists(st.integers(1, 7), min_size=1, max_size=4),
+    st.lists(st.integers(1, 5), min_size=1, max_size=5),
+)
+def test_unequal_pods_on_few_nodes_are_placed_exactly_when_they_fit(
+    nodes: list[int], pods: list[int]
+) -> None:
+    world = build(nodes, pods)
+    world.gang("g", len(pods))
+
+    assert isinstance(world.place("g"), Placement) == feasible(nodes, pods, len(pods))
+
+
+def test_packing_that_needs_a_search_is_found_among_nodes_of_several_kinds() -> None:
+    world = World()
+    world.node("any", 6)
+    world.node("fast", 6, labels={"fast": "yes"})
+    world.gang("g", 4)
+    fast = (("fast", "yes"),)
+    for cpu, selector in ((3, ()), (3, ()), (4, fast), (2, fast)):
+        world.pod("g", requirements=Requirements(requests(cpu), selector=selector))
+
+    assert len(world.where(world.place("g"))) == 4
+
+
+@settings(max_examples=80, deadline=None)
+@given(
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
     st.data(),

@@ -15,13 +15,14 @@ from kube.client import Client
 from kube.meta import Json, Key, RawObject, decode_raw
 from kube.reflector import Reflector
 from kube.resources import CRDS, LEASES, NAMESPACES, NODES, PODS, Resource
+from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from scheduler.app import run
-from scheduler.config import Config, Election, Status
+from scheduler.config import Config, Status
 from scheduler.status import RESOURCES
 
 CONFIG = Config(
-    election=Election(lease_seconds=3, renew_seconds=2, retry_seconds=0.5),
+    election=LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5),
     status=Status(delay_seconds=0.05, pods_seconds=0.2),
 )
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "crd"
