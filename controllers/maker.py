@@ -35,6 +35,8 @@ from kube.resources import Resource
 _CREATES_AT_ONCE: Final = 16
 # How long a created object may take to show up in the cache before it is asked for again.
 _SEEN_WITHIN: Final = 5.0
+# The event that an object is gone brings its owner back; this is only in case it is lost.
+_GONE_WITHIN: Final = 10.0
 
 Formula = Callable[[str | None], list[Json]]
 """The wanted objects, Workload first, for a Workload of the given name (None: the usual one)."""
@@ -121,7 +123,7 @@ class Maker:
         """The owner's Workload, None where both of its names are taken."""
         for mine in self._world.workloads.by_index(BY_OWNER, owner.metadata.uid):
             if mine.metadata.deletion_timestamp is not None:
-                raise NotYetError(f"Workload {mine.metadata.name} is being deleted")
+                raise NotYetError(f"Workload {mine.metadata.name} is being deleted", _GONE_WITHIN)
             return mine.metadata
         wanted = formula(None)[0]
         made = await self._create(WORKLOADS, owner, wanted)
@@ -192,7 +194,7 @@ class Maker:
         """OURS or FOREIGN. Raises NotYetError for an object that is on its way out."""
         standing = _standing(owner, meta)
         if standing is _Standing.PASSING:
-            raise NotYetError(f"{meta.name} is left from before and goes first")
+            raise NotYetError(f"{meta.name} is left from before and goes first", _GONE_WITHIN)
         return standing
 
     def _taken(self, owner: Owner, resource: Resource, name: str) -> None:

@@ -23,7 +23,7 @@ log = structlog.get_logger()
 class NotYetError(Exception):
     """The key cannot be finished now, and it is nobody's fault: come again after `seconds`."""
 
-    def __init__(self, reason: str, seconds: float = 1.0) -> None:
+    def __init__(self, reason: str, seconds: float) -> None:
         """`reason` says what is waited for."""
         super().__init__(reason)
         self.seconds = seconds

@@ -146,7 +146,6 @@ async def test_groups_deleted_by_hand_are_made_again(house: House) -> None:
 
     house.api.remove("PodGroup", "default", "pg-a")
     await house.settle()
-    await house.settle(seconds=5)
 
     assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
@@ -213,11 +212,10 @@ async def test_a_namesake_waits_for_what_its_predecessor_left(house: House) -> N
     await house.settle()
 
     house.submit_jobset(gang().build() | {"metadata": _renewed(gang().build())})
-    await house.settle(seconds=2)
+    await house.settle()
     assert house.told.events == []
     house.api.remove("Pod", "default", "p0")
     await house.settle()
-    await house.settle(seconds=2)
 
     group = house.api.objects["PodGroup", "default", "pg-a"]
     assert group["metadata"]["ownerReferences"][0]["uid"] == "uid-of-the-second"
@@ -315,7 +313,7 @@ async def test_a_workload_deleted_by_hand_is_made_again(house: House) -> None:
     await house.settle()
     obj = house.api.objects["Workload", "default", "w-a"]
     house.api.put(obj | {"metadata": obj["metadata"] | {"finalizers": []}})
-    await house.settle(seconds=2)
+    await house.settle()
 
     assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
     assert "deletionTimestamp" not in house.api.objects["Workload", "default", "w-a"]["metadata"]
