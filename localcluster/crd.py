@@ -14,7 +14,8 @@ from localcluster import resources
 from localcluster.clock import Clock, timestamp
 from localcluster.crd_rules import FINALIZER, check_crd, default_crd, is_true, name_conflict
 from localcluster.definitions import builtin
-from localcluster.errors import Cause, StatusError
+from localcluster.definitions.decoding import DecodingError
+from localcluster.errors import Cause, StatusError, bad_request
 from localcluster.hooks import AdmissionRequest
 from localcluster.mergekeys import MergeNode
 from localcluster.mergetable import METADATA
@@ -96,18 +97,17 @@ class CustomResources:
     def prepare(self, info: ResourceInfo, obj: Object) -> list[str]:
         """Prune in place, default custom objects; return `unknown field "spec.x"` for each field.
 
-        Built-in kinds have defaults of their own, which are not schemas' business.
+        Built-in kinds have defaults of their own. Raises StatusError 400 for one whose values are
+        of the wrong types.
         """
-        if info.collection == resources.CRDS.collection:
-            default_crd(obj)
-            return []
         served = self.served(info)
-        known = served.schema if served else builtin.schema(info.group, info.plural)
-        if known is None:
-            return []
-        unknown = prune(obj, known)
-        if served is not None:
-            default(obj, known)
+        if served is None:
+            unknown = _decode(info, obj)
+            if info.collection == resources.CRDS.collection:
+                default_crd(obj)
+        else:
+            unknown = prune(obj, served.schema)
+            default(obj, served.schema)
         return [f'unknown field "{path}"' for path in unknown]
 
     def validate(
@@ -306,6 +306,14 @@ class DeletionHold:
         held = stored.copy()
         held["metadata"]["finalizers"] = [*held["metadata"].get("finalizers", ()), FINALIZER]
         self._store.update(resources.CRDS.collection, stored.key, held, stored.revision)
+
+
+def _decode(info: ResourceInfo, obj: Object) -> list[str]:
+    try:
+        return builtin.decode(info.group, info.plural, obj)
+    except DecodingError as error:
+        kind = f'{info.kind} in version "{info.version}"'
+        raise bad_request(f"{kind} cannot be handled as a {info.kind}: {error}") from error
 
 
 def _merge_node(raw: Object) -> MergeNode:

@@ -8,7 +8,8 @@ JobSpec: What a Job is to do.
 ```
 A type is a line with its name; its fields follow, indented: name (`!` if required), type, options.
 Types: string, bool, int32, int64, number, time, quantity, intOrString, any (an object whose fields
-are left open), the name of another type, `[T]` for a list and `{T}` for a map of T.
+are left open), json (any value), the name of another type, `A|B` for one or the other, `[T]` for a
+list and `{T}` for a map of T.
 Options: `key=a,b` (a list map), `set`, `atomic`, `default=x`, `enum=a|b`, `min=`, `max=`,
 `minLength=`, `maxLength=`, `maxItems=`.
 """
@@ -37,6 +38,7 @@ _SCALARS: dict[str, Schema] = {
     "int64": {"type": "integer", "format": "int64"},
     "number": {"type": "number"},
     "time": {"type": "string", "format": "date-time"},
+    "json": {"x-kubernetes-preserve-unknown-fields": True},
     "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     "intOrString": {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -151,5 +153,7 @@ def _value(word: str, resolve: Resolve) -> Schema:
         return {"type": "array", "items": _value(word[1:-1], resolve)}
     if word.startswith("{"):
         return {"type": "object", "additionalProperties": _value(word[1:-1], resolve)}
+    if "|" in word:
+        return dict(_SCALARS["json"])
     scalar = _SCALARS.get(word)
     return {**scalar} if scalar is not None else resolve(word)

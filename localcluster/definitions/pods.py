@@ -8,6 +8,7 @@ ObjectMeta: What every object carries besides its own fields.
   uid string: Set by the server; differs from every other object's, past ones included.
   resourceVersion string: The version of this state, for watches and for guarding updates.
   generation int64: Counts changes of the wanted state.
+  selfLink string: Not in use.
   creationTimestamp time: When the object was made.
   deletionTimestamp time: When the object is due to go; set once it is being deleted.
   deletionGracePeriodSeconds int64: Seconds the object has to end by itself.

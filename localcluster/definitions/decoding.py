@@ -1,0 +1,231 @@
+"""Reading objects of written-down types as the server's typed decoder does.
+
+A value of the wrong JSON type makes the whole object unreadable, in the decoder's words; fields
+that the type does not have are dropped and named; nulls count as not given.
+"""
+
+import datetime as dt
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from localcluster.definitions.notation import Type
+
+Read = Callable[[Any], "list[str] | None"]
+
+_QUANTITY = re.compile(r"[+-]?[0-9.]+(?:[numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?")
+_BAD_QUANTITY = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+_LAYOUT = "2006-01-02T15:04:05Z07:00"
+
+
+class DecodingError(Exception):
+    """The object cannot be read; the text is the decoder's."""
+
+
+class _MismatchError(Exception):
+    """A value is not of its field's type; the path is filled in on the way out."""
+
+    def __init__(self, found: str, wanted: str) -> None:
+        super().__init__(found, wanted)
+        self.found = found
+        self.wanted = wanted
+        self.struct = ""
+        self.path: list[str] = []
+
+    def words(self) -> str:
+        """Return the decoder's message."""
+        where = ".".join([self.struct, *reversed(self.path)])
+        field = f"Go struct field {where} of type {self.wanted}"
+        return f"json: cannot unmarshal {self.found} into {field}"
+
+
+def _found(value: Any, *, exact: bool = False) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return f"number {value}" if exact else "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _scalar(kind: type, wanted: str) -> Read:
+    def read(value: Any) -> None:
+        if type(value) is not kind:
+            raise _MismatchError(_found(value), wanted)
+
+    return read
+
+
+def _integer(bits: int) -> Read:
+    limit = 2 ** (bits - 1)
+
+    def read(value: Any) -> None:
+        if type(value) is not int or not -limit <= value < limit:
+            raise _MismatchError(_found(value, exact=True), f"int{bits}")
+
+    return read
+
+
+def _number(value: Any) -> None:
+    if type(value) not in {int, float}:
+        raise _MismatchError(_found(value), "float64")
+
+
+def _quantity(value: Any) -> None:
+    is_number = type(value) in {int, float}
+    if not is_number and not (isinstance(value, str) and _QUANTITY.fullmatch(value)):
+        raise DecodingError(_BAD_QUANTITY)
+
+
+def _int_or_string(value: Any) -> None:
+    if type(value) not in {int, str}:
+        raise _MismatchError(_found(value, exact=True), "int32")
+
+
+def _time(value: Any) -> None:
+    if not isinstance(value, str):
+        raise _MismatchError(_found(value), "string")
+    try:
+        dt.datetime.fromisoformat(value)
+    except ValueError as error:
+        message = f'parsing time "{value}" as "{_LAYOUT}": cannot parse "{value}" as "2006"'
+        raise DecodingError(message) from error
+
+
+def _anything(_value: Any) -> None:
+    """Raw JSON is not looked into."""
+
+
+_SCALARS: dict[str, Read] = {
+    "string": _scalar(str, "string"),
+    "bool": _scalar(bool, "bool"),
+    "int32": _integer(32),
+    "int64": _integer(64),
+    "number": _number,
+    "time": _time,
+    "quantity": _quantity,
+    "intOrString": _int_or_string,
+    "any": _scalar(dict, "map[string]interface {}"),
+    "json": _anything,
+}
+_GO_NAMES = {
+    "number": "float64",
+    "time": "v1.Time",
+    "quantity": "resource.Quantity",
+    "any": "map[string]interface {}",
+    "intOrString": "intstr.IntOrString",
+}
+
+
+def _go_name(word: str) -> str:
+    if word.startswith("["):
+        return "[]" + _go_name(word[1:-1])
+    if word.startswith("{"):
+        return "map[string]" + _go_name(word[1:-1])
+    return f"v1.{word}" if word[0].isupper() else _GO_NAMES.get(word, word)
+
+
+def _join(head: str, tail: str) -> str:
+    return head + tail if tail.startswith("[") else f"{head}.{tail}"
+
+
+class Decoder:
+    """Reads objects of one set of types."""
+
+    def __init__(self, types: Mapping[str, Type]) -> None:
+        """Make readers as they are needed."""
+        self._types = types
+        self._objects: dict[str, Read] = {}
+
+    def read(self, name: str, obj: dict[str, Any]) -> list[str]:
+        """Drop unknown fields in place and return their paths, sorted. Raises DecodingError."""
+        try:
+            return sorted(self._object(name)(obj) or ())
+        except _MismatchError as error:
+            raise DecodingError(error.words()) from error
+
+    def _reader(self, word: str) -> Read:
+        if word.startswith("["):
+            return _list(self._reader(word[1:-1]), _go_name(word))
+        if word.startswith("{"):
+            return _map(self._reader(word[1:-1]), _go_name(word))
+        first, _, other = word.partition("|")
+        if other:
+            return _either(self._reader(first), self._reader(other))
+        return _SCALARS.get(word) or self._object(word)
+
+    def _object(self, name: str) -> Read:
+        known = self._objects.get(name)
+        if known is not None:
+            return known
+        fields: dict[str, Read] = {}
+        reader = functools.partial(_read_object, name, fields)
+        self._objects[name] = reader  # before the fields: types may contain themselves
+        for field in self._types[name].fields:
+            fields[field.name] = self._reader(field.type)
+        return reader
+
+
+def _read_object(name: str, fields: Mapping[str, Read], value: Any) -> list[str] | None:
+    if type(value) is not dict:
+        raise _MismatchError(_found(value), f"v1.{name}")
+    extra: list[str] = []
+    unknown: list[str] = []
+    for key, entry in value.items():
+        read = fields.get(key)
+        if read is None:
+            extra.append(key)
+        elif entry is not None:
+            try:
+                below = read(entry)
+            except _MismatchError as error:
+                error.struct = error.struct or name
+                error.path.append(key)
+                raise
+            if below:
+                unknown += [_join(key, one) for one in below]
+    for key in extra:
+        del value[key]
+    return extra + unknown
+
+
+def _list(read: Read, wanted: str) -> Read:
+    def read_list(value: Any) -> list[str] | None:
+        if type(value) is not list:
+            raise _MismatchError(_found(value), wanted)
+        unknown: list[str] = []
+        for index, item in enumerate(value):
+            below = read(item) if item is not None else None
+            if below:
+                unknown += [_join(f"[{index}]", one) for one in below]
+        return unknown
+
+    return read_list
+
+
+def _map(read: Read, wanted: str) -> Read:
+    def read_map(value: Any) -> list[str] | None:
+        if type(value) is not dict:
+            raise _MismatchError(_found(value), wanted)
+        unknown: list[str] = []
+        for key, entry in value.items():
+            below = read(entry) if entry is not None else None
+            if below:
+                unknown += [_join(key, one) for one in below]
+        return unknown
+
+    return read_map
+
+
+def _either(first: Read, other: Read) -> Read:
+    def read(value: Any) -> list[str] | None:
+        try:
+            return other(value)
+        except _MismatchError:
+            return first(value)
+
+    return read
