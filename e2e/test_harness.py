@@ -10,6 +10,7 @@ import pytest
 
 from e2e import run_tests
 from e2e.controlplane import build
+from e2e.controlplane.down import running
 from e2e.controlplane.places import ROOT
 from e2e.controlplane.process import Process, ProcessFailedError
 from e2e.support import kubeconfig, pki, ports
@@ -67,6 +68,20 @@ time.sleep(600)
     ended, _, _ = select.select([child], [], [], 20)
     os.close(child)
     assert ended == [child]
+
+
+def test_a_pid_that_is_another_process_now_is_not_taken_for_ours(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    assert running(pid_file) is None
+    pid_file.write_text(str(os.getpid()))
+    assert running(pid_file) is None
+
+    ours = Process("ours", [*SLEEP, "e2e.controlplane.up"], logs=tmp_path)
+    ours.start()
+    pid_file.write_text(str(ours.pid))
+    assert running(pid_file) == ours.pid
+    ours.kill()
+    assert running(pid_file) is None
 
 
 def test_a_port_is_given_once() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from e2e.controlplane import build
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
-from e2e.controlplane.down import alive, read_pid
+from e2e.controlplane.down import MODULE, running
 from e2e.controlplane.places import CACHE, KUBECONFIG, LOGS, PID, ROOT
 from e2e.muster import ALL, Muster
 
@@ -58,14 +58,14 @@ async def serve(folder: Path, logs: Path, wanted: Wanted) -> None:
 
 def start_in_background(arguments: list[str]) -> int:
     """Starts `serve` detached, in the fixed places, and waits until it is ready."""
-    if (pid := read_pid()) is not None and alive(pid):
+    if (pid := running()) is not None:
         print(f"a control plane runs already (pid {pid}): {KUBECONFIG}")
         return 0
     build.build()
     folder = CACHE / "run"
     shutil.rmtree(folder, ignore_errors=True)
     LOGS.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "e2e.controlplane.up", "--foreground", "--dir", str(folder)]
+    command = [sys.executable, "-m", MODULE, "--foreground", "--dir", str(folder)]
     command += ["--logs", str(LOGS)]
     with (LOGS / "up.log").open("wb") as log:
         child = subprocess.Popen(
