@@ -21,6 +21,10 @@ from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
 from scheduler.core.values import SINGLE_POD, GroupKey
 
+_STALE: Final = 5.0
+"""Seconds after which an entity that cannot gain from new room is tried all the same, so that the
+numbers people read are not old ones."""
+
 _FIRST_BACKOFF: Final = 1.0
 _LAST_BACKOFF: Final = 10.0
 
@@ -48,6 +52,7 @@ class Queue:
         # Insertion order is order of retry_at: each waits equally long.
         self._refused: dict[GroupKey, _Refused] = {}
         self._by_shape: dict[Shape, set[GroupKey]] = {}
+        self._stale: dict[GroupKey, float] = {}
         self._failures: dict[GroupKey, int] = {}
         self._failing: dict[GroupKey, float] = {}
 
@@ -70,7 +75,7 @@ class Queue:
         for key in sorted(changes.stirred):
             self.review(key)
         if changes.rows and self._refused:
-            self._room(sorted(changes.rows))
+            self._room(sorted(changes.rows), now)
         self._time(now)
 
     def pop(self) -> GroupKey | None:
@@ -122,6 +127,7 @@ class Queue:
         first = next(iter(self._refused.values()), None)
         if first is not None:
             times.append(first.retry_at)
+        times += list(self._stale.values())[:1]
         return min(times, default=None)
 
     def review(self, key: GroupKey) -> None:
@@ -137,6 +143,7 @@ class Queue:
 
     def _drop(self, key: GroupKey) -> None:
         self._ready.pop(key, None)
+        self._stale.pop(key, None)
         refused = self._refused.pop(key, None)
         if refused is None:
             return
@@ -146,7 +153,7 @@ class Queue:
             if not waiting:
                 del self._by_shape[shape]
 
-    def _room(self, rows: list[int]) -> None:
+    def _room(self, rows: list[int], now: float) -> None:
         """Wake those for whose shapes there is room on one of the rows, and enough in all."""
         columns = self._state.columns
         region = np.array([row for row in rows if row < columns.size], np.int64)
@@ -158,12 +165,20 @@ class Queue:
             refused = self._refused[key]
             if refused.shape is None or (int(refused.shape.slots(columns).sum()) >= refused.needed):
                 self.review(key)
+            else:
+                self._stale.setdefault(key, now + _STALE)
 
     def _time(self, now: float) -> None:
         for key, at in list(self._failing.items()):
             if at <= now:
                 del self._failing[key]
                 self.review(key)
+        while self._stale:
+            key, at = next(iter(self._stale.items()))
+            if at > now:
+                break
+            del self._stale[key]
+            self.review(key)
         while self._refused:
             key, refused = next(iter(self._refused.items()))
             if refused.retry_at > now:

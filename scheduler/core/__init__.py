@@ -1,0 +1,18 @@
+"""The decision core: pure, no clock, no I/O, no log. Start with `placement.place`.
+
+values      what it is told: nodes, pods, groups, as frozen values
+state       all of it together, kept by events; what was decided counts as taken
+columns     per node what is free, as int64 arrays; trials that undo themselves
+classes     nodes that no shape can tell apart
+shapes      pods with equal requirements, and how many of them each node has room for
+filters     may this pod run on such a node, room aside
+forest      groups, parents, counters: who has its quorum, who stands
+layout      trees that must not be tried at all
+topology    domains: nodes that share a label's value
+regions     where a group's topology lets its pods go, best choice first
+fit         which nodes take how many pods of one shape: pack or spread
+exhaust     the last resort for unequal pods on few nodes
+placement   place(state, root, budget) -> Placement | Refusal
+shortage    what was short, where
+explain     the refusal in numbers, for people
+"""

@@ -60,16 +60,20 @@ def explain(state: State, refusal: Refusal) -> Blocker:
 
 
 def reasons(columns: Columns, shape: Shape) -> tuple[tuple[str, int], ...]:
-    """Nodes per reason for which not one more pod of the shape fits, most nodes first."""
+    """Nodes per reason why they take no more pods of the shape, most nodes first.
+
+    Of a node with room for some, what stops it from taking one beyond those counts.
+    """
     found: Counter[str] = Counter()
     codes = shape.codes(columns)
     for code, count in enumerate(np.bincount(codes, minlength=len(shape.reasons))):
         if count and shape.reasons[code] not in ("", "no node"):
             found[shape.reasons[code]] += int(count)
-    open_nodes = shape.permitted(columns)
+    rows = np.flatnonzero(shape.permitted(columns))
+    beyond = shape.slots(columns)[rows] + 1
     names = list(columns.resources)
     for resource, amount in shape.demands:
-        short = int((columns.free[resource, : columns.size][open_nodes] < amount).sum())
+        short = int((columns.free[resource][rows] < amount * beyond).sum())
         if short:
             name = names[resource]
             found[filters.TOO_MANY_PODS if name == PODS else f"Insufficient {name}"] += short
@@ -89,11 +93,11 @@ def _summary(
 ) -> str:
     best, needed = short.best, short.needed
     where = f" in the best {best.key} ({best.value})" if best else ""
-    head = f"needs room for {needed} more {_pods(needed)}, there is room for {short.free}{where}"
+    head = f"needs room for {_count(needed, 'more pod')}, there is room for {short.free}{where}"
     tail = ", ".join(f"{count} {reason}" for reason, count in counts)
-    text = f"{head}; of {nodes} nodes: {tail}" if tail else f"{head}; {nodes} nodes"
+    text = f"{head}; of {_count(nodes, 'node')}: {tail}" if tail else f"{head}; there are no nodes"
     return f"{text}; impossible even if the cluster were empty" if impossible else text
 
 
-def _pods(count: int) -> str:
-    return "pod" if count == 1 else "pods"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

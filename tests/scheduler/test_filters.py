@@ -95,7 +95,7 @@ def test_permitted_nodes(requirements: Requirements, want_nodes: str) -> None:
     [
         pytest.param(requests(8), "Insufficient cpu", id="too few cores"),
         pytest.param(requests(1, gpu=1), "Insufficient gpu", id="a resource no node has"),
-        pytest.param(requests(0), "", id="a pod without requests fits while pods are left"),
+        pytest.param(requests(0), "Too many pods", id="only the pod count without requests"),
     ],
 )
 def test_reasons_name_the_resource(amounts: tuple[tuple[str, int], ...], want: str) -> None:
@@ -105,7 +105,7 @@ def test_reasons_name_the_resource(amounts: tuple[tuple[str, int], ...], want: s
 
     found = reasons(columns, world.state.shapes.intern(Requirements(amounts)))
 
-    assert found == (((want, 3),) if want else ())
+    assert found == ((want, 3),)
 
 
 def test_the_pod_count_is_a_resource() -> None:

@@ -34,7 +34,8 @@ async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
             "False",
             "Unschedulable",
             (
-                "needs room for 2 more pods, there is room for 1; 1 nodes; "
+                "needs room for 2 more pods, there is room for 1; "
+                "of 1 node: 1 Insufficient cpu; "
                 "impossible even if the cluster were empty"
             ),
         ),
@@ -62,7 +63,7 @@ async def test_the_blocker_has_numbers() -> None:
 
     blocker = (harness.observed[key].status or {})["blocker"]
     assert (blocker["kind"], blocker["needed"], blocker["free"]) == ("capacity", 2, 1)
-    assert blocker["counts"] == [{"reason": "Insufficient cpu", "nodes": 1}]
+    assert blocker["counts"] == [{"reason": "Insufficient cpu", "nodes": 2}]
     assert blocker["impossible"] is False
     models.Blocker.model_validate_json(msgspec.json.encode(blocker), strict=True)
 
@@ -189,3 +190,21 @@ async def test_nothing_is_written_once_the_lease_may_be_lost() -> None:
         await harness.settle(5)
 
     assert harness.api.patches == []
+
+
+async def test_the_numbers_follow_the_cluster_even_where_nothing_is_gained() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=1)
+    key = harness.world.gang("g", 9)
+    harness.world.pods("g", 9)
+    harness.observe(key)
+
+    async with harness.leading():
+        await harness.settle(2)
+        harness.world.node("more", cpu=2)
+        await harness.settle(8)
+
+    assert harness.condition(key)[2] == (
+        "needs room for 9 more pods, there is room for 3; of 2 nodes: 2 Insufficient cpu; "
+        "impossible even if the cluster were empty"
+    )
