@@ -14,7 +14,14 @@ import structlog
 from kube.backoff import Backoff
 from kube.client import Client, selectors
 from kube.clock import Clock, SystemClock
-from kube.errors import ApiError, ConfigError, Gone, ProtocolError, Unreachable
+from kube.errors import (
+    ApiError,
+    ConfigError,
+    Gone,
+    ProtocolError,
+    TooManyRequests,
+    Unreachable,
+)
 from kube.meta import HasMeta, Key
 from kube.metrics import WATCH_LAG, WATCH_RELISTS, WATCH_UNDECODABLE
 from kube.resources import Resource
@@ -28,6 +35,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 _WATCH_SECONDS = (300.0, 600.0)
 # A stream that ended sooner, without a line, is a failure and not a time-out.
 _SHORT_WATCH = 1.0
+_TRIES_FROM_ONE_VERSION = 3
 
 _log = structlog.get_logger()
 
@@ -104,8 +112,14 @@ class Reflector(Generic[T]):
         except Gone as error:
             self._state.forget()
             problem = str(error)
-        except (ApiError, ConfigError, ProtocolError, Unreachable) as error:
+        except (Unreachable, TooManyRequests, ConfigError) as error:
             problem = str(error)
+        except (ApiError, ProtocolError) as error:
+            problem = str(error)
+            # The version itself may be what the server cannot serve, after a restore for
+            # instance; a list is always right, only dearer.
+            if self._backoff.failures + 1 >= _TRIES_FROM_ONE_VERSION:
+                self._state.forget()
         wait = self._backoff.next()
         _log.warning(
             "watch interrupted",

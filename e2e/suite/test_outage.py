@@ -10,6 +10,7 @@ from kube.errors import Unreachable
 from kube.resources import JOBS, JOBSETS, NAMESPACES
 
 
+@pytest.mark.timeout(240)
 async def test_everything_resumes_after_an_outage_of_the_api_server(
     stage: Stage, long: bool
 ) -> None:

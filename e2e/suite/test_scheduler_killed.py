@@ -5,6 +5,8 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from e2e.muster import SCHEDULER
 from e2e.suite.objects import job, of_job
 from e2e.suite.stage import Stage
@@ -16,6 +18,7 @@ from kube.resources import JOBS, PODS
 SIZE = 100
 
 
+@pytest.mark.timeout(900)
 async def test_a_gang_is_whole_after_the_scheduler_was_killed_while_binding_it(
     stage: Stage, long: bool
 ) -> None:

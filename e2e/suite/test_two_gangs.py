@@ -2,11 +2,14 @@
 
 import asyncio
 
+import pytest
+
 from e2e.suite.objects import job, of_job
 from e2e.suite.stage import Stage
 from kube.resources import JOBS
 
 
+@pytest.mark.timeout(900)
 async def test_exactly_one_of_two_gangs_runs_never_a_mix(stage: Stage, long: bool) -> None:
     await stage.add_node(cpu=3)
     await stage.add_node(cpu=2)

@@ -260,6 +260,32 @@ async def test_a_bad_line_leads_to_a_new_list(
         await sink.until("+a", "+b", "-a")
 
 
+async def test_a_version_that_the_server_keeps_refusing_leads_to_a_new_list(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a"), *[failure(504, "Timeout")] * 3, page("b"), Stream())
+
+    async with following():
+        for _ in range(3):
+            await clock.sleeping()
+            await clock.advance_to_next()
+        await sink.until("+a", "+b", "-a")
+
+
+async def test_an_overloaded_server_is_spared_the_list(
+    server: ScriptedServer, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a"), *[failure(429, "TooManyRequests")] * 4, Stream())
+
+    async with following():
+        for _ in range(4):
+            await clock.sleeping()
+            await clock.advance_to_next()
+        seen = await server.received(6)
+
+    assert ["watch" in request.query for request in seen] == [False] + [True] * 5
+
+
 async def test_lag_is_the_age_of_the_last_sign_of_life(
     server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
 ) -> None:
