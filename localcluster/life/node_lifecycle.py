@@ -143,8 +143,6 @@ class NodeLifecycle:
             return
         stamp = timestamp(self._clock.now())
         for pod in self._world[PODS].by_index(BY_NODE, node):
-            if pod["metadata"].get("deletionGracePeriodSeconds") == 0:
-                continue
             if not is_terminal(pod):
                 await self._change(pod, lambda one: lost_node_status(one, stamp))
             await self._world.delete(PODS, pod, grace_seconds=0)

@@ -225,8 +225,6 @@ class Nodes:
     async def _stop(self, pod: Obj) -> float | None:
         """Remove a deleted pod once its grace is over."""
         grace = pod["metadata"].get("deletionGracePeriodSeconds", 0)
-        if grace == 0:
-            return None  # stopped already: only finalizers hold it
         now = self._clock.monotonic()
         wait = 0.0 if is_terminal(pod) else min(float(grace), self.grace_cap)
         due = self._stops.setdefault(uid_of(pod), now + wait)

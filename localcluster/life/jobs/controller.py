@@ -62,7 +62,9 @@ class JobController:
         job = new or old
         if job is None:
             return
-        self.loop.queue.add(("job", key_of(job)))
+        # A change of the status alone is mostly our own, and as patient as one of a pod.
+        delay = BATCH_SECONDS if old and new and _generation(old) == _generation(new) else 0
+        self.loop.queue.add_after(("job", key_of(job)), delay)
         if new is None or is_finished(new):
             self._backoffs.pop(uid_of(job), None)
             for pod in self._world[PODS].by_index(BY_CONTROLLER, uid_of(job)):
@@ -200,6 +202,10 @@ class JobController:
     def _record(self, job: Obj, notes: Iterable[Note]) -> None:
         for note in notes:
             self._recorder.record(COMPONENT, JOBS, job, note)
+
+
+def _generation(job: Obj) -> int:
+    return int(job["metadata"].get("generation", 0))
 
 
 def _seconds(wait: timedelta | None) -> float | None:

@@ -110,8 +110,6 @@ class JobSetController:
         try:
             await self._world.create(SERVICES, key[0], new_service(jobset))
         except StatusError as error:
-            if error.reason == "AlreadyExists":
-                return
             note = Note("Warning", "HeadlessServiceCreationFailed", error.message)
             self._record(jobset, [note])
             raise

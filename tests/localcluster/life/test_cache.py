@@ -93,3 +93,13 @@ def test_a_new_list_takes_away_what_is_not_in_it() -> None:
 
     assert gone == ["b", "c"]
     assert names(list(cache.values())) == ["a", "b"]
+
+
+def test_a_new_list_is_the_truth_about_what_we_deleted_too() -> None:
+    cache = Cache()
+    cache.observe("ADDED", obj("a", 1))
+    cache.forget(obj("a", 1))
+
+    cache.replace([obj("a", 9)])
+
+    assert names(list(cache.values())) == ["a"]

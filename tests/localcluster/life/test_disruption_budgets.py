@@ -83,6 +83,17 @@ def test_a_granted_eviction_is_remembered(since: float, want: int) -> None:
     assert ("disruptedPods" in status) is not want
 
 
+def test_a_granted_eviction_that_is_seen_is_forgotten() -> None:
+    budget = pdb(minAvailable=1)
+    budget["status"] = {"disruptedPods": {"p0": timestamp(at(90)), "gone": timestamp(at(90))}}
+    going = make_pod("p0", phase="Running", ready=True, deleted_at=95)
+
+    status = budget_status(budget, [going, *healthy(3)[1:]], {}, NOW)
+
+    assert "disruptedPods" not in status
+    assert status["currentHealthy"] == 2
+
+
 def test_a_status_that_holds_stays_the_same() -> None:
     budget = pdb(minAvailable=1)
     first = budget_status(budget, healthy(2), {}, NOW)

@@ -8,6 +8,7 @@ from localcluster.errors import StatusError
 from localcluster.hooks import AdmissionRequest, DeleteOptions
 from tests.localcluster.life.builders import make_role
 from tests.localcluster.life.world import LivingCluster, living_cluster
+from tests.support.clock import settle
 
 Obj = dict[str, Any]
 
@@ -139,6 +140,43 @@ async def test_pods_that_are_refused_are_tried_again() -> None:
 
         assert count(cluster)["Pod"] == 3
         assert cluster.get("Job", "work")["status"]["active"] == 3
+
+
+async def test_after_a_refusal_no_more_pods_are_asked_for_at_once() -> None:
+    async with living_cluster() as cluster:
+        door = RefusePods(allowed=1)
+        cluster.api.admission.append(door)
+        await cluster.create(job(parallelism=64, completions=64))
+        await settle()
+
+        # One pod, then a batch of two of which both are refused; the other 61 have to wait.
+        assert door.asked == 3
+
+
+async def test_a_resumed_job_takes_the_new_template_though_it_had_started() -> None:
+    """A Job's template may change only while it has no start time."""
+    async with living_cluster() as cluster:
+        role = make_role("a")
+        role["template"]["spec"]["managedBy"] = "example.com/other"
+        await cluster.create(jobset("train", role, suspend=True))
+        await cluster.settle()
+        child = cluster.get("Job", "train-a-0")
+        started = {**child, "status": {"startTime": "2026-01-01T00:00:00Z"}}
+        await cluster.api.update(cluster.info("Job"), started, "default", subresource="status")
+
+        roles = cluster.get("JobSet", "train")["spec"]["replicatedJobs"]
+        template = roles[0]["template"]["spec"]["template"]
+        spec = {**template["spec"], "nodeSelector": {"pool": "fast"}}
+        job_spec = {**roles[0]["template"]["spec"], "template": {**template, "spec": spec}}
+        roles = [{**roles[0], "template": {**roles[0]["template"], "spec": job_spec}}]
+        await cluster.patch("JobSet", "train", {"spec": {"replicatedJobs": roles}})
+        await cluster.patch("JobSet", "train", {"spec": {"suspend": False}})
+        await cluster.settle()
+
+        child = cluster.get("Job", "train-a-0")
+        assert child["spec"]["suspend"] is False
+        assert child["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "fast"}
+        assert "startTime" not in child["status"]
 
 
 async def test_repeated_events_are_counted() -> None:

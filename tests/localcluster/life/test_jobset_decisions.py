@@ -281,9 +281,11 @@ def test_blocking_recreate_waits_until_all_old_jobs_are_gone() -> None:
     policy = {"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}
     jobset = with_status(make_jobset(failurePolicy=policy), restarts=1)
 
-    found = plan(jobset, jobs_of(make_jobset())[:1])
+    waiting = plan(jobset, jobs_of(make_jobset())[:1])
+    free = plan(jobset, [])
 
-    assert found.create == []
+    assert waiting.create == []
+    assert names(free.create) == ["train-a-0", "train-b-0"]
 
 
 def test_no_restart_is_left() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from localcluster.hooks import DeleteOptions
+from localcluster.errors import StatusError
+from localcluster.hooks import AdmissionRequest, DeleteOptions
 from tests.localcluster.life.world import LivingCluster, living_cluster
 
 Obj = dict[str, Any]
@@ -155,6 +156,54 @@ async def test_a_deleted_pod_stops_after_its_grace_and_no_later_than_the_cap() -
         assert names(cluster) == ["a"]
         await cluster.clock.advance(2)
         assert names(cluster) == []
+
+
+async def test_a_pod_that_has_ended_needs_no_grace() -> None:
+    async with living_cluster() as cluster:
+        cluster.life.nodes.grace_cap = 30.0
+        await cluster.life.nodes.add("n")
+        await cluster.create(pod("a", annotations={"muster.dev/finish": "Succeeded"}))
+        await cluster.settle()
+
+        await cluster.api.delete(cluster.info("Pod"), "a", "default")
+        await cluster.clock.advance(0.1)
+        assert names(cluster) == []
+
+
+async def test_a_pod_whose_start_could_not_be_written_takes_no_place() -> None:
+    class Busy:
+        """Refuses the first status."""
+
+        refusals = 1
+
+        async def mutate(self, request: AdmissionRequest) -> None:
+            return None
+
+        async def validate(self, request: AdmissionRequest) -> None:
+            if request.subresource == "status" and request.info.kind == "Pod" and self.refusals:
+                self.refusals -= 1
+                raise StatusError(500, "InternalError", "try again")
+
+    async with living_cluster() as cluster:
+        await cluster.life.nodes.add("n", capacity={"cpu": "1"})
+        cluster.api.admission.append(Busy())
+        await cluster.create(pod("a"))
+        await cluster.settle()
+
+        assert phase(cluster, "a") == "Running"
+
+
+async def test_a_node_that_is_back_at_once_keeps_its_pods() -> None:
+    async with living_cluster() as cluster:
+        await cluster.life.nodes.add("n")
+        await cluster.create(pod("a"))
+        await cluster.settle()
+
+        await cluster.api.delete(cluster.info("Node"), "n")
+        await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}, "")
+        await cluster.settle()
+
+        assert (names(cluster), phase(cluster, "a")) == (["a"], "Running")
 
 
 async def test_a_finalizer_holds_a_pod_that_has_stopped() -> None:

@@ -77,6 +77,28 @@ async def test_what_fails_is_tried_again_later_and_later(failure: Exception) -> 
     assert gaps == [0.005, 0.01, 0.02]
 
 
+async def test_a_success_ends_the_growing_of_delays() -> None:
+    clock = FakeClock()
+    outcomes = ["fails", "fails", "succeeds", "fails", "succeeds"]
+    tries: list[float] = []
+
+    async def reconcile(_: str) -> float | None:
+        tries.append(clock.monotonic())
+        if outcomes.pop(0) == "fails":
+            raise StatusError(409, "Conflict", "changed")
+        return 1.0 if outcomes else None
+
+    loop = Loop("test", clock, reconcile)
+    loop.queue.add("a")
+    task = asyncio.create_task(loop.run())
+    await clock.advance(60)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    gaps = [round(later - earlier, 3) for earlier, later in pairwise(tries)]
+    assert gaps == [0.005, 0.01, 1.0, 0.005]
+
+
 async def test_a_key_comes_again_when_it_was_asked_to() -> None:
     clock = FakeClock()
     times: list[float] = []
