@@ -22,7 +22,15 @@ from localcluster.errors import (
     not_found,
     unknown_path,
 )
-from localcluster.hooks import Admission, DeleteOptions, Object, Schemas, User, WriteOptions
+from localcluster.hooks import (
+    Admission,
+    DeleteOptions,
+    Object,
+    Operation,
+    Schemas,
+    User,
+    WriteOptions,
+)
 from localcluster.intake import (
     SYSTEM,
     Intake,
@@ -260,8 +268,7 @@ class Api(Reader):
             now = timestamp(self.clock.now())
             node = intake.merge_node(info)
             managed.on_create(obj, node, write.manager, info.api_version, now)
-        obj = await intake.mutate(write.admission("CREATE", obj, None))
-        intake.prepare(write, obj, first=False)
+        obj = await self._mutated(write, "CREATE", obj, None)
         base = "" if obj["metadata"].get("name") else obj["metadata"].get("generateName", "")
         for _ in range(NAME_ATTEMPTS):
             intake.complete_new(info, obj, self.clock.now())
@@ -321,9 +328,9 @@ class Api(Reader):
                 api_version=info.api_version,
                 now=timestamp(self.clock.now()),
             )
-        new = await intake.mutate(write.admission("UPDATE", new, old))
-        intake.prepare(write, new, first=False)
-        new = intake.complete_update(write, new, old)
+        mutated = await self._mutated(write, "UPDATE", new, old)
+        if mutated is not new:
+            new = intake.complete_update(write, mutated, old)
         intake.validate(write, new, old)
         await intake.review(write.admission("UPDATE", new, old))
         new["metadata"]["resourceVersion"] = str(current.revision)
@@ -332,6 +339,15 @@ class Api(Reader):
         if new == old:
             return current
         return self.finish(info, current, new)
+
+    async def _mutated(
+        self, write: Write, operation: Operation, obj: Object, old: Object | None
+    ) -> Object:
+        """The object after admission, pruned and defaulted again if it is another one."""
+        mutated = await self.intake.mutate(write.admission(operation, obj, old))
+        if mutated is not obj:
+            self.intake.prepare(write, mutated, first=False)
+        return mutated
 
     async def _apply(self, write: Write, config: Any) -> Stored:
         info = write.info

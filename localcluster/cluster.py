@@ -118,9 +118,17 @@ class LocalCluster:
         Writes the kubeconfig to the given path, or into a folder that goes with the cluster.
         Raises OSError when the port is taken.
         """
+        try:
+            await self._start(host, port, token_files)
+        except BaseException:
+            await self.stop()
+            raise
+        self._kubeconfig = kubeconfig or self._path / "kubeconfig"
+        self.write_kubeconfig(self._kubeconfig, ADMIN, [MASTERS])
+
+    async def _start(self, host: str, port: int, token_files: Iterable[Path]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="localcluster-")
-        folder = Path(self._folder.name)
-        files = tls.make(folder, self.clock.now(), host=host)
+        files = tls.make(self._path, self.clock.now(), host=host)
         self.ca = files.ca
         for path in token_files:
             self.tokens.load(path)
@@ -132,8 +140,12 @@ class LocalCluster:
         self._listener = serving.Listener(self._application, files)
         bound = await self._listener.start(host, port)
         self.url = f"https://{host}:{bound}"
-        self._kubeconfig = kubeconfig or folder / "kubeconfig"
-        self.write_kubeconfig(self._kubeconfig, ADMIN, [MASTERS])
+
+    @property
+    def _path(self) -> Path:
+        if self._folder is None:
+            raise RuntimeError("the cluster has not been started")
+        return Path(self._folder.name)
 
     def write_kubeconfig(self, path: Path, user: str, groups: Iterable[str] = ()) -> None:
         """Make a token for a user and write a kubeconfig with it."""

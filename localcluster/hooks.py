@@ -84,7 +84,10 @@ class Admission(Protocol):
     """One step of admission; the server holds a list of them and calls them in order."""
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Change `request.obj` in place or replace it. Raises StatusError to refuse."""
+        """Change `request.obj`. Raises StatusError to refuse.
+
+        An object put in its place is pruned and defaulted again; one changed in place is not.
+        """
         ...
 
     async def validate(self, request: AdmissionRequest) -> None:

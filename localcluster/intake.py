@@ -6,7 +6,14 @@ from typing import Any
 from localcluster import meta
 from localcluster.clock import timestamp
 from localcluster.errors import Cause, StatusError, bad_request, invalid
-from localcluster.hooks import Admission, AdmissionRequest, Object, Schemas, User, WriteOptions
+from localcluster.hooks import (
+    Admission,
+    AdmissionRequest,
+    Object,
+    Schemas,
+    User,
+    WriteOptions,
+)
 from localcluster.mergekeys import MergeNode
 from localcluster.mergetable import GENERAL, merge_table
 from localcluster.resources import CRDS, ResourceInfo
@@ -145,6 +152,13 @@ def first_strings_only(metadata: Object) -> None:
             raise bad_request(f"metadata.{name}: every value must be a string")
 
 
+def _strictly(info: ResourceInfo, unknown: list[str]) -> str:
+    """The words for unknown fields under strict decoding; typed kinds are named first."""
+    words = "strict decoding error: " + ", ".join(unknown)
+    kind = f'{info.kind} in version "{info.version}"'
+    return words if info.custom else f"{kind} cannot be handled as a {info.kind}: {words}"
+
+
 class Intake:
     """Defaulting, pruning, admission and validation, in the order of the real server."""
 
@@ -179,7 +193,7 @@ class Intake:
         if not unknown or not first:
             return
         if write.options.field_validation == "Strict":
-            raise bad_request("strict decoding error: " + ", ".join(unknown))
+            raise bad_request(_strictly(write.info, unknown))
         if write.options.field_validation == "Warn":
             write.warnings.extend(unknown)
 

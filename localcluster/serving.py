@@ -39,6 +39,7 @@ class Listener:
             access_log=False,
             log_config=None,
             server_header=False,
+            proxy_headers=False,
             timeout_keep_alive=NEVER,
             timeout_graceful_shutdown=1,
             backlog=4096,
@@ -50,7 +51,11 @@ class Listener:
         """Listen; returns the port. Raises OSError when it is taken."""
         sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
+        try:
+            sock.bind((host, port))
+        except OSError:
+            sock.close()
+            raise
         self._server = _Server(self._config)
         self._task = asyncio.create_task(self._server.serve([sock]), name="https")
         while not self._server.started:
