@@ -19,6 +19,9 @@ K = TypeVar("K", bound=Hashable)
 
 log = structlog.get_logger()
 
+# Fewer than the client's connections, so that a burst of writes never starves the lease.
+_WRITES_AT_ONCE = 32
+
 
 class NotYetError(Exception):
     """The key cannot be finished now, and it is nobody's fault: come again after `seconds`."""
@@ -40,6 +43,7 @@ class Writer:
         """Writes are refused until `lead`."""
         self._client = client
         self._fence: Fence | None = None
+        self._gate = asyncio.Semaphore(_WRITES_AT_ONCE)
 
     def lead(self, fence: Fence) -> None:
         """From now on writes are made under this fence."""
@@ -47,22 +51,26 @@ class Writer:
 
     async def get(self, resource: Resource, name: str, namespace: str) -> Json:
         """The live object. Raises kube errors."""
-        return await self._client.get(resource, name, namespace)
+        async with self._gate:
+            return await self._client.get(resource, name, namespace)
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         """Create an object. Raises NotLeadingError, kube errors."""
-        self._check()
-        return await self._client.create(resource, obj)
+        async with self._gate:
+            self._check()
+            return await self._client.create(resource, obj)
 
     async def patch(self, resource: Resource, name: str, ops: PatchBuilder, namespace: str) -> Json:
         """Patch an object. Raises NotLeadingError, kube errors."""
-        self._check()
-        return await self._client.patch(resource, name, ops, namespace)
+        async with self._gate:
+            self._check()
+            return await self._client.patch(resource, name, ops, namespace)
 
     async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str) -> None:
         """Delete exactly this object. Raises NotLeadingError, kube errors."""
-        self._check()
-        await self._client.delete(resource, name, namespace, uid=uid, propagation="Background")
+        async with self._gate:
+            self._check()
+            await self._client.delete(resource, name, namespace, uid=uid, propagation="Background")
 
     def _check(self) -> None:
         if self._fence is None or not self._fence.valid():
