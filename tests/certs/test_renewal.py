@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from certs.authority import CA_VALID, SERVER_VALID, new_material
@@ -19,6 +19,26 @@ NAMES = ServerNames.of_service("muster-webhook", "muster-system")
 GOOD = new_material(NAMES, NOW)
 OTHER = new_material(NAMES, NOW)
 SECOND = timedelta(seconds=1)
+
+
+def bare(material: Material, *, server: bool) -> Material:
+    """The same keys, one certificate made anew without any extension."""
+    ca_key = serialization.load_pem_private_key(material.ca_key, None)
+    server_key = serialization.load_pem_private_key(material.server_key, None)
+    assert isinstance(ca_key, ec.EllipticCurvePrivateKey)
+    assert isinstance(server_key, ec.EllipticCurvePrivateKey)
+    issuer = x509.load_pem_x509_certificate(material.ca_cert).subject
+    certificate = (
+        x509.CertificateBuilder(issuer, issuer, serial_number=1)
+        .public_key(server_key.public_key() if server else ca_key.public_key())
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + SERVER_VALID)
+        .sign(ca_key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    if server:
+        return replace(material, server_cert=certificate)
+    return replace(material, ca_cert=certificate)
 
 
 def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
@@ -98,6 +118,20 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             Renew.EVERYTHING,
             "ca.crt: is not the certificate of a CA",
             id="a certificate that is no CA is not trusted",
+        ),
+        pytest.param(
+            bare(GOOD, server=False),
+            timedelta(),
+            Renew.EVERYTHING,
+            "ca.crt: is not the certificate of a CA",
+            id="a certificate that does not say that it is a CA is not trusted",
+        ),
+        pytest.param(
+            bare(GOOD, server=True),
+            timedelta(),
+            Renew.SERVER,
+            "lacks muster-webhook.muster-system.svc",
+            id="a server certificate without any name is replaced",
         ),
         pytest.param(
             replace(GOOD, ca_key=b"no"),

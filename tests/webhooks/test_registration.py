@@ -161,24 +161,28 @@ async def test_a_change_in_between_is_a_conflict_and_not_lost() -> None:
         await register(registry, URL, BUNDLE, load_manifests())
 
 
-@pytest.mark.parametrize(
-    ("damage", "text"),
-    [
-        pytest.param(
-            lambda webhook: webhook["clientConfig"]["service"].update(name="other"),
-            "do not all lead to one server",
-            id="one webhook leads to another Service",
-        ),
-    ],
-)
-async def test_by_service_a_registration_that_cannot_work_is_said(
-    damage: Callable[[dict[str, Any]], Any], text: str
-) -> None:
+async def test_by_service_webhooks_that_lead_to_several_servers_are_said() -> None:
     registry = await installed(SERVICE)
-    damage(registry.webhooks()[0])
+    registry.webhooks()[0]["clientConfig"]["service"].update(name="other")
 
-    with pytest.raises(RegistrationError, match=text):
+    with pytest.raises(RegistrationError, match="do not all lead to one server"):
         await register(registry, SERVICE, BUNDLE, load_manifests())
+
+
+async def test_a_registered_ca_that_is_no_base64_is_said() -> None:
+    class Garbling(Registry):
+        """Answers with another caBundle than it was given."""
+
+        async def create(
+            self, resource: Resource, obj: dict[str, Any], namespace: str | None = None
+        ) -> dict[str, Any]:
+            stored = await super().create(resource, obj, namespace)
+            for webhook in stored["webhooks"]:
+                webhook["clientConfig"]["caBundle"] = "%%%"
+            return stored
+
+    with pytest.raises(RegistrationError, match="not base64"):
+        await register(Garbling(), URL, BUNDLE, load_manifests())
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,29 @@ async def test_a_registered_name_that_the_certificate_lacks_is_not_ready(tmp_pat
         assert "our certificate does not pass for muster-webhook.elsewhere.svc" in hook.problem
 
 
+async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: Path) -> None:
+    class Flaky(FolderStore):
+        """Away for the first two reads."""
+
+        away = 2
+
+        async def read(self) -> Held:
+            if self.away:
+                self.away -= 1
+                raise AWAY
+            return await super().read()
+
+    clock, readiness = DatedClock(), Readiness((REGISTRATION,))
+    upkeep = Upkeep(Registry(), URL, Flaky(tmp_path), clock, readiness)
+    task = asyncio.create_task(upkeep.certificates())
+    await clock.sleeping()
+    problem = readiness.problems[REGISTRATION]
+    material = await clock.play(task)
+
+    assert "refused" in problem
+    assert (await FolderStore(tmp_path).read()).material == material
+
+
 async def test_rounds_are_rare_while_all_is_right(tmp_path: Path) -> None:
     async with kept(tmp_path) as hook:
         before = hook.clock.monotonic()

@@ -1,0 +1,48 @@
+"""What the webhook remembers of the cluster follows every change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from api.priority import PriorityClass
+from kube.meta import ObjectMeta, Partial
+from webhooks.world import DeletingObjects, PriorityClasses, PriorityClassObject
+
+GONE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_priority_classes_come_change_and_go() -> None:
+    classes = PriorityClasses()
+    high, low = ObjectMeta(name="high"), ObjectMeta(name="low")
+
+    classes.upsert(PriorityClassObject(high, 10, preemption_policy="Never"))
+    classes.upsert(PriorityClassObject(low, 1, global_default=True))
+    both = list(classes.all())
+    classes.upsert(PriorityClassObject(high, 20))
+    classes.delete(("", "low"))
+    classes.delete(("", "never-there"))
+
+    assert both == [
+        PriorityClass("high", 10, preemption_policy="Never"),
+        PriorityClass("low", 1, global_default=True),
+    ]
+    assert list(classes.all()) == [PriorityClass("high", 20)]
+
+
+def test_an_object_counts_as_deleting_until_it_is_gone_or_its_name_is_used_again() -> None:
+    deleting = DeletingObjects()
+    key = ("team", "root")
+
+    def seen(deletion: datetime | None) -> bool:
+        deleting.upsert(
+            Partial(ObjectMeta(name="root", namespace="team", deletion_timestamp=deletion))
+        )
+        return key in deleting
+
+    assert not seen(None)
+    assert seen(GONE)
+    deleting.delete(key)
+    assert key not in deleting
+    assert seen(GONE)
+    assert not seen(None)
+    assert ("other", "root") not in deleting
