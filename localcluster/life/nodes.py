@@ -226,8 +226,7 @@ class Nodes:
         """Remove a deleted pod once its grace is over."""
         grace = pod["metadata"].get("deletionGracePeriodSeconds", 0)
         now = self._clock.monotonic()
-        wait = 0.0 if is_terminal(pod) else min(float(grace), self.grace_cap)
-        due = self._stops.setdefault(uid_of(pod), now + wait)
+        due = self._stops.setdefault(uid_of(pod), now + min(float(grace), self.grace_cap))
         if due > now:
             return due - now
         await self._world.delete(PODS, pod, grace_seconds=0)
