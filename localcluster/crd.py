@@ -27,7 +27,7 @@ from localcluster.schemas.pruning import prune
 from localcluster.schemas.rules import check_rules
 from localcluster.schemas.schema import UNSET, Schema, parse
 from localcluster.schemas.validation import validate
-from localcluster.store import CollectionId, Event, Store, Stored
+from localcluster.store import CollectionId, Event, Key, Store, Stored
 from localcluster.webhook_rules import check_configuration
 
 Object = dict[str, Any]
@@ -36,6 +36,7 @@ Delete = Callable[[ResourceInfo, str, str], Awaitable[object]]
 CUSTOM_VERBS = (
     "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
 )  # fmt: skip
+RETRY_SECONDS = 1.0
 # Rules are not evaluated on an object whose shape is wrong in one of these ways.
 _BLOCKING = frozenset(
     f"FieldValue{kind}"
@@ -69,7 +70,7 @@ class CustomResources:
         self._registry = registry
         self._clock = clock
         self._served: dict[tuple[str, str, str], Served] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[CollectionId, asyncio.Task[None]] = {}
         self._delete: Delete | None = None
         self.hold = DeletionHold(store)
         store.subscribe(self._changed)
@@ -83,7 +84,7 @@ class CustomResources:
 
     async def stop(self) -> None:
         """End the deletions that are under way."""
-        tasks = list(self._tasks)
+        tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -254,26 +255,30 @@ class CustomResources:
         if not objects:
             self._release(stored)
             return
-        waiting = [
+        if self._delete is not None and collection not in self._tasks:
+            stored_version = next(one for one in crd["spec"]["versions"] if one.get("storage"))
+            info = resource_info(crd, stored_version)
+            task = asyncio.get_running_loop().create_task(self._empty(info, self._delete))
+            self._tasks[collection] = task
+            task.add_done_callback(lambda _: self._tasks.pop(collection, None))
+
+    async def _empty(self, info: ResourceInfo, delete: Delete) -> None:
+        """Delete every object of a kind; what is refused is tried again a little later."""
+        while waiting := self._undeleted(info.collection):
+            refused = False
+            for namespace, name in waiting:
+                try:
+                    await delete(info, name, namespace)
+                except StatusError as error:
+                    refused = refused or error.code != 404
+            if refused:
+                await self._clock.sleep(RETRY_SECONDS)
+
+    def _undeleted(self, collection: CollectionId) -> list[Key]:
+        objects = self._store.collection(collection).objects
+        return [
             key for key, one in objects.items() if "deletionTimestamp" not in one.obj["metadata"]
         ]
-        if waiting and self._delete is not None and not self._tasks:
-            task = asyncio.get_running_loop().create_task(self._delete_all(collection, waiting))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _delete_all(self, collection: CollectionId, keys: list[tuple[str, str]]) -> None:
-        info = next(
-            (one.info for one in self._served.values() if one.info.collection == collection), None
-        )
-        if info is None or self._delete is None:
-            return
-        for namespace, name in keys:
-            try:
-                await self._delete(info, name, namespace)
-            except StatusError as error:
-                if error.code != 404:
-                    raise
 
     def _release(self, stored: Stored) -> None:
         changed = stored.copy()

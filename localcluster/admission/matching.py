@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcluster import cel, resources, selectors
-from localcluster.admission.review import request_body
+from localcluster.admission.review import in_version, request_body
 from localcluster.errors import StatusError, forbidden, not_found
 from localcluster.hooks import AdmissionRequest
 from localcluster.resources import Registry, ResourceInfo
@@ -94,8 +94,8 @@ class Matcher:
         if not hook.conditions:
             return True
         values = {
-            "object": request.obj,
-            "oldObject": request.old,
+            "object": in_version(request.obj, request, info),
+            "oldObject": in_version(request.old, request, info),
             "request": request_body(request, info, uid=""),
         }
         errors = []

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from localcluster import resources
-from localcluster.errors import StatusError
-from localcluster.hooks import WriteOptions
+from localcluster.errors import StatusError, forbidden
+from localcluster.hooks import AdmissionRequest, WriteOptions
 from tests.localcluster.world import World, make_crd, make_widget, until
 
 CRDS = resources.CRDS.collection
@@ -184,6 +184,58 @@ async def test_a_deleted_definition_waits_for_finalizers_of_its_objects(world: W
 
     await world.api.patch(info, "w", {"metadata": {"finalizers": None}}, "default")
     await until(lambda: world.store.get(CRDS, ("", "widgets.t.muster.dev")) is None)
+
+
+async def test_two_definitions_that_leave_at_once_both_go(world: World) -> None:
+    widgets = await world.define(make_crd())
+    gadgets = await world.define(make_crd("gadgets", "Gadget"))
+    await world.add(widgets, make_widget(), "default")
+    await world.add(gadgets, make_widget() | {"kind": "Gadget"}, "default")
+
+    for name in ("widgets.t.muster.dev", "gadgets.t.muster.dev"):
+        await world.api.delete(resources.CRDS, name)
+
+    await until(lambda: not world.store.collection(CRDS).objects)
+
+
+async def test_objects_of_a_kind_that_is_no_longer_served_go_with_it(world: World) -> None:
+    info = await world.define(make_crd())
+    await world.add(info, make_widget(), "default")
+    changed = copy.deepcopy(stored_crd(world))
+    changed["spec"]["versions"][0]["served"] = False
+    await world.api.update(resources.CRDS, changed)
+    await until(lambda: world.registry.lookup("t.muster.dev", "v1", "widgets") is None)
+
+    await world.api.delete(resources.CRDS, "widgets.t.muster.dev")
+
+    await until(lambda: not world.store.collection(CRDS).objects)
+
+
+class RefusesOnce:
+    """An admission step that refuses the first deletion of a widget."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def mutate(self, request: AdmissionRequest) -> None: ...
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        if request.operation == "DELETE" and request.info.plural == "widgets":
+            self.asked += 1
+            if self.asked == 1:
+                raise forbidden(request.info, request.name, "not yet")
+
+
+async def test_a_refused_deletion_of_an_object_is_tried_again(world: World) -> None:
+    info = await world.define(make_crd())
+    await world.add(info, make_widget(), "default")
+    step = RefusesOnce()
+    world.api.admission.append(step)
+
+    await world.api.delete(resources.CRDS, "widgets.t.muster.dev")
+
+    await until(lambda: not world.store.collection(CRDS).objects)
+    assert step.asked == 2
 
 
 def without(crd: dict[str, Any], *path: str) -> dict[str, Any]:
