@@ -18,7 +18,6 @@ from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import (
-    ApiError,
     ConfigError,
     Conflict,
     KubeError,
@@ -174,7 +173,7 @@ class Binder:
             self._state.remove_pod(pod.uid)
             self._changed()
             return
-        except (ApiError, Unreachable, ConfigError) as unreadable:
+        except KubeError as unreadable:
             self._reject(order, str(unreadable))
             return
         if there["metadata"].get("uid") != pod.uid:
@@ -241,6 +240,6 @@ class Binder:
                 await self._api.delete(PODS, info.name, info.namespace, uid=info.uid)
             except (NotFound, Conflict):
                 continue  # gone, or a namesake: nothing of ours is left there
-            except (ApiError, Unreachable, ConfigError) as error:
+            except KubeError as error:
                 _log.error("pod not deleted", namespace=info.namespace, pod=info.name,
                            problem=str(error))  # fmt: skip

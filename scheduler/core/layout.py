@@ -27,7 +27,8 @@ def check(root: Group) -> Flaw | None:
         flaw = _against_root(group, root) or _against_members(group)
         if flaw is not None:
             return flaw
-        stack.extend((child, level + 1) for child in group.children.values() if child.spec)
+        # A group whose policy is not known yet has neither mode nor priority to be judged by.
+        stack.extend((child, level + 1) for child in group.offspring() if child.known)
     return None
 
 

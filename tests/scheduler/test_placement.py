@@ -361,3 +361,14 @@ def test_five_levels_are_refused() -> None:
     world.pods("leaf", 1)
 
     assert why(world, world.place("c0", composite=True)).summary == "is deeper than 4 levels"
+
+
+def test_a_child_without_a_policy_yet_does_not_spoil_its_tree() -> None:
+    world = World()
+    world.nodes(1)
+    world.gang("root", 1, composite=True, priority=7, disruption="all")
+    world.gang("ready", 1, parent="root", priority=7, disruption="all")
+    pod = world.pod("ready", priority=7)
+    world.gang("unfilled", None, parent="root")
+
+    assert list(world.where(world.place("root", composite=True))) == [pod.name]
