@@ -26,10 +26,8 @@ class Cause:
 
     def to_json(self) -> dict[str, str]:
         """As it stands in details.causes."""
-        out = {"reason": self.reason, "message": self.message}
-        if self.field:
-            out["field"] = self.field
-        return out
+        out = {"reason": self.reason, "message": self.message, "field": self.field}
+        return {name: value for name, value in out.items() if value}
 
 
 class StatusError(Exception):

@@ -190,6 +190,7 @@ async def test_an_answer_that_breaks_the_protocol_fails_the_request(
     message = f'failed calling webhook "h.b.c": {reason}'
     assert (error.code, error.reason) == (500, "InternalError")
     assert error.message == f"Internal error occurred: {message}"
+    assert error.details == {"causes": [{"message": message}]}
 
 
 async def test_an_answer_to_another_request_fails_the_request(
