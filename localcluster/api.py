@@ -152,13 +152,14 @@ class Api(Reader):
         check_envelope(write, body)
         check_name(write, body["metadata"])
         strategy = self.intake.strategy(info)
-        if not body["metadata"].get("resourceVersion") and not strategy.unconditional_update:
-            text = "must be specified for an update"
-            raise invalid(info, name, [meta.invalid_value("metadata.resourceVersion", 0, text)])
         exists = self.store.get(info.collection, (namespace, name)) is not None
         if not exists and strategy.create_on_update and not subresource:
             body["metadata"].pop("resourceVersion", None)
             return await self._create(write, body)
+        if not body["metadata"].get("resourceVersion") and not strategy.unconditional_update:
+            text = "must be specified for an update"
+            cause = meta.invalid_value("metadata.resourceVersion", 0, text)
+            raise invalid(info, name, [cause], info.plural)
         return await self._modify(write, lambda _: copy(body), put=True)
 
     async def patch(

@@ -24,8 +24,8 @@ class UnreadableError(Exception):
 class Shape:
     """The fields of a message by number: name and kind.
 
-    Kinds: str, int, bool, bytes, time, quantity, `{kind}` for a map from strings, `[kind]` for a
-    list, or the name of a message.
+    Kinds: str, int, bool, bytes, time, quantity, intstr, `{kind}` for a map from strings, `[kind]`
+    for a list, or the name of a message.
     """
 
     fields: dict[int, tuple[str, str]]
@@ -57,7 +57,6 @@ _SHAPES = {
         "7:fieldPath:str"
     ),
     "LocalReference": _shape("1:name:str"),
-    "Empty": _shape(""),
     "NamespaceSpec": _shape("1:finalizers:[str]"),
     "NamespaceStatus": _shape("1:phase:str"),
     "v1/Namespace": _shape("1:metadata:Meta 2:spec:NamespaceSpec 3:status:NamespaceStatus"),
@@ -94,13 +93,48 @@ _SHAPES = {
         "16:hostname:str 17:subdomain:str 19:schedulerName:str 20:initContainers:[Container] "
         "24:priorityClassName:str 25:priority:int"
     ),
+    "UserInfo": _shape("1:username:str 2:uid:str 3:groups:[str]"),
+    "WhoStatus": _shape("1:userInfo:UserInfo"),
+    "authentication.k8s.io/v1/SelfSubjectReview": _shape("1:metadata:Meta 2:status:WhoStatus"),
+    "ResourceAttributes": _shape(
+        "1:namespace:str 2:verb:str 3:group:str 4:version:str 5:resource:str 6:subresource:str "
+        "7:name:str"
+    ),
+    "PathAttributes": _shape("1:path:str 2:verb:str"),
+    "AccessSpec": _shape(
+        "1:resourceAttributes:ResourceAttributes 2:nonResourceAttributes:PathAttributes"
+    ),
+    "AccessStatus": _shape("1:allowed:bool 2:reason:str 3:evaluationError:str 4:denied:bool"),
+    "authorization.k8s.io/v1/SelfSubjectAccessReview": _shape(
+        "1:metadata:Meta 2:spec:AccessSpec 3:status:AccessStatus"
+    ),
+    "BudgetSpec": _shape("1:minAvailable:intstr 2:selector:Selector 3:maxUnavailable:intstr"),
+    "BudgetStatus": _shape(
+        "1:observedGeneration:int 3:disruptionsAllowed:int 4:currentHealthy:int "
+        "5:desiredHealthy:int 6:expectedPods:int"
+    ),
+    "policy/v1/PodDisruptionBudget": _shape(
+        "1:metadata:Meta 2:spec:BudgetSpec 3:status:BudgetStatus"
+    ),
+    "Strategy": _shape("1:type:str"),
+    "DeploymentSpec": _shape(
+        "1:replicas:int 2:selector:Selector 3:template:PodTemplate 4:strategy:Strategy "
+        "5:minReadySeconds:int 6:revisionHistoryLimit:int 7:paused:bool "
+        "9:progressDeadlineSeconds:int"
+    ),
+    "Counts": _shape(
+        "1:observedGeneration:int 2:replicas:int 3:updatedReplicas:int 4:availableReplicas:int "
+        "5:unavailableReplicas:int 7:readyReplicas:int"
+    ),
+    "apps/v1/Deployment": _shape("1:metadata:Meta 2:spec:DeploymentSpec 3:status:Counts"),
     "PodTemplate": _shape("1:metadata:Meta 2:spec:PodSpec"),
     "JobSpec": _shape(
         "1:parallelism:int 2:completions:int 3:activeDeadlineSeconds:int 4:selector:Selector "
         "5:manualSelector:bool 6:template:PodTemplate 7:backoffLimit:int "
         "8:ttlSecondsAfterFinished:int 9:completionMode:str 10:suspend:bool"
     ),
-    "batch/v1/Job": _shape("1:metadata:Meta 2:spec:JobSpec 3:status:Empty"),
+    "JobCounts": _shape("4:active:int 5:succeeded:int 6:failed:int 7:completedIndexes:str"),
+    "batch/v1/Job": _shape("1:metadata:Meta 2:spec:JobSpec 3:status:JobCounts"),
 }
 
 
@@ -150,7 +184,11 @@ def _value(value: int | bytes, kind: str) -> Any:
         case "int":
             return _signed(value)
         case "bool":
-            return bool(value)
+            return bool(_signed(value))
+        case "intstr":
+            parts = dict(_fields(_bytes(value)))
+            is_text = parts.get(1, 0) == 1
+            return _bytes(parts.get(3, b"")).decode() if is_text else _signed(parts.get(2, 0))
         case "quantity":
             return _bytes(dict(_fields(_bytes(value))).get(1, b"")).decode()
         case "time":

@@ -55,8 +55,9 @@ def revision_of(text: str) -> int:
     if not text:
         return 0
     if not text.isdecimal():
+        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         raise bad_request(
-            f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": {why}'
         )
     return int(text)
 
@@ -224,7 +225,9 @@ def _decode(token: str) -> tuple[int, Key]:
         namespace, name = value["start"]
         return int(value["rv"]), (namespace, name)
     except (ValueError, KeyError, TypeError) as error:
-        raise bad_request("continue key is not valid: it was not made by this server") from error
+        raise bad_request(
+            "invalid continue token: continue key is not valid: not made by this server"
+        ) from error
 
 
 def _check_initial(info: ResourceInfo, send_initial: bool | None, match: str) -> None:

@@ -167,14 +167,14 @@ async def test_a_dry_run_says_what_would_be_and_keeps_nothing(api: Api) -> None:
     assert api.get(CONFIG_MAPS, "a", "default").obj["data"] == {"k": "v"}
 
 
-async def test_some_kinds_demand_a_version_and_some_are_made_by_put(api: Api) -> None:
-    lease = {"metadata": {"name": "l", "resourceVersion": "1"}, "spec": {}}
+async def test_some_kinds_are_made_by_put_and_then_demand_a_version(api: Api) -> None:
+    lease = {"metadata": {"name": "l"}, "spec": {}}
 
-    with pytest.raises(StatusError, match="must be specified for an update"):
-        await api.update(LEASES, {"metadata": {"name": "l"}}, "default")
     await api.update(LEASES, lease, "default")
 
     assert api.get(LEASES, "l", "default").obj["spec"] == {}
+    with pytest.raises(StatusError, match="must be specified for an update"):
+        await api.update(LEASES, lease, "default")
     with pytest.raises(StatusError) as caught:
         await api.update(CONFIG_MAPS, config_map("a"), "default")
     assert refused(caught) == (404, "NotFound")
