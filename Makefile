@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long check format generate verify e2e e2e-modules up down bench lock clean
+.PHONY: demo test test-long check format generate verify e2e e2e-modules up down lock clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -39,6 +39,19 @@ test: check ## everything; the real control plane too where Go is present
 
 test-long: check ## the same with the full counts
 	$(BIN)/python -m e2e.run_tests --long
+
+e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
+	@test -n "$(KUBECONFIG)" || { echo "name a cluster: make e2e KUBECONFIG=FILE" >&2; exit 2; }
+	$(BIN)/python -m pytest e2e --kubeconfig=$(KUBECONFIG)
+
+e2e-modules: .venv ## build the real control plane into .cache/controlplane/bin
+	$(BIN)/python -m e2e.controlplane.build
+
+up: e2e-modules ## keep a real control plane with Muster running; kubeconfig: .cache/controlplane/kubeconfig
+	$(BIN)/python -m e2e.controlplane.up --muster
+
+down: .venv ## end what `make up` started
+	$(BIN)/python -m e2e.controlplane.down
 
 lock: .venv ## renew requirements/*.txt: hashes, no addresses
 	$(BIN)/python -m pip install --quiet uv
