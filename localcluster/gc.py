@@ -43,6 +43,7 @@ class GarbageCollector:
         self._api = api
         self._alive: dict[str, Place] = {}
         self._dependents: dict[str, set[str]] = {}
+        self._told: set[str] = set()  # owners whose dependents have been sent away
         self._worker: Worker[str] = Worker("garbage-collector", self._visit)
         for collection in api.store.collections():
             for stored in api.store.collection(collection).objects.values():
@@ -90,6 +91,7 @@ class GarbageCollector:
 
     def _forget(self, uid: str, owners: set[str]) -> None:
         self._alive.pop(uid, None)
+        self._told.discard(uid)
         for owner in owners:
             self._dependents.get(owner, set()).discard(uid)
             if not self._dependents.get(owner):
@@ -162,19 +164,20 @@ class GarbageCollector:
     async def _finish_foreground(self, info: ResourceInfo, stored: Stored) -> None:
         """Delete what is owned; let the owner go when nothing blocks it any more."""
         uid = stored.obj["metadata"]["uid"]
-        blocked = False
-        for dependent in sorted(self._dependents.get(uid, ())):
-            found = self._find(dependent)
-            if found is None:
-                continue
-            blocked |= any(
-                owner["uid"] == uid and owner.get("blockOwnerDeletion")
-                for owner in owners_of(found[1].obj)
-            )
-            if "deletionTimestamp" not in found[1].obj["metadata"]:
+        dependents = self._dependents.get(uid, set())
+        if uid not in self._told:
+            self._told.add(uid)
+            for dependent in sorted(dependents):
                 self._worker.add(dependent)
-        if not blocked:
+        if not any(self._blocks(dependent, uid) for dependent in dependents):
             await self._drop_finalizer(info, stored, FOREGROUND)
+
+    def _blocks(self, dependent: str, uid: str) -> bool:
+        found = self._find(dependent)
+        return found is not None and any(
+            owner["uid"] == uid and owner.get("blockOwnerDeletion")
+            for owner in owners_of(found[1].obj)
+        )
 
     async def _release(self, info: ResourceInfo, stored: Stored) -> None:
         """Take the owner's name off everything it owns, then let it go."""

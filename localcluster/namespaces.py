@@ -19,7 +19,7 @@ class NamespaceController:
     def __init__(self, api: Api) -> None:
         """Follow the store."""
         self._api = api
-        self._going: set[str] = set()
+        self._left: dict[str, int] = {}  # by namespace that goes: objects still on their way out
         self._worker: Worker[str] = Worker("namespace-controller", self._visit)
         api.store.subscribe(self._changed)
 
@@ -36,26 +36,37 @@ class NamespaceController:
         if collection == NAMESPACES.collection:
             going = "deletionTimestamp" in event.value.obj["metadata"]
             if event.type == "DELETED":
-                self._going.discard(name)
+                self._left.pop(name, None)
             elif going:
-                self._going.add(name)
+                self._left.setdefault(name, 0)
                 self._worker.add(name)
-        elif namespace in self._going and event.type != "MODIFIED":
+        elif namespace in self._left:
+            self._count(namespace, event)
+
+    def _count(self, namespace: str, event: Event) -> None:
+        """Look again when something came in, or when the last of what was left has gone."""
+        if event.type == "DELETED":
+            self._left[namespace] -= 1
+        if event.type == "ADDED" or self._left[namespace] <= 0:
             self._worker.add(namespace)
 
     async def _visit(self, name: str) -> None:
         stored = self._api.store.get(NAMESPACES.collection, ("", name))
-        if stored is None or name not in self._going:
+        if stored is None or name not in self._left:
             return
-        if await self._empty(name):
+        self._left[name] = 0
+        left = await self._empty(name)
+        if left:
+            self._left[name] += left
+        else:
             body = stored.copy()
             body["spec"]["finalizers"] = []
             del body["metadata"]["resourceVersion"]
             await self._api.update(NAMESPACES, body, name=name, subresource="finalize", user=USER)
 
-    async def _empty(self, namespace: str) -> bool:
-        """Delete everything that is not on its way yet; whether nothing is left."""
-        left = False
+    async def _empty(self, namespace: str) -> int:
+        """Delete everything that is not on its way yet; how much is still there."""
+        left = 0
         for info in self._api.registry.stored():
             if not info.namespaced:
                 continue
@@ -64,7 +75,7 @@ class NamespaceController:
                 if stored is None:
                     continue
                 if "deletionTimestamp" in stored.obj["metadata"]:
-                    left = True
+                    left += 1
                     continue
                 options = DeleteOptions(propagation_policy="Background")
                 try:
@@ -75,5 +86,5 @@ class NamespaceController:
                     if error.code != 404:
                         raise
                 else:
-                    left |= not removal.gone
-        return not left
+                    left += not removal.gone
+        return left
