@@ -31,6 +31,7 @@ class Stage:
         self.muster = muster
         self.client = client
         self.name = name
+        self.patience = PATIENCE
         self._nodes: list[str] = []
 
     async def open(self) -> None:
@@ -50,12 +51,13 @@ class Stage:
             await self.cluster.remove_node(node)
         await self.client.delete(NAMESPACES, self.name)
 
-    async def add_node(self, *, cpu: int) -> str:
-        """A node with room for `cpu` pods of this test."""
+    async def add_node(self, *, cpu: int, wait: bool = True) -> str:
+        """A node with room for `cpu` pods of this test; `wait` until it is Ready."""
         name = f"{self.name}-{len(self._nodes)}"
         self._nodes.append(name)
         capacity = {"cpu": str(cpu), "pods": "200"}
-        await self.cluster.add_node(name, labels={NODE_LABEL: self.name}, capacity=capacity)
+        labels = {NODE_LABEL: self.name}
+        await self.cluster.add_node(name, labels=labels, capacity=capacity, wait=wait)
         return name
 
     async def create(self, resource: Resource, obj: Json) -> Json:
@@ -171,7 +173,7 @@ class Stage:
             raise TimeoutError(f"{error}; left are {left}") from error
 
     async def until(self, what: str, probe: Callable[[], Awaitable[bool]]) -> None:
-        await eventually(probe, what, PATIENCE)
+        await eventually(probe, what, self.patience)
 
     async def _delete_if_there(self, kind: Resource, name: str) -> None:
         try:

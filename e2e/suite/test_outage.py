@@ -29,7 +29,10 @@ async def test_everything_resumes_after_an_outage_of_the_api_server(
     finally:
         await stage.cluster.start_apiserver()
 
-    await stage.add_node(cpu=4)
+    # Muster is back within five seconds; Kubernetes' own controllers wait up to half a minute
+    # before they look again, and it is they who collect garbage and make nodes Ready.
+    stage.patience = 90
+    await stage.add_node(cpu=4, wait=False)
     await stage.runs_whole(of_jobset("waits"), 4)
     assert await stage.running(of_job("runs")) == 4
     await stage.delete(JOBS, "runs")
