@@ -31,6 +31,8 @@ WORKLOAD: Final = KindName(GROUP, VERSION, "workloads", "Workload")
 POD_GROUP: Final = KindName(GROUP, VERSION, "podgroups", "PodGroup")
 COMPOSITE_POD_GROUP: Final = KindName(GROUP, VERSION, "compositepodgroups", "CompositePodGroup")
 KINDS: Final = (WORKLOAD, POD_GROUP, COMPOSITE_POD_GROUP)
+# The scheduler's own record of what it has decided and not yet wholly bound.
+RESERVATION: Final = KindName(GROUP, VERSION, "reservations", "Reservation", namespaced=False)
 
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET: Final = KindName(JOBSET_GROUP, "v1alpha2", "jobsets", "JobSet")

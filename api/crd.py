@@ -24,6 +24,7 @@ from api.constants import (
     GROUP,
     KINDS,
     MAX_DEPTH,
+    RESERVATION,
     VERSION,
     KindName,
 )
@@ -32,7 +33,13 @@ from api.models import MODELS, CompositePodGroupTemplate, Empty, ListMap, PodGro
 Json = dict[str, Any]
 
 HEADER: Final = "# Made from api/models.py by `make generate`; do not edit.\n"
-_SHORT_NAMES: Final = {"Workload": "mwl", "PodGroup": "mpg", "CompositePodGroup": "mcpg"}
+DEFINED: Final = (*KINDS, RESERVATION)
+_SHORT_NAMES: Final = {
+    "Workload": "mwl",
+    "PodGroup": "mpg",
+    "CompositePodGroup": "mcpg",
+    "Reservation": "mrsv",
+}
 _SCALARS: Final[dict[Any, Json]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
@@ -59,25 +66,30 @@ def crd(kind: KindName) -> Json:
         "metadata": {"name": f"{kind.plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
-            "scope": "Namespaced",
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
             "names": {
                 "kind": kind.kind,
                 "listKind": f"{kind.kind}List",
                 "plural": kind.plural,
                 "singular": kind.kind.lower(),
                 "shortNames": [_SHORT_NAMES[kind.kind]],
-                "categories": [CATEGORY],
+                **_categories(kind),
             },
             "versions": [version],
         },
     }
 
 
+def _categories(kind: KindName) -> Json:
+    """`kubectl get muster` must not need rights on what belongs to the whole cluster."""
+    return {"categories": [CATEGORY]} if kind.namespaced else {}
+
+
 def write(directory: Path) -> list[Path]:
     """Writes one file for each kind and returns their paths. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
-    for kind in KINDS:
+    for kind in DEFINED:
         path = directory / f"{GROUP}_{kind.plural}.yaml"
         path.write_text(HEADER + yaml.dump(crd(kind), Dumper=_Dumper, sort_keys=False, width=100))
         written.append(path)
@@ -196,6 +208,12 @@ _COLUMNS: Final = {
     "CompositePodGroup": _group_columns(
         CONDITION_COMPOSITE_SCHEDULED, "minGroupCount", "children", "scheduledChildren"
     ),
+    "Reservation": [
+        _column("Kind", "string", ".spec.intents[0].root.kind", "The first root's kind."),
+        _column("Namespace", "string", ".spec.intents[0].root.namespace", "Its namespace."),
+        _column("Root", "string", ".spec.intents[0].root.name", "Its name."),
+        _AGE,
+    ],
 }
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from api import crd
-from api.constants import COMPOSITE_POD_GROUP, KINDS, POD_GROUP, WORKLOAD, KindName
+from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, RESERVATION, WORKLOAD, KindName
+from api.crd import DEFINED
 
 COMMITTED = Path(__file__).parents[2] / "manifests" / "crd"
 
@@ -22,14 +23,14 @@ def test_the_committed_files_are_as_the_models_say(tmp_path: Path) -> None:
         assert (COMMITTED / path.name).read_text() == path.read_text()
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", DEFINED, ids=lambda kind: kind.kind)
 def test_a_file_says_what_the_generator_says(kind: KindName) -> None:
     path = COMMITTED / f"{kind.group}_{kind.plural}.yaml"
 
     assert yaml.safe_load(path.read_text()) == crd.crd(kind)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", DEFINED, ids=lambda kind: kind.kind)
 def test_every_field_is_described(kind: KindName) -> None:
     def undescribed(schema: Any, path: str) -> list[str]:
         found = []
@@ -45,7 +46,7 @@ def test_every_field_is_described(kind: KindName) -> None:
 
 
 @pytest.mark.parametrize("word", ["required", "enum", "minimum", "maximum", "maxItems", "oneOf"])
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", DEFINED, ids=lambda kind: kind.kind)
 def test_rules_have_no_second_home_in_the_schema(kind: KindName, word: str) -> None:
     def words(schema: Any) -> set[str]:
         if not isinstance(schema, dict):
@@ -70,10 +71,19 @@ def test_below_the_last_level_nothing_is_pruned() -> None:
 
 
 def test_groups_have_a_status_of_their_own() -> None:
-    served = {kind.kind: crd.crd(kind)["spec"]["versions"][0].get("subresources") for kind in KINDS}
+    served = {
+        kind.kind: crd.crd(kind)["spec"]["versions"][0].get("subresources") for kind in DEFINED
+    }
 
     assert served == {
         WORKLOAD.kind: None,
         POD_GROUP.kind: {"status": {}},
         COMPOSITE_POD_GROUP.kind: {"status": {}},
+        RESERVATION.kind: None,
     }
+
+
+def test_only_reservations_belong_to_the_whole_cluster() -> None:
+    scopes = {kind.kind: crd.crd(kind)["spec"]["scope"] for kind in DEFINED}
+
+    assert {kind for kind, scope in scopes.items() if scope == "Cluster"} == {RESERVATION.kind}
