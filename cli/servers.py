@@ -39,17 +39,9 @@ def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Part:
 
 def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Part:
     """The controllers."""
-    from controllers.app import ControllerConfig, ControllerProcess
+    from controllers.app import ControllerProcess
 
-    election = file.leader_election
-    config = ControllerConfig(
-        namespace=file.namespace,
-        leader_elect=election.enabled,
-        lease_seconds=election.lease_seconds,
-        renew_seconds=election.renew_seconds,
-        retry_seconds=election.retry_seconds,
-    )
-    controllers = ControllerProcess(client, config)
+    controllers = ControllerProcess(client, file.leader_election, file.namespace)
     return Part(controllers.checks, controllers.run)
 
 
@@ -57,12 +49,8 @@ def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Par
     """The scheduler."""
     from scheduler.app import Scheduler
 
-    decider = Scheduler(client, file.scheduler)
-
-    async def run(stop: asyncio.Event) -> None:
-        await process.run_until(stop, *decider.parts())
-
-    return Part({"caches": lambda: decider.synced}, run)
+    decider = Scheduler(client, file.scheduler, file.leader_election, file.namespace)
+    return Part(decider.checks, decider.run)
 
 
 PROCESSES: Mapping[str, Sequence[Callable[[Client, File, argparse.Namespace], Part]]] = {

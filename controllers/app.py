@@ -1,11 +1,7 @@
 """The controller process: caches for every replica, controllers for the one that leads."""
 
 import asyncio
-import os
-import secrets
-import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from controllers.job import job_controller
 from controllers.jobset import jobset_controller
@@ -15,41 +11,29 @@ from controllers.runtime import Writer
 from controllers.world import Watches, World
 from kube.client import Client
 from kube.clock import Clock, SystemClock
-from kube.election import Fence, LeaderElector
+from kube.election import Fence, lead
 from kube.events import Recorder
 from kube.process import run_until
+from kube.settings import LeaderElection
 
-
-def _identity() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerConfig:
-    """Where the lease is and how fast leadership changes; times in seconds.
-
-    Without `leader_elect` the process leads at once and for ever: for one replica only.
-    """
-
-    namespace: str = "muster-system"
-    lease_name: str = "muster-controller"
-    leader_elect: bool = True
-    identity: str = field(default_factory=_identity)
-    lease_seconds: float = 15.0
-    renew_seconds: float = 10.0
-    retry_seconds: float = 2.0
+LEASE = "muster-controller"
 
 
 class ControllerProcess:
     """Everything `muster controller` runs. `checks` is what `/readyz` asks."""
 
     def __init__(
-        self, client: Client, config: ControllerConfig, clock: Clock | None = None
+        self,
+        client: Client,
+        election: LeaderElection,
+        namespace: str = "muster-system",
+        clock: Clock | None = None,
     ) -> None:
-        """Nothing is read or written before `run`."""
+        """Nothing is read or written before `run`. The lease is in `namespace`."""
         clock = clock or SystemClock()
         self._client = client
-        self._config = config
+        self._election = election
+        self._namespace = namespace
         self._clock = clock
         self._world = World()
         self._watches = Watches(client, self._world, clock)
@@ -73,21 +57,14 @@ class ControllerProcess:
 
     async def _lead(self) -> None:
         await self._world.synced.wait()
-        config = self._config
-        if not config.leader_elect:
-            await self._work(Fence(self._clock, 0, float("inf")))
-            return
-        elector = LeaderElector(
+        await lead(
             self._client,
-            config.lease_name,
-            config.namespace,
-            config.identity,
-            self._clock,
-            lease=config.lease_seconds,
-            renew=config.renew_seconds,
-            retry=config.retry_seconds,
+            LEASE,
+            self._namespace,
+            self._election,
+            self._work,
+            clock=self._clock,
         )
-        await elector.run(self._work)
 
     async def _work(self, fence: Fence) -> None:
         """One term: everything is looked at once, then what changes."""

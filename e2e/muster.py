@@ -33,7 +33,7 @@ _STATUS = {"delaySeconds": 0.1, "busySeconds": 0.5, "podsSeconds": 1}
 _CONFIG = {
     "namespace": NAMESPACE,
     "leaderElection": _ELECTION,
-    "scheduler": {"election": _ELECTION, "status": _STATUS},
+    "scheduler": {"status": _STATUS},
 }
 
 

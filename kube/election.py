@@ -9,7 +9,10 @@ fence turns false at that very moment even if the event loop is late.
 
 import asyncio
 import math
+import os
 import random
+import secrets
+import socket
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,6 +26,7 @@ from kube.errors import AlreadyExists, ApiError, ConfigError, Conflict, NotFound
 from kube.meta import Json
 from kube.metrics import LEADER
 from kube.resources import LEASES
+from kube.settings import LeaderElection
 
 _log = structlog.get_logger()
 
@@ -260,3 +264,31 @@ class LeaderElector:
         )
         stored: Json = msgspec.json.decode(body)
         return stored
+
+
+async def lead(
+    client: Client,
+    name: str,
+    namespace: str,
+    settings: LeaderElection,
+    work: Work,
+    *,
+    clock: Clock | None = None,
+) -> None:
+    """Run `work` whenever this process leads; with the election off, at once and for ever."""
+    clock = clock or SystemClock()
+    if not settings.enabled:
+        await work(Fence(clock, 0, math.inf))
+        return
+    identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    elector = LeaderElector(
+        client,
+        name,
+        namespace,
+        identity,
+        clock,
+        lease=settings.lease_seconds,
+        renew=settings.renew_seconds,
+        retry=settings.retry_seconds,
+    )
+    await elector.run(work)

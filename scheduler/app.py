@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import socket
-import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import structlog
 
 from kube.client import Client
 from kube.clock import Clock, SystemClock
-from kube.election import Fence, LeaderElector
+from kube.election import Fence, lead
 from kube.events import Recorder
 from kube.process import run_until
 from kube.reflector import Reflector
 from kube.resources import NODES, PODS
+from kube.settings import LeaderElection
 from scheduler.binder import Binder
 from scheduler.cache import Groups, Nodes, Pods
 from scheduler.config import Config
@@ -39,7 +37,17 @@ _log = structlog.get_logger()
 class Scheduler:
     """All parts of one scheduler, wired. `run` follows the cluster and decides while it leads."""
 
-    def __init__(self, client: Client, config: Config, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        config: Config,
+        election: LeaderElection,
+        namespace: str = "muster-system",
+        clock: Clock | None = None,
+    ) -> None:
+        """Nothing is read or written before `run`. The lease is in `namespace`."""
+        self._election = election
+        self._namespace = namespace
         self._client = client
         self._config = config
         self._clock = clock = clock or SystemClock()
@@ -92,9 +100,15 @@ class Scheduler:
         """Whether every watch has delivered its first list."""
         return all(reflector.synced.is_set() for reflector in self._reflectors)
 
-    def parts(self) -> list[Coroutine[Any, Any, None]]:
-        """What runs side by side for as long as the process lives."""
-        return [*(r.run() for r in self._reflectors), self._events.run(), self._lead_when_synced()]
+    @property
+    def checks(self) -> Mapping[str, Callable[[], bool]]:
+        """Ready means that the caches are whole; a replica that does not lead is ready too."""
+        return {"caches": lambda: self.synced}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop`. Trouble with the API server is waited out."""
+        watches = [reflector.run() for reflector in self._reflectors]
+        await run_until(stop, *watches, self._events.run(), self._lead_when_synced())
 
     def _wake(self) -> None:
         if self._leading:
@@ -119,21 +133,14 @@ class Scheduler:
         gc.collect()
         gc.freeze()
         _log.info("synced", nodes=self.state.columns.size, pods=len(self.state.pods))
-        election = self._config.election
-        if not election.enabled:
-            await self._lead(Fence(self._clock, 0, float("inf")))
-            return
-        elector = LeaderElector(
+        await lead(
             self._client,
             LEASE,
-            self._config.namespace,
-            f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}",
-            self._clock,
-            lease=election.lease_seconds,
-            renew=election.renew_seconds,
-            retry=election.retry_seconds,
+            self._namespace,
+            self._election,
+            self._lead,
+            clock=self._clock,
         )
-        await elector.run(self._lead)
 
     async def _lead(self, fence: Fence) -> None:
         """Decide and act until the lease is lost. What an earlier term left unbound is undone."""
@@ -147,8 +154,3 @@ class Scheduler:
                 group.create_task(self._reporter.run(fence))
         finally:
             self._leading = False
-
-
-async def run(client: Client, config: Config, stop: asyncio.Event) -> None:
-    """Run a scheduler until `stop` is set."""
-    await run_until(stop, *Scheduler(client, config).parts())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kube.settings import Count, LeaderElection, Seconds, Section
+from kube.settings import Count, Seconds, Section
 
 
 class Search(Section, frozen=True):
@@ -27,14 +27,12 @@ class Status(Section, frozen=True):
 
 
 class Config(Section, frozen=True):
-    """`namespace` is where the lease lives.
+    """How the scheduler decides and binds.
 
     `bind_workers` and `status.writers` together stay below the client's connections, so that
     renewing the lease never waits for a free one.
     """
 
-    namespace: str = "muster-system"
-    election: LeaderElection = LeaderElection()
     profile: Literal["pack", "spread"] = "pack"
     bind_workers: Count = 36
     bind_timeout_seconds: Seconds = 120

@@ -13,10 +13,11 @@ from api import crd
 from api.constants import KINDS
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
-from controllers.app import ControllerConfig, ControllerProcess
+from controllers.app import ControllerProcess
 from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS
 from kube.client import Client
 from kube.resources import CRDS, JOBS, JOBSETS, NAMESPACES, PODS, Resource
+from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from tests.support.owners import job_template, make_job, make_jobset
 
@@ -40,8 +41,8 @@ async def install(client: Client) -> None:
 @asynccontextmanager
 async def running(client: Client) -> AsyncIterator[ControllerProcess]:
     """A controller process, and that it ends in order."""
-    config = ControllerConfig(lease_seconds=3, renew_seconds=2, retry_seconds=0.1)
-    process, stop = ControllerProcess(client, config), asyncio.Event()
+    election = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.1)
+    process, stop = ControllerProcess(client, election), asyncio.Event()
     task = asyncio.create_task(process.run(stop))
     try:
         yield process

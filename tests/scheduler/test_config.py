@@ -19,11 +19,11 @@ def test_no_file_and_an_empty_file_give_the_defaults(tmp_path: Path) -> None:
 
 def test_what_is_given_replaces_the_default(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("profile: spread\nelection: {leaseSeconds: 30}\n")
+    path.write_text("profile: spread\nsearch: {steps: 30}\n")
 
     config = read(path, Config)
 
-    assert (config.profile, config.election.lease_seconds) == ("spread", 30)
+    assert (config.profile, config.search.steps) == ("spread", 30)
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,12 @@ from kube.reflector import Reflector
 from kube.resources import CRDS, LEASES, NAMESPACES, NODES, PODS, Resource
 from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
-from scheduler.app import run
+from scheduler.app import Scheduler
 from scheduler.config import Config, Status
 from scheduler.status import RESOURCES
 
-CONFIG = Config(
-    election=LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5),
-    status=Status(delay_seconds=0.05, pods_seconds=0.2),
-)
+CONFIG = Config(status=Status(delay_seconds=0.05, pods_seconds=0.2))
+ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "crd"
 GROUPS = RESOURCES["PodGroup"]
 
@@ -127,7 +125,7 @@ async def scheduling(cluster: LocalCluster) -> AsyncIterator[None]:
     """A scheduler process from its start to its orderly end."""
     stop = asyncio.Event()
     async with await Client.connect(cluster.kubeconfig) as client:
-        task = asyncio.ensure_future(run(client, CONFIG, stop))
+        task = asyncio.ensure_future(Scheduler(client, CONFIG, ELECTION).run(stop))
         try:
             yield
         finally:
