@@ -43,11 +43,6 @@ def timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def micro_timestamp(moment: datetime) -> str:
-    """metav1.MicroTime: RFC 3339 in UTC with microseconds."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def parse_time(text: str) -> datetime:
     """The moment that a metav1.Time or MicroTime names. Raises ValueError."""
     return datetime.fromisoformat(text)

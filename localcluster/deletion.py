@@ -13,7 +13,6 @@ from localcluster.strategy import Strategy
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-READ_VERBS = ("get", "list", "watch")
 ALL_VERBS = (
     "create",
     "delete",

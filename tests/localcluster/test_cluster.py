@@ -209,6 +209,70 @@ async def test_a_protobuf_client_can_create_small_objects(http: aiohttp.ClientSe
         assert answer.status == 415
 
 
+async def test_metadata_alone_can_be_asked_for(http: aiohttp.ClientSession) -> None:
+    await call(http, "POST", MAPS, named("a", data={"k": "v"}))
+    accept = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
+
+    one = await call(http, "GET", f"{MAPS}/a", headers={"Accept": accept.format("")})
+    many = await call(http, "GET", MAPS, headers={"Accept": accept.format("List")})
+
+    assert one[1].keys() == {"kind", "apiVersion", "metadata"}
+    assert (many[1]["kind"], many[1]["items"][0]["metadata"]["name"]) == (
+        "PartialObjectMetadataList",
+        "a",
+    )
+
+
+async def test_a_watched_table_says_its_columns_once(http: aiohttp.ClientSession) -> None:
+    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    async with http.get(MAPS, params={"watch": "true"}, headers=accept) as answer:
+        await call(http, "POST", MAPS, named("a"))
+        await call(http, "POST", MAPS, named("b"))
+        events = await lines(answer, 2)
+
+    tables = [event["object"] for event in events]
+    assert [table["kind"] for table in tables] == ["Table", "Table"]
+    assert [bool(table["columnDefinitions"]) for table in tables] == [True, False]
+    assert [table["rows"][0]["cells"][0] for table in tables] == ["a", "b"]
+
+
+async def test_a_collection_goes_at_once(http: aiohttp.ClientSession) -> None:
+    for name in "ab":
+        await call(http, "POST", MAPS, named(name))
+
+    status, gone = await call(http, "DELETE", MAPS)
+
+    assert (status, gone["kind"], len(gone["items"])) == (200, "ConfigMapList", 2)
+    assert (await call(http, "GET", MAPS))[1]["items"] == []
+
+
+async def test_items_of_a_built_in_list_do_not_repeat_their_kind(
+    http: aiohttp.ClientSession,
+) -> None:
+    await call(http, "POST", MAPS, named("a"))
+
+    _, listed = await call(http, "GET", MAPS)
+
+    assert listed["kind"] == "ConfigMapList"
+    assert listed["items"][0].keys() == {"metadata"}
+
+
+async def test_tokens_and_access_can_be_reviewed(
+    cluster: LocalCluster, http: aiohttp.ClientSession
+) -> None:
+    token = cluster.tokens.add("robot", ["machines"])
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    _, known = await call(http, "POST", path, {"spec": {"token": token}})
+    _, unknown = await call(http, "POST", path, {"spec": {"token": "x"}})
+    access = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    _, allowed = await call(http, "POST", access, {"spec": {}})
+
+    assert known["status"]["authenticated"]
+    assert known["status"]["user"]["username"] == "robot"
+    assert "error" in unknown["status"]
+    assert allowed["status"] == {"allowed": True}
+
+
 async def test_requests_fail_as_planned(cluster: LocalCluster, http: aiohttp.ClientSession) -> None:
     fault = RequestFault(
         path="configmaps", methods=frozenset({"POST"}), status=429, skip=1, count=1
