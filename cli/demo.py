@@ -68,8 +68,8 @@ async def crowded(stage: Stage) -> None:
     """A gang of 16 on room for 15, and one that could never fit."""
     for number, rack in enumerate(["rack-a", "rack-a", "rack-b"], start=1):
         await stage.apply(NODES, node(f"node-{number}", rack))
-    for example in ("jobset-gang.yaml", "jobset-too-big.yaml"):
-        await stage.apply(JOBSETS, yaml.safe_load((EXAMPLES / example).read_text("utf-8")))
+    await stage.apply(JOBSETS, example("jobset-gang.yaml"))
+    await stage.apply(JOBSETS, example("jobset-too-big.yaml"))
     await stage.until(
         "training waits for one more pod's room, and none of its 16 pods is bound",
         lambda seen: (
@@ -97,9 +97,28 @@ async def never(stage: Stage) -> None:
     )
 
 
+async def one_rack(stage: Stage) -> None:
+    """A gang that must be in one rack waits for a rack, not for scattered room."""
+    await stage.apply(JOBSETS, example("jobset-one-rack.yaml"))
+    await stage.until(
+        "one-rack waits, although it names the rack that is nearest to having room",
+        lambda seen: blocker(seen, "pg-one-rack", needed=8) and bound(seen, "one-rack") == 0,
+    )
+    await stage.client.delete(JOBSETS, "training", NAMESPACE)
+    await stage.until(
+        "with training gone, all 8 pods of one-rack run in one rack, and too-big still waits",
+        lambda seen: (
+            len(running(seen, "one-rack")) == 8
+            and len(racks(seen, "one-rack")) == 1
+            and scheduled(seen, "pg-one-rack")
+            and bound(seen, "too-big") == 0
+        ),
+    )
+
+
 async def gone(stage: Stage) -> None:
     """Deleting the JobSets leaves nothing behind."""
-    for name in ("training", "too-big"):
+    for name in ("one-rack", "too-big"):
         await stage.client.delete(JOBSETS, name, NAMESPACE)
     kinds = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 
@@ -117,7 +136,8 @@ STORY: tuple[tuple[str, Step], ...] = (
     ("Three nodes with room for 15 pods. Two JobSets: a gang of 16, and one of 64.", crowded),
     ("A fourth node joins.", room),
     ("And the gang of 64?", never),
-    ("Both JobSets are deleted.", gone),
+    ("A gang of 8 that must be in one rack. Then training is deleted.", one_rack),
+    ("All JobSets are deleted.", gone),
 )
 
 
@@ -130,6 +150,12 @@ def node(name: str, rack: str) -> dict[str, Any]:
         "metadata": {"name": name, "labels": {RACK: rack, "kubernetes.io/hostname": name}},
         "status": {"capacity": room, "allocatable": room},
     }
+
+
+def example(name: str) -> dict[str, Any]:
+    """The manifest of that name in `examples/`."""
+    manifest: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text("utf-8"))
+    return manifest
 
 
 def blocker(seen: Objects, group: str, **wanted: Any) -> bool:
@@ -164,6 +190,14 @@ def bound(seen: Objects, jobset: str) -> int:
 def running(seen: Objects, jobset: str) -> list[Any]:
     """The JobSet's pods that run."""
     return [pod for pod in _pods(seen, jobset) if pod.get("status", {}).get("phase") == "Running"]
+
+
+def racks(seen: Objects, jobset: str) -> set[str]:
+    """The racks in which the JobSet's pods are."""
+    rack_of = {n["metadata"]["name"]: n["metadata"]["labels"][RACK] for n in seen.nodes}
+    return {
+        rack_of[p["spec"]["nodeName"]] for p in _pods(seen, jobset) if p["spec"].get("nodeName")
+    }
 
 
 async def run(*, keep: bool) -> int:
