@@ -7,6 +7,7 @@ that the server turned away with 429 and a `Retry-After`, which it is sure not t
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
+from prometheus_client import Counter
 from yarl import URL
 
 from kube import config
@@ -305,13 +307,13 @@ class Client:
                 self._url(path, params),
                 data=body,
                 headers=headers,
-                timeout=aiohttp.ClientTimeout(total=timeout),
+                timeout=_total(timeout),
             ) as response:
                 payload = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            API_REQUESTS.labels(method, "0").inc()
+            _counter(method, 0).inc()
             raise Unreachable(method, path, _what(error)) from error
-        API_REQUESTS.labels(method, str(response.status)).inc()
+        _counter(method, response.status).inc()
         if response.status >= 400:
             raise self._refused(method, path, response, payload)
         return payload
@@ -364,6 +366,16 @@ def selectors(label_selector: str | None, field_selector: str | None) -> dict[st
     if field_selector:
         params["fieldSelector"] = field_selector
     return params
+
+
+@cache
+def _counter(method: str, code: int) -> Counter:
+    return API_REQUESTS.labels(method, str(code))
+
+
+@lru_cache(maxsize=64)
+def _total(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds)
 
 
 def _seconds(header: str | None) -> float | None:

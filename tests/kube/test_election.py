@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kube.client import Client
-from kube.election import Fence, LeaderElector
+from kube.election import Fence, LeaderElector, lead
+from kube.settings import LeaderElection
 from tests.support.api_server import Answer, Drop, Reply, ScriptedServer, Seen, failure
 from tests.support.clock import FakeClock
 
@@ -365,6 +366,31 @@ async def test_work_that_fails_gives_the_lease_back_and_raises(
             await task
 
     assert leases.spec["holderIdentity"] == ""
+
+
+async def test_settings_say_how_a_process_leads(leases: LeaseServer, client: Client) -> None:
+    worker = Worker()
+    settings = LeaderElection(lease_seconds=4, renew_seconds=3, retry_seconds=1)
+    task = asyncio.ensure_future(lead(client, "muster", "ns", settings, worker))
+    await worker.started.wait()
+
+    assert leases.spec["leaseDurationSeconds"] == 4
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_a_single_replica_leads_without_a_lease(
+    leases: LeaseServer, client: Client, server: ScriptedServer
+) -> None:
+    fences = []
+
+    async def work(fence: Fence) -> None:
+        fences.append(fence.valid())
+
+    await lead(client, "muster", "ns", LeaderElection(enabled=False), work)
+
+    assert fences == [True]
+    assert server.seen == []
 
 
 @pytest.mark.parametrize(
