@@ -22,7 +22,9 @@ class KindName(NamedTuple):
 
 
 GROUP: Final = "scheduling.muster.dev"
-VERSION: Final = "v1alpha3"
+VERSION: Final = "v1alpha3"  # the version that is stored, and that admission judges
+V1ALPHA2: Final = "v1alpha2"
+V1ALPHA1: Final = "v1alpha1"
 CATEGORY: Final = "muster"
 SCHEDULER_NAME: Final = "muster-scheduler"
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
@@ -34,9 +36,15 @@ KINDS: Final = (WORKLOAD, POD_GROUP, COMPOSITE_POD_GROUP)
 # The scheduler's own record of what it has decided and not yet wholly bound.
 RESERVATION: Final = KindName(GROUP, VERSION, "reservations", "Reservation", namespaced=False)
 
+# KEP-3370's kind: another PodGroup, of another group.
+COSCHEDULING_GROUP: Final = "coscheduling.muster.dev"
+COSCHEDULING: Final = KindName(COSCHEDULING_GROUP, "v1alpha1", "podgroups", "PodGroup")
+
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET: Final = KindName(JOBSET_GROUP, "v1alpha2", "jobsets", "JobSet")
 JOB: Final = KindName("batch", "v1", "jobs", "Job")
+# The kind of the scheduler-plugins project, read the same way as COSCHEDULING.
+PLUGINS_POD_GROUP: Final = KindName("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
 # Bounds of the rules and of the names.
 MAX_TEMPLATES: Final = 8
@@ -69,7 +77,20 @@ REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 # Annotations the webhooks and controllers write.
 ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
+ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
 ANNOTATION_FLOOR_BASIS: Final = f"{GROUP}/floor-basis"
+# On a Job template of a JobSet: `Hashed` where a name of one of its groups was taken.
+ANNOTATION_NAME_FORM: Final = f"{GROUP}/name-form"
+HASHED: Final = "Hashed"
+# On a Job or JobSet: what it waits for, in a person's words.
+ANNOTATION_WAITING_FOR: Final = f"{GROUP}/waiting-for"
+
+# Upstream's delegation of a Job to a Workload that somebody else made (both spellings occur).
+ANNOTATION_GROUP_TEMPLATE: Final = "scheduling.k8s.io/group-template-name"
+ANNOTATIONS_PARENT_COMPOSITE: Final = (
+    "scheduling.k8s.io/parent-composite-podgroup",
+    "scheduling.k8s.io/parent-compositepodgroup",
+)
 
 # What the JobSet controller writes on its Jobs and pods.
 JOBSET_LABEL_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
@@ -84,6 +105,8 @@ CONDITION_POD_GROUP_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 CONDITION_COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
 CONDITION_DISRUPTION_TARGET: Final = "DisruptionTarget"
 CONDITION_POD_SCHEDULED: Final = "PodScheduled"
+# What the first of these is called in v1alpha2 and in coscheduling.muster.dev.
+CONDITION_POD_GROUP_SCHEDULED_BEFORE: Final = "PodGroupScheduled"
 
 # Condition reasons.
 REASON_SCHEDULED: Final = "Scheduled"
@@ -96,6 +119,8 @@ REASON_GROUP_WAITS: Final = "CoschedulingNotMeetMinMember"
 
 # Event reasons.
 EVENT_NAME_TAKEN: Final = "NameTaken"
+EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
+EVENT_WORKLOAD_CONFLICT: Final = "WorkloadConflict"
 
 
 def finalizer_of(kind: str) -> str | None:

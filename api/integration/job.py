@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api import groups, names
+from api import causes, groups, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_FLOOR_BASIS,
     ANNOTATION_GROUP_SCOPE,
+    ANNOTATION_GROUP_TEMPLATE,
     ANNOTATION_MANAGED_GROUP,
     DEFAULT_SCHEDULER_NAME,
     JOB,
@@ -24,6 +25,7 @@ from api.constants import (
 )
 from api.integration import jobset_rules, objects
 from api.integration.admission import Admission, Operation, drop_entry, set_entry
+from api.integration.delegation import Delegation, read_delegation
 from api.integration.jobset import group_of_jobset_job
 from api.integration.options import JOB_MODES, Options, read_options
 from api.integration.view import members_of
@@ -31,6 +33,8 @@ from api.reading import annotations_of, dig, integer, labels_of, mapping, text
 
 _TEMPLATE = "/spec/template"
 _POD_SPEC = "spec.template.spec"
+
+DELEGATED_TEXT = f"leave this out: {ANNOTATION_GROUP_TEMPLATE} says what the group is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class JobView:
     from_jobset: bool
     managed: str
     names_other_group: bool
+    delegation: Delegation | None
     faults: tuple[Cause, ...]
 
     @property
@@ -68,15 +73,20 @@ def read_job(job: Mapping[str, Any]) -> JobView:
     named = {reference.name for reference in groups.groups_of_object(pod_template)}
     managed = text(annotations.get(ANNOTATION_MANAGED_GROUP))
     agreed = managed if managed and labels_of(pod_template).get(LABEL_POD_GROUP) == managed else ""
+    options = Options() if from_jobset else read_options(job, "", JOB_MODES, faults)
+    delegation = read_delegation(job, faults)
+    if delegation is not None and options.asks:
+        faults.append(causes.forbidden(options.mode_path, DELEGATED_TEXT))
     return JobView(
         name=text(dig(job, "metadata", "name")),
         namespace=text(dig(job, "metadata", "namespace")),
         uid=text(dig(job, "metadata", "uid")),
-        options=Options() if from_jobset else read_options(job, "", JOB_MODES, faults),
+        options=options,
         spec=spec,
         from_jobset=from_jobset,
         managed=agreed,
         names_other_group=bool(named - {agreed}),
+        delegation=delegation,
         faults=tuple(faults),
     )
 
@@ -179,8 +189,9 @@ def _wanted_group(
         return None
     if view.from_jobset:
         scope = text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE))
-        return group_of_jobset_job(namespace, labels_of(job), scope)
-    if not view.options.asks:
+        if scope:
+            return group_of_jobset_job(namespace, labels_of(job), scope)
+    if not view.options.asks and view.delegation is None:
         return None
     prefix = text(dig(job, "metadata", "generateName"))
     if prefix:

@@ -7,10 +7,24 @@ import pytest
 import yaml
 
 from api import crd
-from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, RESERVATION, WORKLOAD, KindName
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    COSCHEDULING,
+    POD_GROUP,
+    RESERVATION,
+    WORKLOAD,
+    KindName,
+)
 from api.crd import DEFINED
 
 COMMITTED = Path(__file__).parents[2] / "manifests" / "crd"
+
+# The schema of every served version, by plural.group/version.
+VERSIONS = {
+    f"{kind.plural}.{kind.group}/{version['name']}": version["schema"]["openAPIV3Schema"]
+    for kind in DEFINED
+    for version in crd.crd(kind)["spec"]["versions"]
+}
 
 
 def spec_schema(kind: KindName) -> Any:
@@ -23,15 +37,15 @@ def test_the_committed_files_are_as_the_models_say(tmp_path: Path) -> None:
         assert (COMMITTED / path.name).read_text() == path.read_text()
 
 
-@pytest.mark.parametrize("kind", DEFINED, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", DEFINED, ids=lambda kind: f"{kind.plural}.{kind.group}")
 def test_a_file_says_what_the_generator_says(kind: KindName) -> None:
     path = COMMITTED / f"{kind.group}_{kind.plural}.yaml"
 
     assert yaml.safe_load(path.read_text()) == crd.crd(kind)
 
 
-@pytest.mark.parametrize("kind", DEFINED, ids=lambda kind: kind.kind)
-def test_every_field_is_described(kind: KindName) -> None:
+@pytest.mark.parametrize(("name", "schema"), VERSIONS.items(), ids=VERSIONS.keys())
+def test_every_field_is_described(name: str, schema: Any) -> None:
     def undescribed(schema: Any, path: str) -> list[str]:
         found = []
         for name, field in schema.get("properties", {}).items():
@@ -41,21 +55,19 @@ def test_every_field_is_described(kind: KindName) -> None:
             found += undescribed(field, here) + undescribed(field.get("items", {}), f"{here}[]")
         return found
 
-    version = crd.crd(kind)["spec"]["versions"][0]
-    assert undescribed(version["schema"]["openAPIV3Schema"], "") == []
+    assert undescribed(schema, "") == []
 
 
 @pytest.mark.parametrize("word", ["required", "enum", "minimum", "maximum", "maxItems", "oneOf"])
-@pytest.mark.parametrize("kind", DEFINED, ids=lambda kind: kind.kind)
-def test_rules_have_no_second_home_in_the_schema(kind: KindName, word: str) -> None:
+@pytest.mark.parametrize(("name", "schema"), VERSIONS.items(), ids=VERSIONS.keys())
+def test_rules_have_no_second_home_in_the_schema(name: str, schema: Any, word: str) -> None:
     def words(schema: Any) -> set[str]:
         if not isinstance(schema, dict):
             return set()
         inner = [*schema.get("properties", {}).values(), schema.get("items")]
         return set(schema).union(*(words(item) for item in inner))
 
-    version = crd.crd(kind)["spec"]["versions"][0]
-    assert word not in words(version["schema"]["openAPIV3Schema"])
+    assert word not in words(schema)
 
 
 def test_below_the_last_level_nothing_is_pruned() -> None:
@@ -70,20 +82,46 @@ def test_below_the_last_level_nothing_is_pruned() -> None:
     assert level["schedulingConstraints"]["properties"]["topology"]["items"]["properties"]["key"]
 
 
-def test_groups_have_a_status_of_their_own() -> None:
+def test_groups_have_a_status_of_their_own_in_every_version() -> None:
     served = {
-        kind.kind: crd.crd(kind)["spec"]["versions"][0].get("subresources") for kind in DEFINED
+        kind: [version.get("subresources") for version in crd.crd(kind)["spec"]["versions"]]
+        for kind in DEFINED
     }
 
+    own: dict[str, Any] = {"status": {}}
     assert served == {
-        WORKLOAD.kind: None,
-        POD_GROUP.kind: {"status": {}},
-        COMPOSITE_POD_GROUP.kind: {"status": {}},
-        RESERVATION.kind: None,
+        WORKLOAD: [None, None, None],
+        POD_GROUP: [own, own],
+        COMPOSITE_POD_GROUP: [own],
+        COSCHEDULING: [own],
+        RESERVATION: [None],
+    }
+
+
+def test_v1alpha3_is_stored_and_all_versions_are_served() -> None:
+    versions = {
+        kind: [
+            (version["name"], version["served"], version["storage"])
+            for version in crd.crd(kind)["spec"]["versions"]
+        ]
+        for kind in (WORKLOAD, POD_GROUP, COMPOSITE_POD_GROUP)
+    }
+
+    stored = ("v1alpha3", True, True)
+    assert versions == {
+        WORKLOAD: [stored, ("v1alpha2", True, False), ("v1alpha1", True, False)],
+        POD_GROUP: [stored, ("v1alpha2", True, False)],
+        COMPOSITE_POD_GROUP: [stored],
     }
 
 
 def test_only_reservations_belong_to_the_whole_cluster() -> None:
-    scopes = {kind.kind: crd.crd(kind)["spec"]["scope"] for kind in DEFINED}
+    scopes = {kind: crd.crd(kind)["spec"]["scope"] for kind in DEFINED}
 
-    assert {kind for kind, scope in scopes.items() if scope == "Cluster"} == {RESERVATION.kind}
+    assert {kind for kind, scope in scopes.items() if scope == "Cluster"} == {RESERVATION}
+
+
+def test_no_two_kinds_share_a_short_name() -> None:
+    short = [name for kind in DEFINED for name in crd.crd(kind)["spec"]["names"]["shortNames"]]
+
+    assert len(short) == len(set(short)) == len(DEFINED)

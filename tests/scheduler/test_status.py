@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from api import models
+from api.models import v1alpha3 as models
 from scheduler.core.values import Requirements
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import requests

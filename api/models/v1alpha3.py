@@ -1,31 +1,14 @@
-"""The kinds of v1alpha3 as models: the one source of the CRD schemas and of `kubectl explain`.
-
-They hold types and descriptions only. What is required, bounds and unions are rules (`api.rules`),
-so that a user gets all faults in one answer; the descriptions state them for the reader. Objects
-at run time stay raw JSON: nothing is ever written back through a model, or unknown fields would
-be lost.
-"""
+"""v1alpha3, the version that is stored (KEP-6012): Workload, PodGroup, CompositePodGroup."""
 
 # ruff: noqa: N815  fields bear the API's own names
 
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from api.constants import MAX_DEPTH
-
-
-class ListMap:
-    """Marks a list whose items are told apart by one key (`x-kubernetes-list-type: map`)."""
-
-    def __init__(self, key: str) -> None:
-        """`key` is the field that names an item."""
-        self.key = key
-
-
-class Empty(BaseModel):
-    """Intentionally empty: its presence is the statement."""
+from api.models.parts import Condition, Empty, ListMap
 
 
 class TopologyConstraint(BaseModel):
@@ -258,21 +241,6 @@ class CompositePodGroupSpec(_Common):
     )
 
 
-class Condition(BaseModel):
-    """One observation of a group's state."""
-
-    type: str = Field("", description="What is observed, in CamelCase.")
-    status: str = Field("", description="True, False or Unknown.")
-    observedGeneration: int = Field(
-        0,
-        description="The metadata.generation the observation was made of.",
-        json_schema_extra={"format": "int64"},
-    )
-    lastTransitionTime: datetime | None = Field(None, description="When status last changed.")
-    reason: str = Field("", description="Why, as one word in CamelCase.")
-    message: str = Field("", description="Why, in a sentence for people.")
-
-
 class BestDomain(BaseModel):
     """The domain that comes nearest to holding the group."""
 
@@ -372,59 +340,3 @@ class CompositePodGroup(BaseModel):
 
     spec: CompositePodGroupSpec | None = Field(None, description="What is wanted.")
     status: CompositePodGroupStatus | None = Field(None, description="What is observed.")
-
-
-class ReservedRoot(BaseModel):
-    """The root of a tree of groups, or a pod without a group."""
-
-    kind: str = Field("", description="PodGroup, CompositePodGroup or Pod.")
-    namespace: str = Field("", description="Its namespace, and that of all its pods.")
-    name: str = Field("", description="Its name.")
-
-
-class ReservedPod(BaseModel):
-    """One pod and the node that was chosen for it."""
-
-    namespace: str = Field("", description="The pod's namespace.")
-    name: str = Field("", description="The pod's name.")
-    uid: str = Field(
-        "", description="The pod's UID: a later pod of the same name is not the one decided on."
-    )
-    node: str = Field("", description="The node it is to be bound to.")
-
-
-class Intent(BaseModel):
-    """The decision on one root: all of its pods are to be bound, or the decision is given up."""
-
-    root: ReservedRoot | None = Field(None, description="Whose pods these are.")
-    attempt: int = Field(
-        0,
-        description="Which attempt at the root this is, counted from 1.",
-        json_schema_extra={"format": "int64"},
-    )
-    pods: list[ReservedPod] = Field([], description="What was decided, pod by pod.")
-    since: datetime | None = Field(None, description="When it was decided.")
-
-
-class ReservationSpec(BaseModel):
-    """The decisions of one tick of the scheduler."""
-
-    intents: list[Intent] = Field([], description="One intent for each root decided on.")
-
-
-class Reservation(BaseModel):
-    """Placements that the scheduler has decided on and not yet wholly bound.
-
-    The scheduler writes one before it binds the first pod and deletes it when all are bound, so
-    that a new leader can finish or give up what the last one began. Nobody else writes it.
-    """
-
-    spec: ReservationSpec | None = Field(None, description="What was decided.")
-
-
-MODELS: Final[dict[str, Any]] = {
-    "Workload": Workload,
-    "PodGroup": PodGroup,
-    "CompositePodGroup": CompositePodGroup,
-    "Reservation": Reservation,
-}

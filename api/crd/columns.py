@@ -1,0 +1,71 @@
+"""What `kubectl get` prints of each kind and version."""
+
+from typing import Any, Final
+
+from api.constants import (
+    CONDITION_COMPOSITE_SCHEDULED,
+    CONDITION_POD_GROUP_SCHEDULED,
+    CONDITION_POD_GROUP_SCHEDULED_BEFORE,
+)
+
+Column = dict[str, Any]
+
+
+def _column(name: str, kind: str, path: str, description: str, *, wide: bool = False) -> Column:
+    column = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return column | {"priority": 1} if wide else column
+
+
+AGE: Final = _column("Age", "date", ".metadata.creationTimestamp", "Time since creation.")
+
+
+def _scheduled(condition: str) -> list[Column]:
+    path = f'.status.conditions[?(@.type=="{condition}")]'
+    return [
+        _column("Status", "string", f"{path}.status", "Whether the floor was placed."),
+        _column("Reason", "string", f"{path}.reason", "Why it was not."),
+    ]
+
+
+def _group(condition: str, floor: str, members: str, scheduled: str) -> list[Column]:
+    policy = ".spec.schedulingPolicy"
+    parent = ".spec.parentCompositePodGroupName"
+    return [
+        _column("Policy", "string", policy, "The scheduling policy."),
+        _column("Floor", "integer", f"{policy}.gang.{floor}", "What must be placed together."),
+        _column("Members", "integer", f".status.{members}", "Members there are."),
+        _column("Scheduled", "integer", f".status.{scheduled}", "Members that have their place."),
+        *_scheduled(condition),
+        _column("Blocker", "string", ".status.blocker.summary", "What it waits for.", wide=True),
+        _column("Parent", "string", parent, "The parent in the tree."),
+        AGE,
+    ]
+
+
+WORKLOAD: Final = [
+    _column("Owner-Kind", "string", ".spec.controllerRef.kind", "The kind of its owner."),
+    _column("Owner", "string", ".spec.controllerRef.name", "Whose Workload it is."),
+    AGE,
+]
+POD_GROUP: Final = _group(CONDITION_POD_GROUP_SCHEDULED, "minCount", "members", "scheduledPods")
+POD_GROUP_V1ALPHA2: Final = [
+    _column("Workload", "string", ".spec.workloadRef.name", "The Workload it belongs to."),
+    _column("Template", "string", ".spec.podGroupTemplateName", "The template within it."),
+    _column("Scheduled", "integer", ".status.scheduledPods", "Pods that have a node."),
+    *_scheduled(CONDITION_POD_GROUP_SCHEDULED_BEFORE),
+    AGE,
+]
+COMPOSITE_POD_GROUP: Final = _group(
+    CONDITION_COMPOSITE_SCHEDULED, "minGroupCount", "children", "scheduledChildren"
+)
+COSCHEDULING: Final = [
+    *_scheduled(CONDITION_POD_GROUP_SCHEDULED_BEFORE),
+    _column("Subsets", "string", ".spec.subsets", "The subsets and their minMember.", wide=True),
+    AGE,
+]
+RESERVATION: Final = [
+    _column("Kind", "string", ".spec.intents[0].root.kind", "The first root's kind."),
+    _column("Namespace", "string", ".spec.intents[0].root.namespace", "Its namespace."),
+    _column("Root", "string", ".spec.intents[0].root.name", "Its name."),
+    AGE,
+]

@@ -1,0 +1,136 @@
+"""The CustomResourceDefinitions: which kinds there are, in which versions, and how they convert."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import BaseModel
+
+from api.constants import (
+    CATEGORY,
+    COMPOSITE_POD_GROUP,
+    COSCHEDULING,
+    POD_GROUP,
+    RESERVATION,
+    V1ALPHA1,
+    V1ALPHA2,
+    VERSION,
+    WORKLOAD,
+    KindName,
+)
+from api.crd import columns
+from api.crd.schema import Json, root_schema
+from api.models import coscheduling, reservation, v1alpha1, v1alpha2, v1alpha3
+
+HEADER: Final = "# Made from api/models by `make generate`; do not edit.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One served version of a kind."""
+
+    name: str
+    model: type[BaseModel]
+    columns: list[columns.Column]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A kind with its versions; the first of them is the one that is stored."""
+
+    short_name: str
+    versions: tuple[Version, ...]
+
+
+DEFINITIONS: Final[Mapping[KindName, Definition]] = {
+    WORKLOAD: Definition(
+        "mwl",
+        (
+            Version(VERSION, v1alpha3.Workload, columns.WORKLOAD),
+            Version(V1ALPHA2, v1alpha2.Workload, columns.WORKLOAD),
+            Version(V1ALPHA1, v1alpha1.Workload, columns.WORKLOAD),
+        ),
+    ),
+    POD_GROUP: Definition(
+        "mpg",
+        (
+            Version(VERSION, v1alpha3.PodGroup, columns.POD_GROUP),
+            Version(V1ALPHA2, v1alpha2.PodGroup, columns.POD_GROUP_V1ALPHA2),
+        ),
+    ),
+    COMPOSITE_POD_GROUP: Definition(
+        "mcpg", (Version(VERSION, v1alpha3.CompositePodGroup, columns.COMPOSITE_POD_GROUP),)
+    ),
+    COSCHEDULING: Definition(
+        "mcos", (Version(COSCHEDULING.version, coscheduling.PodGroup, columns.COSCHEDULING),)
+    ),
+    RESERVATION: Definition(
+        "mrsv", (Version(RESERVATION.version, reservation.Reservation, columns.RESERVATION),)
+    ),
+}
+DEFINED: Final = tuple(DEFINITIONS)
+
+
+def crd(kind: KindName) -> Json:
+    """The CustomResourceDefinition of one of our kinds."""
+    definition = DEFINITIONS[kind]
+    spec = {
+        "group": kind.group,
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "names": {
+            "kind": kind.kind,
+            "listKind": f"{kind.kind}List",
+            "plural": kind.plural,
+            "singular": kind.kind.lower(),
+            "shortNames": [definition.short_name],
+            **_categories(kind),
+        },
+        "versions": [
+            _version(version, stored=version is definition.versions[0])
+            for version in definition.versions
+        ],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{kind.group}"},
+        "spec": spec,
+    }
+
+
+def write(directory: Path) -> list[Path]:
+    """Writes one file for each kind and returns their paths. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind in DEFINED:
+        path = directory / f"{kind.group}_{kind.plural}.yaml"
+        path.write_text(HEADER + yaml.dump(crd(kind), Dumper=_Dumper, sort_keys=False, width=100))
+        written.append(path)
+    return written
+
+
+def _version(version: Version, *, stored: bool) -> Json:
+    made: Json = {
+        "name": version.name,
+        "served": True,
+        "storage": stored,
+        "schema": {"openAPIV3Schema": root_schema(version.model)},
+        "additionalPrinterColumns": version.columns,
+    }
+    if "status" in version.model.model_fields:
+        made["subresources"] = {"status": {}}
+    return made
+
+
+def _categories(kind: KindName) -> Json:
+    """`kubectl get muster` must not need rights on what belongs to the whole cluster."""
+    return {"categories": [CATEGORY]} if kind.namespaced else {}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes equal parts out in full: anchors are no business of a manifest's reader."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class asks per value
+        return True

@@ -1,0 +1,81 @@
+"""A Job delegated to a template: upstream's annotations on the Job, honoured for our scheduler.
+
+The Job's owner has a Workload (its `controllerRef` names that owner); the annotation names the
+template in it, and another one may name the composite that the Job's group belongs under.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from api import causes
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_GROUP_TEMPLATE,
+    ANNOTATIONS_PARENT_COMPOSITE,
+    JOB,
+    POD_GROUP,
+    SCHEDULER_NAME,
+    WORKLOAD,
+)
+from api.integration import objects
+from api.integration.options import annotation_path
+from api.integration.templates import TemplateNotFoundError, find_template
+from api.reading import annotations_of, dig, text
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """The template that a Job names, and the composite above its group (empty: none)."""
+
+    template: str
+    parent: str
+
+
+def read_delegation(job: Mapping[str, Any], report: list[Cause]) -> Delegation | None:
+    """What a Job (raw JSON) delegates to; None unless its pods are Muster's to schedule."""
+    template = text(annotations_of(job).get(ANNOTATION_GROUP_TEMPLATE))
+    scheduler = dig(job, "spec", "template", "spec", "schedulerName")
+    if not template or scheduler != SCHEDULER_NAME:
+        return None
+    said = {key: text(annotations_of(job).get(key)) for key in ANNOTATIONS_PARENT_COMPOSITE}
+    parents = {parent for parent in said.values() if parent}
+    if len(parents) > 1:
+        first, second = ANNOTATIONS_PARENT_COMPOSITE
+        report.append(
+            causes.invalid(
+                annotation_path("", second),
+                said[second],
+                f"must say the same as {annotation_path('', first)} ({said[first]}), or nothing",
+            )
+        )
+    return Delegation(template, next((parent for parent in said.values() if parent), ""))
+
+
+def delegated_group(
+    job: Mapping[str, Any], group: str, delegation: Delegation, workload: Mapping[str, Any]
+) -> Json:
+    """The PodGroup of a delegated Job. Raises TemplateNotFoundError."""
+    name = text(dig(workload, "metadata", "name"))
+    template = find_template(workload, delegation.template)
+    if template is None:
+        raise TemplateNotFoundError(
+            f"Workload {name} has no PodGroup template {delegation.template}, which annotation "
+            f"{ANNOTATION_GROUP_TEMPLATE} names"
+        )
+    metadata = job["metadata"]
+    owner = objects.Owner(JOB, metadata["namespace"], metadata["name"], metadata["uid"])
+    made = objects.group_object(
+        POD_GROUP, owner, group, name, dict(template.said), parent=delegation.parent
+    )
+    made["metadata"]["ownerReferences"].append(
+        {
+            "apiVersion": WORKLOAD.api_version,
+            "kind": WORKLOAD.kind,
+            "name": name,
+            "uid": workload["metadata"]["uid"],
+        }
+    )
+    return made

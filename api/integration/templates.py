@@ -1,0 +1,97 @@
+"""Groups made from the templates of a Workload that is not Muster's own.
+
+A user may write the Workload of a Job or JobSet; pods may name a Workload and a template by
+themselves (KEP-4671); a Job may be delegated to a template. In each case the template says what
+the group is, and nothing of the Workload is ever changed.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from api.constants import COMPOSITE_POD_GROUP, POD_GROUP
+from api.inherit import INHERITED
+from api.reading import dig, listing, mapping, text
+
+Json = dict[str, Any]
+
+_LISTS = (
+    (POD_GROUP.kind, "podGroupTemplates"),
+    (COMPOSITE_POD_GROUP.kind, "compositePodGroupTemplates"),
+)
+
+
+class TemplateNotFoundError(Exception):
+    """A Workload has no template for a group that is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One template of a Workload: `kind` is that of its groups, `parent` the template above."""
+
+    kind: str
+    name: str
+    parent: str
+    said: Mapping[str, Any]
+
+    def apply(self, spec: Json) -> Json:
+        """A group's spec with all that the template says in place of what was there."""
+        kept = {key: value for key, value in spec.items() if key not in INHERITED}
+        taken = {key: self.said[key] for key in INHERITED if self.said.get(key) is not None}
+        claims = {"resourceClaims": self.said["resourceClaims"]} if self._has_claims else {}
+        return {"disruptionMode": {"single": {}}} | kept | taken | claims
+
+    @property
+    def _has_claims(self) -> bool:
+        return self.kind == POD_GROUP.kind and bool(self.said.get("resourceClaims"))
+
+
+def templates_of(workload: Mapping[str, Any]) -> list[Template]:
+    """All templates of a Workload (raw JSON of any structure), parents before children."""
+    return list(_walk(mapping(workload.get("spec")), ""))
+
+
+def find_template(workload: Mapping[str, Any], name: str) -> Template | None:
+    """The leaf template of that name, None if there is none."""
+    leaves = (it for it in templates_of(workload) if it.kind == POD_GROUP.kind)
+    return next((leaf for leaf in leaves if leaf.name == name), None)
+
+
+def adapt(groups: list[Json], workload: Mapping[str, Any]) -> list[Json]:
+    """The groups that a formula wants, made from a user's Workload instead.
+
+    The template of a group is the one of the formula's name (`pg-workers`), or of that name
+    without its prefix (`workers`); where there is one group and one template they belong
+    together. Raises TemplateNotFoundError.
+    """
+    name = text(dig(workload, "metadata", "name"))
+    templates = templates_of(workload)
+    return [_adapted(group, templates, name, alone=len(groups) == 1) for group in groups]
+
+
+def _adapted(group: Json, templates: list[Template], workload: str, *, alone: bool) -> Json:
+    wanted = group["spec"]["workloadRef"]["templateName"]
+    known = [it for it in templates if it.kind == group["kind"]]
+    chosen = next((it for it in known if it.name in {wanted, wanted.partition("-")[2]}), None)
+    if chosen is None and alone and len(known) == 1:
+        chosen = known[0]
+    if chosen is None:
+        have = ", ".join(it.name for it in known) or "none"
+        raise TemplateNotFoundError(
+            f"Workload {workload} has no template {wanted} or {wanted.partition('-')[2]} for "
+            f"{group['kind']} {group['metadata']['name']}; its templates of that kind: {have}"
+        )
+    metadata = {key: value for key, value in group["metadata"].items() if key != "annotations"}
+    spec = chosen.apply(group["spec"])
+    spec["workloadRef"] = {"workloadName": workload, "templateName": chosen.name}
+    return group | {"metadata": metadata, "spec": spec}
+
+
+def _walk(holder: Mapping[str, Any], parent: str) -> Iterator[Template]:
+    for kind, key in _LISTS:
+        for item in listing(holder.get(key)):
+            said = mapping(item)
+            name = text(said.get("name"))
+            yield Template(kind, name, parent, said)
+            if kind == COMPOSITE_POD_GROUP.kind:
+                yield from _walk(said, name)
