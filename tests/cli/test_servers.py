@@ -1,0 +1,110 @@
+"""The command line of the server processes, and the one file that configures them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.config import File, load, webhook_config
+from cli.demo import install_kinds
+from cli.launch import Children, answers, free_port
+from cli.main import main
+from cli.servers import address
+from kube.client import Client
+from kube.errors import ConfigError
+from kube.resources import NAMESPACES
+from localcluster.cluster import LocalCluster
+from webhooks.registration import ServiceTarget, UrlTarget
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("0.0.0.0:8080", ("0.0.0.0", 8080), id="all interfaces"),
+        pytest.param("127.0.0.1:0", ("127.0.0.1", 0), id="any port"),
+        pytest.param("[::1]:80", ("::1", 80), id="an IPv6 address"),
+    ],
+)
+def test_a_health_address_is_host_and_port(text: str, want: tuple[str, int]) -> None:
+    assert address(text) == want
+
+
+@pytest.mark.parametrize("text", ["8080", ":8080", "host:", "host:http", "host:70000"])
+def test_anything_else_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="HOST:PORT, such as"):
+        address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("webhok: {}", "webhok", id="a section misspelt"),
+        pytest.param("scheduler: {profile: tight}", "scheduler.profile", id="an unknown profile"),
+        pytest.param("webhook: {port: 70000}", "webhook.port", id="a port out of range"),
+        pytest.param(
+            "leaderElection: {leaseSeconds: 5}",
+            "leaseSeconds > renewSeconds > retrySeconds",
+            id="a lease shorter than its renewal",
+        ),
+    ],
+)
+def test_a_mistake_in_the_file_ends_the_process_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, want: str
+) -> None:
+    path = tmp_path / "muster.yaml"
+    path.write_text(text)
+
+    code = main(["scheduler", "--config", str(path)])
+
+    assert code == 2
+    assert want in capsys.readouterr().err
+
+
+def test_without_a_file_the_webhook_is_reached_through_its_service() -> None:
+    config = webhook_config(load(None), None)
+
+    assert config.target == ServiceTarget("muster-webhook", "muster-system")
+    assert config.port == 9443
+
+
+def test_with_a_url_the_webhook_listens_where_the_url_points() -> None:
+    config = webhook_config(File(), "https://127.0.0.1:8443")
+
+    assert config.target == UrlTarget("https://127.0.0.1:8443")
+    assert (config.host, config.port) == ("127.0.0.1", 8443)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "127.0.0.1:1", "https://h:port"])
+def test_a_url_that_no_api_server_could_call_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="--url"):
+        webhook_config(File(), url)
+
+
+@pytest.mark.timeout(60)
+async def test_all_in_one_process_becomes_ready(tmp_path: Path) -> None:
+    async with LocalCluster() as cluster:
+        kubeconfig = cluster.kubeconfig
+        async with await Client.connect(kubeconfig) as client:
+            await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})
+            await install_kinds(client)
+        health, url = free_port(), f"https://127.0.0.1:{free_port()}"
+        arguments = ["-m", "cli", "all", "--kubeconfig", str(kubeconfig), "--url", url]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        async with Children(tmp_path / "logs", environment) as children:
+            await children.start(
+                "all",
+                [*arguments, "--health", f"127.0.0.1:{health}"],
+                check=answers(f"http://127.0.0.1:{health}/readyz"),
+            )
+
+            await children.ready("all")
+
+            child = children.children["all"].process
+            child.terminate()
+            assert await asyncio.wait_for(child.wait(), 20) == 0
