@@ -1,6 +1,8 @@
 """One test's part of the cluster: a namespace, nodes of its own, and questions about them."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from e2e.clusters.protocol import Cluster
@@ -13,8 +15,11 @@ from e2e.suite.objects import (
     Json,
 )
 from e2e.support.waiting import eventually
+from kube.cache import Cache
 from kube.client import Client
 from kube.errors import NotFound
+from kube.meta import RawObject, decode_raw
+from kube.reflector import Reflector
 from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
 
 PATIENCE = 30.0
@@ -71,6 +76,19 @@ class Stage:
         found = await self.client.list(PODS, self.name, label_selector=selector)
         pods: list[Json] = found["items"]
         return pods
+
+    @asynccontextmanager
+    async def followed(self) -> AsyncIterator[Cache[RawObject]]:
+        """This test's pods as they change, by a watch; in step with the cluster at the start."""
+        pods: Cache[RawObject] = Cache()
+        reflector = Reflector(self.client, PODS, pods, decode=decode_raw, namespace=self.name)
+        task = asyncio.ensure_future(reflector.run())
+        try:
+            await reflector.synced.wait()
+            yield pods
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
 
     async def bound(self, selector: str = "") -> int:
         return sum(1 for pod in await self.pods(selector) if pod["spec"].get("nodeName"))

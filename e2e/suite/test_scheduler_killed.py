@@ -10,10 +10,8 @@ import pytest
 from e2e.muster import SCHEDULER
 from e2e.suite.objects import job, of_job
 from e2e.suite.stage import Stage
-from kube.cache import Cache
-from kube.meta import RawObject, decode_raw
-from kube.reflector import Reflector
-from kube.resources import JOBS, PODS
+from kube.meta import RawObject
+from kube.resources import JOBS
 
 SIZE = 100
 
@@ -46,26 +44,23 @@ async def test_a_gang_is_whole_after_the_scheduler_was_killed_while_binding_it(
 async def killer(stage: Stage, *, after: int) -> AsyncIterator["asyncio.Future[int]"]:
     """Kills the scheduler when so many pods are seen bound; gives how many really were."""
     seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    pods: Cache[RawObject] = Cache()
-    pods.add_index("bound", lambda pod: ["yes"] if pod.raw["spec"].get("nodeName") else [])
-
-    def look(_old: RawObject | None, _new: RawObject | None) -> None:
-        if not seen.done() and len(pods.by_index("bound", "yes")) >= after:
-            stage.muster.kill(SCHEDULER)
-            seen.set_result(None)
 
     async def count() -> int:
         await seen
         return await stage.bound()
 
-    pods.subscribe(look)
-    reflector = Reflector(stage.client, PODS, pods, decode=decode_raw, namespace=stage.name)
-    task = asyncio.ensure_future(reflector.run())
-    counting = asyncio.ensure_future(count())
-    try:
-        await reflector.synced.wait()
-        yield counting
-    finally:
-        task.cancel()
-        counting.cancel()
-        await asyncio.wait({task, counting})
+    async with stage.followed() as pods:
+        pods.add_index("bound", lambda pod: ["yes"] if pod.raw["spec"].get("nodeName") else [])
+
+        def look(_old: RawObject | None, _new: RawObject | None) -> None:
+            if not seen.done() and len(pods.by_index("bound", "yes")) >= after:
+                stage.muster.kill(SCHEDULER)
+                seen.set_result(None)
+
+        pods.subscribe(look)
+        counting = asyncio.ensure_future(count())
+        try:
+            yield counting
+        finally:
+            counting.cancel()
+            await asyncio.wait({counting})
