@@ -23,25 +23,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the embedded cluster, or a real control plane built from Go modules",
     )
     group.addoption("--kubeconfig", type=Path, help="any cluster instead, kind for instance")
-    group.addoption("--long", action="store_true", help="the full counts, and tests marked long")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    skip = pytest.mark.skip(reason="full counts: run with --long")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not item.path.is_relative_to(Path(__file__).parent):
             continue
         if item.get_closest_marker("timeout") is None:
             # The first test of a run also starts the cluster.
             item.add_marker(pytest.mark.timeout(120))
-        if "long" in item.keywords and not config.getoption("--long"):
-            item.add_marker(skip)
-
-
-@pytest.fixture(scope="session")
-def long(pytestconfig: pytest.Config) -> bool:
-    """Whether the full counts are wanted."""
-    return bool(pytestconfig.getoption("--long"))
 
 
 @pytest.fixture(scope="session")

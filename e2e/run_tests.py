@@ -34,7 +34,7 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
     """Runs every suite, also after one failed."""
     flags = ["--long"] if long else []
     return [
-        _pytest("unit tests", ["tests"]),
+        _pytest("unit tests", ["tests", *flags]),
         _pytest("end to end on the embedded cluster", ["e2e", "--cluster=local", *flags]),
         _real(flags, required=require_real),
     ]

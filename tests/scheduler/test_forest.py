@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.forest import Group
@@ -124,7 +124,6 @@ def recount(group: Group) -> tuple[int, int, int, int, bool, bool]:
     return (*own, sum(waiting.values()), sum(running.values()), quorate, standing)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(5, 60))
 def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> None:
     chance = random.Random(seed)

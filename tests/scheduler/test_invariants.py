@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.fit import choose
@@ -39,7 +39,6 @@ def feasible(nodes: list[int], pods: list[int], floor: int) -> bool:
     return False
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(1, 4), st.integers(1, 3))
 def test_equal_pods_are_placed_exactly_when_they_fit(
     nodes: list[int], count: int, cpu: int
@@ -50,7 +49,6 @@ def test_equal_pods_are_placed_exactly_when_they_fit(
     assert isinstance(world.place("g"), Placement) == feasible(nodes, [cpu] * count, count)
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.integers(1, 7), min_size=1, max_size=4),
     st.lists(st.integers(1, 5), min_size=1, max_size=5),
@@ -76,7 +74,6 @@ def test_packing_that_needs_a_search_is_found_among_nodes_of_several_kinds() -> 
     assert len(world.where(world.place("g"))) == 4
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
@@ -93,7 +90,6 @@ def test_unequal_pods_are_never_placed_where_they_cannot_fit(
         assert feasible(nodes, pods, floor)
 
 
-@settings(max_examples=100, deadline=None)
 @given(SIZES, SIZES, st.integers(1, 5), st.booleans(), st.sampled_from(["pack", "spread"]))
 def test_no_node_is_overcommitted_and_floors_hold(
     nodes: list[int], pods: list[int], floor: int, rack: bool, profile: str
@@ -114,7 +110,6 @@ def test_no_node_is_overcommitted_and_floors_hold(
         assert len(racks) == 1 or not rack
 
 
-@settings(max_examples=50, deadline=None)
 @given(SIZES, SIZES, st.integers(1, 4))
 def test_the_same_state_gives_the_same_answer(
     nodes: list[int], pods: list[int], floor: int
@@ -129,7 +124,6 @@ def test_the_same_state_gives_the_same_answer(
     assert answers[0] == answers[1]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), max_size=12), st.integers(0, 12))
 def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) -> None:
     world = build([9, 9, 9, 9, 9], [])
@@ -158,7 +152,6 @@ def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) 
     )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(1, 40), st.booleans())
 def test_choose_gives_exactly_the_count_or_nothing(
     nodes: list[int], count: int, spread: bool
