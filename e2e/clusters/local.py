@@ -68,6 +68,9 @@ class Local:
     async def start_apiserver(self) -> None:
         self.process.send(signal.SIGCONT)
 
+    async def kinds_installed(self) -> None:
+        """Its garbage collector knows new kinds at once."""
+
     async def stop(self) -> None:
         self.process.kill()
         self._folder.cleanup()

@@ -35,4 +35,10 @@ class Cluster(Protocol):
 
     async def start_apiserver(self) -> None: ...
 
+    async def kinds_installed(self) -> None:
+        """CRDs were created: from now on the cluster's garbage collector must know their kinds.
+
+        That of Kubernetes looks for new kinds when it starts, and then every 30 s.
+        """
+
     async def stop(self) -> None: ...

@@ -112,6 +112,12 @@ class ControlPlane:
     async def start_apiserver(self) -> None:
         await self.restart("kube-apiserver")
 
+    async def kinds_installed(self) -> None:
+        """Restarts the controller manager, whose garbage collector knows the kinds then."""
+        if self.options.controllers:
+            self.kill("kube-controller-manager")
+            await self.restart("kube-controller-manager")
+
     async def add_node(
         self,
         name: str,

@@ -20,6 +20,7 @@ def running_muster(cluster: Cluster) -> Iterator[Muster]:
     with asyncio.Runner() as runner:
         try:
             runner.run(muster.install())
+            runner.run(cluster.kinds_installed())
             runner.run(muster.start(*processes.ALL))
             yield muster
             runner.run(muster.uninstall())
