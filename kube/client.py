@@ -64,6 +64,7 @@ class Client:
         self._authorization_due = float("-inf")
         # Watches hold a connection for minutes, so they have a pool of their own, without limit.
         self._calls = self._session(connections)
+        self._urgent = self._session(0)
         self._watches = self._session(0)
 
     @classmethod
@@ -89,6 +90,7 @@ class Client:
     async def close(self) -> None:
         """Close all connections; running requests fail."""
         await self._calls.close()
+        await self._urgent.close()
         await self._watches.close()
 
     async def __aenter__(self) -> Self:
@@ -114,17 +116,21 @@ class Client:
         content_type: str = "application/json",
         timeout: float = 30,
         throttle_retries: int = 0,
+        urgent: bool = False,
     ) -> bytes:
         """Send one request and return the body of a 2xx answer.
 
         `path` starts with `/` and is already escaped; `timeout` bounds each attempt in seconds,
-        the wait for a free connection included. Raises ApiError and its kinds, Unreachable.
+        the wait for a free connection included; `urgent` requests never wait for one.
+        Raises ApiError and its kinds, Unreachable.
         """
+        session = self._urgent if urgent else self._calls
         while True:
             try:
                 return await self._once(
-                    method, path, params, body=body, content_type=content_type, timeout=timeout
-                )
+                    session, method, path, params,
+                    body=body, content_type=content_type, timeout=timeout,
+                )  # fmt: skip
             except TooManyRequests as error:
                 if throttle_retries <= 0 or error.retry_after is None:
                     raise
@@ -289,6 +295,7 @@ class Client:
 
     async def _once(
         self,
+        session: aiohttp.ClientSession,
         method: str,
         path: str,
         params: Mapping[str, str] | None,
@@ -302,7 +309,7 @@ class Client:
         if body is not None:
             headers = {**headers, "Content-Type": content_type}
         try:
-            async with self._calls.request(
+            async with session.request(
                 method,
                 self._url(path, params),
                 data=body,

@@ -250,7 +250,7 @@ class LeaderElector:
 
     async def _read(self) -> Json:
         path = LEASES.path(self._namespace, self._name)
-        body = await self._client.request("GET", path, timeout=self._call_seconds)
+        body = await self._client.request("GET", path, timeout=self._call_seconds, urgent=True)
         record: Json = msgspec.json.decode(body)
         return record
 
@@ -261,6 +261,7 @@ class LeaderElector:
             LEASES.path(self._namespace, name),
             body=msgspec.json.encode(record),
             timeout=timeout or self._call_seconds,
+            urgent=True,
         )
         stored: Json = msgspec.json.decode(body)
         return stored

@@ -143,9 +143,10 @@ class Scheduler:
         )
 
     async def _lead(self, fence: Fence) -> None:
-        """Decide and act until the lease is lost. What an earlier term left unbound is undone."""
+        """Decide and act until the lease is lost, after ending what earlier terms began."""
         self._leading = True
         self._binder.abandon()
+        await self._binder.recover(fence)
         self.state.stir_all()
         try:
             async with asyncio.TaskGroup() as group:

@@ -1,8 +1,10 @@
 """Sends Bindings: all pods of all decided roots side by side, with a fixed number of workers.
 
-A binding that fails is settled pod by pod (see `_settle`); what is left of its gang goes back to
-the queue, which completes half-running gangs first. A gang that is still short of its floor when
-its time is over is taken back: the members bound for it are deleted, those that ran before stay.
+A decision that must not be left half done is in a Reservation before its first Binding is sent, so
+that whoever leads next can end it (`recover`). A binding that fails is settled pod by pod (see
+`_settle`); what is left of its gang goes back to the queue, which completes half-running gangs
+first. A gang that is still short of its floor when its time is over is taken back: the members
+bound for it are deleted, those that ran before stay.
 """
 
 from __future__ import annotations
@@ -10,47 +12,44 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
+import numpy as np
 import structlog
 
 from kube.backoff import Backoff
-from kube.clock import Clock
+from kube.clock import Clock, rfc3339
 from kube.election import Fence
-from kube.errors import (
-    ConfigError,
-    Conflict,
-    KubeError,
-    NotFound,
-    ServerError,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
+from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import PODS
 from scheduler.core.forest import Pod
 from scheduler.core.placement import Placement
 from scheduler.core.state import State
-from scheduler.core.values import GroupKey
-from scheduler.metrics import BINDS, BINDS_OPEN, GANGS_GIVEN_UP
-from scheduler.ports import Binds
+from scheduler.core.values import COMPOSITE_POD_GROUP, GroupKey
+from scheduler.journal import Entry, Journal, Open, Record, Reserved
+from scheduler.metrics import BINDS, BINDS_OPEN, GANGS_GIVEN_UP, RESUMED
+from scheduler.ports import LATER, Binds
 from scheduler.queue import Queue
 
 _log = structlog.get_logger()
 
-_LATER = (Unreachable, ServerError, TooManyRequests, Unauthorized, ConfigError)
-"""Errors of the connection or the server, not of this binding."""
-
 
 @dataclass(slots=True)
 class Intent:
-    """A root being bound. It lives until its group stands or is taken back at `deadline`."""
+    """A root being bound. It lives until its group stands or is taken back at `deadline`.
+
+    `reserved` are the UIDs that the Reservations in `records` name.
+    """
 
     root: GroupKey
     deadline: float
+    since: str
     open: int = 0
     failed: bool = False
     bound: list[Pod] = field(default_factory=list)
+    reserved: set[str] = field(default_factory=set)
+    records: list[Record] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +85,7 @@ class Binder:
         self._orders: deque[_Order] = deque()
         self._intents: dict[GroupKey, Intent] = {}
         self._waiting = asyncio.Semaphore(0)
+        self._journal = Journal(api, clock=clock, plenty=self._plenty)
 
     @property
     def busy(self) -> bool:
@@ -97,16 +97,24 @@ class Binder:
         intent = self._intents.get(placement.root)
         if intent is None:
             deadline = self._clock.monotonic() + self._timeout
-            intent = self._intents[placement.root] = Intent(placement.root, deadline)
-        intent.open += len(placement.pods)
-        BINDS_OPEN.inc(len(placement.pods))
-        for pod, row in zip(placement.pods, placement.rows, strict=True):
-            self._orders.append(_Order(intent, pod, self._state.columns.name_of(row)))
-            self._waiting.release()
+            since = rfc3339(self._clock.now())
+            intent = self._intents[placement.root] = Intent(placement.root, deadline, since)
+        names = self._state.columns.name_of
+        orders = [
+            _Order(intent, pod, names(row))
+            for pod, row in zip(placement.pods, placement.rows, strict=True)
+        ]
+        intent.open += len(orders)
+        BINDS_OPEN.inc(len(orders))
+        if self._can_be_half(placement, intent):
+            self._journal.add(self._entry(intent, orders))
+        else:
+            self._release(orders)
 
     async def run(self, fence: Fence) -> None:
         """Send bindings while the lease holds; until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._journal.run(fence))
             for _ in range(self._workers):
                 group.create_task(self._work(fence))
             group.create_task(self._watch_deadlines(fence))
@@ -116,9 +124,123 @@ class Binder:
         self._orders.clear()
         self._intents.clear()
         self._waiting = asyncio.Semaphore(0)
+        self._journal.begin()
         BINDS_OPEN.set(0)
         for pod in [pod for pod in self._state.pods.values() if pod.assumed]:
             self._state.forget(pod.info.uid)
+
+    async def recover(self, fence: Fence) -> None:
+        """Finish, or give up, what earlier leaders began to bind; before anything is decided."""
+        for left in await self._journal.read(fence):
+            intent = self._intent_of(left)
+            if not self._finish(intent, left):
+                await self._learn(left)
+                self._continue(intent, left)
+
+    def _plenty(self) -> bool:
+        return len(self._orders) >= 2 * self._workers
+
+    def _can_be_half(self, placement: Placement, intent: Intent) -> bool:
+        """Whether a crash among these bindings could leave less than a floor.
+
+        One pod alone and extras of a group that stands cannot, nor what is written down already.
+        """
+        if intent.reserved:
+            return any(pod.info.uid not in intent.reserved for pod in placement.pods)
+        if placement.root[0] == COMPOSITE_POD_GROUP:
+            return len(placement.pods) > 1
+        return placement.floors > 1
+
+    def _entry(self, intent: Intent, orders: list[_Order]) -> Entry:
+        pods = [
+            Reserved(o.pod.info.uid, o.pod.info.namespace, o.pod.info.name, o.node) for o in orders
+        ]
+        intent.reserved.update(pod.uid for pod in pods)
+
+        def stored(records: list[Record]) -> None:
+            if self._intents.get(intent.root) is intent:
+                intent.records += records
+                self._release(orders)
+            else:
+                self._journal.close(records)
+
+        def failed(problem: str) -> None:
+            intent.reserved.difference_update(pod.uid for pod in pods)
+            for order in orders:
+                self._reject(order, problem)
+                self._close(intent)
+
+        attempt = self._queue.failures(intent.root) + 1
+        return Entry(intent.root, attempt, intent.since, pods, stored, failed)
+
+    def _release(self, orders: list[_Order]) -> None:
+        self._orders.extend(orders)
+        for _ in orders:
+            self._waiting.release()
+
+    def _intent_of(self, left: Open) -> Intent:
+        """An earlier leader's decision as ours, with what remains of its time."""
+        since = datetime.fromisoformat(left.since) if left.since else self._clock.now()
+        age = max(0.0, (self._clock.now() - since).total_seconds())
+        deadline = self._clock.monotonic() + max(0.0, self._timeout - age)
+        intent = Intent(left.root, deadline, left.since, records=list(left.records))
+        intent.reserved.update(pod.uid for pod in left.pods)
+        return intent
+
+    def _finish(self, intent: Intent, left: Open) -> bool:
+        """Take the places that were decided, if that makes the group whole; else none."""
+        orders: list[_Order] = []
+        for reserved in left.pods:
+            pod = self._state.pods.get(reserved.uid)
+            if pod is None or not pod.waiting:
+                continue
+            row = self._state.columns.row_of.get(reserved.node)
+            if row is None or not pod.shape.slots_in(self._state.columns, np.array([row])).any():
+                break
+            self._state.assume([pod], [row])
+            orders.append(_Order(intent, pod, reserved.node))
+        else:
+            group = self._state.forest.groups.get(intent.root)
+            if orders and group is not None and group.standing and group.parent is None:
+                intent.bound = self._bound(left)
+                intent.open = len(orders)
+                self._intents[intent.root] = intent
+                BINDS_OPEN.inc(len(orders))
+                self._release(orders)
+                RESUMED.labels("finished").inc()
+                return True
+        for order in orders:
+            self._state.forget(order.pod.info.uid)
+        return False
+
+    async def _learn(self, left: Open) -> None:
+        """Our cache may be behind the last leader's bindings: ask, before they are doubted."""
+        for reserved in left.pods:
+            pod = self._state.pods.get(reserved.uid)
+            if pod is None or not pod.waiting:
+                continue
+            try:
+                there = await self._api.get(PODS, reserved.name, reserved.namespace)
+            except KubeError as error:
+                _log.warning("pod not read", pod=reserved.name, problem=str(error))
+                continue
+            node = (there.get("spec") or {}).get("nodeName")
+            if node and there["metadata"].get("uid") == reserved.uid:
+                self._state.set_pod(replace(pod.info, node=node))
+
+    def _continue(self, intent: Intent, left: Open) -> None:
+        """What is half bound is completed first, within its time; what is not is decided anew."""
+        intent.bound = self._bound(left)
+        if self._stands(intent):
+            RESUMED.labels("given up").inc()
+            self._journal.close(intent.records)
+        else:
+            RESUMED.labels("continued").inc()
+            self._intents[intent.root] = intent
+
+    def _bound(self, left: Open) -> list[Pod]:
+        pods = (self._state.pods.get(reserved.uid) for reserved in left.pods)
+        return [pod for pod in pods if pod is not None and pod.info.node]
 
     async def _work(self, fence: Fence) -> None:
         while True:
@@ -136,7 +258,7 @@ class Binder:
             try:
                 info = pod.info
                 await self._api.bind(info.namespace, info.name, info.uid, order.node)
-            except _LATER as error:
+            except LATER as error:
                 BINDS.labels("retried").inc()
                 if self._clock.monotonic() >= order.intent.deadline:
                     self._reject(order, str(error))
@@ -206,21 +328,30 @@ class Binder:
             return
         if not intent.failed:
             self._queue.succeed(intent.root)
-            self._intents.pop(intent.root, None)
+            self._end(intent)
             return
         intent.failed = False
         self._queue.fail(intent.root, self._clock.monotonic())
         self._changed()
+
+    def _end(self, intent: Intent) -> None:
+        """Nothing of it is left to do."""
+        if self._intents.get(intent.root) is intent:
+            del self._intents[intent.root]
+        self._journal.close(intent.records)
+        intent.records = []
 
     async def _watch_deadlines(self, fence: Fence) -> None:
         while True:
             await self._clock.sleep(1.0)
             now = self._clock.monotonic()
             for intent in list(self._intents.values()):
-                if not intent.open and (self._stands(intent) or now >= intent.deadline):
-                    del self._intents[intent.root]
-                    if not self._stands(intent):
-                        await self._take_back(intent, fence)
+                if intent.open:
+                    continue
+                if self._stands(intent):
+                    self._end(intent)
+                elif now >= intent.deadline:
+                    await self._take_back(intent, fence)
 
     def _stands(self, intent: Intent) -> bool:
         """Whether nothing is half done: the group has its floor, or nothing of it runs."""
@@ -228,18 +359,36 @@ class Binder:
         return group is None or not group.incomplete
 
     async def _take_back(self, intent: Intent, fence: Fence) -> None:
-        """Delete what was bound for a gang that did not become whole in time."""
+        """Delete what was bound for a gang that did not become whole in time.
+
+        Nothing is decided for it meanwhile: a member that is about to go counts for nothing.
+        """
         GANGS_GIVEN_UP.inc()
         message = f"{len(intent.bound)} pods bound, the rest could not be in {self._timeout:g} s"
         self._given_up(intent.root, message)
-        for pod in intent.bound:
-            info = pod.info
-            if not fence.valid():
-                return
+        self._queue.block(intent.root)
+        try:
+            for pod in intent.bound:
+                if not await self._delete(pod, fence):
+                    return  # whoever leads next finds the Reservation, and its time over
+            self._end(intent)
+        finally:
+            self._queue.unblock(intent.root)
+            self._changed()
+
+    async def _delete(self, pod: Pod, fence: Fence) -> bool:
+        """Delete a pod, trying again while only the connection is at fault; False if we may not."""
+        info, backoff = pod.info, Backoff(first=0.1, limit=5.0)
+        while fence.valid():
             try:
                 await self._api.delete(PODS, info.name, info.namespace, uid=info.uid)
             except (NotFound, Conflict):
-                continue  # gone, or a namesake: nothing of ours is left there
+                pass  # gone, or a namesake: nothing of ours is left there
+            except LATER:
+                await self._clock.sleep(backoff.next())
+                continue
             except KubeError as error:
                 _log.error("pod not deleted", namespace=info.namespace, pod=info.name,
                            problem=str(error))  # fmt: skip
+            return True
+        return False

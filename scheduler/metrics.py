@@ -24,6 +24,17 @@ GANGS_GIVEN_UP = Counter(
     "muster_scheduler_bindings_given_up_total",
     "Roots whose binding did not end within its time and was taken back.",
 )
+RESERVATIONS_WRITTEN = Counter(
+    "muster_scheduler_reservations_total", "Reservations, by result of the write.", ["result"]
+)
+RESERVATIONS_OPEN = Gauge(
+    "muster_scheduler_reservations_open", "Reservations stored and not yet deleted."
+)
+RESUMED = Counter(
+    "muster_scheduler_resumed_total",
+    "Decisions found in Reservations when beginning to lead: finished, continued or given up.",
+    ["outcome"],
+)
 STATUS_WRITES = Counter(
     "muster_scheduler_status_writes_total",
     "Status patches, by kind and result.",

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
+from kube.errors import ConfigError, ServerError, TooManyRequests, Unauthorized, Unreachable
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
 from kube.resources import Resource
 
+LATER: Final = (Unreachable, ServerError, TooManyRequests, Unauthorized, ConfigError)
+"""Errors of the connection or the server, not of what was asked: the same again may do."""
 
-class Binds(Protocol):
-    """Binding pods, looking one up, deleting one. Raises kube.errors."""
 
-    async def bind(
-        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
-    ) -> None: ...
+class Stores(Protocol):
+    """Objects of one's own, whole. Raises kube.errors."""
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json: ...
+
+    async def list(self, resource: Resource, namespace: str | None = None) -> Json: ...
 
     async def delete(
         self,
@@ -28,6 +30,16 @@ class Binds(Protocol):
         *,
         uid: str | None = None,
     ) -> None: ...
+
+
+class Binds(Stores, Protocol):
+    """Binding pods, looking one up, deleting one. Raises kube.errors."""
+
+    async def bind(
+        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
+    ) -> None: ...
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
 
 
 class Patches(Protocol):

@@ -55,6 +55,7 @@ class Queue:
         self._stale: dict[GroupKey, float] = {}
         self._failures: dict[GroupKey, int] = {}
         self._failing: dict[GroupKey, float] = {}
+        self._blocked: set[GroupKey] = set()
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -121,6 +122,20 @@ class Queue:
         """It was bound: the next failure is a first one again."""
         self._failures.pop(key, None)
 
+    def failures(self, key: GroupKey) -> int:
+        """How often in a row binding it failed."""
+        return self._failures.get(key, 0)
+
+    def block(self, key: GroupKey) -> None:
+        """Let it not be decided until `unblock`."""
+        self._blocked.add(key)
+        self._drop(key)
+
+    def unblock(self, key: GroupKey) -> None:
+        """It may be decided again."""
+        self._blocked.discard(key)
+        self.review(key)
+
     def next_time(self) -> float | None:
         """When the next refused or failing entity is due, if there is one."""
         times = list(self._failing.values())
@@ -132,7 +147,7 @@ class Queue:
 
     def review(self, key: GroupKey) -> None:
         """Make it ready if it may be tried, and forget it otherwise."""
-        if key in self._failing:
+        if key in self._failing or key in self._blocked:
             return
         self._drop(key)
         entity = self.entity(key)

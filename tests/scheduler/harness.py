@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kube.election import Fence
-from kube.errors import Conflict, KubeError, NotFound
+from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
@@ -23,6 +24,7 @@ from scheduler.cache import PendingPod
 from scheduler.config import Status
 from scheduler.core.values import GroupKey, PodInfo
 from scheduler.cycle import Cycle
+from scheduler.journal import RESERVATIONS
 from scheduler.loop import Loop
 from scheduler.objects import GroupObject, Metadata
 from scheduler.queue import Queue
@@ -41,7 +43,11 @@ class FakeApi:
     patches: list[tuple[str, str, list[Operation]]] = field(default_factory=list)
     attempts: list[str] = field(default_factory=list)
     fail: Callable[[str], KubeError | None] = lambda _name: None
+    fail_store: Callable[[Json], KubeError | None] = lambda _obj: None
+    fail_delete: Callable[[str], KubeError | None] = lambda _name: None
     deliver: bool = True
+    stored: dict[str, Json] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
 
     def info(self, name: str) -> PodInfo | None:
         pods = self.world.state.pods.values()
@@ -58,6 +64,7 @@ class FakeApi:
         if pod in self.bound:
             raise Conflict(409, "Conflict", "already bound")
         self.bound[pod] = node
+        self.log.append(f"bind {pod}")
         if self.deliver:
             self.hear(pod)
 
@@ -73,9 +80,30 @@ class FakeApi:
             raise NotFound(404, "NotFound", name)
         return {"metadata": {"uid": info.uid}, "spec": {"nodeName": self.bound.get(name)}}
 
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
+        error = self.fail_store(obj)
+        if error is not None:
+            raise error
+        name = obj["metadata"]["name"]
+        if name in self.stored:
+            raise AlreadyExists(409, "AlreadyExists", name)
+        self.stored[name] = json.loads(json.dumps(obj))
+        self.log.append(f"store {name}")
+        return obj
+
+    async def list(self, resource: Resource, namespace: str | None = None) -> Json:
+        return {"items": list(self.stored.values())}
+
     async def delete(
         self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
     ) -> None:
+        if resource == RESERVATIONS:
+            if self.stored.pop(name, None) is None:
+                raise NotFound(404, "NotFound", name)
+            return
+        error = self.fail_delete(name)
+        if error is not None:
+            raise error
         self.deleted.append(name)
         self.world.state.remove_pod(uid or "")
 

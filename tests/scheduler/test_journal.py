@@ -1,0 +1,182 @@
+"""Reservations: stored before the first Binding, few, small enough, and gone in the end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kube.errors import Forbidden, KubeError, Unreachable
+from kube.meta import Json
+from scheduler.journal import Journal
+from tests.scheduler.harness import Harness
+
+
+def gangs(harness: Harness, count: int, size: int = 2) -> None:
+    harness.world.nodes(1, cpu=count * size)
+    for index in range(count):
+        key = harness.world.gang(f"g{index}", size)
+        harness.world.pods(f"g{index}", size)
+        harness.observe(key)
+
+
+def intents(harness: Harness) -> list[Json]:
+    return [i for obj in harness.api.stored.values() for i in obj["spec"]["intents"]]
+
+
+async def test_the_decision_is_stored_before_the_first_binding_and_deleted_after_the_last() -> None:
+    harness = Harness()
+    gangs(harness, 1, size=3)
+    harness.api.fail = lambda _name: None if harness.api.stored else KubeError("too early")
+
+    async with harness.leading():
+        await harness.settle(1)
+
+    assert [line.split()[0] for line in harness.api.log] == ["store", "bind", "bind", "bind"]
+    assert harness.api.stored == {}
+
+
+async def test_one_reservation_covers_all_roots_decided_in_a_tick() -> None:
+    harness = Harness()
+    gangs(harness, 20)
+
+    async with harness.leading():
+        await harness.settle(3)
+
+    stored = [line for line in harness.api.log if line.startswith("store")]
+    assert len(harness.api.bound) == 40
+    assert len(stored) == 1
+
+
+@pytest.mark.parametrize(
+    ("floor", "pods", "gang"),
+    [
+        pytest.param(1, 1, True, id="one pod alone"),
+        pytest.param(1, 3, False, id="a group that need not be whole"),
+    ],
+)
+async def test_what_cannot_be_left_half_costs_no_reservation(
+    floor: int, pods: int, gang: bool
+) -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=4)
+    harness.world.gang("g", floor, gang=gang)
+    harness.world.pods("g", pods)
+    harness.world.pod()
+
+    async with harness.leading():
+        await harness.settle(1)
+
+    stored = [line for line in harness.api.log if line.startswith("store")]
+    assert len(harness.api.bound) == pods + 1
+    assert stored == []
+
+
+async def test_a_lost_answer_to_the_write_does_no_harm() -> None:
+    harness = Harness()
+    gangs(harness, 1)
+    lost = [Unreachable("POST", "/", "reset")]
+
+    def lose(obj: Json) -> KubeError | None:
+        if lost:
+            harness.api.stored[obj["metadata"]["name"]] = obj
+            return lost.pop()
+        return None
+
+    harness.api.fail_store = lose
+    async with harness.leading():
+        await harness.settle(2)
+
+    assert len(harness.api.bound) == 2
+    assert harness.api.stored == {}
+
+
+async def test_without_a_reservation_nothing_of_a_gang_is_bound() -> None:
+    harness = Harness()
+    gangs(harness, 1)
+    allowed: list[bool] = []
+    harness.api.fail_store = lambda _obj: None if allowed else Forbidden(403, "Forbidden", "role")
+
+    async with harness.leading():
+        await harness.settle(5)
+        bound_while_refused = dict(harness.api.bound)
+        allowed.append(True)
+        await harness.settle(15)
+
+    assert bound_while_refused == {}
+    assert len(harness.api.bound) == 2
+    assert harness.api.stored == {}
+
+
+async def test_a_large_decision_is_split_and_stored_whole_before_it_is_bound() -> None:
+    harness = Harness()
+    harness.binder._journal = Journal(
+        harness.api, clock=harness.clock, plenty=lambda: False, limit=2000
+    )
+    gangs(harness, 1, size=60)
+    sizes: list[int] = []
+    pods: list[str] = []
+
+    def measure(obj: Json) -> None:
+        sizes.append(len(json.dumps(obj, separators=(",", ":"))))
+        pods.extend(pod["uid"] for intent in obj["spec"]["intents"] for pod in intent["pods"])
+
+    harness.api.fail_store = measure
+    async with harness.leading():
+        await harness.settle(3)
+
+    first_bind = next(i for i, line in enumerate(harness.api.log) if line.startswith("bind"))
+    assert len(sizes) > 2
+    assert max(sizes) < 2300
+    assert sorted(pods) == sorted(set(pods))
+    assert len(pods) == 60
+    assert first_bind == len(sizes)
+    assert harness.api.stored == {}
+
+
+async def test_the_reservation_stays_while_a_member_is_still_to_be_placed_again() -> None:
+    harness = Harness(timeout=20)
+    gangs(harness, 1)
+    second = sorted(pod.info.name for pod in harness.world.state.pods.values())[1]
+    blocked = [True]
+    harness.api.fail = lambda name: (
+        Forbidden(403, "Forbidden", "quota") if blocked and name == second else None
+    )
+
+    async with harness.leading():
+        await harness.settle(5)
+        while_half = intents(harness)
+        blocked.clear()
+        await harness.settle(10)
+
+    (intent,) = while_half
+    assert intent["root"] == {"kind": "PodGroup", "namespace": "ns", "name": "g0"}
+    assert [pod["node"] for pod in intent["pods"]] == ["n0", "n0"]
+    assert intent["attempt"] == 1
+    assert harness.api.stored == {}
+    assert len([line for line in harness.api.log if line.startswith("store")]) == 1
+
+
+async def test_nothing_is_stored_or_deleted_once_the_lease_may_be_lost() -> None:
+    harness = Harness()
+    gangs(harness, 1)
+    harness.fence.revoke()
+
+    async with harness.leading():
+        await harness.settle(3)
+
+    assert harness.api.log == []
+    assert harness.api.bound == {}
+
+
+async def test_a_reservation_with_nothing_in_it_goes() -> None:
+    harness = Harness()
+    empty: dict[str, Any] = {"metadata": {"name": "x-1"}, "spec": {}}
+    harness.api.stored["x-1"] = empty
+
+    await harness.binder.recover(harness.fence)
+    async with harness.leading():
+        await harness.settle(1)
+
+    assert harness.api.stored == {}

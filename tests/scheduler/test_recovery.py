@@ -1,0 +1,176 @@
+"""A new leader ends what the last one began before it decides anything."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kube.clock import rfc3339
+from kube.errors import Forbidden
+from scheduler.core.values import PodInfo
+from tests.scheduler.harness import Harness
+
+
+def left_behind(
+    harness: Harness, *pods: tuple[PodInfo, str], age: float = 0, root: str = "g"
+) -> None:
+    """A Reservation of an earlier leader, so many seconds old."""
+    since = rfc3339(harness.clock.now() - timedelta(seconds=age))
+    intent = {
+        "root": {"kind": "PodGroup", "namespace": "ns", "name": root},
+        "attempt": 1,
+        "since": since,
+        "pods": [
+            {"uid": pod.uid, "namespace": pod.namespace, "name": pod.name, "node": node}
+            for pod, node in pods
+        ],
+    }
+    body = {
+        "metadata": {"name": "old-1", "creationTimestamp": since},
+        "spec": {"intents": [intent]},
+    }
+    harness.api.stored["old-1"] = body
+
+
+async def lead(harness: Harness, seconds: float = 5) -> None:
+    await harness.binder.recover(harness.fence)
+    harness.world.state.stir_all()
+    async with harness.leading():
+        await harness.settle(seconds)
+
+
+@pytest.mark.parametrize("bound", [0, 1, 2, 3])
+async def test_a_gang_bound_in_part_is_finished_where_it_was_decided(bound: int) -> None:
+    harness = Harness()
+    harness.world.nodes(6, cpu=1)
+    harness.world.gang("g", 3)
+    pods = [harness.world.pod("g", node=f"n{i + 3}" if i < bound else "") for i in range(3)]
+    left_behind(harness, *((pod, f"n{i + 3}") for i, pod in enumerate(pods)))
+
+    await lead(harness)
+
+    # Decided anew they would have gone to n0 and after.
+    assert harness.api.bound == {pods[i].name: f"n{i + 3}" for i in range(bound, 3)}
+    assert harness.api.stored == {}
+
+
+async def test_what_cannot_be_finished_and_has_not_begun_is_decided_anew() -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    harness.world.gang("g", 2)
+    first, second = harness.world.pods("g", 2)
+    left_behind(harness, (first, "n1"), (second, "gone"))
+
+    await lead(harness)
+
+    assert set(harness.api.bound.values()) == {"n0", "n1"}
+    assert harness.api.stored == {}
+
+
+async def test_missing_members_are_placed_again_with_the_bound_ones_kept() -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    harness.world.gang("g", 2)
+    first = harness.world.pod("g", node="n0")
+    second = harness.world.pod("g")
+    left_behind(harness, (first, "n0"), (second, "gone"))
+
+    await lead(harness)
+
+    assert harness.api.bound == {second.name: "n1"}
+    assert harness.api.deleted == []
+    assert harness.api.stored == {}
+
+
+async def test_a_gang_whose_time_is_over_is_taken_back_by_the_next_leader() -> None:
+    harness = Harness(timeout=20)
+    harness.world.nodes(1, cpu=1)
+    key = harness.world.gang("g", 2)
+    harness.observe(key)
+    first = harness.world.pod("g", node="n0")
+    second = harness.world.pod("g")
+    left_behind(harness, (first, "n0"), (second, "gone"), age=15)
+
+    await lead(harness, seconds=3)
+    before = list(harness.api.deleted)
+    async with harness.leading():
+        await harness.settle(5)
+
+    assert before == []
+    assert harness.api.deleted == [first.name]
+    assert ("PodGroup/g", "GangBindFailed") in [told[:2] for told in harness.events.told]
+    assert harness.api.stored == {}
+
+
+async def test_a_binding_that_the_cache_has_not_heard_of_counts_as_bound() -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    harness.world.gang("g", 2)
+    first, second = harness.world.pods("g", 2)
+    harness.api.bound[first.name] = "n1"
+    left_behind(harness, (first, "n1"), (second, "gone"))
+
+    await lead(harness)
+
+    assert harness.api.bound == {first.name: "n1", second.name: "n0"}
+    assert harness.api.stored == {}
+
+
+async def test_a_gang_written_down_in_part_only_was_never_begun() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=3)
+    harness.world.gang("g", 4)
+    pods = harness.world.pods("g", 4)
+    left_behind(harness, (pods[0], "n0"), (pods[1], "n0"))
+
+    await lead(harness)
+
+    assert harness.api.bound == {}
+    assert harness.api.stored == {}
+
+
+async def test_a_place_that_somebody_else_took_is_not_used() -> None:
+    harness = Harness()
+    harness.world.nodes(3, cpu=1)
+    harness.world.gang("g", 2)
+    first, second = harness.world.pods("g", 2)
+    harness.world.pod(node="n0", ours=False)
+    left_behind(harness, (first, "n0"), (second, "n1"))
+
+    await lead(harness)
+
+    assert set(harness.api.bound.values()) == {"n1", "n2"}
+
+
+async def test_pods_that_are_gone_leave_nothing_to_do() -> None:
+    harness = Harness()
+    harness.world.nodes(1)
+    gone = harness.world.pod("g")
+    harness.world.state.remove_pod(gone.uid)
+    left_behind(harness, (gone, "n0"))
+
+    await lead(harness)
+
+    assert harness.api.bound == {}
+    assert harness.api.stored == {}
+
+
+async def test_taking_back_goes_on_after_a_change_of_leaders() -> None:
+    harness = Harness(timeout=20)
+    harness.world.nodes(1, cpu=2)
+    harness.world.gang("g", 3)
+    pods = [harness.world.pod("g", node="n0") for _ in range(2)]
+    missing = harness.world.pod("g")
+    left_behind(harness, (pods[0], "n0"), (pods[1], "n0"), (missing, "gone"), age=30)
+
+    def lose_the_lease(name: str) -> None:
+        if name == pods[1].name:
+            harness.fence.revoke()
+
+    harness.api.fail_delete = lose_the_lease
+    harness.api.fail = lambda _name: Forbidden(403, "Forbidden", "never")
+    await lead(harness, seconds=3)
+
+    assert harness.api.deleted == [pod.name for pod in pods]
+    assert list(harness.api.stored) == ["old-1"]
