@@ -79,9 +79,6 @@ ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
 ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
 ANNOTATION_FLOOR_BASIS: Final = f"{GROUP}/floor-basis"
-# On a Job template of a JobSet: `Hashed` where a name of one of its groups was taken.
-ANNOTATION_NAME_FORM: Final = f"{GROUP}/name-form"
-HASHED: Final = "Hashed"
 # On a Job or JobSet: what it waits for, in a person's words.
 ANNOTATION_WAITING_FOR: Final = f"{GROUP}/waiting-for"
 

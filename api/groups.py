@@ -89,16 +89,20 @@ def groups_of_object(pod: Mapping[str, Any]) -> list[GroupReference]:
     return groups_of_pod(labels, scheduling_group=group, workload=workload)
 
 
-def _by_workload(labels: Mapping[str, str], workload: WorkloadForm | None) -> str:
-    if workload is None or not workload.name:
-        workload = WorkloadForm(
+def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> WorkloadForm | None:
+    """The Workload, template and replica key of a pod: its field if set, else its labels."""
+    if said is None or not said.name:
+        said = WorkloadForm(
             labels.get(LABEL_WORKLOAD, ""),
             labels.get(LABEL_TEMPLATE, ""),
             labels.get(LABEL_REPLICA_KEY, ""),
         )
-    if not (workload.name and workload.pod_group):
-        return ""
-    return names.implicit_pod_group(*workload)
+    return said if said.name and said.pod_group else None
+
+
+def _by_workload(labels: Mapping[str, str], said: WorkloadForm | None) -> str:
+    workload = workload_form(labels, said)
+    return names.implicit_pod_group(*workload) if workload else ""
 
 
 def _by_coscheduling(labels: Mapping[str, str]) -> str:

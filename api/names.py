@@ -34,20 +34,32 @@ def workload_name(owner_kind: str, owner_name: str, namespace: str) -> str:
 
 
 def jobset_pod_group(
-    namespace: str, jobset: str, replicated_job: str = "", index: int | None = None
+    namespace: str,
+    jobset: str,
+    replicated_job: str = "",
+    index: int | None = None,
+    *,
+    taken: bool = False,
 ) -> str:
-    """The PodGroup of a JobSet, of one of its replicatedJobs, or of one Job of such."""
-    return shorten(_path("pg", jobset, replicated_job, index), POD_GROUP.kind, namespace)
+    """The PodGroup of a JobSet, of one of its replicatedJobs, or of one Job of such.
+
+    `taken`: the usual names belong to others.
+    """
+    usual = _path("pg", jobset, replicated_job, index)
+    return (hashed if taken else shorten)(usual, POD_GROUP.kind, namespace)
 
 
-def jobset_composite(namespace: str, jobset: str, replicated_job: str = "") -> str:
+def jobset_composite(
+    namespace: str, jobset: str, replicated_job: str = "", *, taken: bool = False
+) -> str:
     """The CompositePodGroup of a JobSet or of one of its replicatedJobs."""
-    return shorten(_path("cpg", jobset, replicated_job), COMPOSITE_POD_GROUP.kind, namespace)
+    usual = _path("cpg", jobset, replicated_job)
+    return (hashed if taken else shorten)(usual, COMPOSITE_POD_GROUP.kind, namespace)
 
 
-def job_pod_group(namespace: str, job: str) -> str:
+def job_pod_group(namespace: str, job: str, *, taken: bool = False) -> str:
     """The PodGroup of a Job that no JobSet made."""
-    return shorten(f"pg-job-{job}", POD_GROUP.kind, namespace)
+    return (hashed if taken else shorten)(f"pg-job-{job}", POD_GROUP.kind, namespace)
 
 
 def generated_job_pod_group(generate_name: str, request_uid: str) -> str:

@@ -1,12 +1,20 @@
 """What admission of a Job or JobSet comes to: a patch, faults, warnings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from api.causes import Cause
 
 Operation = dict[str, Any]
+
+Taken = Callable[[str, str], bool]
+"""Whether the group of a kind and name, in the request's namespace, is somebody else's."""
+
+
+def nobody(_kind: str, _name: str) -> bool:
+    """No name is taken."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)

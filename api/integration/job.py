@@ -13,7 +13,6 @@ from api import causes, groups, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_FLOOR_BASIS,
-    ANNOTATION_GROUP_SCOPE,
     ANNOTATION_GROUP_TEMPLATE,
     ANNOTATION_MANAGED_GROUP,
     DEFAULT_SCHEDULER_NAME,
@@ -24,10 +23,17 @@ from api.constants import (
     SCHEDULER_NAME,
 )
 from api.integration import jobset_rules, objects
-from api.integration.admission import Admission, Operation, drop_entry, set_entry
+from api.integration.admission import (
+    Admission,
+    Operation,
+    Taken,
+    drop_entry,
+    nobody,
+    set_entry,
+)
 from api.integration.delegation import Delegation, read_delegation
 from api.integration.jobset import group_of_jobset_job
-from api.integration.options import JOB_MODES, Options, read_options
+from api.integration.options import JOB_MODES, Options, annotation_path, read_options
 from api.integration.view import members_of
 from api.reading import annotations_of, dig, integer, labels_of, mapping, text
 
@@ -98,15 +104,16 @@ def job_admission(
     *,
     request_uid: str = "",
     namespace: str = "",
+    taken: Taken = nobody,
 ) -> Admission:
     """Judges a Job and names its group (raw JSON of any structure).
 
     `request_uid` and `namespace` are those of the admission request: a Job made with generateName
-    has no name yet, and an object may leave its namespace to the URL. On UPDATE the marks of the
-    old object are applied again, whatever the new one says.
+    has no name yet, and an object may leave its namespace to the URL. A usual name that is `taken`
+    is avoided. On UPDATE the marks of the old object are applied again, whatever the new one says.
     """
     if operation == "CREATE" or old is None:
-        return _creation(new, request_uid, namespace)
+        return _creation(new, request_uid, namespace, taken)
     if operation != "UPDATE":
         return Admission()
     return _update(new, old)
@@ -172,25 +179,25 @@ def parallelism_of(view: JobView) -> int:
     return 1 if parallelism is None else parallelism
 
 
-def _creation(job: Mapping[str, Any], request_uid: str, namespace: str) -> Admission:
+def _creation(job: Mapping[str, Any], request_uid: str, namespace: str, taken: Taken) -> Admission:
     view = read_job(job)
     namespace = view.namespace or namespace
-    group = _wanted_group(job, view, request_uid, namespace)
+    group = _wanted_group(job, view, request_uid, namespace, taken)
     if group is None:
         return Admission(_unmark(job), _faults(view), _warnings(view))
     return Admission(_mark(job, group), _faults(view), _warnings(view))
 
 
 def _wanted_group(
-    job: Mapping[str, Any], view: JobView, request_uid: str, namespace: str
+    job: Mapping[str, Any], view: JobView, request_uid: str, namespace: str, taken: Taken
 ) -> str | None:
     """The group of a new Job; a mark it already carries was copied from another Job."""
     if view.names_other_group:
         return None
     if view.from_jobset:
-        scope = text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE))
-        if scope:
-            return group_of_jobset_job(namespace, labels_of(job), scope)
+        named = group_of_jobset_job(namespace, job)
+        if named is not None:
+            return named
     if not view.options.asks and view.delegation is None:
         return None
     prefix = text(dig(job, "metadata", "generateName"))
@@ -198,13 +205,18 @@ def _wanted_group(
         # Validation runs once the name is made up, and must find what mutation wrote.
         kept = view.managed if view.name else ""
         return kept or names.generated_job_pod_group(prefix, request_uid)
-    return names.job_pod_group(namespace, view.name)
+    usual = names.job_pod_group(namespace, view.name)
+    if not taken(POD_GROUP.kind, usual):
+        return usual
+    return names.job_pod_group(namespace, view.name, taken=True)
 
 
 def _update(new: Mapping[str, Any], old: Mapping[str, Any]) -> Admission:
     before, after = read_job(old), read_job(new)
     patch = _mark(new, before.managed) if before.managed else []
     found = list(jobset_rules.frozen(after.options, before.options))
+    if before.managed and after.delegation != before.delegation:
+        found.append(causes.immutable(annotation_path("", ANNOTATION_GROUP_TEMPLATE), None))
     had = {*before.faults, *_floor_faults(before)}
     if after.options.min_count != before.options.min_count:
         found += [fault for fault in _floor_faults(after) if fault not in had]

@@ -23,7 +23,7 @@ from api.constants import (
     finalizer_of,
 )
 from api.integration.options import ALL, BASIC, COMPOSITE, SINGLE, Options
-from api.integration.view import SCOPE_JOB, JobSetView, ReplicatedJob
+from api.integration.view import SCOPE_JOB, SCOPE_JOBSET, JobSetView, ReplicatedJob
 from api.reading import text
 
 Json = dict[str, Any]
@@ -56,13 +56,26 @@ def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
 
 
 def pod_group_names(view: JobSetView, job: ReplicatedJob) -> list[str]:
-    """The PodGroups of one replicatedJob that has groups of its own."""
+    """The PodGroups of one replicatedJob."""
+    taken = view.names_taken
     if job.group_scope == SCOPE_JOB:
         return [
-            names.jobset_pod_group(view.namespace, view.name, job.name, index)
+            names.jobset_pod_group(view.namespace, view.name, job.name, index, taken=taken)
             for index in range(job.replicas)
         ]
-    return [names.jobset_pod_group(view.namespace, view.name, job.name)]
+    if job.group_scope == SCOPE_JOBSET:
+        return [names.jobset_pod_group(view.namespace, view.name, taken=taken)]
+    return [names.jobset_pod_group(view.namespace, view.name, job.name, taken=taken)]
+
+
+def group_names(view: JobSetView) -> list[tuple[str, str]]:
+    """Kind and name of every group that a new JobSet asks for, under the usual names."""
+    leaves = [(POD_GROUP.kind, name) for job in view.wanted for name in pod_group_names(view, job)]
+    if view.options.mode != COMPOSITE or not leaves:
+        return leaves
+    above = ["", *(job.name for job in view.wanted)]
+    made = [names.jobset_composite(view.namespace, view.name, job) for job in above]
+    return [*((COMPOSITE_POD_GROUP.kind, name) for name in made), *leaves]
 
 
 def jobset_labels(labels: Mapping[str, Any]) -> tuple[str, str, int | None]:
@@ -129,7 +142,7 @@ def _wide_objects(
         sum(job.replicas * job.members for job in jobs),
         priority_of(*(job.pod_spec for job in jobs)),
     )
-    name = names.jobset_pod_group(view.namespace, view.name)
+    name = names.jobset_pod_group(view.namespace, view.name, taken=view.names_taken)
     return [
         workload_object(owner, workload, {"podGroupTemplates": [made_from]}),
         group_object(POD_GROUP, owner, name, workload, made_from),
@@ -164,7 +177,8 @@ def _composite_objects(
     root = template(
         _root_template_name(view, jobs), view.options, len(jobs), priority, composite=True
     )
-    root_name = names.jobset_composite(view.namespace, view.name)
+    taken = view.names_taken
+    root_name = names.jobset_composite(view.namespace, view.name, taken=taken)
     children: list[Json] = []
     composites = [group_object(COMPOSITE_POD_GROUP, owner, root_name, workload, root)]
     leaves: list[Json] = []
@@ -174,7 +188,7 @@ def _composite_objects(
         child = template(name, outer, job.replicas, priority, composite=True)
         leaf = _leaf(view, job, job.members, priority, above=outer)
         children.append(child | {"podGroupTemplates": [leaf]})
-        parent = names.jobset_composite(view.namespace, view.name, job.name)
+        parent = names.jobset_composite(view.namespace, view.name, job.name, taken=taken)
         composites.append(
             group_object(COMPOSITE_POD_GROUP, owner, parent, workload, child, parent=root_name)
         )

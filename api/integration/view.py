@@ -26,6 +26,7 @@ from api.reading import annotations_of, dig, integer, listing, mapping, text
 SCOPE_JOBSET: Final = "JobSet"
 SCOPE_REPLICATED_JOB: Final = "ReplicatedJob"
 SCOPE_JOB: Final = "Job"
+_HASHED: Final = "/Hashed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class ReplicatedJob:
     depends_on: tuple[str, ...]
     mark: str
     scope: str
+    names_taken: bool = False
 
     @property
     def group_scope(self) -> str:
@@ -81,6 +83,11 @@ class JobSetView:
         """The replicatedJobs whose pods are in a group, by the marks set at creation."""
         return [job for job in self.replicated_jobs if job.mark]
 
+    @property
+    def names_taken(self) -> bool:
+        """Whether the usual names of its groups belonged to others at creation."""
+        return any(job.names_taken for job in self.replicated_jobs)
+
 
 def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
     """Reads a JobSet (raw JSON of any structure)."""
@@ -102,6 +109,17 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
     )
 
 
+def make_mark(scope: str, *, names_taken: bool) -> str:
+    """The mark of a Job template: a scope, and whether its groups have hashed names."""
+    return f"{scope}{_HASHED}" if scope and names_taken else scope
+
+
+def read_mark(mark: str) -> tuple[str, bool]:
+    """Scope, and whether the usual names are taken."""
+    scope = mark.removesuffix(_HASHED)
+    return scope, scope != mark
+
+
 def members_of(job_spec: Mapping[str, Any]) -> int:
     """The pods a Job runs at once: parallelism (unset: 1), or completions where they are fewer."""
     parallelism = integer(job_spec.get("parallelism"))
@@ -120,6 +138,7 @@ def _read_replicated_job(
     holder = f"{path}.template"
     options = read_options(template, holder, REPLICATED_JOB_MODES, faults, field=(job, path))
     grouped = bool(groups.groups_of_object(pod_template))
+    mark, names_taken = read_mark(text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)))
     return ReplicatedJob(
         name=text(job.get("name")),
         path=path,
@@ -129,8 +148,9 @@ def _read_replicated_job(
         outer=read_outer_options(template, holder, faults),
         pod_template=pod_template,
         depends_on=tuple(text(mapping(it).get("name")) for it in listing(job.get("dependsOn"))),
-        mark=text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)),
+        mark=mark,
         scope="" if grouped else _scope(jobset.mode, options.mode),
+        names_taken=names_taken,
     )
 
 

@@ -1,0 +1,68 @@
+"""From one version of a kind to another, without loss.
+
+v1alpha3 is the hub: the older versions are converted to it and from it, never to each other
+directly. What the version wanted cannot say travels in the annotation
+`scheduling.muster.dev/conversion-data` and comes back from there. A field that the version itself
+has is never taken from the annotation: what a client can see wins.
+
+A conversion never fails because of what an object holds: objects come here before the API server
+has looked at them, and one that could not be converted could not even be listed. What has the
+wrong shape is handed on for the schema and the rules to refuse.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from api.constants import GROUP, POD_GROUP, V1ALPHA1, V1ALPHA2, VERSION, WORKLOAD
+from api.conversion import podgroup, workload
+from api.reading import text
+
+__all__ = ["ConversionError", "convert"]
+
+Json = dict[str, Any]
+
+
+class _Spoke(NamedTuple):
+    """How one older version goes to v1alpha3 (`up`) and comes from it (`down`)."""
+
+    up: Callable[[Mapping[str, Any]], Json]
+    down: Callable[[Mapping[str, Any]], Json]
+
+
+_SPOKES: Final[Mapping[tuple[str, str], _Spoke]] = {
+    (WORKLOAD.kind, V1ALPHA1): _Spoke(workload.from_v1alpha1, workload.to_v1alpha1),
+    (WORKLOAD.kind, V1ALPHA2): _Spoke(workload.from_v1alpha2, workload.to_v1alpha2),
+    (POD_GROUP.kind, V1ALPHA2): _Spoke(podgroup.from_v1alpha2, podgroup.to_v1alpha2),
+}
+_KINDS: Final = frozenset(kind for kind, _ in _SPOKES)
+
+
+class ConversionError(ValueError):
+    """There is no such kind or version here; the text names those there are."""
+
+
+def convert(obj: Mapping[str, Any], api_version: str) -> Json:
+    """The object in another version, `group/version`. Raises ConversionError.
+
+    Metadata is as it was, but for the annotation.
+    """
+    kind = text(obj.get("kind"))
+    present, wanted = _version(kind, text(obj.get("apiVersion"))), _version(kind, api_version)
+    converted = dict(obj)
+    if present != wanted:
+        if present != VERSION:
+            converted = _SPOKES[kind, present].up(converted)
+        if wanted != VERSION:
+            converted = _SPOKES[kind, wanted].down(converted)
+    return converted | {"apiVersion": api_version}
+
+
+def _version(kind: str, api_version: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    if group == GROUP and kind in _KINDS and (version == VERSION or (kind, version) in _SPOKES):
+        return version
+    known = sorted(f"{one} {GROUP}/{old}" for one, old in _SPOKES)
+    raise ConversionError(
+        f"no conversion for {kind or 'an object without a kind'} {api_version}: "
+        f"{', '.join(known)} are converted from and to {GROUP}/{VERSION}"
+    )

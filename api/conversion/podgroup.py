@@ -1,0 +1,130 @@
+"""PodGroup: v1alpha2 knows the template it is from, and how many of its pods are scheduled.
+
+Where v1alpha3 says `workloadRef{workloadName, templateName}`, v1alpha2 has `workloadRef.name` and
+two ways to name the template. The words a client chose among these go along in the annotation of
+v1alpha3, and count for as long as they mean what v1alpha3's own field says.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from api.constants import (
+    CONDITION_POD_GROUP_SCHEDULED,
+    CONDITION_POD_GROUP_SCHEDULED_BEFORE,
+    V1ALPHA2,
+)
+from api.conversion import parcel
+from api.models import v1alpha3
+from api.reading import mapping
+
+Json = dict[str, Any]
+
+_REFERENCE: Final = "workloadRef"
+_NAME: Final = "podGroupTemplateName"
+_REF: Final = "podGroupTemplateRef"
+_WORDS: Final = frozenset({_REFERENCE, _NAME, _REF})
+_STATUS: Final = frozenset({"conditions", "scheduledPods"})
+_MODELS: Final[Mapping[str, type[BaseModel]]] = {
+    "spec": v1alpha3.PodGroupSpec,
+    "status": v1alpha3.PodGroupStatus,
+}
+
+# The two names of one condition. They swap places, so that an object which has conditions of
+# both names keeps both.
+_CONDITIONS: Final = {
+    CONDITION_POD_GROUP_SCHEDULED: CONDITION_POD_GROUP_SCHEDULED_BEFORE,
+    CONDITION_POD_GROUP_SCHEDULED_BEFORE: CONDITION_POD_GROUP_SCHEDULED,
+}
+
+
+def to_v1alpha2(obj: Mapping[str, Any]) -> Json:
+    """From v1alpha3."""
+    made, hidden, used = dict(obj), {}, False
+    spec, status = obj.get("spec"), obj.get("status")
+    if isinstance(spec, Mapping):
+        words, used = _words(obj, spec)
+        made["spec"] = words
+        hidden["spec"] = {key: value for key, value in spec.items() if key != _REFERENCE}
+    if isinstance(status, Mapping):
+        made["status"] = _renamed({key: status[key] for key in status if key in _STATUS})
+        hidden["status"] = {key: value for key, value in status.items() if key not in _STATUS}
+    return parcel.send(made, hidden, used=used)
+
+
+def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
+    """To v1alpha3."""
+    made, hidden = parcel.receive(obj, _MODELS)
+    spec, status = obj.get("spec"), obj.get("status")
+    if isinstance(spec, Mapping):
+        words = {key: value for key, value in spec.items() if key in _WORDS}
+        kept = {key: value for key, value in hidden["spec"].items() if key != _REFERENCE}
+        made["spec"] = kept | _reference(words)
+        if _said(made["spec"]) != words:
+            made = parcel.attach(made, parcel.pack(V1ALPHA2, {"spec": words}))
+    if isinstance(status, Mapping):
+        kept = {key: value for key, value in hidden["status"].items() if key not in _STATUS}
+        made["status"] = kept | _renamed(status)
+    return made
+
+
+def chosen_words(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How a v1alpha2 client named the template of this v1alpha3 object; empty if not specially."""
+    return mapping(parcel.unpack(parcel.text_of(obj), V1ALPHA2).get("spec"))
+
+
+def _words(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[Json, bool]:
+    """How v1alpha2 says the reference, and whether the annotation knew it."""
+    words = dict(chosen_words(obj))
+    written = parcel.pack(V1ALPHA2, {"spec": words}) if words else ""
+    reference = {key: value for key, value in spec.items() if key == _REFERENCE}
+    if written == parcel.text_of(obj) and words and _reference(words) == reference:
+        return words, True
+    return _said(spec), False
+
+
+def _said(spec: Mapping[str, Any]) -> Json:
+    """The plain way to say a reference of v1alpha3 in v1alpha2."""
+    if _REFERENCE not in spec:
+        return {}
+    reference = spec[_REFERENCE]
+    if not isinstance(reference, Mapping):
+        return {_REFERENCE: reference}
+    said: Json = {}
+    if "workloadName" in reference or not reference:
+        said[_REFERENCE] = {"name": reference["workloadName"]} if reference else {}
+    if "templateName" in reference:
+        said[_NAME] = reference["templateName"]
+    return said
+
+
+def _reference(words: Mapping[str, Any]) -> Json:
+    """v1alpha3's `workloadRef`, if these words amount to one."""
+    if not words:
+        return {}
+    workload = words.get(_REFERENCE)
+    if workload is not None and not isinstance(workload, Mapping):
+        return {_REFERENCE: workload}
+    made: Json = {}
+    if "name" in mapping(workload):
+        made["workloadName"] = mapping(workload)["name"]
+    if words.get(_NAME) is not None:
+        made["templateName"] = words[_NAME]
+    elif "name" in mapping(words.get(_REF)):
+        made["templateName"] = mapping(words[_REF])["name"]
+    return {_REFERENCE: made}
+
+
+def _renamed(status: Mapping[str, Any]) -> Json:
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list):
+        return dict(status)
+    return {**status, "conditions": [_swapped(condition) for condition in conditions]}
+
+
+def _swapped(condition: Any) -> Any:
+    if not isinstance(condition, Mapping) or not isinstance(condition.get("type"), str):
+        return condition
+    kind = condition["type"]
+    return {**condition, "type": _CONDITIONS.get(kind, kind)}
