@@ -14,7 +14,7 @@ from certs.context import server_context
 from certs.stores import FolderStore, SecretStore, Store
 from kube.client import Client
 from kube.clock import Clock, SystemClock
-from webhooks.readiness import PRIORITY_CLASSES, SERVING, Readiness
+from webhooks.readiness import SERVING, Readiness
 from webhooks.registration import ServiceTarget, Target
 from webhooks.reviewer import Reviewer
 from webhooks.routes import build
@@ -76,7 +76,8 @@ async def _work(client: Client, sock: socket.socket, upkeep: Upkeep, readiness: 
     world = ClusterWorld(client)
     async with asyncio.TaskGroup() as group:
         group.create_task(world.run())
-        group.create_task(_await_classes(world, readiness))
+        for check, synced in world.synced.items():
+            group.create_task(_await_cache(check, synced, readiness))
         material = await upkeep.certificates()
         context = server_context(material)
         listener = Listener(build(Reviewer(world), readiness), context, sock)
@@ -86,9 +87,9 @@ async def _work(client: Client, sock: socket.socket, upkeep: Upkeep, readiness: 
             await upkeep.run(context, material, listener.address)
 
 
-async def _await_classes(world: ClusterWorld, readiness: Readiness) -> None:
-    await world.synced.wait()
-    readiness.met(PRIORITY_CLASSES)
+async def _await_cache(check: str, synced: asyncio.Event, readiness: Readiness) -> None:
+    await synced.wait()
+    readiness.met(check)
 
 
 def _store(client: Client, config: WebhookConfig, scratch: Path) -> Store:

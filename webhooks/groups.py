@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from api import priority
+from collections.abc import Mapping
+from typing import Any
+
+from api import inherit, priority
 from api.causes import Cause
 from api.constants import POD_GROUP
 from api.defaults import defaults
-from api.inherit import is_incomplete
 from api.reading import dig, mapping, text
 from api.rules import table, validate
+from kube.patch import Operation
+from webhooks import hints
 from webhooks.review import ALLOWED, Answer, Request
 from webhooks.world import World
 
@@ -16,14 +20,59 @@ PARENT = "spec.parentCompositePodGroupName"
 
 
 def mutate(request: Request, world: World) -> Answer:
-    """Defaults of a new group; its priority as number, or why it has none (alone, 403)."""
-    if request.operation != "CREATE" or request.object is None:
+    """Completes a group when it is made, and a PodGroup whose template's values come later."""
+    if request.object is None:
         return ALLOWED
-    operations = defaults(request.kind.kind, request.object)
-    spec = mapping(request.object.get("spec"))
+    if request.operation == "CREATE":
+        return _created(request, request.object, world)
+    old, new = mapping(dig(request.old_object, "spec")), mapping(request.object.get("spec"))
+    if request.operation == "UPDATE" and _waits(request, old) and not _waits(request, new):
+        return _completed(request, request.object, world)
+    return ALLOWED
+
+
+def judge(request: Request, world: World) -> Answer:
+    """All faults of a group or a Workload; 403 when its parent is being deleted."""
+    new = request.object or {}
+    verdict = validate(
+        request.kind.kind,
+        new,
+        request.old_object,
+        request.operation,
+        subresource=request.sub_resource,
+        template=_template(request, mapping(new.get("spec")), world),
+    )
+    gone = _deleting_parent(request, world)
+    causes = [*gone, *verdict.causes]
+    warnings = [*verdict.warnings, *(() if causes else hints.of(request, world))]
+    return Answer(causes=causes, warnings=warnings, forbidden=bool(gone))
+
+
+def _created(request: Request, obj: Mapping[str, Any], world: World) -> Answer:
+    """Finalizer, the template's values, mode, priority; a group that must wait gets the first."""
+    spec = mapping(obj.get("spec"))
+    taken: list[Operation] = []
+    if _waits(request, spec):
+        template = _template(request, spec, world)
+        values = inherit.fill(spec, template) if template else {}
+        if not inherit.is_incomplete({**spec, **values}):
+            taken = [
+                {"op": "add", "path": f"/spec/{key}", "value": value}
+                for key, value in values.items()
+            ]
+            spec = {**spec, **values}
+    completed = _completed(request, {**obj, "spec": spec} if taken else obj, world)
+    if completed.causes:
+        return completed
+    return Answer([*taken, *completed.operations])
+
+
+def _completed(request: Request, obj: Mapping[str, Any], world: World) -> Answer:
+    """Defaults, and the priority as number, or why it has none (alone, 403)."""
+    operations = defaults(request.kind.kind, obj)
+    spec = mapping(obj.get("spec"))
     # A group that waits for its template takes the template's priority then, not a default now.
-    waits = request.kind.kind == POD_GROUP.kind and is_incomplete(spec)
-    if not spec or waits:
+    if not spec or _waits(request, spec):
         return Answer(operations)
     resolved = priority.resolve(spec, world.priority_classes())
     if isinstance(resolved, Cause):
@@ -31,22 +80,22 @@ def mutate(request: Request, world: World) -> Answer:
     return Answer([*operations, *resolved.operations(spec)])
 
 
-def judge(request: Request, world: World) -> Answer:
-    """All faults of a group or a Workload; 403 when its parent is being deleted."""
-    verdict = validate(
-        request.kind.kind,
-        request.object or {},
-        request.old_object,
-        request.operation,
-        subresource=request.sub_resource,
-    )
-    gone = _deleting_parent(request, world)
-    return Answer(causes=[*gone, *verdict.causes], warnings=verdict.warnings, forbidden=bool(gone))
+def _waits(request: Request, spec: Mapping[str, Any]) -> bool:
+    return request.kind.kind == POD_GROUP.kind and inherit.is_incomplete(spec)
+
+
+def _template(request: Request, spec: Mapping[str, Any], world: World) -> Mapping[str, Any] | None:
+    """The live template that a PodGroup names; None for other kinds."""
+    workload = text(dig(spec, "workloadRef", "workloadName"))
+    if request.kind.kind != POD_GROUP.kind or not workload:
+        return None
+    name = text(dig(spec, "workloadRef", "templateName"))
+    return inherit.template_of(world.workload(request.namespace, workload), name)
 
 
 def _deleting_parent(request: Request, world: World) -> list[Cause]:
-    parent = text(dig(request.object, "spec", "parentCompositePodGroupName"))
-    if request.operation != "CREATE" or not parent:
+    name = text(dig(request.object, "spec", "parentCompositePodGroupName"))
+    if request.operation != "CREATE" or not name:
         return []
-    deleting = world.composite_is_deleting(request.namespace, parent)
-    return [table.PARENT_DELETING.at(PARENT)] if deleting else []
+    parent = world.composite(request.namespace, name)
+    return [table.PARENT_DELETING.at(PARENT)] if parent and parent.deleting else []

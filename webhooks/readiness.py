@@ -7,15 +7,18 @@ from functools import partial
 
 import structlog
 
+from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD
+from kube.resources import PRIORITY_CLASSES
 from webhooks.metrics import READY
 
 log = structlog.get_logger(__name__)
 
-PRIORITY_CLASSES = "priority-classes"
+# One for each resource that the webhook watches, named by its plural.
+CACHES = (PRIORITY_CLASSES.plural, WORKLOAD.plural, COMPOSITE_POD_GROUP.plural, POD_GROUP.plural)
 REGISTRATION = "registration"
 SERVING = "serving"
 
-CHECKS = (PRIORITY_CLASSES, REGISTRATION, SERVING)
+CHECKS = (*CACHES, REGISTRATION, SERVING)
 
 
 class Readiness:

@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 from api.causes import Cause
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD, KindName
-from webhooks import groups, owners
+from kube.resources import PODS
+from webhooks import groups, owners, pods
 from webhooks.metrics import REVIEW_SECONDS, REVIEWS
 from webhooks.review import Answer, MalformedReviewError, Request, decode, encode
 from webhooks.world import World
+
+POD = KindName(PODS.group, PODS.version, PODS.plural, PODS.kind)
 
 Handler = Callable[[Request, World], Answer]
 
@@ -28,11 +31,13 @@ ROUTES: Mapping[str, Route] = {
     "mutate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.mutate),
     "mutate/jobsets": Route(JOBSET, owners.mutate_jobset),
     "mutate/jobs": Route(JOB, owners.mutate_job),
+    "mutate/pods": Route(POD, pods.mutate),
     "validate/workloads": Route(WORKLOAD, groups.judge),
     "validate/podgroups": Route(POD_GROUP, groups.judge),
     "validate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.judge),
     "validate/jobsets": Route(JOBSET, owners.judge_jobset),
     "validate/jobs": Route(JOB, owners.judge_job),
+    "validate/pods": Route(POD, pods.judge),
 }
 
 

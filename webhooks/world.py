@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from api.constants import COMPOSITE_POD_GROUP
+from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
+from kube.cache import Cache
 from kube.client import Client
 from kube.meta import Key, ObjectMeta, Partial, decode_partial
 from kube.reflector import Reflector
 from kube.resources import PRIORITY_CLASSES, Resource
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A CompositePodGroup, the facts in use; `parent` is "" for a root."""
+
+    parent: str = ""
+    deleting: bool = False
+
 
 class World(Protocol):
-    """The cluster as the webhook's caches have it."""
+    """The cluster as the webhook's caches have it. It may be a moment behind."""
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         """All PriorityClasses."""
 
-    def composite_is_deleting(self, namespace: str, name: str) -> bool:
-        """Whether a CompositePodGroup is there and being deleted."""
+    def workload(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The `spec` of a Workload inside an otherwise empty object; None if it is not there."""
+
+    def composite(self, namespace: str, name: str) -> Composite | None:
+        """A CompositePodGroup; None if it is not there."""
+
+    def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
+        """Whether a PodGroup is there and being deleted."""
 
 
 class PriorityClassObject(msgspec.Struct, rename="camel", gc=False):
@@ -83,43 +101,89 @@ class DeletingObjects:
         self._keys.discard(key)
 
 
+class Meta(msgspec.Struct, rename="camel", gc=False):
+    """The metadata that caches need."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+
+
+class WorkloadObject(msgspec.Struct, gc=False):
+    """A Workload; its templates are read as they stand."""
+
+    metadata: Meta
+    spec: dict[str, Any] = {}
+
+
+class CompositeSpec(msgspec.Struct, rename="camel", gc=False):
+    """The one field of a composite's spec in use."""
+
+    parent_composite_pod_group_name: str | None = None
+
+
+class CompositeObject(msgspec.Struct, gc=False):
+    """A CompositePodGroup as it is watched."""
+
+    metadata: Meta
+    spec: CompositeSpec = msgspec.field(default_factory=CompositeSpec)
+
+
 class ClusterWorld:
     """The cluster, watched."""
 
     def __init__(self, client: Client) -> None:
         self._classes = PriorityClasses()
         self._deleting = DeletingObjects()
-        self._reflector = Reflector(
-            client,
-            PRIORITY_CLASSES,
-            self._classes,
-            decode=msgspec.json.Decoder(PriorityClassObject).decode,
-        )
-        self._composites = Reflector(
-            client,
-            Resource(*COMPOSITE_POD_GROUP),
-            self._deleting,
-            decode=decode_partial,
-        )
+        self._workloads: Cache[WorkloadObject] = Cache()
+        self._composites: Cache[CompositeObject] = Cache()
+        self._reflectors: dict[str, Reflector[Any]] = {
+            resource.plural: Reflector(client, resource, sink, decode=decode)
+            for resource, sink, decode in (
+                (PRIORITY_CLASSES, self._classes, _decoder(PriorityClassObject)),
+                (Resource(*WORKLOAD), self._workloads, _decoder(WorkloadObject)),
+                (Resource(*COMPOSITE_POD_GROUP), self._composites, _decoder(CompositeObject)),
+                (Resource(*POD_GROUP), self._deleting, decode_partial),
+            )
+        }
 
     @property
-    def synced(self) -> asyncio.Event:
-        """Set once all PriorityClasses are known: before that none may be called unknown.
+    def synced(self) -> Mapping[str, asyncio.Event]:
+        """For each resource (its plural): set once the first list of it is known.
 
-        Composites do not count: their CRD may come later than this process.
+        Before that nothing of it may be called unknown, or not deleting.
         """
-        return self._reflector.synced
+        return {plural: reflector.synced for plural, reflector in self._reflectors.items()}
 
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._reflector.run())
-            group.create_task(self._composites.run())
+            for reflector in self._reflectors.values():
+                group.create_task(reflector.run())
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         """All PriorityClasses."""
         return self._classes.all()
 
-    def composite_is_deleting(self, namespace: str, name: str) -> bool:
-        """Whether a CompositePodGroup is there and being deleted."""
+    def workload(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The `spec` of a Workload inside an otherwise empty object; None if it is not there."""
+        found = self._workloads.get(namespace, name)
+        return {"spec": found.spec} if found else None
+
+    def composite(self, namespace: str, name: str) -> Composite | None:
+        """A CompositePodGroup; None if it is not there."""
+        found = self._composites.get(namespace, name)
+        if found is None:
+            return None
+        parent = found.spec.parent_composite_pod_group_name or ""
+        return Composite(parent, found.metadata.deletion_timestamp is not None)
+
+    def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
+        """Whether a PodGroup is there and being deleted."""
         return (namespace, name) in self._deleting
+
+
+def _decoder(form: type[T]) -> Callable[[bytes], T]:
+    return msgspec.json.Decoder(form).decode

@@ -10,24 +10,40 @@ from typing import Any
 
 import jsonpatch
 
-from api.constants import JOB, JOBSET, KINDS, KindName
+from api.constants import KindName
 from api.priority import PriorityClass
+from webhooks.world import Composite
 
-BY_PLURAL = {kind.plural: kind for kind in (*KINDS, JOBSET, JOB)}
+POD = KindName("", "v1", "pods", "Pod")
 
 
 @dataclass
 class FakeWorld:
-    """A cluster with these PriorityClasses and these composites being deleted."""
+    """A cluster with these PriorityClasses and objects, by (namespace, name).
+
+    `deleting` are composites on their way out; they need not be among `composites`.
+    """
 
     classes: Sequence[PriorityClass] = ()
     deleting: set[tuple[str, str]] = field(default_factory=set)
+    workloads: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    composites: dict[tuple[str, str], str] = field(default_factory=dict)
+    deleting_groups: set[tuple[str, str]] = field(default_factory=set)
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return self.classes
 
-    def composite_is_deleting(self, namespace: str, name: str) -> bool:
-        return (namespace, name) in self.deleting
+    def workload(self, namespace: str, name: str) -> dict[str, Any] | None:
+        return self.workloads.get((namespace, name))
+
+    def composite(self, namespace: str, name: str) -> Composite | None:
+        key = (namespace, name)
+        if key not in self.composites and key not in self.deleting:
+            return None
+        return Composite(self.composites.get(key, ""), key in self.deleting)
+
+    def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
+        return (namespace, name) in self.deleting_groups
 
 
 def review_of(
@@ -119,6 +135,18 @@ def composite(name: str = "trainers", **spec: Any) -> dict[str, Any]:
         "schedulingPolicy": {"gang": {"minGroupCount": 2}},
     }
     return _group("CompositePodGroup", name, fields | spec)
+
+
+def pod(
+    name: str = "worker-0", labels: Any = None, scheduler: str | None = None, **spec: Any
+) -> dict[str, Any]:
+    """A pod with these labels; what is None is left out."""
+    metadata: dict[str, Any] = {"name": name, "namespace": "team"}
+    if labels is not None:
+        metadata["labels"] = labels
+    if scheduler is not None:
+        spec["schedulerName"] = scheduler
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _group(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tests.webhooks.clock import DatedClock
 from tests.webhooks.reviews import Read, encoded, pod_group, read, review_of
 from tests.webhooks.watched import Watched
 from webhooks.app import WebhookConfig, run
-from webhooks.readiness import PRIORITY_CLASSES
+from webhooks.readiness import CACHES
 from webhooks.registration import RESOURCES, ServiceTarget, Target, UrlTarget, load_manifests
 from webhooks.server import bound
 
@@ -29,19 +29,22 @@ CLASS = {"metadata": {"name": "high", "uid": "u", "resourceVersion": "1"}, "valu
 
 
 class Cluster:
-    """PriorityClasses, Secrets and webhook configurations; nothing else is there."""
+    """One PriorityClass, no groups, Secrets and webhook configurations; nothing else is there."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Any] = {}
-        self.classes_may_be_listed = asyncio.Event()
-        self.classes_may_be_listed.set()
+        self.may_be_listed = {kind: asyncio.Event() for kind in CACHES}
+        for listed in self.may_be_listed.values():
+            listed.set()
 
     async def answer(self, seen: Seen) -> Answer:
         if seen.query.get("watch"):
             return Stream()
-        if seen.path.endswith("/priorityclasses"):
-            await self.classes_may_be_listed.wait()
-            return Reply({"metadata": {"resourceVersion": "1"}, "items": [CLASS]})
+        kind = seen.path.rpartition("/")[2]
+        if seen.method == "GET" and kind in CACHES:
+            await self.may_be_listed[kind].wait()
+            items = [CLASS] if kind == "priorityclasses" else []
+            return Reply({"metadata": {"resourceVersion": "1"}, "items": items})
         if seen.method == "POST":
             return self.store(seen.path, seen.body)
         if seen.path not in self.objects:
@@ -137,17 +140,18 @@ async def test_by_service_the_secret_is_made_and_the_ca_announced(tmp_path: Path
     assert bundles == {secret["data"]["ca.crt"]}
 
 
-async def test_it_is_not_ready_before_the_priority_classes_are_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", CACHES)
+async def test_it_is_not_ready_before_its_caches_are_filled(tmp_path: Path, kind: str) -> None:
     cluster = Cluster()
-    cluster.classes_may_be_listed.clear()
+    cluster.may_be_listed[kind].clear()
 
     async with running(tmp_path, cluster) as hook:
         await hook.clock.sleeping()  # between two rounds of upkeep: all else is done
         before = hook.readiness.problems
-        cluster.classes_may_be_listed.set()
+        cluster.may_be_listed[kind].set()
         await hook.readiness.is_ready.wait()
 
-    assert set(before) == {PRIORITY_CLASSES}
+    assert set(before) == {kind}
 
 
 async def test_while_draining_it_is_not_ready_and_still_answers(tmp_path: Path) -> None:

@@ -18,13 +18,18 @@ OTHER = {"example.dev/gang-mode": "Gang"}
 SPEC = {"schedulingPolicy": {"gang": {"minCount": 4}}}
 
 
-def reaches(webhook: str, new: dict[str, Any] | None, old: dict[str, Any] | None = None) -> bool:
-    """Whether the named validating webhook is called."""
+def reaches(
+    webhook: str,
+    new: dict[str, Any] | None,
+    old: dict[str, Any] | None = None,
+    phase: str = "validate",
+) -> bool:
+    """Whether the named webhook is called."""
     (conditions,) = (
         entry["matchConditions"]
         for manifest in load_manifests()
         for entry in manifest["webhooks"]
-        if entry["name"] == f"{webhook}.validate.scheduling.muster.dev"
+        if entry["name"] == f"{webhook}.{phase}.scheduling.muster.dev"
     )
     values = {"object": new, "oldObject": old}
     return all(
@@ -131,3 +136,86 @@ def test_groups_come_only_when_their_spec_changes(
 def test_a_status_comes_only_when_it_names_claims(status: Any, want: bool) -> None:
     assert reaches("podgroups-status", obj(spec=SPEC, status=status), obj(spec=SPEC)) is want
     assert reaches("podgroups-status", obj(spec=SPEC), obj(spec=SPEC)) is False
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "want"),
+    [
+        pytest.param(obj(spec={}), None, True, id="creation"),
+        pytest.param(obj(spec=SPEC), obj(spec={}), True, id="the policy is given later"),
+        pytest.param(obj(spec=SPEC), obj(spec=SPEC), False, id="it had a policy"),
+        pytest.param(obj(spec={}), obj(spec={}), False, id="still without a policy"),
+        pytest.param(obj(spec=None), obj(spec={}), False, id="a spec that went away"),
+        pytest.param(obj() | {"spec": None}, obj(spec={}), False, id="a null spec"),
+        pytest.param(obj(spec=SPEC), obj() | {"spec": None}, False, id="a null spec before"),
+    ],
+)
+def test_groups_are_completed_when_new_and_when_given_their_policy(
+    new: dict[str, Any], old: dict[str, Any] | None, want: bool
+) -> None:
+    assert reaches("podgroups", new, old, "mutate") is want
+
+
+LABEL = "scheduling.muster.dev/pod-group"
+
+
+def pod(labels: Any = None, **spec: Any) -> dict[str, Any]:
+    """A pod; what is None is left out."""
+    metadata = {"name": "x"} if labels is None else {"name": "x", "labels": labels}
+    return {"metadata": metadata, "spec": {"schedulerName": "muster-scheduler"} | spec}
+
+
+def opened(new: dict[str, Any]) -> dict[str, Any]:
+    """The same pod before anyone chose its scheduler."""
+    return new | {"spec": (new["spec"] or {}) | {"schedulerName": "default-scheduler"}}
+
+
+@pytest.mark.parametrize(
+    ("new", "want"),
+    [
+        pytest.param(pod({LABEL: "g"}), True, id="the group's label"),
+        pytest.param(pod({"scheduling.muster.dev/workload": "w"}), True, id="the workload's label"),
+        pytest.param(pod({"scheduling.muster.dev/template": "t"}), True, id="the template's label"),
+        pytest.param(pod({"scheduling.muster.dev/replica-key": "0"}), True, id="a replica key"),
+        pytest.param(pod({"scheduling.x-k8s.io/pod-group": "g"}), True, id="scheduler-plugins"),
+        pytest.param(pod({"scheduling.muster.dev/subset": "s"}), True, id="a subset"),
+        pytest.param(pod(schedulingGroup={"podGroupName": "g"}), True, id="the field of 1.36"),
+        pytest.param(pod(workloadRef={"name": "w"}), True, id="the field of 1.35"),
+        pytest.param(pod(schedulingGroup=None, workloadRef=None), False, id="null fields"),
+        pytest.param(pod({"app": "x"}), False, id="another label"),
+        pytest.param(pod({}), False, id="empty labels"),
+        pytest.param(pod(), False, id="no labels"),
+        pytest.param({"metadata": {"labels": None}, "spec": {}}, False, id="null labels"),
+        pytest.param({"metadata": {}, "spec": None}, False, id="a null spec"),
+        pytest.param({"metadata": {}}, False, id="no spec"),
+    ],
+)
+def test_only_pods_that_name_a_group_come(new: dict[str, Any], want: bool) -> None:
+    assert reaches("pods", new) is want
+    assert reaches("pods", opened(new) if new.get("spec") else new, phase="mutate") is want
+
+
+def test_a_pod_whose_scheduler_is_chosen_is_not_asked_about_it() -> None:
+    assert not reaches("pods", pod({LABEL: "g"}), phase="mutate")
+    assert reaches("pods", {"metadata": {"labels": {LABEL: "g"}}, "spec": {}}, phase="mutate")
+    assert not reaches("pods", opened(pod({LABEL: "g"})))
+    assert not reaches("pods", {"metadata": {"labels": {LABEL: "g"}}, "spec": {}})
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "want"),
+    [
+        pytest.param({LABEL: "g"}, {LABEL: "g"}, False, id="nothing changed"),
+        pytest.param({LABEL: "g", "more": "x"}, {LABEL: "g"}, False, id="another label"),
+        pytest.param({LABEL: "h"}, {LABEL: "g"}, True, id="another group"),
+        pytest.param({LABEL: "g"}, None, True, id="a group from now on"),
+        pytest.param(None, {LABEL: "g"}, True, id="no group any more"),
+        pytest.param(
+            {LABEL: "g", "scheduling.muster.dev/subset": "s"}, {LABEL: "g"}, True, id="a subset"
+        ),
+    ],
+)
+def test_pods_that_exist_come_only_when_their_reference_differs(
+    new: dict[str, str] | None, old: dict[str, str] | None, want: bool
+) -> None:
+    assert reaches("pods", pod(new), pod(old)) is want

@@ -69,9 +69,9 @@ def test_a_malformed_review_names_the_field(body: bytes, field: str) -> None:
 
 def test_a_path_that_serves_nothing_says_which_do() -> None:
     with pytest.raises(UnknownRouteError, match="/mutate/jobs") as caught:
-        Reviewer(FakeWorld()).review("mutate/pods", b"")
+        Reviewer(FakeWorld()).review("mutate/nodes", b"")
 
-    assert caught.value.route == "mutate/pods"
+    assert caught.value.route == "mutate/nodes"
 
 
 def test_fields_that_are_not_known_do_no_harm() -> None:

@@ -81,7 +81,7 @@ async def test_a_review_is_answered(served: Served) -> None:
     ("path", "body", "headers", "want"),
     [
         pytest.param("/mutate/podgroups", b"{", {}, (400, "BadRequest"), id="broken JSON"),
-        pytest.param("/mutate/pods", b"{}", {}, (404, "NotFound"), id="a path without a webhook"),
+        pytest.param("/mutate/nodes", b"{}", {}, (404, "NotFound"), id="a path without a webhook"),
         pytest.param(
             "/mutate/podgroups",
             b"a: b",
@@ -131,7 +131,7 @@ async def test_readiness_names_what_is_missing(served: Served) -> None:
     lost = await served.get("/readyz")
 
     assert before[0] == 503
-    assert "priority-classes: not yet" in before[1]
+    assert "priorityclasses: not yet" in before[1]
     assert after == (200, "ok")
     assert lost == (503, "registration: the caBundle is another's")
     assert await served.get("/healthz") == (200, "ok")
