@@ -15,17 +15,23 @@ from kube.election import Fence, lead
 from kube.events import Recorder
 from kube.process import run_until
 from kube.reflector import Reflector
-from kube.resources import NODES, PODS
+from kube.resources import NAMESPACES, NODES, PODS
 from kube.settings import LeaderElection
 from scheduler.binder import Binder
-from scheduler.cache import Groups, Nodes, Pods
+from scheduler.cache import Groups, Namespaces, Nodes, Pods
 from scheduler.config import Config
 from scheduler.core.placement import Budget
 from scheduler.core.state import State
 from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.cycle import Cycle
 from scheduler.loop import Loop
-from scheduler.objects import GroupObject, decode_group, decode_node, decode_pod
+from scheduler.objects import (
+    GroupObject,
+    decode_group,
+    decode_namespace,
+    decode_node,
+    decode_pod,
+)
 from scheduler.queue import Queue
 from scheduler.status import RESOURCES, Reporter
 
@@ -83,6 +89,12 @@ class Scheduler:
         self._loop = Loop(cycle, self.queue, clock)
         self._reflectors: tuple[Reflector[Any], ...] = (
             Reflector(client, NODES, Nodes(self.state, self._wake), decode=decode_node),
+            Reflector(
+                client,
+                NAMESPACES,
+                Namespaces(self.state, self._wake),
+                decode=decode_namespace,
+            ),
             *(
                 Reflector(
                     client,

@@ -13,7 +13,7 @@ from scheduler import decode
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
 from scheduler.metrics import UNUSABLE_OBJECTS
-from scheduler.objects import GroupObject, Node, Pod
+from scheduler.objects import GroupObject, Namespace, Node, Pod
 
 _log = structlog.get_logger()
 
@@ -46,6 +46,22 @@ class Nodes:
 
     def delete(self, key: Key) -> None:
         self._state.remove_node(key[1])
+        self._changed()
+
+
+class Namespaces:
+    """Sink of the namespaces: selectors look at their labels."""
+
+    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+        self._state = state
+        self._changed = changed
+
+    def upsert(self, obj: Namespace) -> None:
+        self._state.set_namespace(obj.metadata.name, obj.metadata.labels)
+        self._changed()
+
+    def delete(self, key: Key) -> None:
+        self._state.set_namespace(key[1], {})
         self._changed()
 
 

@@ -6,7 +6,7 @@ from api.constants import SCHEDULER_NAME
 from api.groups import WorkloadForm, group_of_pod
 from scheduler.core.values import GroupKey, GroupSpec, NodeInfo, PodInfo, Taint, Topology
 from scheduler.objects import GroupObject, Node, Pod
-from scheduler.requirements import amounts, requests_only, requirements_of
+from scheduler.requirements import amounts, requirements_of, requirements_of_others
 
 
 def node_info(node: Node) -> NodeInfo:
@@ -29,7 +29,7 @@ def pod_info(pod: Pod) -> PodInfo:
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
-        requirements=requirements_of(spec) if ours else requests_only(spec),
+        requirements=requirements_of(pod) if ours else requirements_of_others(pod),
         node=spec.node_name,
         group=group_name(pod),
         priority=spec.priority,
@@ -38,6 +38,7 @@ def pod_info(pod: Pod) -> PodInfo:
         ours=ours,
         gated=bool(spec.scheduling_gates),
         terminating=meta.deletion_timestamp is not None,
+        labels=meta.labels,
     )
 
 

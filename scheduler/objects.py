@@ -45,6 +45,8 @@ class ContainerPort(_Struct):
     """Only the host's side matters."""
 
     host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
 
 
 class Container(_Struct):
@@ -82,10 +84,28 @@ class NodeAffinity(_Struct):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 
-class PodAffinity(msgspec.Struct, gc=False):
-    """Affinity or anti-affinity between pods: only whether there is any."""
+class LabelSelector(_Struct):
+    """Labels that must be equal, and expressions that must hold."""
 
-    required: list[msgspec.Raw] = msgspec.field(
+    match_labels: dict[str, str] = {}
+    match_expressions: list[NodeSelectorRequirement] = []
+
+
+class PodAffinityTerm(_Struct):
+    """Pods, and the node label over whose domains they are near or far."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] = []
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] = []
+    mismatch_label_keys: list[str] = []
+
+
+class PodAffinity(msgspec.Struct, gc=False):
+    """The hard half of affinity or anti-affinity between pods."""
+
+    required: list[PodAffinityTerm] = msgspec.field(
         default_factory=list, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
 
@@ -108,9 +128,16 @@ class TolerationSpec(_Struct):
 
 
 class SpreadConstraint(_Struct):
-    """Only whether it is hard."""
+    """A topology spread constraint."""
 
+    topology_key: str = ""
+    max_skew: int = 1
     when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] = []
 
 
 class SchedulingGroup(_Struct):
@@ -250,9 +277,16 @@ class GroupObject(_Struct):
     status: Json | None = None
 
 
+class Namespace(_Struct):
+    """A namespace: selectors look at its labels."""
+
+    metadata: Metadata
+
+
 _pod = msgspec.json.Decoder(Pod)
 _node = msgspec.json.Decoder(Node)
 _group = msgspec.json.Decoder(GroupObject)
+_namespace = msgspec.json.Decoder(Namespace)
 
 
 def decode_pod(data: bytes) -> Pod:
@@ -268,3 +302,8 @@ def decode_node(data: bytes) -> Node:
 def decode_group(data: bytes) -> GroupObject:
     """Raises msgspec.DecodeError."""
     return _group.decode(data)
+
+
+def decode_namespace(data: bytes) -> Namespace:
+    """Raises msgspec.DecodeError."""
+    return _namespace.decode(data)

@@ -1,4 +1,4 @@
-"""From a pod's spec to what the decision core asks: requests, selectors, and what is undecided.
+"""From a pod's spec to what the decision core asks: requests, selectors, ports, terms about others.
 
 Requests follow kube-scheduler: the larger of all containers together (sidecars included) and of
 the hungriest init container beside the sidecars started before it, or the pod-level requests where
@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kube.quantity import parse_milli, parse_value
-from scheduler.core.values import Expression, Requirements, Term, Toleration
-from scheduler.objects import Container, NodeSelectorTerm, PodSpec
+from scheduler import company
+from scheduler.core.values import Expression, HostPort, Requirements, Term, Toleration
+from scheduler.objects import NodeSelectorTerm, Pod, PodSpec
 
 # What each kind of volume needs of a node is decided elsewhere, except where it needs nothing.
 _VOLUMES_ANYWHERE = frozenset(
@@ -59,13 +60,18 @@ def pod_requests(spec: PodSpec) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((name, total) for name, total in running.items() if total > 0))
 
 
-def requests_only(spec: PodSpec) -> Requirements:
-    """For a pod that runs and is not ours to place."""
-    return Requirements(pod_requests(spec))
+def requirements_of_others(pod: Pod) -> Requirements:
+    """For a pod that is not ours to place: what it takes, and whom it keeps away."""
+    return Requirements(
+        requests=pod_requests(pod.spec),
+        ports=_host_ports(pod.spec),
+        away=company.away(pod),
+    )
 
 
-def requirements_of(spec: PodSpec) -> Requirements:
+def requirements_of(pod: Pod) -> Requirements:
     """For a pod that is ours to place."""
+    spec = pod.spec
     return Requirements(
         requests=pod_requests(spec),
         selector=tuple(sorted(spec.node_selector.items())),
@@ -74,6 +80,10 @@ def requirements_of(spec: PodSpec) -> Requirements:
             Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations
         ),
         undecided=tuple(_undecided(spec)),
+        ports=_host_ports(spec),
+        near=company.near(pod),
+        away=company.away(pod),
+        spread=company.spread(pod),
     )
 
 
@@ -94,23 +104,22 @@ def _term(term: NodeSelectorTerm) -> Term:
 
 def _undecided(spec: PodSpec) -> Iterable[str]:
     """Features that could make a decision wrong, in the words of the pod's spec."""
-    affinity = spec.affinity
-    if affinity and affinity.pod_affinity and affinity.pod_affinity.required:
-        yield "required podAffinity"
-    if affinity and affinity.pod_anti_affinity and affinity.pod_anti_affinity.required:
-        yield "required podAntiAffinity"
-    if any(s.when_unsatisfiable == "DoNotSchedule" for s in spec.topology_spread_constraints):
-        yield "topologySpreadConstraints with DoNotSchedule"
-    if any(_uses_host_ports(c) for c in (*spec.containers, *spec.init_containers)):
-        yield "hostPort"
     if spec.resource_claims:
         yield "resourceClaims"
     if any(_needs_a_place(volume) for volume in spec.volumes):
         yield "persistent volumes"
 
 
-def _uses_host_ports(container: Container) -> bool:
-    return any(port.host_port for port in container.ports)
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """Of all that run beside each other; init containers give theirs back in time."""
+    sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
+    held = {
+        HostPort(port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")  # noqa: S104
+        for container in (*spec.containers, *sidecars)
+        for port in container.ports
+        if port.host_port > 0
+    }
+    return tuple(sorted(held, key=lambda p: (p.protocol, p.port, p.address)))
 
 
 def _needs_a_place(volume: Mapping[str, Any]) -> bool:

@@ -4,6 +4,10 @@ values      what it is told: nodes, pods, groups, as frozen values
 state       all of it together, kept by events; what was decided counts as taken
 columns     per node what is free, as int64 arrays; trials that undo themselves
 classes     nodes that no shape can tell apart
+ports       host ports as resources
+relations   which pods the hard terms about other pods speak of; bearers finds them
+tallies     how many of those are on each node
+company     where a shape may go for the pods that are already there
 shapes      pods with equal requirements, and how many of them each node has room for
 filters     may this pod run on such a node, room aside
 forest      groups, parents, counters: who has its quorum, who stands

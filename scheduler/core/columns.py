@@ -14,7 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.core import ports
 from scheduler.core.classes import NodeClasses
+from scheduler.core.tallies import Tallies
 from scheduler.core.values import NodeInfo
 
 Ints = npt.NDArray[np.int64]
@@ -52,11 +54,12 @@ class Columns:
         self.nodes: list[NodeInfo | None] = []
         self.row_of: dict[str, int] = {}
         self.classes = NodeClasses()
+        self.tallies = Tallies()
         self.generation = 0
         self.version = 0
         self._stamp = 0
         self._vacant: list[int] = []
-        self._journal: list[tuple[Ints, Ints, Ints]] = []
+        self._journal: list[tuple[Ints, Ints, Ints, tuple[int, ...]]] = []
         self._trials = 0
         self.resource(PODS)
 
@@ -66,13 +69,17 @@ class Columns:
         return len(self.nodes)
 
     def resource(self, name: str) -> int:
-        """The resource's index; a name nobody has met yet gets a row of zeros."""
+        """The resource's index; of a name nobody has met yet the nodes have none.
+
+        Host ports are resources of which every node has its own.
+        """
         index = self.resources.get(name)
         if index is None:
             index = self.resources[name] = len(self.resources)
-            zeros = np.zeros((1, self.free.shape[1]), np.int64)
-            self.allocatable = np.vstack((self.allocatable, zeros))
-            self.free = np.vstack((self.free, zeros))
+            row = np.zeros((1, self.free.shape[1]), np.int64)
+            row[0, list(self.row_of.values())] = ports.of_every_node(name)
+            self.allocatable = np.vstack((self.allocatable, row))
+            self.free = np.vstack((self.free, row))
         return index
 
     def name_of(self, row: int) -> str:
@@ -105,6 +112,7 @@ class Columns:
         self.nodes[row] = None
         self.allocatable[:, row] = 0
         self.free[:, row] = 0
+        self.tallies.clear(row)
         self.node_class[row] = _NO_NODE
         self._vacant.append(row)
         self.generation += 1
@@ -119,19 +127,28 @@ class Columns:
                 if node is not None:
                     self._classify(row)
 
-    def take(self, rows: Ints, counts: Ints, request: Ints) -> None:
-        """Put `counts[i]` pods of `request` (R,) on node `rows[i]`; rows are distinct."""
+    def take(self, rows: Ints, counts: Ints, request: Ints, tallies: tuple[int, ...] = ()) -> None:
+        """Put `counts[i]` pods of `request` (R,) on node `rows[i]`; rows are distinct.
+
+        `tallies` are those that count such pods.
+        """
         self._changed()
         self.free[: len(request), rows] -= request[:, None] * counts
+        if tallies:
+            self.tallies.add(tallies, rows, counts)
         if self._trials:
-            self._journal.append((rows, counts, request))
+            self._journal.append((rows, counts, request, tallies))
 
-    def take_one(self, row: int, request: Ints, count: int = 1) -> None:
+    def take_one(
+        self, row: int, request: Ints, count: int = 1, tallies: tuple[int, ...] = ()
+    ) -> None:
         """Like take, for one node; a negative count gives back."""
         if self._trials:
             raise RuntimeError("take_one is not journalled")
         self._changed()
         self.free[: len(request), row] -= request * count
+        for tally in tallies:
+            self.tallies.add_one(tally, row, count)
 
     def mark(self) -> int:
         """A point to roll back to inside a trial."""
@@ -140,8 +157,10 @@ class Columns:
     def rollback(self, mark: int) -> None:
         """Undo what was taken since `mark`."""
         while len(self._journal) > mark:
-            rows, counts, request = self._journal.pop()
+            rows, counts, request, tallies = self._journal.pop()
             self.free[: len(request), rows] += request[:, None] * counts
+            if tallies:
+                self.tallies.add(tallies, rows, -counts)
         self._changed()
 
     @contextmanager
@@ -187,7 +206,7 @@ class Columns:
         for name in allocatable:
             self.resource(name)
         for name, index in self.resources.items():
-            amount = allocatable.get(name, 0)
+            amount = allocatable.get(name, 0) or ports.of_every_node(name)
             self.free[index, row] += amount - self.allocatable[index, row]
             self.allocatable[index, row] = amount
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core import filters
-from scheduler.core.columns import PODS, Columns, Ints
+from scheduler.core import company, filters, ports
+from scheduler.core.columns import PODS, Bools, Columns, Ints
 from scheduler.core.placement import Refusal
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Kind, Shortage
@@ -69,15 +70,31 @@ def reasons(columns: Columns, shape: Shape) -> tuple[tuple[str, int], ...]:
     for code, count in enumerate(np.bincount(codes, minlength=len(shape.reasons))):
         if count and shape.reasons[code] not in ("", "no node"):
             found[shape.reasons[code]] += int(count)
-    rows = np.flatnonzero(shape.permitted(columns))
-    beyond = shape.slots(columns)[rows] + 1
-    names = list(columns.resources)
-    for resource, amount in shape.demands:
-        short = int((columns.free[resource][rows] < amount * beyond).sum())
-        if short:
-            name = names[resource]
-            found[filters.TOO_MANY_PODS if name == PODS else f"Insufficient {name}"] += short
+    permitted = shape.permitted(columns)
+    for reason, mask in _lacking(columns, shape):
+        found[reason] += int((mask & permitted).sum())
+    if shape.sees:
+        social = shape.social(columns)[permitted]
+        for code, count in enumerate(np.bincount(social, minlength=len(company.REASONS))):
+            found[company.REASONS[code]] += int(count) if code else 0
+    found = +found
     return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _lacking(columns: Columns, shape: Shape) -> Iterator[tuple[str, Bools]]:
+    """Per reason the nodes (N,) that have no room for one pod more than they could take."""
+    size = columns.size
+    beyond = shape.room(columns, columns.free) + 1
+    names = list(columns.resources)
+    taken = np.zeros(size, np.bool_)
+    for resource, amount in shape.demands:
+        short = columns.free[resource, :size] < amount * beyond
+        name = names[resource]
+        if ports.is_port(name):
+            taken |= short  # of several ports a node counts once
+        else:
+            yield filters.TOO_MANY_PODS if name == PODS else f"Insufficient {name}", short
+    yield ports.REASON, taken
 
 
 def _impossible(state: State, shape: Shape, needed: int, best: BestDomain | None) -> bool:

@@ -1,8 +1,8 @@
 """Whether a pod may run on a node, leaving room aside: the answers of kube-scheduler's filters.
 
 Each rule looks at one node class; the words of a refusal are those `kubectl describe` users know.
-Filters that need more than the node itself (pod affinity, spread, volumes) are not decided here:
-their pods carry `Requirements.undecided` and are refused.
+Terms about other pods are judged in `company`, host ports are resources (`ports`); what nobody
+decides is in `Requirements.undecided`, and such pods are refused.
 """
 
 from __future__ import annotations
@@ -29,15 +29,28 @@ def refusal(requirements: Requirements, node: NodeClass) -> str:
     """
     if node.unschedulable and not _tolerates(requirements.tolerations, _CORDON):
         return UNSCHEDULABLE
+    taint = untolerated(requirements, node)
+    if taint is not None:
+        return f"node(s) had untolerated taint {taint}"
+    return "" if attracted(requirements, node) else AFFINITY
+
+
+def untolerated(requirements: Requirements, node: NodeClass) -> Taint | None:
+    """The first hard taint that keeps the pod out."""
     for taint in node.taints:
         if taint.effect in _HARD_EFFECTS and not _tolerates(requirements.tolerations, taint):
-            return f"node(s) had untolerated taint {taint}"
+            return taint
+    return None
+
+
+def attracted(requirements: Requirements, node: NodeClass) -> bool:
+    """Whether node selector and node affinity are met, names of nodes aside."""
     if any(node.labels.get(key) != value for key, value in requirements.selector):
-        return AFFINITY
+        return False
     terms = requirements.affinity
-    if terms is None or named(requirements) or any(matches(term, node.labels) for term in terms):
-        return ""
-    return AFFINITY
+    if terms is None or named(requirements):
+        return True
+    return any(matches(term, node.labels) for term in terms)
 
 
 def named(requirements: Requirements) -> bool:

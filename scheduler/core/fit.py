@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import numpy as np
 
 from scheduler.core.columns import PODS, Columns, Ints
+from scheduler.core.company import Limit
 from scheduler.core.shapes import Shape
 
 Profile = Literal["pack", "spread"]
@@ -33,6 +35,52 @@ def choose(
     if profile == "pack":
         return _fill(rows, room, -used, count)
     return _level(rows, room, used, step, count)
+
+
+def choose_some(
+    columns: Columns,
+    shape: Shape,
+    count: int,
+    region: Ints | None,
+    profile: Profile,
+    *,
+    limits: Sequence[Limit],
+) -> tuple[Ints, Ints] | None:
+    """Like choose, for pods that mind each other: up to `count`, as the limits let in at once.
+
+    None if no node takes one more. After each call all has to be judged anew.
+    """
+    slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
+    at = np.flatnonzero(slots)
+    if not len(at):
+        return None
+    rows = at if region is None else region[at]
+    used, _ = _utilisation(columns, shape, rows)
+    order = np.lexsort((rows, -used if profile == "pack" else used))
+    rows, room = rows[order], slots[at][order]
+    if profile == "spread":
+        room = np.minimum(room, 1)
+    if len(limits) > 1:
+        return rows[:1], np.ones(1, np.int64)
+    for limit in limits:
+        room = _within(limit, rows, room)
+    before = np.cumsum(room) - room
+    counts = np.clip(count - before, 0, room)
+    return rows[counts > 0], counts[counts > 0]
+
+
+def _within(limit: Limit, rows: Ints, room: Ints) -> Ints:
+    """Room (len(rows),) so that no domain gets more than its quota, first nodes first."""
+    codes = limit.domains.codes[rows]
+    order = np.argsort(codes, kind="stable")
+    grouped, sizes = codes[order], room[order]
+    before = np.cumsum(sizes) - sizes
+    starts = np.flatnonzero(np.append(True, grouped[1:] != grouped[:-1]))
+    lengths = np.diff(np.append(starts, len(grouped)))
+    before -= np.repeat(before[starts], lengths)
+    allowed = np.empty_like(room)
+    allowed[order] = np.clip(limit.quota[grouped] - before, 0, sizes)
+    return allowed
 
 
 def _fill(rows: Ints, room: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
@@ -74,7 +122,7 @@ def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[
 def _utilisation(columns: Columns, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
     """Mean use of the resources the shape asks for, and what one pod adds, in thousandths."""
     pods = columns.resources[PODS]
-    asked = [(r, amount) for r, amount in shape.demands if r != pods] or list(shape.demands)
+    asked = [(r, amount) for r, amount in shape.sizes if r != pods] or list(shape.sizes)
     used = np.zeros(len(rows), np.int64)
     step = np.zeros(len(rows), np.int64)
     for resource, amount in asked:

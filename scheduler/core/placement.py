@@ -17,7 +17,7 @@ import numpy as np
 from scheduler.core import layout
 from scheduler.core.columns import Ints
 from scheduler.core.exhaust import exhaust
-from scheduler.core.fit import Profile, choose
+from scheduler.core.fit import Profile, choose, choose_some
 from scheduler.core.forest import Group, Pod
 from scheduler.core.regions import Confined, Demand, Regions
 from scheduler.core.shapes import Shape
@@ -105,6 +105,11 @@ def _shapes(group: Group) -> frozenset[Shape]:
     return frozenset(shape for leaf in group.leaves() for shape in leaf.pending)
 
 
+def _leans(group: Group) -> bool:
+    """Whether pods of the subtree need others beside them."""
+    return any(shape.leaning for leaf in group.leaves() for shape in leaf.pending)
+
+
 def _placement(root: Group, search: _Search, floors: int) -> Placement:
     """Give the chosen places to pods: within a shape by priority, creation and name."""
     queues: dict[tuple[Group, Shape], Iterator[Pod]] = {}
@@ -126,6 +131,8 @@ class _Search:
 
     def __init__(self, state: State, budget: Budget) -> None:
         self.columns = state.columns
+        self._company = state.company
+        self._topologies = state.topologies
         self.budget = budget
         self.log: list[_Run] = []
         self.steps = 0
@@ -211,6 +218,7 @@ class _Search:
             return Shortage("quorum", group.key, "", needed, len(order), resolvable=False)
         shortage: Shortage | None = None
         promoted: set[Group] = set()
+        demoted: set[Group] = set()
         while len(order) >= needed:
             mark = self._mark()
             failed, fault = self._in_order(order, needed, region)
@@ -220,6 +228,11 @@ class _Search:
             shortage = shortage or fault
             if self._exhausted():
                 break
+            if order[0] is failed and len(order) > 1 and failed not in demoted and _leans(failed):
+                # What it leans on may be among its siblings.
+                demoted.add(failed)
+                order = [*order[1:], failed]
+                continue
             if order[0] is failed:
                 # It fails even with all the room to itself, so the others have to do.
                 order = order[1:]
@@ -261,7 +274,7 @@ class _Search:
         tightness = {child: self._tightness(child, region) for child in waiting}
         return sorted(
             waiting,
-            key=lambda c: (not c.incomplete, tightness[c] if choice else -tightness[c]),
+            key=lambda c: (not c.incomplete, _leans(c), tightness[c] if choice else -tightness[c]),
         )
 
     def _tightness(self, group: Group, region: Ints | None) -> int:
@@ -312,17 +325,45 @@ class _Search:
 
     def _fill(self, group: Group, demand: Demand, region: Ints | None) -> Shortage | None:
         """Place the demand, all or nothing: the shape with the fewest slots per pod first."""
+        shortage = self._fill_within(group, demand, region)
+        if shortage is None:
+            return None
+        for part in self._neighbourhoods(demand, region):
+            if self._exhausted():
+                break
+            if self._fill_within(group, demand, part) is None:
+                return None
+        return shortage
+
+    def _neighbourhoods(self, demand: Demand, region: Ints | None) -> Iterator[Ints]:
+        """Domains in which pods that need each other may all go, roomiest last."""
+        keys = sorted({term.key for shape in demand for term in shape.requirements.near})
+        for key in keys:
+            domains = self._topologies.domains(key)
+            fits = np.ones(len(domains.values), np.bool_)
+            spare = np.zeros(len(domains.values), np.int64)
+            for shape, count in demand.items():
+                sums = domains.sums(shape.outlook(self.columns, region), region)
+                fits &= sums >= count
+                spare += sums
+            for code in np.argsort(spare, kind="stable").tolist():
+                if fits[code]:
+                    yield domains.rows(code, region)
+
+    def _fill_within(self, group: Group, demand: Demand, region: Ints | None) -> Shortage | None:
         self.steps += 1
         ratio = {s: int(self._slots(s, region).sum()) * 1000 // n for s, n in demand.items()}
         hardest = sorted(demand, key=lambda s: (ratio[s], s.index))
-        largest = sorted(demand, key=lambda s: (-max(a for _, a in s.demands), s.index))
+        largest = sorted(demand, key=lambda s: (-max(a for _, a in s.sizes), s.index))
         profile = self.budget.profile
         other: Profile = "spread" if profile == "pack" else "pack"
         attempts = [(hardest, profile)]
         if len(demand) > 1:
             attempts += [(largest, profile), (hardest, other), (hardest[::-1], profile)]
         shortage: Shortage | None = None
-        for shapes, how in attempts:
+        for order, how in attempts:
+            # Pods that need others beside them come after those.
+            shapes = sorted(order, key=lambda s: s.leaning)
             mark = self._mark()
             short = next(
                 (s for s in shapes if not self._run(group, s, demand[s], region, how)), None
@@ -336,7 +377,7 @@ class _Search:
         return shortage
 
     def _exhaust(self, group: Group, demand: Demand, region: Ints | None) -> bool:
-        if any(shape.requirements.undecided for shape in demand):
+        if any(shape.requirements.undecided or shape.sees for shape in demand):
             return False
         runs = exhaust(self.columns, demand, region, self.budget.exhaust)
         for shape, rows, counts in runs or ():
@@ -348,24 +389,43 @@ class _Search:
     ) -> bool:
         if shape.requirements.undecided:
             return False
+        if shape.sociable:
+            return self._gather(group, shape, count, region, profile) == count
         chosen = choose(self.columns, shape, count, region, profile)
         if chosen is None:
             return False
         self._take(group, shape, *chosen)
         return True
 
+    def _gather(
+        self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
+    ) -> int:
+        """Place up to `count` pods that mind each other, wave by wave; how many found a place."""
+        placed = 0
+        while placed < count:
+            wanted = 1 if self._company.first_of_its_kind(shape) else count - placed
+            limits = self._company.limits(shape)
+            wave = choose_some(self.columns, shape, wanted, region, profile, limits=limits)
+            if wave is None:
+                break
+            self._take(group, shape, *wave)
+            placed += int(wave[1].sum())
+        return placed
+
     def _take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> None:
         count = int(counts.sum())
-        self.columns.take(rows, counts, shape.request)
+        self.columns.take(rows, counts, shape.request, shape.marks.counted)
         self.log.append(_Run(group, shape, rows, counts))
         self._taken[group, shape] += count
         self.total += count
 
     def _extra_pods(self, group: Group, region: Ints | None) -> None:
-        for shape, pods in group.pending.items():
+        for shape, pods in sorted(group.pending.items(), key=lambda item: item[0].leaning):
             left = len(pods) - self._taken[group, shape]
             count = min(left, int(self._slots(shape, region).sum())) if left else 0
-            if count:
+            if count and shape.sociable:
+                self._gather(group, shape, count, region, self.budget.profile)
+            elif count:
                 self._run(group, shape, count, region, self.budget.profile)
 
     def _slots(self, shape: Shape, region: Ints | None) -> Ints:

@@ -112,9 +112,7 @@ class Regions:
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def _sums(self, shape: Shape, domains: Domains, region: Ints | None) -> Ints:
-        columns = self._columns
-        slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
-        return domains.sums(slots, region)
+        return domains.sums(shape.outlook(self._columns, region), region)
 
     def _nowhere(
         self, group: Group, domains: Domains, region: Ints | None, demand: Demand

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core import filters
+from scheduler.core import filters, ports
+from scheduler.core.classes import NodeClass
 from scheduler.core.columns import PODS, Bools, Columns, Ints
-from scheduler.core.values import Requirements
+from scheduler.core.company import Codes, Company
+from scheduler.core.relations import UNMARKED, Marks, Relations
+from scheduler.core.values import Requirements, Term
 
 _OK: Final = 0
 
 
 class Shape:
-    """Interned requirements with what follows from them, cached per node generation.
+    """Interned requirements and marks with what follows from them, cached per node generation.
 
     `request` is (R,) with the resources known when the shape was met; later ones are zero.
+    `demands` are the same as (resource, amount), `sizes` those of them that are amounts of
+    something, host ports aside. `sees`: the tallies that decide where it may go. `leaning`: it
+    needs pods of another shape beside it, so those go first.
     """
 
     __slots__ = (
-        "_codes", "_codes_generation", "_slots", "_slots_version", "_verdicts",
-        "demands", "index", "reasons", "request", "requirements",
+        "_codes", "_codes_generation", "_company", "_slots", "_slots_version", "_social",
+        "_social_version", "_verdicts", "demands", "index", "leaning", "marks", "reasons",
+        "request", "requirements", "sees", "sizes",
     )  # fmt: skip
 
-    def __init__(self, index: int, requirements: Requirements, columns: Columns) -> None:
+    def __init__(
+        self,
+        index: int,
+        requirements: Requirements,
+        marks: Marks,
+        columns: Columns,
+        company: Company,
+    ) -> None:
         self.index = index
         self.requirements = requirements
-        self.demands: tuple[tuple[int, int], ...] = tuple(
+        self.marks = marks
+        self.sizes: tuple[tuple[int, int], ...] = tuple(
             (columns.resource(name), amount)
             for name, amount in ((PODS, 1), *requirements.requests)
             if amount > 0
         )
+        held = ports.demands(requirements.ports)
+        self.demands = self.sizes + tuple((columns.resource(n), a) for n, a in held.items())
         self.request: Ints = np.zeros(len(columns.resources), np.int64)
         for resource, amount in self.demands:
             self.request[resource] = amount
@@ -42,6 +60,35 @@ class Shape:
         self._codes_generation = -1
         self._slots: Ints = np.zeros(0, np.int64)
         self._slots_version = -1
+        self._company = company
+        self._social: Codes = np.zeros(0, np.int8)
+        self._social_version = -1
+        self.sees = company.sees(self)
+        self.leaning = company.leans(self)
+
+    @property
+    def sociable(self) -> bool:
+        """Whether pods of this shape stand in each other's way or need each other."""
+        return bool(self.sees.intersection(self.marks.counted))
+
+    def social(self, columns: Columns) -> Codes:
+        """Per node (N,) the index into company.REASONS of what other pods have against it."""
+        if self._social_version != columns.version:
+            self._social = self._company.codes(self)
+            self._social_version = columns.version
+        return self._social
+
+    def included(self, columns: Columns, *, affinity: bool, taints: bool) -> Bools:
+        """Nodes (N,) over which it spreads: all, or those its affinity or tolerations admit."""
+        included = columns.node_class[: columns.size] >= 0
+        wants = self.requirements
+        if taints:
+            included &= _by_class(columns, lambda c: filters.untolerated(wants, c) is None)
+        if affinity:
+            included &= _by_class(columns, lambda c: filters.attracted(wants, c))
+            if filters.named(wants):
+                included &= self._named(columns)
+        return included
 
     def codes(self, columns: Columns) -> npt.NDArray[np.int16]:
         """Per node (N,) the index into `reasons` of what keeps the shape out; 0 if nothing does."""
@@ -59,6 +106,8 @@ class Shape:
         """How many pods of this shape each node (N,) has room for. Shared: do not write to it."""
         if self._slots_version != columns.version:
             self._slots = self.room(columns, columns.free)
+            if self.sees:
+                self._slots[self.social(columns) != _OK] = 0
             self._slots_version = columns.version
         return self._slots
 
@@ -73,10 +122,19 @@ class Shape:
         if counts is None:
             raise AssertionError("a pod requests at least itself")
         counts[(counts < 0) | (self.codes(columns)[region] != _OK)] = 0
+        if self.sees:
+            counts[self.social(columns)[region] != _OK] = 0
         return counts
 
+    def outlook(self, columns: Columns, region: Ints | None) -> Ints:
+        """Slots as they may be once the pods that it leans on are there."""
+        if self.leaning:
+            room = self.room(columns, columns.free)
+            return room if region is None else room[region]
+        return self.slots(columns) if region is None else self.slots_in(columns, region)
+
     def room(self, columns: Columns, free: Ints) -> Ints:
-        """Slots per node (N,) if `free` (R, capacity) were what is free."""
+        """Slots per node (N,) if `free` (R, capacity) were what is free, whoever else is there."""
         size = columns.size
         counts: Ints | None = None
         for resource, amount in self.demands:
@@ -118,12 +176,14 @@ class Shape:
         """Nodes that meet one of the terms, where terms may name nodes."""
         some = np.zeros(columns.size, np.bool_)
         for term in self.requirements.affinity or ():
-            fits = [filters.matches(term, c.labels) for c in columns.classes.all]
-            mask = np.array([*fits, False], np.bool_)[columns.node_class[: columns.size]]
-            for entry in term.fields:
-                mask &= self._field(columns, entry.key, entry.operator, entry.values)
-            some |= mask
+            some |= self._meets(columns, term)
         return some
+
+    def _meets(self, columns: Columns, term: Term) -> Bools:
+        mask = _by_class(columns, lambda c: filters.matches(term, c.labels))
+        for entry in term.fields:
+            mask &= self._field(columns, entry.key, entry.operator, entry.values)
+        return mask
 
     def _field(self, columns: Columns, key: str, operator: str, values: tuple[str, ...]) -> Bools:
         if key != "metadata.name" or operator not in ("In", "NotIn"):
@@ -133,23 +193,33 @@ class Shape:
 
 
 class Shapes:
-    """The registry; equal requirements give the same Shape object."""
+    """The registry; equal requirements and marks give the same Shape object."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, relations: Relations, company: Company) -> None:
         self.all: list[Shape] = []
         self._columns = columns
-        self._known: dict[Requirements, Shape] = {}
+        self._relations = relations
+        self._company = company
+        self._known: dict[tuple[Requirements, Marks], Shape] = {}
 
-    def intern(self, requirements: Requirements) -> Shape:
+    def intern(self, requirements: Requirements, marks: Marks = UNMARKED) -> Shape:
         """The shape of these requirements; the labels they ask for become class labels."""
-        shape = self._known.get(requirements)
+        shape = self._known.get((requirements, marks))
         if shape is None:
-            shape = Shape(len(self.all), requirements, self._columns)
-            self._known[requirements] = shape
+            self._relations.register(requirements)
+            shape = Shape(len(self.all), requirements, marks, self._columns, self._company)
+            self._known[requirements, marks] = shape
             self.all.append(shape)
             for key in _labels_of(requirements):
                 self._columns.watch_label(key)
         return shape
+
+
+def _by_class(columns: Columns, test: Callable[[NodeClass], bool]) -> Bools:
+    """The test's answer for each node (N,); False for vacant columns."""
+    answers = np.array([*map(test, columns.classes.all), False], np.bool_)
+    chosen: Bools = answers[columns.node_class[: columns.size]]
+    return chosen
 
 
 def _labels_of(requirements: Requirements) -> set[str]:

@@ -6,12 +6,15 @@ what the queue needs to know: which entities to look at again and where room may
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from scheduler.core.bearers import Bearers
 from scheduler.core.columns import Columns
+from scheduler.core.company import Company
 from scheduler.core.forest import Forest, Group, Pod
-from scheduler.core.shapes import Shapes
+from scheduler.core.relations import Relations
+from scheduler.core.shapes import Shape, Shapes
 from scheduler.core.topology import Topologies
 from scheduler.core.values import POD_GROUP, SINGLE_POD, GroupKey, GroupSpec, NodeInfo, PodInfo
 
@@ -34,13 +37,17 @@ class State:
 
     def __init__(self) -> None:
         self.columns = Columns()
-        self.shapes = Shapes(self.columns)
         self.topologies = Topologies(self.columns)
+        self.relations = Relations(self.columns.tallies)
+        self.company = Company(self.columns, self.topologies, self.relations)
+        self.shapes = Shapes(self.columns, self.relations, self.company)
         self.forest = Forest()
         self.pods: dict[str, Pod] = {}
         self.singles: dict[GroupKey, Pod] = {}
         self.changes = Changes()
         self._on_node: dict[str, dict[str, Pod]] = {}
+        self._bearers = Bearers(self.pods)
+        self._company_changed = False
 
     def set_node(self, node: NodeInfo) -> None:
         """Add or update a node. Pods bound to it before it was seen are accounted now."""
@@ -54,7 +61,7 @@ class State:
         if known is None:
             for pod in self._on_node.get(node.name, {}).values():
                 pod.row = row
-                columns.take_one(row, pod.shape.request)
+                self._take(pod)
 
     def remove_node(self, name: str) -> None:
         """Forget a node; its pods are remembered until their own objects go."""
@@ -62,6 +69,15 @@ class State:
             return
         for pod in self._on_node.get(name, {}).values():
             pod.row = -1
+
+    def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or update a namespace: selectors may look at its labels."""
+        if self.relations.namespaces.get(name) == labels:
+            return
+        self.relations.namespaces[name] = labels
+        if self.relations.by_namespace:
+            for pod in [pod for pod in self.pods.values() if pod.info.namespace == name]:
+                self._reshape(pod)
 
     def set_group(self, spec: GroupSpec) -> None:
         group = self.forest.groups.get(spec.key)
@@ -91,13 +107,15 @@ class State:
         if pod is None:
             if info.phase in ("Succeeded", "Failed") and info.group is None:
                 return None
-            pod = Pod(info, self.shapes.intern(info.requirements), self._group_of(info))
+            pod = Pod(info, self._shape_of(info), self._group_of(info))
             self.pods[info.uid] = pod
+            self._bearers.add(info)
         elif pod.info == info:
             return pod
         else:
+            shape = self._new_shape(pod, info)
             self._uncount(pod)
-            self._update(pod, info)
+            self._update(pod, info, shape)
         self._move(pod)
         self._count(pod)
         # Pods that we placed and that now run as decided are the bulk of all events.
@@ -109,6 +127,7 @@ class State:
         pod = self.pods.pop(uid, None)
         if pod is None:
             return
+        self._bearers.remove(pod.info)
         self._uncount(pod)
         self._vacate(pod)
         self._touch_pod(pod, stir=True)
@@ -137,6 +156,10 @@ class State:
     def take_changes(self) -> Changes:
         """What changed since the last call."""
         changes, self.changes = self.changes, Changes()
+        if self._company_changed:
+            # A pod that others keep near or away from matters in all of its domain.
+            changes.rows.update(self.columns.row_of.values())
+            self._company_changed = False
         return changes
 
     def stir_all(self) -> None:
@@ -157,10 +180,19 @@ class State:
             return None
         return self.forest.group((POD_GROUP, info.namespace, info.group))
 
-    def _update(self, pod: Pod, info: PodInfo) -> None:
-        if pod.info.requirements != info.requirements:
+    def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
+        old = pod.info
+        if old.labels != info.labels:
+            self._bearers.remove(old)
+            self._bearers.add(info)
+        elif old.requirements == info.requirements and old.terminating == info.terminating:
+            return pod.shape
+        return self._shape_of(info)
+
+    def _update(self, pod: Pod, info: PodInfo, shape: Shape) -> None:
+        if shape is not pod.shape:
             self._vacate(pod)
-            pod.shape = self.shapes.intern(info.requirements)
+            pod.shape = shape
         pod.info = info
         if info.node:
             pod.assumed = False
@@ -181,7 +213,32 @@ class State:
         row = self.columns.row_of.get(node)
         if row is not None:
             pod.row = row
-            self.columns.take_one(row, pod.shape.request)
+            self._take(pod)
+
+    def _take(self, pod: Pod, count: int = 1) -> None:
+        counted = pod.shape.marks.counted
+        self.columns.take_one(pod.row, pod.shape.request, count, counted)
+        self._company_changed = self._company_changed or bool(counted)
+
+    def _shape_of(self, info: PodInfo) -> Shape:
+        """The pod's shape; pods that its terms are the first to speak of get another one."""
+        for tally in self.relations.register(info.requirements):
+            for pod in self._bearers.of(tally):
+                self._reshape(pod)
+        return self.shapes.intern(info.requirements, self.relations.marks(info))
+
+    def _reshape(self, pod: Pod) -> None:
+        """Give the pod the shape that its marks make it now; it stays where it is."""
+        shape = self.shapes.intern(pod.info.requirements, self.relations.marks(pod.info))
+        if shape is pod.shape:
+            return
+        self._uncount(pod)
+        if pod.row >= 0:
+            self._take(pod, -1)
+        pod.shape = shape
+        if pod.row >= 0:
+            self._take(pod)
+        self._count(pod)
 
     def _vacate(self, pod: Pod) -> None:
         if not pod.node:
@@ -192,7 +249,7 @@ class State:
             del self._on_node[pod.node]
         pod.node = ""
         if pod.row >= 0:
-            self.columns.take_one(pod.row, pod.shape.request, -1)
+            self._take(pod, -1)
             self.changes.rows.add(pod.row)
             pod.row = -1
 

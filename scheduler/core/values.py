@@ -54,11 +54,58 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class PodSelector:
+    """Pods by label and by namespace.
+
+    `expressions` None selects no pod. A namespace is meant if it is named or if its labels meet
+    `of_namespaces`; None there selects none.
+    """
+
+    expressions: tuple[Expression, ...] | None
+    namespaces: tuple[str, ...]
+    of_namespaces: tuple[Expression, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Near or away from the selected pods: in one domain of the node label `key`, or in none."""
+
+    selector: PodSelector
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A hard spread constraint over the domains of the node label `key`.
+
+    Nodes that the pod's node affinity or its tolerations rule out are counted unless the policy
+    honours those; `min_domains` is 1 where the pod asks for none.
+    """
+
+    selector: PodSelector
+    key: str
+    max_skew: int = 1
+    min_domains: int = 1
+    honours_affinity: bool = True
+    honours_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node itself; the address 0.0.0.0 is all of the node's addresses."""
+
+    protocol: str
+    port: int
+    address: str = "0.0.0.0"  # noqa: S104  # compared, never listened on
+
+
+@dataclass(frozen=True, slots=True)
 class Requirements:
     """All that decides where a pod may go; pods with equal requirements share one shape.
 
     `requests` are in milli-units for cpu and whole units otherwise, sorted by name, without zeros.
     `affinity` is None where the pod has none, and matches nothing where it is empty.
+    `near`, `away` and `spread` are the hard terms about other pods.
     `undecided` names features the scheduler cannot decide: such a pod is refused, never guessed.
     """
 
@@ -68,6 +115,10 @@ class Requirements:
     affinity: tuple[Term, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     undecided: tuple[str, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    near: tuple[PodTerm, ...] = ()
+    away: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +178,4 @@ class PodInfo:
     ours: bool = True
     gated: bool = False
     terminating: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)

@@ -11,8 +11,12 @@ from scheduler import decode
 from scheduler.core.values import (
     Expression,
     GroupSpec,
+    HostPort,
     NodeInfo,
     PodInfo,
+    PodSelector,
+    PodTerm,
+    Spread,
     Taint,
     Term,
     Toleration,
@@ -77,10 +81,6 @@ def test_requests_are_whole_units_sorted_and_without_zeros() -> None:
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({"containers": [container(ports=[{"containerPort": 80}])]}, (), id="a port"),
-        pytest.param(
-            {"containers": [container(ports=[{"hostPort": 80}])]}, ("hostPort",), id="a host port"
-        ),
         pytest.param({"resourceClaims": [{"name": "x"}]}, ("resourceClaims",), id="a claim"),
         pytest.param(
             {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
@@ -93,25 +93,9 @@ def test_requests_are_whole_units_sorted_and_without_zeros() -> None:
             id="volumes that exist anywhere",
         ),
         pytest.param(
-            {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
-            ("topologySpreadConstraints with DoNotSchedule",),
-            id="hard spread",
-        ),
-        pytest.param(
             {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
             (),
             id="soft spread",
-        ),
-        pytest.param(
-            {
-                "affinity": {
-                    "podAntiAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]
-                    }
-                }
-            },
-            ("required podAntiAffinity",),
-            id="hard anti-affinity",
         ),
         pytest.param(
             {
@@ -126,6 +110,105 @@ def test_requests_are_whole_units_sorted_and_without_zeros() -> None:
 )
 def test_what_cannot_be_decided_yet_is_named(spec: dict[str, Any], want: tuple[str, ...]) -> None:
     assert pod(**spec).requirements.undecided == want
+
+
+PORT = {"containerPort": 80, "hostPort": 80}
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"containers": [container(ports=[{"containerPort": 80}])]}, (), id="its own"),
+        pytest.param(
+            {"containers": [container(ports=[PORT])]}, (HostPort("TCP", 80),), id="TCP by default"
+        ),
+        pytest.param(
+            {"containers": [container(ports=[PORT | {"protocol": "UDP", "hostIP": "10.0.0.1"}])]},
+            (HostPort("UDP", 80, "10.0.0.1"),),
+            id="of one address",
+        ),
+        pytest.param(
+            {"initContainers": [container(ports=[PORT], restartPolicy="Always")]},
+            (HostPort("TCP", 80),),
+            id="of a sidecar",
+        ),
+        pytest.param({"initContainers": [container(ports=[PORT])]}, (), id="not of an init"),
+    ],
+)
+@pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
+def test_host_ports(spec: dict[str, Any], want: tuple[HostPort, ...], scheduler: str) -> None:
+    assert pod(**spec, schedulerName=scheduler).requirements.ports == want
+
+
+WEB = {"matchLabels": {"app": "web"}}
+IS_WEB = Expression("app", "In", ("web",))
+
+
+@pytest.mark.parametrize(
+    ("term", "want"),
+    [
+        pytest.param({"labelSelector": WEB}, PodSelector((IS_WEB,), ("ns",)), id="its namespace"),
+        pytest.param(
+            {"labelSelector": WEB, "namespaces": ["b", "a"]},
+            PodSelector((IS_WEB,), ("a", "b")),
+            id="namespaces by name",
+        ),
+        pytest.param(
+            {"labelSelector": WEB, "namespaceSelector": {}},
+            PodSelector((IS_WEB,), (), ()),
+            id="all namespaces",
+        ),
+        pytest.param({}, PodSelector(None, ("ns",)), id="no selector"),
+        pytest.param({"labelSelector": {}}, PodSelector((), ("ns",)), id="an empty selector"),
+        pytest.param(
+            {"labelSelector": WEB, "matchLabelKeys": ["rev", "none"]},
+            PodSelector((IS_WEB, Expression("rev", "In", ("7",))), ("ns",)),
+            id="matchLabelKeys",
+        ),
+        pytest.param(
+            {"labelSelector": WEB, "mismatchLabelKeys": ["rev"]},
+            PodSelector((IS_WEB, Expression("rev", "NotIn", ("7",))), ("ns",)),
+            id="mismatchLabelKeys",
+        ),
+    ],
+)
+def test_terms_about_other_pods(term: dict[str, Any], want: PodSelector) -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "t", **term}]}
+
+    info = pod({"rev": "7"}, affinity={"podAffinity": required, "podAntiAffinity": required})
+
+    assert info.requirements.near == info.requirements.away == (PodTerm(want, "t"),)
+
+
+def test_a_running_pod_of_another_scheduler_keeps_its_anti_affinity() -> None:
+    term = {"topologyKey": "t", "labelSelector": WEB}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+    info = pod({"a": "b"}, schedulerName="x", nodeName="n", affinity={"podAntiAffinity": required})
+
+    assert info.requirements.away == (PodTerm(PodSelector((IS_WEB,), ("ns",)), "t"),)
+    assert info.labels == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    [
+        pytest.param({}, {}, id="defaults"),
+        pytest.param(
+            {"minDomains": 3, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"},
+            {"min_domains": 3, "honours_affinity": False, "honours_taints": True},
+            id="policies",
+        ),
+    ],
+)
+def test_hard_spread(fields: dict[str, Any], want: dict[str, Any]) -> None:
+    constraint = {"topologyKey": "t", "maxSkew": 2, "labelSelector": WEB, **fields}
+    hard = constraint | {"whenUnsatisfiable": "DoNotSchedule"}
+    soft = constraint | {"whenUnsatisfiable": "ScheduleAnyway"}
+
+    spread = pod(topologySpreadConstraints=[hard, soft]).requirements.spread
+
+    assert spread == (Spread(PodSelector((IS_WEB,), ("ns",)), "t", 2, **want),)
 
 
 def test_selectors_affinity_and_tolerations() -> None:

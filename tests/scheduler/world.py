@@ -99,12 +99,14 @@ class World:
         ours: bool = True,
         gated: bool = False,
         terminating: bool = False,
+        labels: Mapping[str, str] | None = None,
+        namespace: str = "ns",
     ) -> PodInfo:
         self._serial += 1
         name = name or f"p{self._serial:05}"
         info = PodInfo(
             uid=f"uid-{name}",
-            namespace="ns",
+            namespace=namespace,
             name=name,
             requirements=requirements or Requirements(requests(cpu)),
             node=node,
@@ -115,6 +117,7 @@ class World:
             ours=ours,
             gated=gated,
             terminating=terminating,
+            labels=labels or {},
         )
         self.state.set_pod(info)
         return info

@@ -1,0 +1,373 @@
+"""Host ports and the hard terms about other pods: which nodes are left, one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from scheduler.core.explain import reasons
+from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.values import (
+    Expression,
+    HostPort,
+    PodInfo,
+    PodSelector,
+    PodTerm,
+    Requirements,
+    Spread,
+    Taint,
+)
+from tests.scheduler.world import World, requests
+
+CORE = requests(1)
+
+
+def app(*values: str, namespaces: tuple[str, ...] = ("ns",)) -> PodSelector:
+    return PodSelector((Expression("app", "In", values),), namespaces)
+
+
+def wants(**fields: object) -> Requirements:
+    return Requirements(CORE, **fields)  # type: ignore[arg-type]
+
+
+def near(*values: str, key: str = "rack") -> Requirements:
+    return wants(near=(PodTerm(app(*values), key),))
+
+
+def away(*values: str, key: str = "rack", selector: PodSelector | None = None) -> Requirements:
+    return wants(away=(PodTerm(selector or app(*values), key),))
+
+
+def evenly(skew: int = 1, key: str = "rack", **fields: object) -> Requirements:
+    return wants(spread=(Spread(app("web"), key, skew, **fields),))  # type: ignore[arg-type]
+
+
+def racks(world: World) -> None:
+    """a and b in r0, c in r1, d in none."""
+    for name, rack in (("a", "r0"), ("b", "r0"), ("c", "r1")):
+        world.node(name, labels={"rack": rack})
+    world.node("d")
+
+
+def open_nodes(world: World, info: PodInfo) -> str:
+    columns = world.state.columns
+    slots = world.single(info).shape.slots(columns)
+    return " ".join(sorted(columns.name_of(row) for row in slots.nonzero()[0].tolist()))
+
+
+WEB: Mapping[str, str] = {"app": "web"}
+
+
+@pytest.mark.parametrize(
+    ("there", "labels", "requirements", "want"),
+    [
+        pytest.param({"a": WEB}, {}, near("web"), "a b", id="near a pod is its domain"),
+        pytest.param({}, {}, near("web"), "", id="near nobody is nowhere"),
+        pytest.param({}, WEB, near("web"), "a b c", id="the first of its kind may go anywhere"),
+        pytest.param({"d": WEB}, WEB, near("web"), "a b c", id="one without a domain is nobody"),
+        pytest.param({"c": WEB}, WEB, near("web"), "c", id="the second goes to the first"),
+        pytest.param({"a": WEB}, {}, away("web"), "c d", id="away from a pod is out of its domain"),
+        pytest.param({"d": WEB}, {}, away("web"), "a b c d", id="no label, no domain to avoid"),
+        pytest.param({"a": {"app": "x"}}, {}, away("web"), "a b c d", id="others do not matter"),
+        pytest.param(
+            {"a": WEB},
+            {},
+            away(selector=PodSelector(None, ("ns",))),
+            "a b c d",
+            id="no selector selects nobody",
+        ),
+        pytest.param(
+            {"a": WEB},
+            {},
+            away(selector=app("web", namespaces=("other",))),
+            "a b c d",
+            id="another namespace is meant",
+        ),
+        pytest.param(
+            {"a": WEB},
+            {},
+            away(selector=PodSelector((), (), (Expression("team", "In", ("red",)),))),
+            "c d",
+            id="a namespace by its labels",
+        ),
+        pytest.param(
+            {"a": WEB},
+            {},
+            away(selector=PodSelector((), (), (Expression("team", "In", ("blue",)),))),
+            "a b c d",
+            id="a namespace with other labels",
+        ),
+        pytest.param({"a": WEB}, WEB, evenly(), "c", id="the emptier domain"),
+        pytest.param({"a": WEB}, WEB, evenly(2), "a b c", id="as much skew as allowed"),
+        pytest.param({"a": WEB}, {}, evenly(), "a b c", id="a pod that does not count itself"),
+        pytest.param({"a": WEB, "c": WEB}, WEB, evenly(), "a b c", id="all even"),
+        pytest.param(
+            {"a": WEB, "c": WEB}, WEB, evenly(min_domains=3), "", id="too few domains count as none"
+        ),
+    ],
+)
+def test_nodes_that_are_left(
+    there: Mapping[str, Mapping[str, str]],
+    labels: Mapping[str, str],
+    requirements: Requirements,
+    want: str,
+) -> None:
+    world = World()
+    racks(world)
+    world.state.set_namespace("ns", {"team": "red"})
+    for node, of_pod in there.items():
+        world.pod(node=node, labels=of_pod)
+
+    assert open_nodes(world, world.pod(requirements=requirements, labels=labels)) == want
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["its term was known", "its term came later"])
+@pytest.mark.parametrize("ours", [True, False], ids=["a pod of ours", "a pod of another scheduler"])
+def test_a_running_pod_keeps_others_out_of_its_domain(late: bool, ours: bool) -> None:
+    world = World()
+    racks(world)
+    info = world.pod(labels=WEB) if late else None
+    world.pod(node="a", requirements=away("web"), ours=ours)
+
+    info = info or world.pod(labels=WEB)
+
+    assert open_nodes(world, info) == "c d"
+    found = dict(reasons(world.state.columns, world.single(info).shape))
+    assert found["node(s) didn't satisfy existing pods anti-affinity rules"] == 2
+
+
+def test_what_a_pod_kept_away_comes_back_when_it_goes() -> None:
+    world = World()
+    racks(world)
+    tyrant = world.pod(node="a", requirements=away("web"))
+    info = world.pod(labels=WEB)
+    before = open_nodes(world, info)
+    world.state.take_changes()
+    world.state.remove_pod(tyrant.uid)
+
+    assert (before, open_nodes(world, info)) == ("c d", "a b c d")
+    assert len(world.state.take_changes().rows) == 4
+
+
+def test_a_domain_is_empty_again_when_its_node_is_gone() -> None:
+    world = World()
+    racks(world)
+    world.pod(node="a", labels=WEB)
+    info = world.pod(requirements=away("web"))
+    world.state.remove_node("a")
+
+    assert open_nodes(world, info) == "b c d"
+
+
+def test_relabelled_pods_and_namespaces_are_judged_anew() -> None:
+    world = World()
+    racks(world)
+    red = PodSelector((Expression("app", "In", ("web",)),), (), (Expression("team", "Exists", ()),))
+    info = world.pod(requirements=away(selector=red))
+    world.pod(node="a", name="x")
+    seen = [open_nodes(world, info)]
+    world.pod(node="a", name="x", labels=WEB)
+    seen.append(open_nodes(world, info))
+    world.state.set_namespace("ns", {"team": "red"})
+    seen.append(open_nodes(world, info))
+
+    assert seen == ["a b c d", "a b c d", "c d"]
+
+
+def test_a_leaving_pod_is_near_but_is_not_spread() -> None:
+    world = World()
+    racks(world)
+    world.pod(node="a", labels=WEB, terminating=True)
+
+    assert open_nodes(world, world.pod(requirements=near("web"))) == "a b"
+    assert open_nodes(world, world.pod(requirements=evenly(), labels=WEB)) == "a b c"
+
+
+def test_all_terms_of_affinity_speak_of_the_same_pods() -> None:
+    world = World()
+    racks(world)
+    world.pod(node="a", labels={"app": "web", "tier": "x"})
+    world.pod(node="c", labels=WEB)
+    tier = PodSelector((Expression("tier", "Exists", ()),), ("ns",))
+    both = wants(near=(PodTerm(app("web"), "rack"), PodTerm(tier, "rack")))
+
+    assert open_nodes(world, world.pod(requirements=both)) == "a b"
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        pytest.param({}, "b", id="nodes it cannot use do not count"),
+        pytest.param({"honours_affinity": False}, "", id="unless affinity is ignored"),
+    ],
+)
+def test_spreading_over_nodes_the_affinity_admits(policy: dict[str, bool], want: str) -> None:
+    world = World()
+    world.node("a", labels={"rack": "r0"})
+    world.node("b", labels={"rack": "r1", "disk": "ssd"})
+    world.pod(node="b", labels=WEB)
+    spread = (Spread(app("web"), "rack", 1, **policy),)
+    info = world.pod(requirements=wants(selector=(("disk", "ssd"),), spread=spread), labels=WEB)
+
+    assert open_nodes(world, info) == want
+
+
+@pytest.mark.parametrize(
+    ("honours", "want"),
+    [
+        pytest.param(False, "", id="tainted nodes count"),
+        pytest.param(True, "b", id="unless taints are honoured"),
+    ],
+)
+def test_spreading_over_tainted_nodes(honours: bool, want: str) -> None:
+    world = World()
+    world.node("a", labels={"rack": "r0"}, taints=(Taint("gpu", "", "NoSchedule"),))
+    world.node("b", labels={"rack": "r1"})
+    world.pod(node="b", labels=WEB)
+
+    info = world.pod(requirements=evenly(honours_taints=honours), labels=WEB)
+
+    assert open_nodes(world, info) == want
+
+
+def port(number: int = 80, address: str = "0.0.0.0", protocol: str = "TCP") -> Requirements:
+    return wants(ports=(HostPort(protocol, number, address),))
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "want"),
+    [
+        pytest.param(port(), port(), "n", id="one port, one node"),
+        pytest.param(port(), port(81), "m n", id="another port"),
+        pytest.param(port(), port(protocol="UDP"), "m n", id="another protocol"),
+        pytest.param(port(), port(address="10.0.0.1"), "n", id="all addresses are taken"),
+        pytest.param(port(address="10.0.0.1"), port(), "n", id="one of all addresses is taken"),
+        pytest.param(
+            port(address="10.0.0.1"), port(address="10.0.0.2"), "m n", id="another address"
+        ),
+        pytest.param(port(address="10.0.0.1"), port(address="10.0.0.1"), "n", id="same address"),
+        pytest.param(port(), wants(), "m n", id="no port"),
+    ],
+)
+def test_host_ports(there: Requirements, here: Requirements, want: str) -> None:
+    world = World()
+    world.node("m")
+    world.pod(node="m", requirements=there, ours=False)
+    world.node("n")
+
+    info = world.pod(requirements=here)
+
+    assert open_nodes(world, info) == want
+
+
+def test_taken_ports_are_a_reason_of_their_own() -> None:
+    world = World()
+    world.node("n")
+    world.pod(node="n", requirements=port())
+    info = world.pod(requirements=port())
+
+    assert reasons(world.state.columns, world.single(info).shape) == (
+        ("node(s) didn't have free ports for the requested pod ports", 1),
+    )
+
+
+def members(world: World, count: int, requirements: Requirements) -> None:
+    for _ in range(count):
+        world.pod("g", requirements=requirements, labels=WEB)
+
+
+def racks_of(world: World, decision: Placement | Refusal) -> list[str]:
+    assert isinstance(decision, Placement), decision
+    nodes = world.state.columns.nodes
+    return sorted(n.labels.get("rack", "") for r in decision.rows if (n := nodes[r]) is not None)
+
+
+@pytest.mark.parametrize(
+    ("requirements", "count", "want"),
+    [
+        pytest.param(away("web"), 3, ["r000", "r001", "r002"], id="one in each rack"),
+        pytest.param(away("web"), 4, None, id="one more than there are racks"),
+        pytest.param(away("web", key="host"), 6, ["r000"] * 2 + ["r001"] * 2 + ["r002"] * 2,
+                     id="one on each node"),
+        pytest.param(evenly(), 6, ["r000"] * 2 + ["r001"] * 2 + ["r002"] * 2, id="spread evenly"),
+        pytest.param(near("web"), 8, ["r000"] * 8, id="all in one rack"),
+        pytest.param(near("web"), 9, None, id="more than one rack holds"),
+        pytest.param(port(), 6, ["r000"] * 2 + ["r001"] * 2 + ["r002"] * 2, id="a port each"),
+        pytest.param(port(), 7, None, id="more ports than nodes"),
+    ],
+)  # fmt: skip
+def test_members_of_a_gang_see_each_other(
+    requirements: Requirements, count: int, want: list[str] | None
+) -> None:
+    world = World()
+    for index in range(6):
+        world.node(f"n{index}", labels={"rack": f"r{index // 2:03}", "host": f"n{index}"})
+    world.gang("g", count)
+    members(world, count, requirements)
+
+    decision = world.place("g")
+
+    assert (racks_of(world, decision) if isinstance(decision, Placement) else None) == want
+
+
+def test_pods_that_need_each_other_find_the_rack_that_holds_them_all() -> None:
+    world = World()
+    world.node("busy", 2, labels={"rack": "r0"})
+    world.pod(node="busy")
+    for index in range(2):
+        world.node(f"n{index}", 2, labels={"rack": "r1"})
+    world.gang("g", 4)
+    members(world, 4, near("web"))
+
+    assert racks_of(world, world.place("g")) == ["r1"] * 4
+
+
+def test_a_worker_goes_to_the_driver_of_its_own_group() -> None:
+    world = World()
+    racks(world)
+    world.gang("g", 3)
+    for _ in range(2):
+        world.pod("g", requirements=near("driver"), labels={"app": "worker"})
+    world.pod("g", requirements=wants(selector=(("rack", "r1"),)), labels={"app": "driver"})
+
+    assert racks_of(world, world.place("g")) == ["r1"] * 3
+
+
+def test_a_worker_group_goes_to_the_driver_group_of_its_tree() -> None:
+    world = World()
+    racks(world)
+    world.composite("tree", 2)
+    world.gang("a-workers", 2, parent="tree", created="1")
+    world.gang("driver", 1, parent="tree", created="2")
+    for _ in range(2):
+        world.pod("a-workers", requirements=near("driver"), labels={"app": "worker"})
+    world.pod("driver", requirements=wants(selector=(("rack", "r1"),)), labels={"app": "driver"})
+
+    assert racks_of(world, world.place("tree", composite=True)) == ["r1"] * 3
+
+
+def test_extras_come_as_far_as_the_terms_let_them() -> None:
+    world = World()
+    racks(world)
+    world.gang("g", 1)
+    members(world, 7, away("web"))
+
+    decision = world.place("g")
+
+    # One in each rack, and as many as there is room for on the node that is in none.
+    assert racks_of(world, decision) == ["", "", "", "", "r0", "r1"]
+
+
+def test_a_trial_leaves_no_trace_in_the_tallies() -> None:
+    world = World()
+    racks(world)
+    world.gang("g", 9)
+    members(world, 9, away("web"))
+    first = world.place("g")
+    single = world.pod(requirements=away("web"), labels=WEB)
+    decision = place(world.state, world.single(single), Budget())
+
+    assert isinstance(first, Refusal)
+    assert isinstance(decision, Placement)
+    assert open_nodes(world, single) == "a b c d"
