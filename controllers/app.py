@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from controllers.job import job_controller
 from controllers.jobset import jobset_controller
 from controllers.maker import Maker
+from controllers.mirror import Mirror
 from controllers.protection import Protection
 from controllers.runtime import Writer
 from controllers.world import Watches, World
@@ -39,10 +40,11 @@ class ControllerProcess:
         self._watches = Watches(client, self._world, clock)
         self._writer = Writer(client)
         self._recorder = Recorder(client, "muster-controller", clock)
-        maker = Maker(self._world, self._writer, self._recorder, clock)
+        maker = Maker(self._world, self._writer, clock)
+        mirror = Mirror(self._world, self._writer, self._recorder, clock)
         self._owners = (
-            jobset_controller(self._world, maker, clock),
-            job_controller(self._world, maker, clock),
+            jobset_controller(self._world, maker, mirror, clock),
+            job_controller(self._world, maker, mirror, clock),
         )
         self._protection = Protection(self._world, self._writer, clock)
 

@@ -1,8 +1,10 @@
 """Makes the objects of one Job or JobSet: the Workload, then groups from the root to the leaves.
 
-An object of the wanted name that is not the owner's is never adopted or changed. If it is on its
-way out (being deleted, or left by an owner of the same name that is gone) it is waited for;
-otherwise a Workload takes its hashed name, and a group, which pods name already, stays unmade.
+A Workload that a user made for the owner is respected: groups come from its templates. An object
+of the wanted name that is not the owner's is never adopted or changed. If it is on its way out
+(being deleted, or left by an owner of the same name that is gone) it is waited for; otherwise a
+Workload takes its hashed name, and a group, which pods name already, stays unmade (admission avoids
+the names that are taken then).
 """
 
 from collections.abc import Callable, Iterator
@@ -11,24 +13,25 @@ from functools import partial
 from typing import Final
 
 import msgspec
-import structlog
 
 from api import names
 from api.constants import (
     ANNOTATION_FLOOR_BASIS,
     COMPOSITE_POD_GROUP,
     EVENT_NAME_TAKEN,
+    EVENT_TEMPLATE_NOT_FOUND,
+    EVENT_WORKLOAD_CONFLICT,
     LABEL_MANAGED_BY,
     MANAGED_BY,
     WORKLOAD,
 )
-from controllers.objects import COMPOSITES, OWNERS, POD_GROUPS, WORKLOADS, Group, Owner
-from controllers.runtime import NotYetError, Writer, bounded
+from api.integration.templates import TemplateNotFoundError, adapt
+from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Workload
+from controllers.runtime import HeldError, NotYetError, Writer, bounded
 from controllers.world import BY_OWNER, World
 from kube.clock import Clock
 from kube.errors import AlreadyExists, NotFound
-from kube.events import ObjectReference, Recorder
-from kube.meta import Json, Key, ObjectMeta, Partial, decode_partial
+from kube.meta import Json, Key, ObjectMeta, decode_partial
 from kube.patch import PatchBuilder, pointer
 from kube.resources import Resource
 
@@ -44,8 +47,6 @@ Formula = Callable[[str | None], list[Json]]
 Slot = tuple[str, Key]
 """The kind and key of an object."""
 
-_log = structlog.get_logger()
-
 
 class _Standing(Enum):
     """Whose an object of a wanted name is."""
@@ -58,35 +59,49 @@ class _Standing(Enum):
 class Maker:
     """Creates and corrects generated objects, and remembers whose names are taken."""
 
-    def __init__(self, world: World, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """`recorder` tells owners of names that are taken."""
+    def __init__(self, world: World, writer: Writer, clock: Clock) -> None:
+        """`world` is read, and the same world's subscribers tell it what is seen and gone."""
         self._world = world
         self._writer = writer
-        self._recorder = recorder
         self._clock = clock
         self._made: dict[Slot, tuple[float, ObjectMeta]] = {}
-        self._blocked: dict[Slot, set[tuple[str, Key]]] = {}
+        self._blocked: dict[Slot, set[tuple[Resource, Key]]] = {}
 
     async def ensure(self, owner: Owner, formula: Formula) -> None:
-        """Make what is missing, correct floors. Raises NotYetError, kube errors."""
-        workload = await self._workload(owner, formula)
-        if workload is None:
+        """Make what is missing, correct floors. Raises NotYetError, HeldError, kube errors."""
+        theirs = self._users_workload(owner)
+        if theirs is not None:
+            await self.ensure_groups(owner, _from_templates(formula, theirs), theirs.metadata)
             return
-        reference = _owner_reference(workload)
-        leaves = []
+        workload = await self._workload(owner, formula)
         wanted = formula(workload.name)
-        for obj in wanted[1:]:
-            obj["metadata"]["ownerReferences"].append(reference)
+        await self._correct_templates(workload, wanted[0])
+        await self.ensure_groups(owner, wanted[1:], workload)
+        self._all_seen(wanted[:1])
+
+    async def ensure_groups(
+        self, owner: Owner, wanted: list[Json], workload: ObjectMeta | None = None
+    ) -> None:
+        """Make groups that are missing, root first, and correct their floors.
+
+        Each gets a plain reference to `workload`. Raises as `ensure` does.
+        """
+        taken: list[str] = []
+        leaves = []
+        for obj in wanted:
+            if workload is not None:
+                obj["metadata"]["ownerReferences"].append(_owner_reference(workload))
             if obj["kind"] == COMPOSITE_POD_GROUP.kind:
-                await self._group(COMPOSITES, owner, obj)
+                await self._group(COMPOSITES, owner, obj, taken)
             else:
                 leaves.append(obj)
         await bounded(
-            [partial(self._group, POD_GROUPS, owner, it) for it in leaves], _CREATES_AT_ONCE
+            [partial(self._group, POD_GROUPS, owner, it, taken) for it in leaves],
+            _CREATES_AT_ONCE,
         )
-        if any((obj["kind"], _key(obj)) in self._made for obj in wanted):
-            # Deleted before it was ever seen, an object would be missed by nobody.
-            raise NotYetError("created objects are not seen yet", _SEEN_WITHIN)
+        if taken:
+            raise HeldError(EVENT_NAME_TAKEN, min(taken))
+        self._all_seen(wanted)
 
     async def remove_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them."""
@@ -109,45 +124,84 @@ class Maker:
         """A created object is in the cache: what is remembered of it may go."""
         self._made.pop(slot, None)
 
-    def gone(self, slot: Slot, kind: str) -> list[Key]:
-        """An object is gone and may be made again; the owners of `kind` that its name blocked."""
+    def gone(self, slot: Slot, resource: Resource) -> list[Key]:
+        """An object is gone and may be made again; the owners of a kind that its name blocked."""
         self._made.pop(slot, None)
         waiting = self._blocked.get(slot, set())
-        freed = {owner for owner in waiting if owner[0] == kind}
+        freed = {owner for owner in waiting if owner[0] == resource}
         waiting -= freed
         if not waiting:
             self._blocked.pop(slot, None)
         return sorted(key for _, key in freed)
 
-    async def _workload(self, owner: Owner, formula: Formula) -> ObjectMeta | None:
-        """The owner's Workload, None where both of its names are taken."""
+    def _users_workload(self, owner: Owner) -> Workload | None:
+        """The one Workload that a user made for the owner, unless one of ours is there already."""
+        if self._world.workloads.by_index(BY_OWNER, owner.metadata.uid):
+            return None
+        namespace, name = owner.metadata.key
+        found = [
+            it
+            for it in self._world.workloads_for(namespace, owner.resource.group, owner.kind, name)
+            if it.metadata.controller is None
+            or it.metadata.labels.get(LABEL_MANAGED_BY) != MANAGED_BY
+        ]
+        if len(found) > 1:
+            several = " and ".join(sorted(it.metadata.name for it in found))
+            raise HeldError(
+                EVENT_WORKLOAD_CONFLICT,
+                f"Workloads {several} both name this {owner.kind} in spec.controllerRef: its pods "
+                "wait until all but one are deleted",
+            )
+        return found[0] if found else None
+
+    async def _workload(self, owner: Owner, formula: Formula) -> ObjectMeta:
+        """The owner's own Workload, made if need be."""
         for mine in self._world.workloads.by_index(BY_OWNER, owner.metadata.uid):
             if mine.metadata.deletion_timestamp is not None:
                 raise NotYetError(f"Workload {mine.metadata.name} is being deleted", _GONE_WITHIN)
             return mine.metadata
         wanted = formula(None)[0]
         made = await self._create(WORKLOADS, owner, wanted)
+        if made is not None:
+            return made
+        other = names.hashed(wanted["metadata"]["name"], WORKLOAD.kind, owner.metadata.namespace)
+        made = await self._create(WORKLOADS, owner, formula(other)[0])
         if made is None:
-            usual = wanted["metadata"]["name"]
-            other = names.hashed(usual, WORKLOAD.kind, owner.metadata.namespace)
-            made = await self._create(WORKLOADS, owner, formula(other)[0])
-            if made is None:
-                self._taken(owner, WORKLOADS, other)
+            raise HeldError(EVENT_NAME_TAKEN, self._taken(owner, WORKLOADS, other))
         return made
 
-    async def _group(self, resource: Resource, owner: Owner, wanted: Json) -> None:
+    async def _correct_templates(self, workload: ObjectMeta, wanted: Json) -> None:
+        """Let the floors of our own Workload's templates follow what its owner says now."""
+        there = self._world.workloads.get(*workload.key)
+        if there is None:
+            return
+        ops = PatchBuilder()
+        _correct_floors(ops, ("spec",), there.as_object()["spec"], wanted["spec"])
+        if ops:
+            await self._writer.patch(
+                WORKLOADS, workload.name, ops.of_uid(workload.uid), workload.namespace
+            )
+
+    async def _group(
+        self, resource: Resource, owner: Owner, wanted: Json, taken: list[str]
+    ) -> None:
         namespace, name = _key(wanted)
         found = self._world.groups(resource.kind).get(namespace, name)
         if found is None:
             if await self._create(resource, owner, wanted) is None:
-                self._taken(owner, resource, name)
+                taken.append(self._taken(owner, resource, name))
             return
         if self._stands(owner, found.metadata) is _Standing.FOREIGN:
-            self._taken(owner, resource, name)
+            taken.append(self._taken(owner, resource, name))
             return
         ops = _corrections(found, wanted)
         if ops:
             await self._writer.patch(resource, name, ops.of_uid(found.metadata.uid), namespace)
+
+    def _all_seen(self, objects: list[Json]) -> None:
+        if any((obj["kind"], _key(obj)) in self._made for obj in objects):
+            # Deleted before it was ever seen, an object would be missed by nobody.
+            raise NotYetError("created objects are not seen yet", _SEEN_WITHIN)
 
     async def _create(self, resource: Resource, owner: Owner, wanted: Json) -> ObjectMeta | None:
         """The owner's object, just created or there already; None if the name is another's."""
@@ -173,7 +227,7 @@ class Maker:
         except NotFound as gone:
             raise NotYetError(f"{resource.kind} {name} was just deleted", 0.1) from gone
 
-    def _cached(self, resource: Resource, key: Key) -> Group | Partial | None:
+    def _cached(self, resource: Resource, key: Key) -> Group | Workload | None:
         if resource == WORKLOADS:
             return self._world.workloads.get(*key)
         return self._world.groups(resource.kind).get(*key)
@@ -197,21 +251,14 @@ class Maker:
             raise NotYetError(f"{meta.name} is left from before and goes first", _GONE_WITHIN)
         return standing
 
-    def _taken(self, owner: Owner, resource: Resource, name: str) -> None:
-        """Tell the owner once; its pods stay held until the name is free."""
+    def _taken(self, owner: Owner, resource: Resource, name: str) -> str:
+        """Remember who waits for a name; what is to be told the owner."""
         key = owner.metadata.key
         slot = (resource.kind, (owner.metadata.namespace, name))
-        waiting = self._blocked.setdefault(slot, set())
-        if (owner.kind, key) in waiting:
-            return
-        waiting.add((owner.kind, key))
-        _log.warning("name taken", kind=resource.kind, namespace=key[0], name=name, owner=key[1])
-        self._recorder.event(
-            ObjectReference.of(OWNERS[owner.kind], owner.metadata),
-            "Warning",
-            EVENT_NAME_TAKEN,
+        self._blocked.setdefault(slot, set()).add((owner.resource, key))
+        return (
             f"{resource.kind} {name} exists and is not this {owner.kind}'s: its pods wait until "
-            "that object is deleted",
+            "that object is deleted"
         )
 
 
@@ -249,6 +296,29 @@ def _note(ops: PatchBuilder, meta: ObjectMeta, basis: str) -> None:
         ops.add(pointer("metadata", "annotations", ANNOTATION_FLOOR_BASIS), basis)
     else:
         ops.add("/metadata/annotations", {ANNOTATION_FLOOR_BASIS: basis})
+
+
+def _correct_floors(
+    ops: PatchBuilder, path: tuple[str | int, ...], live: Json, wanted: Json
+) -> None:
+    """Add what makes the floors of live templates those wanted; lists pair by position."""
+    for key in ("podGroupTemplates", "compositePodGroupTemplates"):
+        pairs = zip(live.get(key) or [], wanted.get(key) or [], strict=False)
+        for at, (there, said) in enumerate(pairs):
+            here = (*path, key, at)
+            if there.get("name") != said["name"]:
+                continue
+            for floor, value in _floor(said["schedulingPolicy"]):
+                if (there.get("schedulingPolicy") or {}).get("gang", {}).get(floor) != value:
+                    ops.add(pointer(*here, "schedulingPolicy", "gang", floor), value)
+            _correct_floors(ops, here, there, said)
+
+
+def _from_templates(formula: Formula, workload: Workload) -> list[Json]:
+    try:
+        return adapt(formula(workload.metadata.name)[1:], workload.as_object())
+    except TemplateNotFoundError as error:
+        raise HeldError(EVENT_TEMPLATE_NOT_FOUND, str(error)) from error
 
 
 def _floor(policy: Json) -> Iterator[tuple[str, int]]:

@@ -8,22 +8,34 @@ from api.constants import (
     ANNOTATION_GROUP_SCOPE,
     ANNOTATION_MANAGED_GROUP,
     COMPOSITE_POD_GROUP,
+    CONDITION_COMPOSITE_SCHEDULED,
+    CONDITION_POD_GROUP_SCHEDULED,
+    CONDITION_POD_SCHEDULED,
+    COSCHEDULING,
     JOB,
     JOBSET,
     JOBSET_LABEL_NAME,
+    LABEL_COSCHEDULING,
+    LABEL_SUBSET,
+    PLUGINS_POD_GROUP,
     POD_GROUP,
     WORKLOAD,
 )
-from api.groups import WorkloadForm, groups_of_pod
+from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
+from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from kube.meta import Json, ObjectMeta
 from kube.resources import Resource
 
 WORKLOADS = Resource(*WORKLOAD)
 POD_GROUPS = Resource(*POD_GROUP)
 COMPOSITES = Resource(*COMPOSITE_POD_GROUP)
-OWNERS = {JOB.kind: Resource(*JOB), JOBSET.kind: Resource(*JOBSET)}
+JOBS = Resource(*JOB)
+JOBSETS = Resource(*JOBSET)
+COSCHEDULINGS = Resource(*COSCHEDULING)
+PLUGINS_POD_GROUPS = Resource(*PLUGINS_POD_GROUP)
 
 _FINISHED_TYPES = frozenset({"Complete", "Completed", "Failed"})
+_SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED})
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 _MARK = ANNOTATION_GROUP_SCOPE.encode()
 
@@ -38,30 +50,76 @@ class PodMeta(msgspec.Struct, rename="camel", gc=False):
 
 
 class Pod(msgspec.Struct, gc=False):
-    """A pod: the groups it names, and whether it is not Succeeded or Failed yet."""
+    """A pod: the groups it names, and whether it is not Succeeded or Failed yet.
+
+    `implicit` is set where the pod names its group by Workload and template, `coscheduling` where
+    by KEP-3370's label (with the subset): then `state` and `priority_class` are kept too.
+    """
 
     metadata: PodMeta
     groups: tuple[str, ...] = ()
     active: bool = True
+    implicit: WorkloadForm | None = None
+    coscheduling: tuple[str, str] | None = None
+    state: str = ""
+    priority_class: str = ""
 
 
 class Group(msgspec.Struct, gc=False):
-    """A PodGroup or CompositePodGroup: its parent and its policy."""
+    """A PodGroup or CompositePodGroup: its parent and policy, and what its status says.
+
+    `spec` is raw JSON, kept only where the policy has yet to come from a template.
+    """
 
     metadata: ObjectMeta
     parent: str
     policy: Json
+    template: tuple[str, str] | None
+    scheduled: bool
+    condition: Json | None
+    waiting: str
+    spec: bytes
+
+
+class Workload(msgspec.Struct, gc=False):
+    """A Workload: the object it says it is for, and its spec as raw JSON."""
+
+    metadata: ObjectMeta
+    controller_ref: tuple[str, str, str] | None
+    spec: bytes
+
+    def as_object(self) -> Json:
+        """The object as the API's formulas read it."""
+        meta = {"name": self.metadata.name, "uid": self.metadata.uid}
+        return {"metadata": meta, "spec": msgspec.json.decode(self.spec)}
+
+
+class PriorityClassObject(msgspec.Struct, gc=False):
+    """A PriorityClass, under its metadata."""
+
+    metadata: ObjectMeta
+    said: PriorityClass
 
 
 class Owner(msgspec.Struct, gc=False):
-    """A Job or JobSet. `spec` is its raw JSON, kept only where it has a group of ours."""
+    """What groups are made for: a Job, a JobSet, a coscheduling PodGroup.
 
-    kind: str
+    `spec` is its raw JSON, kept only where it has a group of ours; `status` that of a coscheduling
+    PodGroup.
+    """
+
+    resource: Resource
     metadata: ObjectMeta
     spec: bytes
     suspended: bool
     finished: bool
     succeeded: int
+    status: bytes = b""
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return self.resource.kind
 
     def as_object(self) -> Json:
         """The object as the API's formulas read it."""
@@ -91,10 +149,19 @@ class _PodWorkload(msgspec.Struct, rename="camel", gc=False):
 class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     scheduling_group: _SchedulingGroup | None = None
     workload_ref: _PodWorkload | None = None
+    priority_class_name: str = ""
+
+
+class _Condition(msgspec.Struct, gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
 
 
 class _PodStatus(msgspec.Struct, gc=False):
     phase: str = ""
+    conditions: list[_Condition] | None = None
 
 
 class _LabelledMeta(PodMeta, rename="camel", gc=False):
@@ -107,19 +174,52 @@ class _WirePod(msgspec.Struct, gc=False):
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
+class _TemplateRef(msgspec.Struct, rename="camel", gc=False):
+    workload_name: str = ""
+    template_name: str = ""
+
+
 class _GroupSpec(msgspec.Struct, rename="camel", gc=False):
     parent_composite_pod_group_name: str | None = None
     scheduling_policy: dict[str, Any] | None = None
+    workload_ref: _TemplateRef | None = None
+
+
+class _Blocker(msgspec.Struct, gc=False):
+    summary: str = ""
+
+
+class _GroupStatus(msgspec.Struct, gc=False):
+    conditions: list[_Condition] | None = None
+    blocker: _Blocker | None = None
 
 
 class _WireGroup(msgspec.Struct, gc=False):
     metadata: ObjectMeta
-    spec: _GroupSpec = msgspec.field(default_factory=_GroupSpec)
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+    status: _GroupStatus = msgspec.field(default_factory=_GroupStatus)
 
 
-class _Condition(msgspec.Struct, gc=False):
-    type: str = ""
-    status: str = ""
+class _ControllerRef(msgspec.Struct, rename="camel", gc=False):
+    api_group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class _WorkloadSpec(msgspec.Struct, rename="camel", gc=False):
+    controller_ref: _ControllerRef | None = None
+
+
+class _WireWorkload(msgspec.Struct, gc=False):
+    metadata: ObjectMeta
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+
+
+class _WirePriorityClass(msgspec.Struct, rename="camel", gc=False):
+    metadata: ObjectMeta
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
 
 
 class _OwnerStatus(msgspec.Struct, gc=False):
@@ -131,6 +231,12 @@ class _Suspension(msgspec.Struct, gc=False):
     suspend: bool | None = None
 
 
+class _WireCoscheduling(msgspec.Struct, gc=False):
+    metadata: ObjectMeta
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+    status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+
+
 class _WireOwner(msgspec.Struct, gc=False):
     metadata: ObjectMeta
     spec: msgspec.Raw
@@ -139,7 +245,12 @@ class _WireOwner(msgspec.Struct, gc=False):
 
 _pod = msgspec.json.Decoder(_WirePod)
 _group = msgspec.json.Decoder(_WireGroup)
+_group_spec = msgspec.json.Decoder(_GroupSpec)
+_workload = msgspec.json.Decoder(_WireWorkload)
+_workload_spec = msgspec.json.Decoder(_WorkloadSpec)
+_priority_class = msgspec.json.Decoder(_WirePriorityClass)
 _owner = msgspec.json.Decoder(_WireOwner)
+_coscheduling = msgspec.json.Decoder(_WireCoscheduling)
 _suspension = msgspec.json.Decoder(_Suspension)
 
 
@@ -153,21 +264,63 @@ def decode_pod(data: bytes) -> Pod:
         said = spec.workload_ref
         workload = WorkloadForm(said.name, said.pod_group, said.pod_group_replica_key)
     named = groups_of_pod(meta.labels or {}, scheduling_group=group, workload=workload)
-    return Pod(
+    labels = meta.labels or {}
+    pod = Pod(
         metadata=PodMeta(meta.name, meta.namespace, meta.uid, meta.resource_version),
         groups=tuple(dict.fromkeys(reference.name for reference in named)),
         active=wire.status.phase not in _FINISHED_PHASES,
     )
+    if named and named[0].form is Form.WORKLOAD:
+        pod.implicit = workload_form(labels, workload)
+    elif named and named[0].form is Form.COSCHEDULING:
+        pod.coscheduling = (labels[LABEL_COSCHEDULING], labels.get(LABEL_SUBSET, ""))
+        pod.priority_class = spec.priority_class_name
+        pod.state = _pod_state(wire.status)
+    return pod
 
 
 def decode_group(data: bytes) -> Group:
     """A PodGroup or CompositePodGroup. Raises msgspec.DecodeError."""
     wire = _group.decode(data)
+    spec, status = _group_spec.decode(wire.spec), wire.status
+    reference = spec.workload_ref
+    said = next((it for it in status.conditions or [] if it.type in _SCHEDULED_TYPES), None)
     return Group(
         metadata=wire.metadata,
-        parent=wire.spec.parent_composite_pod_group_name or "",
-        policy=wire.spec.scheduling_policy or {},
+        parent=spec.parent_composite_pod_group_name or "",
+        policy=spec.scheduling_policy or {},
+        template=(reference.workload_name, reference.template_name) if reference else None,
+        scheduled=said is not None and said.status == "True",
+        condition=msgspec.to_builtins(said) if said else None,
+        waiting=status.blocker.summary if status.blocker else "",
+        spec=b"" if spec.scheduling_policy else bytes(wire.spec),
     )
+
+
+def decode_workload(data: bytes) -> Workload:
+    """A Workload. Raises msgspec.DecodeError."""
+    wire = _workload.decode(data)
+    said = _workload_spec.decode(wire.spec).controller_ref
+    reference = (said.api_group, said.kind, said.name) if said else None
+    return Workload(wire.metadata, reference, bytes(wire.spec))
+
+
+def decode_priority_class(data: bytes) -> PriorityClassObject:
+    """A PriorityClass. Raises msgspec.DecodeError."""
+    wire = _priority_class.decode(data)
+    policy = wire.preemption_policy or DEFAULT_PREEMPTION_POLICY
+    said = PriorityClass(wire.metadata.name, wire.value, wire.global_default, policy)
+    return PriorityClassObject(wire.metadata, said)
+
+
+def decode_coscheduling(data: bytes) -> Owner:
+    """A PodGroup of KEP-3370. Raises msgspec.DecodeError."""
+    return _as_coscheduling(COSCHEDULINGS, data)
+
+
+def decode_plugins_pod_group(data: bytes) -> Owner:
+    """A PodGroup of scheduler-plugins. Raises msgspec.DecodeError."""
+    return _as_coscheduling(PLUGINS_POD_GROUPS, data)
 
 
 def decode_job(data: bytes) -> Owner:
@@ -175,19 +328,41 @@ def decode_job(data: bytes) -> Owner:
     wire = _owner.decode(data)
     meta = wire.metadata
     managed = ANNOTATION_MANAGED_GROUP in meta.annotations
-    return _as_owner(JOB.kind, wire, managed and JOBSET_LABEL_NAME not in meta.labels)
+    by_jobset = JOBSET_LABEL_NAME in meta.labels and ANNOTATION_GROUP_SCOPE in meta.annotations
+    return _as_owner(JOBS, wire, managed and not by_jobset)
 
 
 def decode_jobset(data: bytes) -> Owner:
     """A JobSet; its spec is kept if one of its Job templates is marked."""
     wire = _owner.decode(data)
-    return _as_owner(JOBSET.kind, wire, _MARK in bytes(wire.spec))
+    return _as_owner(JOBSETS, wire, _MARK in bytes(wire.spec))
 
 
-def _as_owner(kind: str, wire: _WireOwner, has_group: bool) -> Owner:
+def _pod_state(status: _PodStatus) -> str:
+    """`Running`, the reason why it is not scheduled, or nothing."""
+    if status.phase == "Running":
+        return status.phase
+    said = (it for it in status.conditions or [] if it.type == CONDITION_POD_SCHEDULED)
+    return next((it.reason for it in said if it.status == "False"), "")
+
+
+def _as_coscheduling(resource: Resource, data: bytes) -> Owner:
+    wire = _coscheduling.decode(data)
+    return Owner(
+        resource=resource,
+        metadata=wire.metadata,
+        spec=bytes(wire.spec),
+        suspended=False,
+        finished=False,
+        succeeded=0,
+        status=bytes(wire.status),
+    )
+
+
+def _as_owner(resource: Resource, wire: _WireOwner, has_group: bool) -> Owner:
     conditions = wire.status.conditions or []
     return Owner(
-        kind=kind,
+        resource=resource,
         metadata=wire.metadata,
         spec=bytes(wire.spec) if has_group else b"",
         suspended=bool(_suspension.decode(wire.spec).suspend),

@@ -1,34 +1,51 @@
-"""What the Job and the JobSet controllers have in common: when to make groups, when to remove."""
+"""What the controllers of Jobs, JobSets and coscheduling groups have in common.
 
-from collections.abc import Callable
+When to make groups, when to remove them, and what to tell meanwhile.
+"""
 
-from controllers.maker import Formula, Maker
-from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Pod
-from controllers.runtime import Controller
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from controllers.maker import Maker
+from controllers.mirror import Mirror
+from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
+from controllers.runtime import Controller, HeldError, NotYetError
 from controllers.world import World
 from kube.cache import Cache
 from kube.clock import Clock
-from kube.meta import Key, ObjectMeta, Partial
+from kube.meta import Key, ObjectMeta
+from kube.resources import Resource
+
+Make = Callable[[Owner], Awaitable[None]]
+"""Brings one owner's objects to what they should be. Raises NotYetError, HeldError, kube errors."""
+
+
+# Groups of one owner begin and cease to wait in swarms: they are told of together.
+_TOLD_WITHIN: Final = 0.5
 
 
 class OwnerController:
-    """Reconciles the owners of one kind. Wanted objects come from a formula of the API."""
+    """Reconciles the owners of one kind; `make` is what differs between kinds."""
 
     def __init__(
         self,
-        kind: str,
+        resource: Resource,
         world: World,
-        maker: Maker,
         clock: Clock,
-        formula: Callable[[Owner], Formula],
+        *,
+        maker: Maker,
+        mirror: Mirror,
+        make: Make,
     ) -> None:
         """Subscribes to the caches; nothing is done before `controller.run`."""
-        self.controller: Controller[Key] = Controller(kind.lower(), self.reconcile, clock)
-        self._kind = kind
+        name = resource.kind.lower()
+        self.controller: Controller[Key] = Controller(name, self.reconcile, clock)
+        self._resource = resource
         self._world = world
         self._maker = maker
-        self._owners: Cache[Owner] = world.owners(kind)
-        self._formula = formula
+        self._mirror = mirror
+        self._owners: Cache[Owner] = world.owners(resource)
+        self._make = make
         self._owners.subscribe(self._on_owner)
         world.workloads.subscribe(self._on_workload)
         world.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUPS.kind, old, new))
@@ -41,30 +58,47 @@ class OwnerController:
             self._on_owner(None, owner)
 
     async def reconcile(self, key: Key) -> None:
-        """Bring one owner's objects to what its formula says. Raises NotYetError, kube errors."""
+        """Bring one owner's objects to what they should be. Raises NotYetError, kube errors."""
         owner = self._owners.get(*key)
-        if owner is None or not owner.spec or owner.finished:
+        if owner is None or not owner.spec:
             return
         if owner.metadata.deletion_timestamp is not None:
             return  # owner references see to the rest
-        formula = self._formula(owner)
-        if not formula(None):
+        try:
+            await self._act(owner)
+        except HeldError as fault:
+            await self._mirror.held(owner, fault)
+        else:
+            later = await self._mirror.tell(owner)
+            if later:
+                raise NotYetError("what it waits for may pass", later)
+
+    async def _act(self, owner: Owner) -> None:
+        if owner.finished:
             return
         if owner.suspended:
             await self._maker.remove_groups(owner)
         else:
-            await self._maker.ensure(owner, formula)
+            await self._make(owner)
 
-    def _on_owner(self, _old: Owner | None, new: Owner | None) -> None:
+    def _on_owner(self, old: Owner | None, new: Owner | None) -> None:
         if new is not None and new.spec:
             self.controller.queue.add(new.metadata.key)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._mirror.forget(old.metadata.uid)
 
-    def _on_workload(self, old: Partial | None, new: Partial | None) -> None:
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         self._on_generated(WORKLOADS.kind, _meta(old), _meta(new), changed=False)
+        for workload in (old, new):
+            said = workload.controller_ref if workload else None
+            if workload and said and said[:2] == (self._resource.group, self._resource.kind):
+                self._queue_known((workload.metadata.namespace, said[2]))
 
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
         changed = old is not None and new is not None and old.policy != new.policy
         self._on_generated(kind, _meta(old), _meta(new), changed=changed)
+        if old is not None and new is not None and old.waiting != new.waiting:
+            self._queue_owner(new.metadata, after=_TOLD_WITHIN)
 
     def _on_generated(
         self, kind: str, old: ObjectMeta | None, new: ObjectMeta | None, *, changed: bool
@@ -79,13 +113,26 @@ class OwnerController:
 
     def _on_gone(self, kind: str, meta: ObjectMeta) -> None:
         self._queue_owner(meta)
-        for key in self._maker.gone((kind, meta.key), self._kind):
+        for key in self._maker.gone((kind, meta.key), self._resource):
             self.controller.queue.add(key)
 
-    def _queue_owner(self, meta: ObjectMeta) -> None:
+    def _queue_owner(self, meta: ObjectMeta, after: float = 0.0) -> None:
         controller = meta.controller
-        if controller is not None and controller.kind == self._kind:
-            self.controller.queue.add((meta.namespace, controller.name))
+        if controller is not None and self._owns(meta):
+            self.controller.queue.add_after((meta.namespace, controller.name), after)
+
+    def _queue_known(self, key: Key) -> None:
+        owner = self._owners.get(*key)
+        if owner is not None and owner.spec:
+            self.controller.queue.add(key)
+
+    def _owns(self, meta: ObjectMeta) -> bool:
+        said = meta.controller
+        return (
+            said is not None
+            and said.kind == self._resource.kind
+            and said.api_version.partition("/")[0] == self._resource.group
+        )
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """The last pod of a suspended owner is gone: its groups may go."""
@@ -99,12 +146,12 @@ class OwnerController:
 
     def _queue_suspended(self, meta: ObjectMeta) -> None:
         controller = meta.controller
-        if controller is None or controller.kind != self._kind:
+        if controller is None or not self._owns(meta):
             return
         owner = self._owners.get(meta.namespace, controller.name)
         if owner is not None and owner.suspended:
             self.controller.queue.add(owner.metadata.key)
 
 
-def _meta(obj: Partial | Group | None) -> ObjectMeta | None:
+def _meta(obj: Workload | Group | None) -> ObjectMeta | None:
     return None if obj is None else obj.metadata

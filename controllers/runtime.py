@@ -32,6 +32,15 @@ class NotYetError(Exception):
         self.seconds = seconds
 
 
+class HeldError(Exception):
+    """The key cannot be finished until a person acts: its pods wait. `reason` is the event's."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        """`message` says what to do."""
+        super().__init__(message)
+        self.reason = reason
+
+
 class NotLeadingError(Exception):
     """The lease may be lost: nothing is written any more."""
 

@@ -4,19 +4,30 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from api.constants import JOB, JOBSET
+from api import names
+from api.groups import WorkloadForm
+from api.priority import PriorityClass
 from controllers.objects import (
     COMPOSITES,
-    OWNERS,
+    COSCHEDULINGS,
+    JOBS,
+    JOBSETS,
+    PLUGINS_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
     Group,
     Owner,
     Pod,
+    PriorityClassObject,
+    Workload,
+    decode_coscheduling,
     decode_group,
     decode_job,
     decode_jobset,
+    decode_plugins_pod_group,
     decode_pod,
+    decode_priority_class,
+    decode_workload,
 )
 from kube.cache import Cache
 from kube.client import Client
@@ -24,16 +35,24 @@ from kube.clock import Clock
 from kube.errors import ApiError, ConfigError, NotFound, Unreachable
 from kube.meta import HasMeta, ObjectMeta, Partial, decode_partial
 from kube.reflector import Reflector
-from kube.resources import NAMESPACES, PODS, Resource
+from kube.resources import NAMESPACES, PODS, PRIORITY_CLASSES, Resource
 
 _PROBE_SECONDS = 15.0
 
 BY_OWNER = "owner"
 """Workloads and groups by the UID of the controller owner."""
+BY_SUBJECT = "subject"
+"""Workloads by (namespace, API group, kind, name) of what their controllerRef names."""
 BY_PARENT = "parent"
 """Groups by (namespace, parent composite)."""
+BY_TEMPLATE = "template"
+"""PodGroups without a policy by (namespace, Workload) whose template they wait for."""
 BY_GROUP = "group"
 """Active pods by (namespace, group), for every group they name."""
+BY_WORKLOAD = "workload"
+"""Active pods by (namespace, Workload), where they name their group by Workload and template."""
+BY_COSCHEDULING = "coscheduling"
+"""Active pods by (namespace, name) of the KEP-3370 group they name."""
 
 
 class World:
@@ -44,24 +63,55 @@ class World:
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()
         self.jobsets: Cache[Owner] = Cache()
-        self.workloads: Cache[Partial] = Cache()
+        self.coschedulings: Cache[Owner] = Cache()
+        self.plugins_pod_groups: Cache[Owner] = Cache()
+        self.workloads: Cache[Workload] = Cache()
+        self.classes: Cache[PriorityClassObject] = Cache()
         self.pod_groups: Cache[Group] = Cache()
         self.composites: Cache[Group] = Cache()
         self.pods: Cache[Pod] = Cache()
         self.namespaces: Cache[Partial] = Cache()
+        self._owners = {
+            JOBS: self.jobs,
+            JOBSETS: self.jobsets,
+            COSCHEDULINGS: self.coschedulings,
+            PLUGINS_POD_GROUPS: self.plugins_pod_groups,
+        }
         self.workloads.add_index(BY_OWNER, lambda obj: _owner_uid(obj.metadata))
+        self.workloads.add_index(BY_SUBJECT, _subject)
+        self.pod_groups.add_index(BY_TEMPLATE, _awaited)
         for groups in (self.pod_groups, self.composites):
             groups.add_index(BY_OWNER, lambda obj: _owner_uid(obj.metadata))
             groups.add_index(BY_PARENT, _parent)
         self.pods.add_index(BY_GROUP, _groups)
+        self.pods.add_index(BY_WORKLOAD, _implicit)
+        self.pods.add_index(BY_COSCHEDULING, _coscheduling)
 
-    def owners(self, kind: str) -> Cache[Owner]:
-        """The cache of Jobs or of JobSets."""
-        return {JOB.kind: self.jobs, JOBSET.kind: self.jobsets}[kind]
+    def owners(self, resource: Resource) -> Cache[Owner]:
+        """The cache of Jobs, of JobSets, or of one of the coscheduling kinds."""
+        return self._owners[resource]
+
+    def workloads_for(self, namespace: str, group: str, kind: str, name: str) -> list[Workload]:
+        """The Workloads whose controllerRef names the object and that are not being deleted."""
+        found = self.workloads.by_index(BY_SUBJECT, (namespace, group, kind, name))
+        return [it for it in found if it.metadata.deletion_timestamp is None]
+
+    def implicit_pods(self, namespace: str, form: WorkloadForm) -> list[Pod]:
+        """The active pods that name their group in exactly these words."""
+        found = self.pods.by_index(BY_GROUP, (namespace, names.implicit_pod_group(*form)))
+        return [pod for pod in found if pod.implicit == form]
+
+    def priority_classes(self) -> list[PriorityClass]:
+        """All PriorityClasses."""
+        return [it.said for it in self.classes.values()]
 
     def groups(self, kind: str) -> Cache[Group]:
         """The cache of PodGroups or of CompositePodGroups."""
         return {POD_GROUPS.kind: self.pod_groups, COMPOSITES.kind: self.composites}[kind]
+
+    def group_caches(self) -> list[tuple[str, Cache[Group]]]:
+        """Both caches of groups, with their kinds."""
+        return [(POD_GROUPS.kind, self.pod_groups), (COMPOSITES.kind, self.composites)]
 
     def has_pods(self, namespace: str, group: str) -> bool:
         """Whether a pod that is not finished names the PodGroup."""
@@ -82,17 +132,27 @@ class World:
 
 
 class Watches:
-    """The reflectors of a `World`. JobSets are watched from the time their CRD is installed."""
+    """The reflectors of a `World`.
+
+    JobSets and the coscheduling kinds are watched from the time their CRDs are installed.
+    """
 
     def __init__(self, client: Client, world: World, clock: Clock) -> None:
         """Nothing is read before `run`."""
         self._client = client
         self._clock = clock
         self._world = world
-        self._jobsets = self._reflector(OWNERS[JOBSET.kind], world.jobsets, decode_jobset)
+        self._later = {
+            JOBSETS: self._reflector(JOBSETS, world.jobsets, decode_jobset),
+            COSCHEDULINGS: self._reflector(COSCHEDULINGS, world.coschedulings, decode_coscheduling),
+            PLUGINS_POD_GROUPS: self._reflector(
+                PLUGINS_POD_GROUPS, world.plugins_pod_groups, decode_plugins_pod_group
+            ),
+        }
         self._reflectors = [
-            self._reflector(OWNERS[JOB.kind], world.jobs, decode_job),
-            self._reflector(WORKLOADS, world.workloads, decode_partial),
+            self._reflector(JOBS, world.jobs, decode_job),
+            self._reflector(PRIORITY_CLASSES, world.classes, decode_priority_class),
+            self._reflector(WORKLOADS, world.workloads, decode_workload),
             self._reflector(POD_GROUPS, world.pod_groups, decode_group),
             self._reflector(COMPOSITES, world.composites, decode_group),
             self._reflector(PODS, world.pods, decode_pod),
@@ -104,28 +164,32 @@ class Watches:
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 group.create_task(reflector.run())
-            group.create_task(self._follow_jobsets(group))
+            group.create_task(self._follow_installed(group))
 
-    async def _follow_jobsets(self, group: asyncio.TaskGroup) -> None:
-        installed = await self._jobsets_served()
-        if installed:
-            group.create_task(self._jobsets.run())
-            await self._jobsets.synced.wait()
-        for reflector in self._reflectors:
+    async def _follow_installed(self, group: asyncio.TaskGroup) -> None:
+        followed = await self._newly_served(group)
+        for reflector in (*followed, *self._reflectors):
             await reflector.synced.wait()
         self._world.synced.set()
-        while not installed:
+        while self._later:
             await self._clock.sleep(_PROBE_SECONDS)
-            installed = await self._jobsets_served()
-            if installed:
-                group.create_task(self._jobsets.run())
+            await self._newly_served(group)
 
-    async def _jobsets_served(self) -> bool:
-        """Whether the API server knows JobSets; waits while it does not answer."""
+    async def _newly_served(self, group: asyncio.TaskGroup) -> list[Reflector[Any]]:
+        """The reflectors of kinds that were not served before, started."""
+        started = []
+        for resource in list(self._later):
+            if await self._is_served(resource):
+                reflector = self._later.pop(resource)
+                group.create_task(reflector.run())
+                started.append(reflector)
+        return started
+
+    async def _is_served(self, resource: Resource) -> bool:
+        """Whether the API server knows the kind; waits while it does not answer."""
         while True:
             try:
-                path = OWNERS[JOBSET.kind].path()
-                await self._client.request("GET", path, params={"limit": "1"})
+                await self._client.request("GET", resource.path(), params={"limit": "1"})
             except NotFound:
                 return False
             except (ApiError, ConfigError, Unreachable):
@@ -144,6 +208,18 @@ def _owner_uid(meta: ObjectMeta) -> Iterable[Hashable]:
     return () if controller is None else (controller.uid,)
 
 
+def _subject(workload: Workload) -> Iterable[Hashable]:
+    if workload.controller_ref is None:
+        return ()
+    return ((workload.metadata.namespace, *workload.controller_ref),)
+
+
+def _awaited(group: Group) -> Iterable[Hashable]:
+    if group.policy or group.template is None:
+        return ()
+    return ((group.metadata.namespace, group.template[0]),)
+
+
 def _parent(group: Group) -> Iterable[Hashable]:
     return ((group.metadata.namespace, group.parent),) if group.parent else ()
 
@@ -152,3 +228,15 @@ def _groups(pod: Pod) -> Iterable[Hashable]:
     if not pod.active:
         return ()
     return [(pod.metadata.namespace, group) for group in pod.groups]
+
+
+def _implicit(pod: Pod) -> Iterable[Hashable]:
+    if pod.implicit is None or not pod.active:
+        return ()
+    return ((pod.metadata.namespace, pod.implicit.name),)
+
+
+def _coscheduling(pod: Pod) -> Iterable[Hashable]:
+    if pod.coscheduling is None or not pod.active:
+        return ()
+    return ((pod.metadata.namespace, pod.coscheduling[0]),)

@@ -5,11 +5,13 @@ from typing import Any, cast
 import jsonpatch
 import pytest
 
+from api.integration.admission import Taken, nobody
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
 from controllers.job import job_controller
 from controllers.jobset import jobset_controller
 from controllers.maker import Maker
+from controllers.mirror import Mirror
 from controllers.protection import Protection
 from controllers.runtime import Controller, Writer
 from controllers.world import World
@@ -43,9 +45,10 @@ class House:
         self.fence = Fence(self.clock, 0, float("inf"))
         writer = Writer(cast("Client", self.api))
         writer.lead(self.fence)
-        maker = Maker(self.world, writer, cast("Recorder", self.told), self.clock)
-        self.jobset = jobset_controller(self.world, maker, self.clock)
-        self.job = job_controller(self.world, maker, self.clock)
+        maker = Maker(self.world, writer, self.clock)
+        mirror = Mirror(self.world, writer, cast("Recorder", self.told), self.clock)
+        self.jobset = jobset_controller(self.world, maker, mirror, self.clock)
+        self.job = job_controller(self.world, maker, mirror, self.clock)
         self.protection = Protection(self.world, writer, self.clock)
 
     @property
@@ -63,9 +66,9 @@ class House:
                     await controller.handle(key)
                     controller.queue.done(key)
 
-    def submit_jobset(self, jobset: Json) -> Json:
+    def submit_jobset(self, jobset: Json, taken: Taken = nobody) -> Json:
         """Store a JobSet as admission leaves it."""
-        patch = jobset_admission(jobset, None, "CREATE").patch
+        patch = jobset_admission(jobset, None, "CREATE", taken=taken).patch
         return self.api.put(jsonpatch.apply_patch(jobset, patch) | {"kind": "JobSet"})
 
     def submit_job(self, job: Json) -> Json:

@@ -12,7 +12,15 @@ import jsonpatch
 import msgspec
 
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD
-from controllers.objects import decode_group, decode_job, decode_jobset, decode_pod
+from controllers.objects import (
+    decode_coscheduling,
+    decode_group,
+    decode_job,
+    decode_jobset,
+    decode_pod,
+    decode_priority_class,
+    decode_workload,
+)
 from controllers.world import World
 from kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound, StatusCause
 from kube.meta import decode_partial
@@ -35,10 +43,12 @@ class FakeApi:
         self._feeds: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
             JOB.kind: (world.jobs, decode_job),
             JOBSET.kind: (world.jobsets, decode_jobset),
-            WORKLOAD.kind: (world.workloads, decode_partial),
+            WORKLOAD.kind: (world.workloads, decode_workload),
             POD_GROUP.kind: (world.pod_groups, decode_group),
             COMPOSITE_POD_GROUP.kind: (world.composites, decode_group),
             "Pod": (world.pods, decode_pod),
+            "PriorityClass": (world.classes, decode_priority_class),
+            "Coscheduling": (world.coschedulings, decode_coscheduling),
             "Namespace": (world.namespaces, decode_partial),
         }
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_FLOOR_BASIS
+from api.constants import ANNOTATION_FLOOR_BASIS, ANNOTATION_WAITING_FOR
 from api.names import hashed
 from kube.errors import Forbidden, ServerError
 from tests.controllers.conftest import House
@@ -27,6 +27,17 @@ def pod(name: str, group: str) -> Json:
 
 def floor(house: House, name: str) -> Any:
     return house.api.objects["PodGroup", "default", name]["spec"]["schedulingPolicy"]
+
+
+def template_floor(house: House, name: str) -> int:
+    spec = house.api.objects["Workload", "default", name]["spec"]
+    count: int = spec["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"]
+    return count
+
+
+def waiting_for(house: House, kind: str = "JobSet", name: str = "a") -> str:
+    notes = house.api.objects[kind, "default", name]["metadata"].get("annotations", {})
+    return str(notes.get(ANNOTATION_WAITING_FOR, ""))
 
 
 async def test_a_gang_costs_two_writes(house: House) -> None:
@@ -236,11 +247,13 @@ async def test_a_foreign_group_is_left_alone_and_told_of_once(house: House) -> N
     await house.settle()
 
     assert house.told.events == [("JobSet", "a", "NameTaken")]
-    assert house.api.writes == [("create", "Workload", "w-a")]
+    assert house.api.names(*GROUPS) == ["pg-a"]
+    assert waiting_for(house).startswith("NameTaken: PodGroup pg-a exists")
 
     house.api.remove("PodGroup", "default", "pg-a")
     await house.settle()
-    assert house.api.writes[-1] == ("create", "PodGroup", "pg-a")
+    assert ("create", "PodGroup", "pg-a") in house.api.writes[-2:]
+    assert waiting_for(house) == ""
 
 
 async def test_a_foreign_workload_s_name_is_avoided(house: House) -> None:
@@ -353,7 +366,8 @@ async def test_scaling_a_job_moves_its_floor_and_success_does_not(house: House) 
     assert floor(house, "pg-job-t") == {"gang": {"minCount": 2}}
     group = house.api.objects["PodGroup", "default", "pg-job-t"]
     assert group["metadata"]["annotations"][ANNOTATION_FLOOR_BASIS] == "parallelism=6"
-    assert len(house.api.writes) == 1
+    assert [verb for verb, _, _ in house.api.writes] == ["patch", "patch"]
+    assert template_floor(house, "w-job-t") == 6
 
 
 async def test_nothing_is_written_once_the_lease_may_be_lost(house: House) -> None:

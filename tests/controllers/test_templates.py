@@ -1,0 +1,243 @@
+"""Groups from templates that are not Muster's own: a user's Workload, a delegated Job."""
+
+from typing import Any
+
+import pytest
+
+from api.constants import ANNOTATION_GROUP_TEMPLATE, ANNOTATIONS_PARENT_COMPOSITE, LABEL_MANAGED_BY
+from tests.controllers.conftest import House
+from tests.controllers.test_owners import EVERYTHING, gang, waiting_for
+from tests.support.owners import job_template, make_job, make_jobset
+
+Json = dict[str, Any]
+
+
+def leaf(name: str, count: int, **more: Any) -> Json:
+    return {"name": name, "schedulingPolicy": {"gang": {"minCount": count}}, **more}
+
+
+def workload(name: str, kind: str, owner: str, *templates: Json) -> Json:
+    group = "batch" if kind == "Job" else "jobset.x-k8s.io"
+    return {
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-of-{name}"},
+        "spec": {
+            "controllerRef": {"apiGroup": group, "kind": kind, "name": owner},
+            "podGroupTemplates": list(templates),
+        },
+    }
+
+
+def spec(house: House, name: str, kind: str = "PodGroup") -> Json:
+    found: Json = house.api.objects[kind, "default", name]["spec"]
+    return found
+
+
+async def test_groups_come_from_the_user_s_workload_which_stays_as_it_was(house: House) -> None:
+    theirs = house.api.put(workload("mine", "JobSet", "a", leaf("pg-a", 3)))
+    house.submit_jobset(gang().build())
+
+    await house.settle()
+
+    assert house.api.writes == [("create", "PodGroup", "pg-a")]
+    assert spec(house, "pg-a") == {
+        "workloadRef": {"workloadName": "mine", "templateName": "pg-a"},
+        "schedulingPolicy": {"gang": {"minCount": 3}},
+        "disruptionMode": {"single": {}},
+    }
+    assert house.api.objects["Workload", "default", "mine"] == theirs
+    owners = house.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
+    assert [it["kind"] for it in owners] == ["JobSet", "Workload"]
+
+
+@pytest.mark.parametrize("name", ["b", "pg-b"])
+async def test_a_template_is_found_by_its_replicated_job(house: House, name: str) -> None:
+    jobset = make_jobset("a").replicated_job("b", 2, job_template().pods(4), mode="ReplicatedGang")
+    constraint = {"topology": [{"key": "rack"}]}
+    templates = [leaf("c", 1), leaf(name, 2, schedulingConstraints=constraint)]
+    house.api.put(workload("mine", "JobSet", "a", *templates))
+    house.submit_jobset(jobset.build())
+
+    await house.settle()
+
+    assert house.api.names("PodGroup") == ["pg-a-b-0", "pg-a-b-1"]
+    assert spec(house, "pg-a-b-1")["schedulingConstraints"] == constraint
+    assert spec(house, "pg-a-b-1")["workloadRef"]["templateName"] == name
+
+
+async def test_a_job_takes_its_workload_s_only_template(house: House) -> None:
+    claims = [{"name": "c", "resourceClaimName": "d"}]
+    theirs = leaf("whatever", 2, priorityClassName="high", resourceClaims=claims)
+    house.api.put(workload("mine", "Job", "t", theirs))
+    house.submit_job(make_job("t").asks(gang_mode="Gang").pods(4).build())
+
+    await house.settle()
+
+    assert spec(house, "pg-job-t")["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    assert spec(house, "pg-job-t")["priorityClassName"] == "high"
+    assert spec(house, "pg-job-t")["resourceClaims"] == claims
+
+
+async def test_a_tree_comes_from_composite_templates(house: House) -> None:
+    inner: Json = {"name": "b", "schedulingPolicy": {"gang": {"minGroupCount": 1}}}
+    inner |= {"podGroupTemplates": [leaf("pg-b", 2)]}
+    root: Json = {"name": "cpg-a", "schedulingPolicy": {"basic": {}}}
+    root |= {"compositePodGroupTemplates": [inner]}
+    theirs = workload("mine", "JobSet", "a")
+    theirs["spec"] = {
+        "controllerRef": theirs["spec"]["controllerRef"],
+        "compositePodGroupTemplates": [root],
+    }
+    house.api.put(theirs)
+    house.submit_jobset(make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2).build())
+
+    await house.settle()
+
+    assert spec(house, "cpg-a", "CompositePodGroup")["schedulingPolicy"] == {"basic": {}}
+    child = spec(house, "cpg-a-b", "CompositePodGroup")
+    assert child["parentCompositePodGroupName"] == "cpg-a"
+    assert child["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
+    assert "podGroupTemplates" not in child
+    assert spec(house, "pg-a-b-0")["schedulingPolicy"] == {"gang": {"minCount": 2}}
+
+
+async def test_a_workload_without_the_template_is_told_of_and_mended(house: House) -> None:
+    house.api.put(workload("mine", "JobSet", "a", leaf("x", 1), leaf("y", 1)))
+    house.submit_jobset(gang().build())
+    await house.settle()
+
+    assert house.told.events == [("JobSet", "a", "TemplateNotFound")]
+    assert waiting_for(house) == (
+        "TemplateNotFound: Workload mine has no template pg-a or a for PodGroup pg-a; its "
+        "templates of that kind: x, y"
+    )
+    assert house.api.names("PodGroup") == []
+
+    house.api.remove("Workload", "default", "mine")
+    await house.settle()
+    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+    assert waiting_for(house) == ""
+
+
+async def test_two_workloads_of_one_jobset_hold_its_pods_until_one_goes(house: House) -> None:
+    for name in ("one", "two"):
+        house.api.put(workload(name, "JobSet", "a", leaf("pg-a", 3)))
+    house.submit_jobset(gang().build())
+    await house.settle()
+    house.jobset.resync()
+    await house.settle()
+
+    assert house.told.events == [("JobSet", "a", "WorkloadConflict")]
+    assert waiting_for(house) == (
+        "WorkloadConflict: Workloads one and two both name this JobSet in spec.controllerRef: its "
+        "pods wait until all but one are deleted"
+    )
+    assert house.api.names("PodGroup") == []
+
+    house.api.remove("Workload", "default", "one")
+    await house.settle()
+    assert spec(house, "pg-a")["workloadRef"]["workloadName"] == "two"
+
+
+async def test_a_workload_that_comes_after_ours_changes_nothing(house: House) -> None:
+    house.submit_jobset(gang().build())
+    await house.settle()
+    house.api.writes.clear()
+
+    house.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
+    await house.settle()
+
+    assert house.api.writes == []
+
+
+async def test_a_workload_for_a_job_of_the_jobset_s_name_is_not_the_jobset_s(house: House) -> None:
+    house.api.put(workload("mine", "Job", "a", leaf("pg-a", 3)))
+    house.submit_jobset(gang().build())
+
+    await house.settle()
+
+    assert house.api.names("Workload") == ["mine", "w-a"]
+
+
+def delegated(name: str = "t", **notes: str) -> Json:
+    job = make_job(name).pods(4).scheduler("muster-scheduler").build()
+    job["metadata"]["annotations"] = {ANNOTATION_GROUP_TEMPLATE: "workers"} | notes
+    owner = {"apiVersion": "example.org/v1", "kind": "Trainer", "name": "run", "uid": "uid-of-run"}
+    job["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    return job
+
+
+def trainers_workload(*templates: Json) -> Json:
+    made = workload("of-trainer", "JobSet", "run", *templates)
+    made["spec"]["controllerRef"] = {
+        "apiGroup": "example.org",
+        "kind": "Trainer",
+        "name": "run",
+    }
+    return made
+
+
+@pytest.mark.parametrize("parent", ["", *ANNOTATIONS_PARENT_COMPOSITE])
+async def test_a_delegated_job_gets_its_group_from_the_template(house: House, parent: str) -> None:
+    house.api.put(trainers_workload(leaf("workers", 3)))
+    house.submit_job(delegated(**({parent: "above"} if parent else {})))
+
+    await house.settle()
+
+    assert house.api.writes == [("create", "PodGroup", "pg-job-t")]
+    assert spec(house, "pg-job-t") == {
+        "workloadRef": {"workloadName": "of-trainer", "templateName": "workers"},
+        "schedulingPolicy": {"gang": {"minCount": 3}},
+        "disruptionMode": {"single": {}},
+    } | ({"parentCompositePodGroupName": "above"} if parent else {})
+    owners = house.api.objects["PodGroup", "default", "pg-job-t"]["metadata"]["ownerReferences"]
+    assert [(it["kind"], it.get("controller", False)) for it in owners] == [
+        ("Job", True),
+        ("Workload", False),
+    ]
+
+
+async def test_a_delegated_job_waits_for_the_workload_of_its_owner(house: House) -> None:
+    house.submit_job(delegated())
+    await house.settle()
+    assert house.told.events == [("Job", "t", "TemplateNotFound")]
+    assert "no Workload names Trainer run" in waiting_for(house, "Job", "t")
+
+    house.api.put(trainers_workload(leaf("workers", 3)))
+    await house.settle()
+
+    assert house.api.names("PodGroup") == ["pg-job-t"]
+    assert waiting_for(house, "Job", "t") == ""
+
+
+async def test_a_delegated_job_of_no_owner_says_so(house: House) -> None:
+    job = delegated()
+    del job["metadata"]["ownerReferences"]
+    house.submit_job(job)
+
+    await house.settle()
+
+    assert "no owner" in waiting_for(house, "Job", "t")
+
+
+async def test_a_delegated_job_says_which_template_is_missing(house: House) -> None:
+    house.api.put(trainers_workload(leaf("others", 3)))
+    house.submit_job(delegated())
+
+    await house.settle()
+
+    assert "no PodGroup template workers" in waiting_for(house, "Job", "t")
+
+
+async def test_names_taken_at_admission_are_avoided(house: House) -> None:
+    """The webhook saw a foreign pg-a: marks and controller agree on hashed names."""
+    jobset = house.submit_jobset(gang().build(), taken=lambda _kind, name: name == "pg-a")
+
+    await house.settle()
+
+    (group,) = house.api.names("PodGroup")
+    assert group.startswith("pg-a-")
+    label = house.api.objects["PodGroup", "default", group]["metadata"]["labels"]
+    assert label[LABEL_MANAGED_BY] == "muster"
+    assert len(house.api.names("Workload")) == 1
+    assert jobset["metadata"]["name"] == "a"
