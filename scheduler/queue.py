@@ -56,6 +56,7 @@ class Queue:
         self._failures: dict[GroupKey, int] = {}
         self._failing: dict[GroupKey, float] = {}
         self._blocked: set[GroupKey] = set()
+        self._generation = 0
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -77,6 +78,11 @@ class Queue:
             self.review(key)
         if changes.rows and self._refused:
             self._room(sorted(changes.rows), now)
+        if self._state.columns.generation != self._generation:
+            # Nodes came, went or were relabelled: whatever was counted on them is not true now.
+            self._generation = self._state.columns.generation
+            for key in self._refused:
+                self._stale.setdefault(key, now + _STALE)
         self._time(now)
 
     def pop(self) -> GroupKey | None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core import company, filters, ports
+from scheduler.core import advice, company, filters, ports
 from scheduler.core.columns import PODS, Bools, Columns, Ints
 from scheduler.core.placement import Refusal
 from scheduler.core.shapes import Shape
-from scheduler.core.shortage import BestDomain, Kind, Shortage
+from scheduler.core.shortage import BestDomain, Kind
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
 
@@ -44,10 +44,9 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         return Blocker(summary, short.kind, short.at, short.needed, short.free, floor=short.floor)
     columns, shape = state.columns, short.shape
     counts = reasons(columns, shape)
-    total = sum(node is not None for node in columns.nodes)
     impossible = _impossible(state, shape, short.needed, short.best)
     return Blocker(
-        summary=_summary(short, counts, total, impossible),
+        summary=advice.sentence(columns, shape, short, counts, impossible=impossible),
         kind=short.kind,
         at=short.at,
         needed=short.needed,
@@ -103,18 +102,3 @@ def _impossible(state: State, shape: Shape, needed: int, best: BestDomain | None
         return int(empty.sum()) < needed
     sums = state.topologies.domains(best.key).sums(empty, None)
     return not len(sums) or int(sums.max()) < needed
-
-
-def _summary(
-    short: Shortage, counts: tuple[tuple[str, int], ...], nodes: int, impossible: bool
-) -> str:
-    best, needed = short.best, short.needed
-    where = f" in the best {best.key} ({best.value})" if best else ""
-    head = f"needs room for {_count(needed, 'more pod')}, there is room for {short.free}{where}"
-    tail = ", ".join(f"{count} {reason}" for reason, count in counts)
-    text = f"{head}; of {_count(nodes, 'node')}: {tail}" if tail else f"{head}; there are no nodes"
-    return f"{text}; impossible even if the cluster were empty" if impossible else text
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,5 +1,6 @@
 """What the client sends, and what it makes of the answers."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -330,3 +331,17 @@ async def test_watches_do_not_use_up_the_connections_of_requests(
         assert await client.get(NODES, "n") == {"ok": True}
         stream.end()
         assert [line async for line in lines] == []
+
+
+async def test_urgent_requests_do_not_wait_for_the_connections_of_others(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    stream = Stream({"n": 1})
+    async with await Client.connect(server.kubeconfig(tmp_path), connections=1) as client:
+        await server.answer(stream)
+        slow = asyncio.ensure_future(client.request("GET", "/slow"))
+        await server.received(1)
+        await server.answer(Reply({"ok": True}))
+        assert await client.request("GET", "/lease", urgent=True) == b'{"ok": true}'
+        stream.end()
+        await slow

@@ -215,3 +215,8 @@ class Harness:
         for condition in status.get("conditions", ()):
             return (condition["status"], condition["reason"], condition["message"])
         return ("", "", "")
+
+    def summary(self, key: GroupKey) -> str:
+        """The summary of the group's blocker as last written."""
+        status = self.observed[key].status or {}
+        return str(status.get("blocker", {}).get("summary", ""))

@@ -140,6 +140,28 @@ async def test_refused_roots_are_tried_once_a_minute_without_an_event() -> None:
     assert later > due
 
 
+@pytest.mark.parametrize("cpu", [1, 0])
+async def test_what_waits_counts_a_new_node_even_where_that_does_not_help(cpu: int) -> None:
+    harness = Harness()
+    harness.world.nodes(3, cpu=1)
+    key = harness.world.gang("g", 9)
+    harness.world.pods("g", 9)
+    harness.observe(key)
+
+    async with harness.leading():
+        await harness.settle(2)
+        before = harness.summary(key)
+        harness.world.node("late", cpu=cpu)
+        await harness.settle(7)
+        after = harness.summary(key)
+        harness.world.state.remove_node("late")
+        await harness.settle(7)
+
+    assert "cpu short on 3 of 3 nodes" in before
+    assert "cpu short on 4 of 4 nodes" in after
+    assert harness.summary(key) == before
+
+
 @pytest.mark.parametrize("seed", range(8))
 async def test_churn_settles_and_stays_settled(seed: int) -> None:
     chance = random.Random(seed)

@@ -1,0 +1,110 @@
+"""A shortage in one sentence: how much is missing, why on how many nodes, and what to change."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from scheduler.core import filters
+from scheduler.core.columns import PODS, Columns
+from scheduler.core.shapes import Shape
+from scheduler.core.shortage import Shortage
+
+_INSUFFICIENT: Final = "Insufficient "
+_SHOWN: Final = 3
+"""So many reasons are told in the sentence; all of them are in `status.blocker.counts`."""
+
+
+def sentence(
+    columns: Columns,
+    shape: Shape,
+    short: Shortage,
+    counts: tuple[tuple[str, int], ...],
+    *,
+    impossible: bool,
+) -> str:
+    """Such as: needs room for 4 more pods, there is room for 1: cpu short on 3 of 3 nodes."""
+    nodes = sum(node is not None for node in columns.nodes)
+    best = short.best
+    where = f" in the best {best.key} ({best.value})" if best else ""
+    pods = count(short.needed, "more pod")
+    text = f"needs room for {pods}, there is room for {short.free}{where}"
+    if not nodes:
+        return f"{text}: there are no nodes; add some"
+    if counts:
+        text += ": " + ", ".join(_on(reason, at, nodes) for reason, at in counts[:_SHOWN])
+    advice = _advice(columns, shape, short, counts[0][0] if counts else "", impossible=impossible)
+    if impossible:
+        text += "; impossible even if the cluster were empty"
+    return f"{text}; {advice}" if advice else text
+
+
+def count(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _on(reason: str, at: int, nodes: int) -> str:
+    return f"{_words(reason)} on {at} of {count(nodes, 'node')}"
+
+
+def _words(reason: str) -> str:
+    if reason == filters.TOO_MANY_PODS:
+        return "pods short"
+    if reason.startswith(_INSUFFICIENT):
+        return f"{reason.removeprefix(_INSUFFICIENT)} short"
+    return reason.removeprefix("node(s) ")
+
+
+def _advice(
+    columns: Columns, shape: Shape, short: Shortage, reason: str, *, impossible: bool
+) -> str:
+    """The one thing to change; nothing where waiting is enough."""
+    if not impossible:
+        return ""
+    if not shape.permitted(columns).any():
+        return _other_nodes(reason)
+    empty = shape.room(columns, columns.allocatable)
+    most = int(empty.sum())
+    if not most:
+        return _too_large(columns, shape)
+    if short.best is not None:
+        return f"lower the floor, ask for less, or let it span more than one {short.best.key}"
+    return f"at most {count(most, 'pod')} of this kind fit: lower the floor or add nodes"
+
+
+def _other_nodes(reason: str) -> str:
+    if reason == filters.AFFINITY:
+        return "change the node selector or affinity, or label a node"
+    if "taint" in reason:
+        return f"add a toleration for {reason.partition('taint ')[2]}, or remove the taint"
+    if reason == filters.UNSCHEDULABLE:
+        return "uncordon a node"
+    return ""
+
+
+def _too_large(columns: Columns, shape: Shape) -> str:
+    """Which request no permitted node could ever meet."""
+    rows = np.flatnonzero(shape.permitted(columns))
+    names = list(columns.resources)
+    for resource, amount in shape.demands:
+        largest = int(columns.allocatable[resource][rows].max())
+        name = names[resource]
+        if largest < amount and name != PODS:
+            return (
+                f"ask for less {name}: a pod wants {_amount(name, amount)},"
+                f" the largest node it may use has {_amount(name, largest)}"
+            )
+    return "no node has all that a pod asks for: ask for less"
+
+
+def _amount(resource: str, amount: int) -> str:
+    """Cpu in cores, bytes in binary units where they come out even, else the plain number."""
+    if resource == "cpu":
+        return f"{amount / 1000:g}"
+    if resource in ("memory", "ephemeral-storage"):
+        for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+            if amount >= size:
+                return f"{amount / size:.4g}{unit}"
+    return str(amount)

@@ -1,0 +1,143 @@
+"""The sentence people read: what is short on how many nodes, and the one thing to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.core.explain import explain
+from scheduler.core.placement import Refusal
+from scheduler.core.values import Requirements, Taint
+from tests.scheduler.world import GIB, World, requests
+
+
+def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Callable[[World], None]:
+    def add(world: World) -> None:
+        world.gang("g", count, rack=rack)
+        for _ in range(count):
+            world.pod("g", requirements=requirements)
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gang", "want"),
+    [
+        pytest.param(
+            lambda _world: None,
+            waits(2, Requirements(requests(1))),
+            "needs room for 2 more pods, there is room for 0: there are no nodes; add some",
+            id="no nodes",
+        ),
+        pytest.param(
+            lambda world: (world.nodes(3), [world.pod(cpu=4, node=f"n{i}") for i in range(3)]),
+            waits(4, Requirements(requests(1))),
+            "needs room for 4 more pods, there is room for 0: cpu short on 3 of 3 nodes",
+            id="busy: nothing to change",
+        ),
+        pytest.param(
+            lambda world: world.nodes(3),
+            waits(1, Requirements(requests(64))),
+            (
+                "needs room for 1 more pod, there is room for 0: cpu short on 3 of 3 nodes; "
+                "impossible even if the cluster were empty; ask for less cpu: "
+                "a pod wants 64, the largest node it may use has 4"
+            ),
+            id="a pod larger than any node",
+        ),
+        pytest.param(
+            lambda world: world.nodes(3),
+            waits(1, Requirements(requests(0, memory=65 * GIB))),
+            (
+                "needs room for 1 more pod, there is room for 0: memory short on 3 of 3 nodes; "
+                "impossible even if the cluster were empty; ask for less memory: "
+                "a pod wants 65Gi, the largest node it may use has 64Gi"
+            ),
+            id="bytes in binary units",
+        ),
+        pytest.param(
+            lambda world: (world.node("a", 8, gpu=1), world.node("b", 1, gpu=8)),
+            waits(1, Requirements(requests(4, gpu=4))),
+            (
+                "needs room for 1 more pod, there is room for 0: "
+                "cpu short on 1 of 2 nodes, gpu short on 1 of 2 nodes; "
+                "impossible even if the cluster were empty; "
+                "no node has all that a pod asks for: ask for less"
+            ),
+            id="each request fits somewhere, all of them nowhere",
+        ),
+        pytest.param(
+            lambda world: world.nodes(2),
+            waits(10, Requirements(requests(1))),
+            (
+                "needs room for 10 more pods, there is room for 8: cpu short on 2 of 2 nodes; "
+                "impossible even if the cluster were empty; "
+                "at most 8 pods of this kind fit: lower the floor or add nodes"
+            ),
+            id="a gang larger than the cluster",
+        ),
+        pytest.param(
+            lambda world: world.nodes(4, rack_of=2),
+            waits(9, Requirements(requests(1)), rack=True),
+            (
+                "needs room for 9 more pods, there is room for 8 in the best rack (r000): "
+                "cpu short on 4 of 4 nodes; impossible even if the cluster were empty; "
+                "lower the floor, ask for less, or let it span more than one rack"
+            ),
+            id="a gang larger than a rack",
+        ),
+        pytest.param(
+            lambda world: world.nodes(2),
+            waits(1, Requirements(requests(1), selector=(("zone", "x"),))),
+            (
+                "needs room for 1 more pod, there is room for 0: "
+                "didn't match Pod's node affinity/selector on 2 of 2 nodes; "
+                "impossible even if the cluster were empty; "
+                "change the node selector or affinity, or label a node"
+            ),
+            id="a selector that matches nothing",
+        ),
+        pytest.param(
+            lambda world: world.node("n", taints=(Taint("team", "a", "NoSchedule"),)),
+            waits(1, Requirements(requests(1))),
+            (
+                "needs room for 1 more pod, there is room for 0: "
+                "had untolerated taint {team: a} on 1 of 1 node; "
+                "impossible even if the cluster were empty; "
+                "add a toleration for {team: a}, or remove the taint"
+            ),
+            id="a taint that is not tolerated",
+        ),
+        pytest.param(
+            lambda world: world.node("n", unschedulable=True),
+            waits(1, Requirements(requests(1))),
+            (
+                "needs room for 1 more pod, there is room for 0: were unschedulable on 1 of 1 node;"
+                " impossible even if the cluster were empty; uncordon a node"
+            ),
+            id="all nodes cordoned",
+        ),
+        pytest.param(
+            lambda world: world.node("n", cpu=8, pods=2),
+            waits(3, Requirements(requests(1))),
+            (
+                "needs room for 3 more pods, there is room for 2: pods short on 1 of 1 node; "
+                "impossible even if the cluster were empty; "
+                "at most 2 pods of this kind fit: lower the floor or add nodes"
+            ),
+            id="the node's own limit of pods",
+        ),
+    ],
+)
+def test_the_summary_says_what_is_short_and_what_to_change(
+    nodes: Callable[[World], object], gang: Callable[[World], None], want: str
+) -> None:
+    world = World()
+    nodes(world)
+    gang(world)
+
+    refusal = world.place("g")
+
+    assert isinstance(refusal, Refusal)
+    assert explain(world.state, refusal).summary == want
