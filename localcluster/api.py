@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from localcluster import managed, meta
+from localcluster.admission.calling import Caller
 from localcluster.auth import Tokens
 from localcluster.builtin import strategies
 from localcluster.builtin.admission import NamespaceLifecycle, PodPriority, PodTolerations
 from localcluster.clock import Clock, SystemClock, timestamp
+from localcluster.conversion import Converter
 from localcluster.deletion import Removal, Remover, may_go
 from localcluster.errors import (
     StatusError,
@@ -66,6 +68,7 @@ class Api(Reader):
         clock: Clock | None = None,
         schemas: Schemas | None = None,
         tokens: Tokens | None = None,
+        converter: Converter | None = None,
         bookmark_every: float = 10.0,
     ) -> None:
         """Serve the built-in kinds; admission steps and strategies can be added later."""
@@ -76,6 +79,7 @@ class Api(Reader):
             self.store.collection(info.collection)
         self.clock = clock or SystemClock()
         self.tokens = tokens or Tokens()
+        self.converter = converter or Converter(self.store, Caller({}))
         self.strategies = strategies()
         self.admission: list[Admission] = [
             NamespaceLifecycle(self.store),
@@ -281,8 +285,9 @@ class Api(Reader):
                 if self.store.get(info.collection, key) is not None:
                     raise already_exists(info, write.name)
                 return Stored(obj, 0)
+            stored = await self.converter.to_storage(info, obj)
             try:
-                return self.store.create(info.collection, key, obj)
+                return self.store.create(info.collection, key, stored)
             except ExistsError:
                 if not base:
                     break
@@ -297,7 +302,8 @@ class Api(Reader):
             current = self.store.get(write.info.collection, (write.namespace, write.name))
             if current is None:
                 raise not_found(write.info, write.name)
-            new = make(current)
+            seen = await self.converter.view(write.info, current)
+            new = make(seen)
             check_envelope(write, new)
             said = new["metadata"].get("resourceVersion")
             if said and said != str(current.revision):
@@ -305,7 +311,7 @@ class Api(Reader):
             if put:
                 _check_uid(write, new, current)
             try:
-                return await self._replace(write, current, new)
+                return await self._replace(write, current, seen, new)
             except ChangedError:
                 if put and said:
                     break
@@ -314,9 +320,10 @@ class Api(Reader):
         raise conflict(write.info, write.name)
 
     async def _replace(
-        self, write: Write, current: Stored, new: Object, *, applied: bool = False
+        self, write: Write, current: Stored, seen: Stored, new: Object, *, applied: bool = False
     ) -> Stored:
-        info, intake, old = write.info, self.intake, current.obj
+        """Write `new` over `current`, which the request sees as `seen`."""
+        info, intake, old = write.info, self.intake, seen.obj
         intake.prepare(write, new, first=True)
         new = intake.complete_update(write, new, old)
         if not applied:
@@ -339,7 +346,7 @@ class Api(Reader):
             return Stored(new, current.revision)
         if new == old:
             return current
-        return self.finish(info, current, new)
+        return self.finish(info, current, await self.converter.to_storage(info, new))
 
     async def _mutated(
         self, write: Write, operation: Operation, obj: Object, old: Object | None
@@ -370,9 +377,10 @@ class Api(Reader):
             said = body["metadata"].get("resourceVersion")
             if said and said != str(current.revision):
                 raise conflict(info, write.name)
-            new = self._applied(write, current.copy(), body)
+            seen = await self.converter.view(info, current)
+            new = self._applied(write, seen.copy(), body)
             try:
-                return await self._replace(write, current, new, applied=True)
+                return await self._replace(write, current, seen, new, applied=True)
             except ChangedError:
                 continue
         raise conflict(info, write.name)

@@ -7,11 +7,13 @@ from types import TracebackType
 from typing import Self
 
 from localcluster import serving, tls
+from localcluster.admission.calling import Caller
 from localcluster.admission.webhooks import Webhooks
 from localcluster.api import Api
 from localcluster.auth import Tokens
 from localcluster.bootstrap import bootstrap
 from localcluster.clock import Clock, SystemClock
+from localcluster.conversion import Converter
 from localcluster.crd import CustomResources
 from localcluster.definitions.jobset import jobset_crd
 from localcluster.discovery import Discovery
@@ -67,17 +69,19 @@ class LocalCluster:
         self._has_jobset = jobset
         store, registry = Store(history=history), Registry(BUILT_IN)
         custom = CustomResources(store, registry, self.clock)
+        converter = Converter(store, Caller(self.services), custom.trim)
         self.api = Api(
             store=store,
             registry=registry,
             clock=self.clock,
             schemas=custom,
             tokens=self.tokens,
+            converter=converter,
             bookmark_every=bookmark_every,
         )
         custom.attach(self._delete)
         self.api.admission.append(custom.hold)
-        webhooks = Webhooks(store, registry, self.services)
+        webhooks = Webhooks(store, registry, self.services, converter)
         if jobset:
             self.api.admission.append(JobSetAdmission())
         self.api.admission.append(webhooks)
@@ -163,6 +167,7 @@ class LocalCluster:
             await self._listener.stop()
         for part in reversed(self._parts):
             await part.stop()
+        await self.api.converter.close()
         if self._folder is not None:
             self._folder.cleanup()
 

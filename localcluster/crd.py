@@ -132,6 +132,12 @@ class CustomResources:
             return [*causes, _UNCHECKED]
         return causes + check_rules(new, served.schema, "", before)
 
+    def trim(self, collection: CollectionId, version: str, obj: Object) -> None:
+        """Drop in place what the schema of that version does not know, if it is served."""
+        served = self._served.get((collection[0], version, collection[1]))
+        if served is not None:
+            prune(obj, served.schema)
+
     def merge_node(self, info: ResourceInfo) -> MergeNode | None:
         """How the lists of this kind merge in server-side apply."""
         served = self.served(info)

@@ -7,6 +7,7 @@ from localcluster.errors import Cause
 from localcluster.fielderrors import forbidden, invalid, not_supported, required
 from localcluster.meta import subdomain_problem
 from localcluster.schemas import structural
+from localcluster.webhook_rules import check_client, check_versions
 
 Object = dict[str, Any]
 
@@ -29,7 +30,10 @@ def default_crd(crd: Object) -> None:
         names["singular"] = kind.lower()
     if kind and not names.get("listKind"):
         names["listKind"] = f"{kind}List"
-    spec.setdefault("conversion", {"strategy": "None"})
+    conversion = spec.setdefault("conversion", {"strategy": "None"})
+    service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
+    if service:
+        service.setdefault("port", 443)
     stored = [one.get("name") for one in spec.get("versions") or () if one.get("storage")][:1]
     crd.setdefault(
         "status",
@@ -176,17 +180,24 @@ def _check_version_set(versions: list[Object]) -> list[Cause]:
 
 
 def _check_conversion(conversion: Object) -> list[Cause]:
-    """Only what the server can do is accepted."""
-    strategy = conversion.get("strategy", "None")
+    """The real server names the fields as its internal form does."""
+    path = "spec.conversion"
+    strategy, webhook = conversion.get("strategy"), conversion.get("webhook") or {}
+    client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
+    if not strategy:
+        return [required(f"{path}.strategy")]
+    if strategy not in {"None", "Webhook"}:
+        return [not_supported(f"{path}.strategy", strategy, ("None", "Webhook"))]
     if strategy == "None":
-        return [
-            forbidden("spec.conversion.webhook", "should not be set when strategy is not Webhook")
-            for _ in [0]
-            if conversion.get("webhook")
-        ]
-    if strategy == "Webhook":
-        return [forbidden("spec.conversion.strategy", "this server converts nothing by webhook")]
-    return [not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))]
+        detail = "should not be set when strategy is not set to Webhook"
+        said = {"webhookClientConfig": client, "conversionReviewVersions": versions}
+        return [forbidden(f"{path}.{field}", detail) for field, value in said.items() if value]
+    client_path = f"{path}.webhookClientConfig"
+    if client is None:
+        causes = [required(client_path, "required when strategy is set to Webhook")]
+    else:
+        causes = check_client(client, client_path)
+    return causes + check_versions(versions or [], f"{path}.conversionReviewVersions")
 
 
 def _check_change(spec: Object, old: Object) -> list[Cause]:

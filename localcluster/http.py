@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -26,11 +26,11 @@ from localcluster.requests import (
     resolve,
     write_options,
 )
-from localcluster.resources import EVENTS
-from localcluster.store import Stored
+from localcluster.resources import EVENTS, ResourceInfo
+from localcluster.store import Event, Stored
 from localcluster.subresources import SUCCESS
 from localcluster.version import VERSION
-from localcluster.watch import Watch
+from localcluster.watch import Watch, failure
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -58,6 +58,7 @@ class Stream:
 
     watch: Watch
     renderer: Renderer
+    info: ResourceInfo
 
 
 class Application:
@@ -126,13 +127,14 @@ class Application:
         call = Call(self._api, request, target, user, warnings, converts=converts)
         verb = call.verb()
         if verb in {"list", "watch"}:
-            return self._collection(request, target, renderer, watch=verb == "watch")
+            return await self._collection(request, target, renderer, watch=verb == "watch")
         code, stored = await getattr(call, verb)()
         if isinstance(stored, Stored):
-            return Response(code, renderer.one(stored), media)
+            view = await self._api.converter.view(target.info, stored)
+            return Response(code, renderer.one(view), media)
         return Response(code, msgspec.json.encode(stored), JSON)
 
-    def _collection(
+    async def _collection(
         self, request: Request, target: Target, renderer: Renderer, *, watch: bool
     ) -> Response | Stream:
         params = request.params
@@ -152,7 +154,8 @@ class Application:
                 continue_token=params.get("continue", ""),
                 **selectors,
             )
-            return Response(200, renderer.page(page), renderer.media)
+            items = await self._api.converter.views(target.info, page.items)
+            return Response(200, renderer.page(replace(page, items=list(items))), renderer.media)
         initial = params.get("sendInitialEvents")
         timeout = params.get("timeoutSeconds")
         stream = self._api.watch(
@@ -163,7 +166,7 @@ class Application:
             timeout=float(timeout) if timeout else None,
             **selectors,
         )
-        return Stream(stream, renderer)
+        return Stream(stream, renderer, target.info)
 
     async def _stream(self, request: Request, answer: Stream, receive: Receive, send: Send) -> None:
         """Write a watch until it ends or the client goes."""
@@ -174,7 +177,7 @@ class Application:
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": b"", "more_body": True})
-            while events := await answer.watch.batch():
+            while events := await self._next(answer):
                 if mangle is not None:
                     events = mangle(events)
                 body = b"".join(map(line, events))
@@ -183,6 +186,15 @@ class Application:
         finally:
             answer.watch.close()
             gone.cancel()
+
+    async def _next(self, answer: Stream) -> list[Event]:
+        """The events that wait, in the version asked for; a failure is the last event."""
+        events = await answer.watch.batch()
+        try:
+            return await self._api.converter.events(answer.info, events)
+        except StatusError as error:
+            answer.watch.close()
+            return [failure(error)]
 
 
 class Call:
@@ -228,7 +240,7 @@ class Call:
         target = self._target
         if target.subresource:
             write = Write(target.info, target.namespace, target.name, target.subresource)
-            return 200, self._api.subresources.read(write)
+            return 200, await self._api.subresources.read(write)
         return 200, self._api.get(target.info, target.name, target.namespace)
 
     async def create(self) -> tuple[int, Stored]:
@@ -308,8 +320,8 @@ class Call:
             options=delete_options(self._request),
         )
         meta = {"resourceVersion": str(self._api.store.revision)}
-        items = [stored.obj for stored in gone]
         info = target.info
+        items = [one.obj for one in await self._api.converter.views(info, gone)]
         return 200, {
             "kind": info.list_kind,
             "apiVersion": info.api_version,

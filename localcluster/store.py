@@ -43,7 +43,7 @@ class CompactedError(Exception):
 class Stored:
     """One version of one object: the value, its JSON bytes, and the revision that wrote it."""
 
-    __slots__ = ("obj", "raw", "revision")
+    __slots__ = ("obj", "raw", "revision", "views")
 
     def __init__(self, obj: dict[str, Any], revision: int) -> None:
         """Stamp the revision into the object and encode it, kind and version in front."""
@@ -54,6 +54,7 @@ class Stored:
         self.obj = obj
         self.raw: bytes = _encode(obj)
         self.revision = revision
+        self.views: dict[tuple[int, str], Stored] = {}  # the same in other versions
 
     @property
     def key(self) -> Key:

@@ -34,13 +34,13 @@ class Subresources:
         """Serve beside an Api, through its pipeline."""
         self._api = api
 
-    def read(self, write: Write) -> Stored:
+    async def read(self, write: Write) -> Stored:
         """GET on a sub-resource. Raises StatusError 404, 405."""
         current = self._api.get(write.info, write.name, write.namespace)
         if write.subresource == "status":
             return current
         if write.subresource == "scale":
-            return _scale_of(write, current)
+            return _scale_of(write, await self._api.converter.view(write.info, current))
         raise method_not_allowed()
 
     async def create(self, write: Write, body: Object) -> Stored:
@@ -172,7 +172,8 @@ class Subresources:
 
     async def _rescale(self, write: Write, change: Callable[[Object], Object]) -> Stored:
         current = self._api.get(write.info, write.name, write.namespace)
-        wanted = change(_scale_of(write, current).copy())
+        seen = await self._api.converter.view(write.info, current)
+        wanted = change(_scale_of(write, seen).copy())
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or replicas < 0:
             text = "must be greater than or equal to 0"
@@ -194,7 +195,7 @@ class Subresources:
             options=write.options,
             warnings=write.warnings,
         )
-        return _scale_of(write, stored)
+        return _scale_of(write, await self._api.converter.view(write.info, stored))
 
 
 def _merge_meta(pod: Object, said: Object) -> None:

@@ -56,10 +56,10 @@ def _check_hook(hook: Object, path: str, *, mutating: bool) -> list[Cause]:
         causes.append(invalid(f"{path}.timeoutSeconds", timeout, detail))
     for selector in ("namespaceSelector", "objectSelector"):
         causes += _check_selector(hook.get(selector) or {}, f"{path}.{selector}")
-    causes += _check_client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+    causes += check_client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
     causes += _check_conditions(hook.get("matchConditions") or [], f"{path}.matchConditions")
     versions = hook.get("admissionReviewVersions") or []
-    return causes + _check_versions(versions, f"{path}.admissionReviewVersions")
+    return causes + check_versions(versions, f"{path}.admissionReviewVersions")
 
 
 def _one_of(hook: Object, path: str, field: str, supported: tuple[str, ...]) -> list[Cause]:
@@ -149,7 +149,8 @@ def _check_selector(selector: Object, path: str) -> list[Cause]:
     return causes
 
 
-def _check_client(client: Object, path: str) -> list[Cause]:
+def check_client(client: Object, path: str) -> list[Cause]:
+    """Return every reason to refuse a clientConfig at a path."""
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         return [required(path, "exactly one of url or service is required")]
@@ -255,7 +256,8 @@ def _check_expression(text: str, path: str) -> list[Cause]:
     return []
 
 
-def _check_versions(versions: list[str], path: str) -> list[Cause]:
+def check_versions(versions: list[str], path: str) -> list[Cause]:
+    """Return every reason to refuse a list of review versions at a path."""
     known = ", ".join(REVIEW_VERSIONS)
     if not versions:
         return [required(path, f"must specify one of {known}")]

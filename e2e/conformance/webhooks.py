@@ -16,6 +16,7 @@ from e2e.support.waiting import eventually
 
 Object = dict[str, Any]
 Answer = Callable[[Object], Object]
+Convert = Callable[[Object, str], Object]
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
@@ -23,13 +24,16 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 class Server:
     """Answers admission reviews by `answer`, and keeps every request it was sent.
 
-    `answer` takes the review's request and gives the response, without its uid.
+    `answer` takes the review's request and gives the response, without its uid. Conversion reviews
+    are answered by `convert`, object by object, and kept in `conversions`.
     """
 
     def __init__(self, port: int, ca_pem: bytes) -> None:
         self._port = port
         self._ca_pem = ca_pem
         self.answer: Answer = lambda _request: {"allowed": True}
+        self.convert: Convert = lambda obj, version: {**obj, "apiVersion": version}
+        self.conversions: list[Object] = []
         self.requests: list[Object] = []
         self.reviews: list[Object] = []
 
@@ -39,6 +43,8 @@ class Server:
 
     async def handle(self, request: web.Request) -> web.Response:
         review = await request.json()
+        if review["kind"] == "ConversionReview":
+            return self._converted(review)
         self.reviews.append(review)
         self.requests.append(review["request"])
         response = {"uid": review["request"]["uid"], **self.answer(review["request"])}
@@ -48,6 +54,19 @@ class Server:
             "response": response,
         }
         return web.json_response(body)
+
+    def _converted(self, review: Object) -> web.Response:
+        request = review["request"]
+        self.conversions.append(request)
+        response: Object = {"uid": request["uid"], "result": {"status": "Success"}}
+        try:
+            response["convertedObjects"] = [
+                self.convert(obj, request["desiredAPIVersion"]) for obj in request["objects"]
+            ]
+        except ValueError as error:
+            response["result"] = {"status": "Failed", "message": str(error)}
+        kind = {"apiVersion": review["apiVersion"], "kind": "ConversionReview"}
+        return web.json_response({**kind, "response": response})
 
 
 @asynccontextmanager

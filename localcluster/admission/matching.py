@@ -5,6 +5,7 @@ from typing import Any
 
 from localcluster import cel, resources, selectors
 from localcluster.admission.review import in_version, request_body
+from localcluster.conversion import Converter
 from localcluster.errors import StatusError, forbidden, not_found
 from localcluster.hooks import AdmissionRequest
 from localcluster.resources import Registry, ResourceInfo
@@ -49,19 +50,20 @@ def read_hook(spec: Object, configuration: str, index: int) -> Hook:
 class Matcher:
     """Answers whether, and in which version of the object, a webhook is asked."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
+    def __init__(self, store: Store, registry: Registry, converter: Converter) -> None:
         """Read namespaces from `store` and equivalent versions from `registry`."""
         self._store = store
+        self._converter = converter
         self._registry = registry
 
-    def match(self, hook: Hook, request: AdmissionRequest) -> ResourceInfo | None:
+    async def match(self, hook: Hook, request: AdmissionRequest) -> ResourceInfo | None:
         """Return the version to ask about, or None. Raises StatusError where it fails closed."""
         if not _selects_object(hook, request):
             return None
         info = self._rule_match(hook, request)
         if info is None or not self._selects_namespace(hook, request):
             return None
-        return info if self._conditions_hold(hook, request, info) else None
+        return info if await self._conditions_hold(hook, request, info) else None
 
     def _rule_match(self, hook: Hook, request: AdmissionRequest) -> ResourceInfo | None:
         rules = hook.spec.get("rules") or ()
@@ -90,12 +92,15 @@ class Matcher:
             raise not_found(resources.NAMESPACES, request.namespace)
         return hook.namespaces.matches(_labels(stored.obj))
 
-    def _conditions_hold(self, hook: Hook, request: AdmissionRequest, info: ResourceInfo) -> bool:
+    async def _conditions_hold(
+        self, hook: Hook, request: AdmissionRequest, info: ResourceInfo
+    ) -> bool:
         if not hook.conditions:
             return True
+        seen = await in_version(self._converter, request, info)
         values = {
-            "object": in_version(request.obj, request, info),
-            "oldObject": in_version(request.old, request, info),
+            "object": seen.obj,
+            "oldObject": seen.old,
             "request": request_body(request, info, uid=""),
         }
         errors = []

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from localcluster.conversion import Converter
 from localcluster.hooks import AdmissionRequest
 from localcluster.patch import json_patch
 from localcluster.resources import ResourceInfo
@@ -66,21 +67,38 @@ def review_version(spec: Object) -> str | None:
     return next((one for one in spec["admissionReviewVersions"] if one in API_VERSIONS), None)
 
 
-def encode(request: AdmissionRequest, info: ResourceInfo, *, uid: str, version: str) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """The two objects of a request in the version that a webhook asked for."""
+
+    obj: Object | None
+    old: Object | None
+
+
+async def in_version(
+    converter: Converter, request: AdmissionRequest, info: ResourceInfo
+) -> Versioned:
+    """Return the objects of a request as a webhook sees them. Raises StatusError 500."""
+    given = [one for one in (request.obj, request.old) if one is not None]
+    if request.kind is not None or all(_is_in(one, info) for one in given):
+        return Versioned(request.obj, request.old)
+    made = iter(await converter.convert(given, info.collection, info.api_version))
+    return Versioned(*(None if one is None else next(made) for one in (request.obj, request.old)))
+
+
+def _is_in(obj: Object, info: ResourceInfo) -> bool:
+    return bool(obj.get("apiVersion") == info.api_version)
+
+
+def encode(
+    request: AdmissionRequest, info: ResourceInfo, seen: Versioned, *, uid: str, version: str
+) -> bytes:
     """Return the body of the call."""
     body = request_body(request, info, uid=uid)
-    body["object"] = in_version(request.obj, request, info)
-    body["oldObject"] = in_version(request.old, request, info)
+    body["object"], body["oldObject"] = seen.obj, seen.old
     return msgspec.json.encode(
         {"kind": "AdmissionReview", "apiVersion": API_VERSIONS[version], "request": body}
     )
-
-
-def in_version(obj: Object | None, request: AdmissionRequest, info: ResourceInfo) -> Object | None:
-    """Return the object in the version the webhook asked for (versions differ in name only)."""
-    if obj is None or info is request.info or request.kind is not None:
-        return obj
-    return {**obj, "apiVersion": info.api_version}
 
 
 def decode(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdict:

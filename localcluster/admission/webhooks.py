@@ -14,6 +14,7 @@ from localcluster.admission.review import (
     in_version,
     review_version,
 )
+from localcluster.conversion import Converter
 from localcluster.errors import StatusError, bad_request, internal
 from localcluster.hooks import AdmissionRequest
 from localcluster.resources import Registry, ResourceInfo
@@ -30,10 +31,13 @@ _EXEMPT = frozenset({_MUTATING, _VALIDATING})
 class Webhooks:
     """hooks.Admission over the stored webhook configurations, and hooks.Part for connections."""
 
-    def __init__(self, store: Store, registry: Registry, services: Services) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, services: Services, converter: Converter
+    ) -> None:
         """`services` maps (namespace, name) of a Service to the address that stands in for it."""
         self._store = store
-        self._matcher = Matcher(store, registry)
+        self._converter = converter
+        self._matcher = Matcher(store, registry, converter)
         self._caller = Caller(services)
         self._hooks: dict[CollectionId, list[Hook]] = {}
         store.subscribe(self._changed)
@@ -56,7 +60,7 @@ class Webhooks:
         earlier: list[str] = []
         again: set[str] = set()
         for hook in self._of(_MUTATING):
-            info = self._matcher.match(hook, request)
+            info = await self._matcher.match(hook, request)
             if info is None:
                 continue
             if await self._mutate_with(hook, request, info):
@@ -64,7 +68,7 @@ class Webhooks:
             if hook.spec.get("reinvocationPolicy") == "IfNeeded":
                 earlier.append(hook.uid)
         for hook in self._of(_MUTATING) if again else ():
-            info = self._matcher.match(hook, request) if hook.uid in again else None
+            info = await self._matcher.match(hook, request) if hook.uid in again else None
             if info is not None:
                 await self._mutate_with(hook, request, info)
 
@@ -72,7 +76,9 @@ class Webhooks:
         """Ask the validating webhooks all at once; the first refusal in order counts."""
         if request.info.collection in _EXEMPT:
             return
-        matched = [(hook, self._matcher.match(hook, request)) for hook in self._of(_VALIDATING)]
+        matched = [
+            (hook, await self._matcher.match(hook, request)) for hook in self._of(_VALIDATING)
+        ]
         calls = [
             self._ask(hook, request, info, mutating=False)
             for hook, info in matched
@@ -100,7 +106,7 @@ class Webhooks:
         verdict = await self._ask(hook, request, info, mutating=True)
         if verdict is None or not verdict.patch:
             return False
-        before = in_version(request.obj, request, info)
+        before = (await in_version(self._converter, request, info)).obj
         if before is None:
             message = (
                 f'admission webhook "{hook.name}" attempted to modify the object, which is not'
@@ -111,8 +117,9 @@ class Webhooks:
             after = apply_patch(before, verdict.patch)
         except StatusError as error:
             raise internal(f"patch of webhook {hook.name!r} does not apply") from error
-        if info is not request.info and request.kind is None:
-            after["apiVersion"] = request.info.api_version
+        if request.kind is None:
+            own = request.info
+            (after,) = await self._converter.convert([after], own.collection, own.api_version)
         changed = after != request.obj
         request.obj = after
         return changed
@@ -144,7 +151,8 @@ class Webhooks:
                 " versions (v1, v1beta1)"
             )
         uid = meta.new_uid()
-        body = encode(request, info, uid=uid, version=version)
+        seen = await in_version(self._converter, request, info)
+        body = encode(request, info, seen, uid=uid, version=version)
         timeout = hook.spec.get("timeoutSeconds") or 10
         try:
             answer = await self._caller.post(hook.spec["clientConfig"], body, timeout)

@@ -12,4 +12,5 @@ async def world() -> AsyncIterator[World]:
     made = await make_world()
     yield made
     await made.webhooks.stop()
+    await made.api.converter.close()
     await made.custom.stop()

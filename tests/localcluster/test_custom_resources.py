@@ -280,10 +280,10 @@ def with_version(**fields: Any) -> dict[str, Any]:
             id="no kind",
         ),
         pytest.param(
-            make_crd(conversion={"strategy": "Webhook"}),
+            make_crd(conversion={"strategy": "Sometimes"}),
             "spec.conversion.strategy",
-            "Forbidden: this server converts nothing by webhook",
-            id="a conversion that this server cannot do",
+            'Unsupported value: "Sometimes": supported values: "None", "Webhook"',
+            id="an unknown conversion",
         ),
         pytest.param(
             with_version(schema=None),

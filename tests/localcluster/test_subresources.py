@@ -204,7 +204,7 @@ async def deployment(api: Api) -> Write:
 
 
 async def test_scale_shows_and_sets_the_replicas(api: Api) -> None:
-    scale = api.subresources.read(await deployment(api)).copy()
+    scale = (await api.subresources.read(await deployment(api))).copy()
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
     assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 0, "selector": "a=b"})
 
@@ -220,7 +220,7 @@ async def test_scale_shows_and_sets_the_replicas(api: Api) -> None:
 
 
 async def test_a_stale_or_negative_scale_is_refused(api: Api) -> None:
-    scale = api.subresources.read(await deployment(api)).copy()
+    scale = (await api.subresources.read(await deployment(api))).copy()
     await api.patch(DEPLOYMENTS, "d", {"spec": {"replicas": 3}}, "default")
 
     with pytest.raises(StatusError) as caught:

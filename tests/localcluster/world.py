@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from localcluster import resources
+from localcluster.admission.calling import Caller
 from localcluster.admission.webhooks import Webhooks
 from localcluster.api import Api
 from localcluster.clock import SystemClock
+from localcluster.conversion import Converter
 from localcluster.crd import CustomResources
 from localcluster.resources import BUILT_IN, Registry, ResourceInfo
 from localcluster.store import Store
@@ -63,10 +65,11 @@ async def make_world() -> World:
     store, registry, clock = Store(), Registry(BUILT_IN), HastyClock()
     services: dict[tuple[str, str], tuple[str, int]] = {}
     custom = CustomResources(store, registry, clock)
-    api = Api(store=store, registry=registry, clock=clock, schemas=custom)
+    converter = Converter(store, Caller(services), custom.trim)
+    api = Api(store=store, registry=registry, clock=clock, schemas=custom, converter=converter)
     custom.attach(api.delete)
     api.admission.append(custom.hold)
-    webhooks = Webhooks(store, registry, services)
+    webhooks = Webhooks(store, registry, services, converter)
     api.admission.append(webhooks)
     await api.create(resources.NAMESPACES, {"metadata": {"name": "default"}})
     return World(store, registry, custom, webhooks, api, services)
