@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
-from api.integration.admission import Admission
+from api.constants import POD_GROUP
+from api.integration.admission import Admission, Taken
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
+from api.reading import dig, text
 from webhooks.review import Answer, Request
 from webhooks.world import World
 
 
-def mutate_jobset(request: Request, _world: World) -> Answer:
+def mutate_jobset(request: Request, world: World) -> Answer:
     """Mark each replicatedJob's Job template. What is wrong is for validation to say."""
-    return Answer(_jobset(request).patch)
+    return Answer(_jobset(request, world).patch)
 
 
-def judge_jobset(request: Request, _world: World) -> Answer:
+def judge_jobset(request: Request, world: World) -> Answer:
     """All that is wrong with what a JobSet asks for."""
-    admission = _jobset(request)
+    admission = _jobset(request, world)
     return Answer(causes=admission.causes, warnings=admission.warnings)
 
 
-def mutate_job(request: Request, _world: World) -> Answer:
+def mutate_job(request: Request, world: World) -> Answer:
     """Name the group in the pod template, and the scheduler."""
-    return Answer(_job(request).patch)
+    return Answer(_job(request, world).patch)
 
 
-def judge_job(request: Request, _world: World) -> Answer:
+def judge_job(request: Request, world: World) -> Answer:
     """All that is wrong with what a Job asks for."""
-    admission = _job(request)
+    admission = _job(request, world)
     return Answer(causes=admission.causes, warnings=admission.warnings)
 
 
-def _jobset(request: Request) -> Admission:
-    return jobset_admission(request.object or {}, request.old_object, request.operation)
+def _jobset(request: Request, world: World) -> Admission:
+    return jobset_admission(
+        request.object or {},
+        request.old_object,
+        request.operation,
+        namespace=request.namespace,
+        taken=_taken(request, world),
+    )
 
 
-def _job(request: Request) -> Admission:
+def _job(request: Request, world: World) -> Admission:
     return job_admission(
         request.object or {},
         request.old_object,
         request.operation,
         request_uid=request.uid,
         namespace=request.namespace,
+        taken=_taken(request, world),
     )
+
+
+def _taken(request: Request, world: World) -> Taken:
+    """Whose the names of groups are: what pods will name must not be somebody else's group.
+
+    Composites are not asked about: pods do not name them, and the controller tells of a clash.
+    """
+    owner = (request.kind.kind, text(dig(request.object, "metadata", "name")))
+
+    def taken(kind: str, name: str) -> bool:
+        return kind == POD_GROUP.kind and world.pod_group_is_taken(request.namespace, name, owner)
+
+    return taken

@@ -9,7 +9,13 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+    POD_GROUP,
+    WORKLOAD,
+)
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from kube.cache import Cache
 from kube.client import Client
@@ -42,6 +48,9 @@ class World(Protocol):
 
     def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
         """Whether a PodGroup is there and being deleted."""
+
+    def pod_group_is_taken(self, namespace: str, name: str, owner: tuple[str, str]) -> bool:
+        """Whether a PodGroup is there that was not made for the owner (kind, name)."""
 
 
 class PriorityClassObject(msgspec.Struct, rename="camel", gc=False):
@@ -101,6 +110,30 @@ class DeletingObjects:
         self._keys.discard(key)
 
 
+class Holders(DeletingObjects):
+    """The same, and for whom each group was made: a name may be somebody else's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._owners: dict[Key, tuple[str, str] | None] = {}
+
+    def upsert(self, obj: Partial) -> None:
+        """A group is there: of ours made for a Job or JobSet, or of somebody else."""
+        super().upsert(obj)
+        meta = obj.metadata
+        owner = meta.controller if meta.labels.get(LABEL_MANAGED_BY) == MANAGED_BY else None
+        self._owners[meta.key] = (owner.kind, owner.name) if owner else None
+
+    def delete(self, key: Key) -> None:
+        """A group is gone."""
+        super().delete(key)
+        self._owners.pop(key, None)
+
+    def is_taken(self, key: Key, owner: tuple[str, str]) -> bool:
+        """Whether a group of this name is there and made for nobody called as the owner."""
+        return key in self._owners and self._owners[key] != owner
+
+
 class Meta(msgspec.Struct, rename="camel", gc=False):
     """The metadata that caches need."""
 
@@ -136,7 +169,7 @@ class ClusterWorld:
 
     def __init__(self, client: Client) -> None:
         self._classes = PriorityClasses()
-        self._deleting = DeletingObjects()
+        self._pod_groups = Holders()
         self._workloads: Cache[WorkloadObject] = Cache()
         self._composites: Cache[CompositeObject] = Cache()
         self._reflectors: dict[str, Reflector[Any]] = {
@@ -145,7 +178,7 @@ class ClusterWorld:
                 (PRIORITY_CLASSES, self._classes, _decoder(PriorityClassObject)),
                 (Resource(*WORKLOAD), self._workloads, _decoder(WorkloadObject)),
                 (Resource(*COMPOSITE_POD_GROUP), self._composites, _decoder(CompositeObject)),
-                (Resource(*POD_GROUP), self._deleting, decode_partial),
+                (Resource(*POD_GROUP), self._pod_groups, decode_partial),
             )
         }
 
@@ -182,7 +215,11 @@ class ClusterWorld:
 
     def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
         """Whether a PodGroup is there and being deleted."""
-        return (namespace, name) in self._deleting
+        return (namespace, name) in self._pod_groups
+
+    def pod_group_is_taken(self, namespace: str, name: str, owner: tuple[str, str]) -> bool:
+        """Whether a PodGroup is there that was not made for the owner (kind, name)."""
+        return self._pod_groups.is_taken((namespace, name), owner)
 
 
 def _decoder(form: type[T]) -> Callable[[bytes], T]:

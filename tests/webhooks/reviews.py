@@ -29,6 +29,7 @@ class FakeWorld:
     workloads: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     composites: dict[tuple[str, str], str] = field(default_factory=dict)
     deleting_groups: set[tuple[str, str]] = field(default_factory=set)
+    foreign_groups: set[tuple[str, str]] = field(default_factory=set)
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return self.classes
@@ -44,6 +45,9 @@ class FakeWorld:
 
     def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
         return (namespace, name) in self.deleting_groups
+
+    def pod_group_is_taken(self, namespace: str, name: str, owner: tuple[str, str]) -> bool:
+        return (namespace, name) in self.foreign_groups
 
 
 def review_of(

@@ -51,6 +51,25 @@ def jobset(*templates: Any, **spec: Any) -> dict[str, Any]:
     return obj(spec={"replicatedJobs": list(templates), **spec})
 
 
+def delegated(template: Any) -> dict[str, Any]:
+    return obj({"scheduling.k8s.io/group-template-name": "t"}, {"template": template})
+
+
+@pytest.mark.parametrize(
+    ("new", "want"),
+    [
+        pytest.param(delegated({"spec": {"schedulerName": "muster-scheduler"}}), True, id="ours"),
+        pytest.param(delegated({"spec": {"schedulerName": "other"}}), False, id="another's"),
+        pytest.param(delegated({"spec": {}}), False, id="the default scheduler"),
+        pytest.param(delegated({"spec": None}), False, id="null"),
+        pytest.param(delegated(None), False, id="null template"),
+    ],
+)
+@pytest.mark.parametrize("phase", ["mutate", "validate"])
+def test_delegated_jobs_of_our_scheduler(phase: str, new: dict[str, Any], want: bool) -> None:
+    assert reaches("jobs", new, phase=phase) is want
+
+
 @pytest.mark.parametrize(
     ("new", "old", "want"),
     [

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.constants import JOB, JOBSET
+from api.constants import JOB, JOBSET, KindName
+from api.names import hashed
 from tests.webhooks.reviews import FakeWorld, Read, encoded, read, review_of
 from webhooks.reviewer import Reviewer
 
@@ -150,3 +151,20 @@ def test_a_mode_does_not_change_after_creation() -> None:
 
     assert answer.faults == [(f"metadata.annotations[{MODE}]", "FieldValueInvalid")]
     assert "field is immutable" in answer.message
+
+
+def test_the_name_of_a_foreign_group_is_avoided() -> None:
+    world = FakeWorld(foreign_groups={("team", "pg-job-sweep"), ("team", "pg-training")})
+
+    def asked(route: str, kind: KindName, new: dict[str, Any]) -> Read:
+        review = review_of(kind, new)
+        return read(Reviewer(world).review(route, encoded(review)), review)
+
+    group, label, _ = group_of(asked("mutate/jobs", JOB, job()))
+    assert group == label == hashed("pg-job-sweep", "PodGroup", "team")
+    marked = asked("mutate/jobsets", JOBSET, jobset()).result
+    assert marked is not None
+    assert {
+        entry["template"]["metadata"]["annotations"]["scheduling.muster.dev/group-scope"]
+        for entry in marked["spec"]["replicatedJobs"]
+    } == {"JobSet/Hashed"}

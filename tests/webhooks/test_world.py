@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from api.priority import PriorityClass
-from kube.meta import ObjectMeta, Partial
-from webhooks.world import DeletingObjects, PriorityClasses, PriorityClassObject
+from kube.meta import ObjectMeta, OwnerReference, Partial
+from webhooks.world import DeletingObjects, Holders, PriorityClasses, PriorityClassObject
 
 GONE = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -46,3 +46,26 @@ def test_an_object_counts_as_deleting_until_it_is_gone_or_its_name_is_used_again
     assert seen(GONE)
     assert not seen(None)
     assert ("other", "root") not in deleting
+
+
+def test_a_group_is_taken_unless_it_was_made_for_the_same_owner() -> None:
+    holders = Holders()
+
+    def group(name: str, labels: dict[str, str], owner: str = "") -> Partial:
+        owners = [OwnerReference("batch/v1", "Job", owner, "u", True)] if owner else []
+        return Partial(ObjectMeta(name, "team", labels=labels, owner_references=owners))
+
+    ours = {"app.kubernetes.io/managed-by": "muster"}
+    holders.upsert(group("mine", ours, "sweep"))
+    holders.upsert(group("other", ours, "train"))
+    holders.upsert(group("free", {}))
+    holders.upsert(group("copied", {}, "sweep"))
+
+    taken = {
+        name: holders.is_taken(("team", name), ("Job", "sweep"))
+        for name in ("mine", "other", "free", "copied", "absent")
+    }
+    holders.delete(("team", "free"))
+
+    assert taken == {"mine": False, "other": True, "free": True, "copied": True, "absent": False}
+    assert not holders.is_taken(("team", "free"), ("Job", "sweep"))
