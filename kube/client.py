@@ -6,7 +6,9 @@ may have happened. The one exception is asked for per call: `throttle_retries` r
 that the server turned away with 429 and a `Retry-After`, which it is sure not to have carried out.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +23,15 @@ from yarl import URL
 from kube import config
 from kube.clock import Clock, SystemClock
 from kube.config import Connection
-from kube.errors import Gone, ProtocolError, TooManyRequests, Unauthorized, Unreachable, from_status
+from kube.errors import (
+    Gone,
+    LeaseLost,
+    ProtocolError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+    from_status,
+)
 from kube.meta import Json
 from kube.metrics import API_REQUESTS
 from kube.patch import Operation, PatchBuilder
@@ -35,6 +45,29 @@ _CONNECT_SECONDS = 10.0
 _READ_BUFFER = 2 * 1024 * 1024
 
 _object = msgspec.json.Decoder(dict[str, Any])
+_allowed: ContextVar[Callable[[], bool] | None] = ContextVar("allowed", default=None)
+
+
+@contextmanager
+def guarded(allowed: Callable[[], bool]) -> Iterator[None]:
+    """Let requests of this context, and of tasks begun in it, go out only while `allowed()`.
+
+    It is asked when a connection is there and nothing is left to wait for; a request that may not
+    go raises LeaseLost.
+    """
+    token = _allowed.set(allowed)
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
+
+
+class _Request(aiohttp.ClientRequest):
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        allowed = _allowed.get()
+        if allowed is not None and not allowed():
+            raise LeaseLost(f"{self.method} {self.url.raw_path}: not sent, the lease may be lost")
+        return await super().send(conn)
 
 
 class Client:
@@ -361,6 +394,7 @@ class Client:
             # for them costs two thread-pool jobs a request besides.
             trust_env=False,
             read_bufsize=_READ_BUFFER,
+            request_class=_Request,
             proxy=self._connection.proxy,
         )
 

@@ -4,7 +4,8 @@ Time is the local monotonic clock only: the wall clocks of two machines are neve
 candidate takes the lease over when it has itself seen the record unchanged for the whole lease
 duration. The leader counts from the moment *before* it sent its last successful renewal, gives
 up at the renew deadline, which is earlier than anybody can take over, and cancels its work; the
-fence turns false at that very moment even if the event loop is late.
+fence turns false at that very moment even if the event loop is late, and no request of the work
+leaves the process after it (`kube.client.guarded`).
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from kube.client import Client
+from kube.client import Client, guarded
 from kube.clock import Clock, SystemClock, rfc3339_micro
 from kube.errors import AlreadyExists, ApiError, ConfigError, Conflict, NotFound, Unreachable
 from kube.meta import Json
@@ -161,7 +162,8 @@ class LeaderElector:
         token = int(held.record["spec"].get("leaseTransitions") or 0)
         fence = Fence(self._clock, token, held.since + self._renew)
         keeper = asyncio.ensure_future(self._keep(held.record, fence))
-        worker = asyncio.ensure_future(work(fence))
+        with guarded(fence.valid):
+            worker = asyncio.ensure_future(work(fence))
         self._gauge.set(1)
         try:
             await asyncio.wait({keeper, worker}, return_when=asyncio.FIRST_COMPLETED)

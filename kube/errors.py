@@ -34,6 +34,10 @@ class Unreachable(KubeError):
         self.detail = detail
 
 
+class LeaseLost(KubeError):
+    """Not sent: the lease under which it was to be done may be another's by now."""
+
+
 class ProtocolError(KubeError):
     """The server sent something that is not the Kubernetes protocol."""
 

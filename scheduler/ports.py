@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from kube.errors import ConfigError, ServerError, TooManyRequests, Unauthorized, Unreachable
+from kube.errors import (
+    ConfigError,
+    LeaseLost,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
 from kube.resources import Resource
 
-LATER: Final = (Unreachable, ServerError, TooManyRequests, Unauthorized, ConfigError)
-"""Errors of the connection or the server, not of what was asked: the same again may do."""
+LATER: Final = (Unreachable, ServerError, TooManyRequests, Unauthorized, ConfigError, LeaseLost)
+"""Not the fault of what was asked: the same again may do, as long as the lease is held."""
 
 
 class Stores(Protocol):

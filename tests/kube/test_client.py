@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kube.client import Client
+from kube.client import Client, guarded
 from kube.errors import (
     AlreadyExists,
     ApiError,
@@ -13,6 +13,7 @@ from kube.errors import (
     Forbidden,
     Gone,
     Invalid,
+    LeaseLost,
     NotFound,
     ServerError,
     StatusCause,
@@ -345,3 +346,25 @@ async def test_urgent_requests_do_not_wait_for_the_connections_of_others(
         assert await client.request("GET", "/lease", urgent=True) == b'{"ok": true}'
         stream.end()
         await slow
+
+
+async def test_what_waits_for_a_connection_is_not_sent_once_it_is_not_allowed_any_more(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    stream, allowed = Stream({"n": 1}), [True]
+    async with await Client.connect(server.kubeconfig(tmp_path), connections=1) as client:
+        await server.answer(stream)
+        slow = asyncio.ensure_future(client.request("GET", "/slow"))
+        await server.received(1)
+        with guarded(lambda: bool(allowed)):
+            waiting = asyncio.ensure_future(client.request("POST", "/late"))
+        await asyncio.sleep(0)
+        allowed.clear()
+        stream.end()
+        await slow
+        with pytest.raises(LeaseLost):
+            await waiting
+        await server.answer(Reply({"ok": True}))
+        assert await client.request("GET", "/next") == b'{"ok": true}'
+
+    assert [seen.path for seen in server.seen] == ["/slow", "/next"]
