@@ -5,6 +5,7 @@ They are real processes with their own logs, so that a test can kill one at any 
 
 import asyncio
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -103,6 +104,19 @@ class Muster:
         self.kill(name)
         await self.start(name)
 
+    def add(self, name: str, process: str, kubeconfig: Path) -> None:
+        """One more replica of a process, which reaches the cluster by a kubeconfig of its own."""
+        (health,) = ports.free(1)
+        config = str(self._temporary / "muster.yaml")
+        self._parts[name] = self._part(name, health, ["--config", config], process, kubeconfig)
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """SIGSTOP and SIGCONT, for instance."""
+        self._parts[name].process.send(number)
+
+    def pid(self, name: str) -> int:
+        return self._parts[name].process.pid
+
     def running(self, name: str) -> bool:
         return self._parts[name].process.running
 
@@ -112,10 +126,17 @@ class Muster:
             part.process.kill()
         shutil.rmtree(self._temporary, ignore_errors=True)
 
-    def _part(self, name: str, health: int, arguments: Sequence[str]) -> _Part:
+    def _part(
+        self,
+        name: str,
+        health: int,
+        arguments: Sequence[str],
+        process: str | None = None,
+        kubeconfig: Path | None = None,
+    ) -> _Part:
         address = f"127.0.0.1:{health}"
-        options = ["--kubeconfig", str(self._kubeconfig), "--health", address]
-        command = [*MUSTER, name, *options, *arguments]
+        options = ["--kubeconfig", str(kubeconfig or self._kubeconfig), "--health", address]
+        command = [*MUSTER, process or name, *options, *arguments]
         return _Part(Process(name, command, logs=self.logs), f"http://{address}/readyz")
 
     async def _established(self, client: Client, name: str) -> None:
