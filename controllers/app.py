@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from controllers.coscheduling import Coscheduling
+from controllers.fill import Fill
+from controllers.implicit import Implicit
 from controllers.job import job_controller
 from controllers.jobset import jobset_controller
 from controllers.maker import Maker
 from controllers.mirror import Mirror
+from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
 from controllers.protection import Protection
-from controllers.runtime import Writer
+from controllers.runtime import Controller, Writer
 from controllers.world import Watches, World
 from kube.client import Client
 from kube.clock import Clock, SystemClock
@@ -18,6 +23,16 @@ from kube.process import run_until
 from kube.settings import LeaderElection
 
 LEASE = "muster-controller"
+
+
+class Part(Protocol):
+    """One controller of the process."""
+
+    @property
+    def controller(self) -> Controller[Any]: ...
+
+    def resync(self) -> None:
+        """Queue everything, as at the start of a term."""
 
 
 class ControllerProcess:
@@ -42,11 +57,19 @@ class ControllerProcess:
         self._recorder = Recorder(client, "muster-controller", clock)
         maker = Maker(self._world, self._writer, clock)
         mirror = Mirror(self._world, self._writer, self._recorder, clock)
-        self._owners = (
+        self._parts: tuple[Part, ...] = (
             jobset_controller(self._world, maker, mirror, clock),
             job_controller(self._world, maker, mirror, clock),
+            *(
+                Coscheduling(
+                    resource, self._world, clock, maker=maker, mirror=mirror, writer=self._writer
+                )
+                for resource in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
+            ),
+            Implicit(self._world, self._writer, maker, self._recorder, clock),
+            Fill(self._world, self._writer, clock),
+            Protection(self._world, self._writer, clock),
         )
-        self._protection = Protection(self._world, self._writer, clock)
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
@@ -72,6 +95,6 @@ class ControllerProcess:
         """One term: everything is looked at once, then what changes."""
         self._writer.lead(fence)
         async with asyncio.TaskGroup() as group:
-            for part in (*self._owners, self._protection):
+            for part in self._parts:
                 part.resync()
                 group.create_task(part.controller.run())

@@ -22,7 +22,6 @@ from api.constants import (
     WORKLOAD,
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
-from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from kube.meta import Json, ObjectMeta
 from kube.resources import Resource
 
@@ -80,6 +79,11 @@ class Group(msgspec.Struct, gc=False):
     waiting: str
     spec: bytes
 
+    def spec_object(self) -> Json:
+        """The spec of a group without a policy."""
+        spec: Json = msgspec.json.decode(self.spec)
+        return spec
+
 
 class Workload(msgspec.Struct, gc=False):
     """A Workload: the object it says it is for, and its spec as raw JSON."""
@@ -92,13 +96,6 @@ class Workload(msgspec.Struct, gc=False):
         """The object as the API's formulas read it."""
         meta = {"name": self.metadata.name, "uid": self.metadata.uid}
         return {"metadata": meta, "spec": msgspec.json.decode(self.spec)}
-
-
-class PriorityClassObject(msgspec.Struct, gc=False):
-    """A PriorityClass, under its metadata."""
-
-    metadata: ObjectMeta
-    said: PriorityClass
 
 
 class Owner(msgspec.Struct, gc=False):
@@ -215,13 +212,6 @@ class _WireWorkload(msgspec.Struct, gc=False):
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
-class _WirePriorityClass(msgspec.Struct, rename="camel", gc=False):
-    metadata: ObjectMeta
-    value: int = 0
-    global_default: bool = False
-    preemption_policy: str | None = None
-
-
 class _OwnerStatus(msgspec.Struct, gc=False):
     succeeded: int | None = None
     conditions: list[_Condition] | None = None
@@ -248,7 +238,6 @@ _group = msgspec.json.Decoder(_WireGroup)
 _group_spec = msgspec.json.Decoder(_GroupSpec)
 _workload = msgspec.json.Decoder(_WireWorkload)
 _workload_spec = msgspec.json.Decoder(_WorkloadSpec)
-_priority_class = msgspec.json.Decoder(_WirePriorityClass)
 _owner = msgspec.json.Decoder(_WireOwner)
 _coscheduling = msgspec.json.Decoder(_WireCoscheduling)
 _suspension = msgspec.json.Decoder(_Suspension)
@@ -303,14 +292,6 @@ def decode_workload(data: bytes) -> Workload:
     said = _workload_spec.decode(wire.spec).controller_ref
     reference = (said.api_group, said.kind, said.name) if said else None
     return Workload(wire.metadata, reference, bytes(wire.spec))
-
-
-def decode_priority_class(data: bytes) -> PriorityClassObject:
-    """A PriorityClass. Raises msgspec.DecodeError."""
-    wire = _priority_class.decode(data)
-    policy = wire.preemption_policy or DEFAULT_PREEMPTION_POLICY
-    said = PriorityClass(wire.metadata.name, wire.value, wire.global_default, policy)
-    return PriorityClassObject(wire.metadata, said)
 
 
 def decode_coscheduling(data: bytes) -> Owner:

@@ -69,9 +69,13 @@ class OwnerController:
         except HeldError as fault:
             await self._mirror.held(owner, fault)
         else:
-            later = await self._mirror.tell(owner)
+            later = await self.tell(owner)
             if later:
                 raise NotYetError("what it waits for may pass", later)
+
+    async def tell(self, owner: Owner) -> float:
+        """Say on the owner how things are; how many seconds later to look again (0: never)."""
+        return await self._mirror.tell(owner)
 
     async def _act(self, owner: Owner) -> None:
         if owner.finished:

@@ -69,11 +69,19 @@ class Writer:
             self._check()
             return await self._client.create(resource, obj)
 
-    async def patch(self, resource: Resource, name: str, ops: PatchBuilder, namespace: str) -> Json:
-        """Patch an object. Raises NotLeadingError, kube errors."""
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder,
+        namespace: str,
+        *,
+        subresource: str | None = None,
+    ) -> Json:
+        """Patch an object, or one of its sub-resources. Raises NotLeadingError, kube errors."""
         async with self._gate:
             self._check()
-            return await self._client.patch(resource, name, ops, namespace)
+            return await self._client.patch(resource, name, ops, namespace, subresource=subresource)
 
     async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str) -> None:
         """Delete exactly this object. Raises NotLeadingError, kube errors."""

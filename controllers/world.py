@@ -6,7 +6,6 @@ from typing import Any
 
 from api import names
 from api.groups import WorkloadForm
-from api.priority import PriorityClass
 from controllers.objects import (
     COMPOSITES,
     COSCHEDULINGS,
@@ -18,7 +17,6 @@ from controllers.objects import (
     Group,
     Owner,
     Pod,
-    PriorityClassObject,
     Workload,
     decode_coscheduling,
     decode_group,
@@ -26,7 +24,6 @@ from controllers.objects import (
     decode_jobset,
     decode_plugins_pod_group,
     decode_pod,
-    decode_priority_class,
     decode_workload,
 )
 from kube.cache import Cache
@@ -35,7 +32,7 @@ from kube.clock import Clock
 from kube.errors import ApiError, ConfigError, NotFound, Unreachable
 from kube.meta import HasMeta, ObjectMeta, Partial, decode_partial
 from kube.reflector import Reflector
-from kube.resources import NAMESPACES, PODS, PRIORITY_CLASSES, Resource
+from kube.resources import NAMESPACES, PODS, Resource
 
 _PROBE_SECONDS = 15.0
 
@@ -66,7 +63,6 @@ class World:
         self.coschedulings: Cache[Owner] = Cache()
         self.plugins_pod_groups: Cache[Owner] = Cache()
         self.workloads: Cache[Workload] = Cache()
-        self.classes: Cache[PriorityClassObject] = Cache()
         self.pod_groups: Cache[Group] = Cache()
         self.composites: Cache[Group] = Cache()
         self.pods: Cache[Pod] = Cache()
@@ -100,10 +96,6 @@ class World:
         """The active pods that name their group in exactly these words."""
         found = self.pods.by_index(BY_GROUP, (namespace, names.implicit_pod_group(*form)))
         return [pod for pod in found if pod.implicit == form]
-
-    def priority_classes(self) -> list[PriorityClass]:
-        """All PriorityClasses."""
-        return [it.said for it in self.classes.values()]
 
     def groups(self, kind: str) -> Cache[Group]:
         """The cache of PodGroups or of CompositePodGroups."""
@@ -151,7 +143,6 @@ class Watches:
         }
         self._reflectors = [
             self._reflector(JOBS, world.jobs, decode_job),
-            self._reflector(PRIORITY_CLASSES, world.classes, decode_priority_class),
             self._reflector(WORKLOADS, world.workloads, decode_workload),
             self._reflector(POD_GROUPS, world.pod_groups, decode_group),
             self._reflector(COMPOSITES, world.composites, decode_group),

@@ -8,10 +8,14 @@ import pytest
 from api.integration.admission import Taken, nobody
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
+from controllers.coscheduling import Coscheduling
+from controllers.fill import Fill
+from controllers.implicit import Implicit
 from controllers.job import job_controller
 from controllers.jobset import jobset_controller
 from controllers.maker import Maker
 from controllers.mirror import Mirror
+from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
 from controllers.protection import Protection
 from controllers.runtime import Controller, Writer
 from controllers.world import World
@@ -50,10 +54,22 @@ class House:
         self.jobset = jobset_controller(self.world, maker, mirror, self.clock)
         self.job = job_controller(self.world, maker, mirror, self.clock)
         self.protection = Protection(self.world, writer, self.clock)
+        recorder = cast("Recorder", self.told)
+        self.implicit = Implicit(self.world, writer, maker, recorder, self.clock)
+        self.fill = Fill(self.world, writer, self.clock)
+        self.coscheduling, self.plugins = (
+            Coscheduling(it, self.world, self.clock, maker=maker, mirror=mirror, writer=writer)
+            for it in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
+        )
 
     @property
     def controllers(self) -> list[Controller[Any]]:
-        return [part.controller for part in (self.jobset, self.job, self.protection)]
+        return [part.controller for part in self.parts]
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        owners = (self.jobset, self.job, self.coscheduling, self.plugins)
+        return (*owners, self.implicit, self.fill, self.protection)
 
     async def settle(self, *, seconds: float = 0.0) -> None:
         """Let time pass, then work until every queue is empty."""

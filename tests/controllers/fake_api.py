@@ -13,12 +13,14 @@ import msgspec
 
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD
 from controllers.objects import (
+    COSCHEDULINGS,
+    PLUGINS_POD_GROUPS,
     decode_coscheduling,
     decode_group,
     decode_job,
     decode_jobset,
+    decode_plugins_pod_group,
     decode_pod,
-    decode_priority_class,
     decode_workload,
 )
 from controllers.world import World
@@ -29,6 +31,13 @@ from kube.resources import Resource
 
 Json = dict[str, Any]
 Slot = tuple[str, str, str]
+
+
+def _kind(resource: Resource) -> str:
+    """How a kind is stored: other PodGroups than ours by their full name."""
+    if resource in {COSCHEDULINGS, PLUGINS_POD_GROUPS}:
+        return resource.full_name
+    return resource.kind
 
 
 class FakeApi:
@@ -46,29 +55,35 @@ class FakeApi:
             WORKLOAD.kind: (world.workloads, decode_workload),
             POD_GROUP.kind: (world.pod_groups, decode_group),
             COMPOSITE_POD_GROUP.kind: (world.composites, decode_group),
+            COSCHEDULINGS.full_name: (world.coschedulings, decode_coscheduling),
+            PLUGINS_POD_GROUPS.full_name: (world.plugins_pod_groups, decode_plugins_pod_group),
             "Pod": (world.pods, decode_pod),
-            "PriorityClass": (world.classes, decode_priority_class),
-            "Coscheduling": (world.coschedulings, decode_coscheduling),
             "Namespace": (world.namespaces, decode_partial),
         }
 
     # The port of kube.client.Client, as far as the controllers use it.
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        return deepcopy(self._find((resource.kind, namespace or "", name)))
+        return deepcopy(self._find((_kind(resource), namespace or "", name)))
 
     async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
         meta = obj["metadata"]
-        self._write("create", resource.kind, meta["name"])
-        if (resource.kind, meta["namespace"], meta["name"]) in self.objects:
+        self._write("create", _kind(resource), meta["name"])
+        if (_kind(resource), meta["namespace"], meta["name"]) in self.objects:
             raise AlreadyExists(409, "AlreadyExists", meta["name"])
-        return deepcopy(self.put(obj | {"kind": resource.kind}))
+        return deepcopy(self.put(obj | {"kind": _kind(resource)}))
 
     async def patch(
-        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
     ) -> Json:
-        self._write("patch", resource.kind, name)
-        slot = (resource.kind, namespace or "", name)
+        self._write("patch", _kind(resource), name)
+        slot = (_kind(resource), namespace or "", name)
         try:
             patched = jsonpatch.apply_patch(self._find(slot), list(ops))
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
@@ -85,8 +100,8 @@ class FakeApi:
         uid: str | None = None,
         propagation: str | None = None,
     ) -> None:
-        self._write("delete", resource.kind, name)
-        slot = (resource.kind, namespace or "", name)
+        self._write("delete", _kind(resource), name)
+        slot = (_kind(resource), namespace or "", name)
         if uid not in {None, self._find(slot)["metadata"]["uid"]}:
             raise Conflict(409, "Conflict", "another uid")
         self.remove(*slot)

@@ -1,0 +1,66 @@
+"""PodGroups without a policy take it from their template when that appears (KEP-5832).
+
+At admission the webhook fills what it can; here is what came later. The template's values alone
+are written: admission completes them with the defaults and the priority.
+"""
+
+from api.inherit import fill, template_of
+from controllers.objects import POD_GROUPS, Group, Workload
+from controllers.runtime import Controller, Writer
+from controllers.world import BY_TEMPLATE, World
+from kube.clock import Clock
+from kube.errors import NotFound
+from kube.meta import Key
+from kube.patch import PatchBuilder, pointer
+
+
+class Fill:
+    """The controller that completes PodGroups; its keys are theirs."""
+
+    def __init__(self, world: World, writer: Writer, clock: Clock) -> None:
+        """Subscribes to the caches; nothing is done before `controller.run`."""
+        self.controller: Controller[Key] = Controller("fill", self.reconcile, clock)
+        self._world = world
+        self._writer = writer
+        world.pod_groups.subscribe(self._on_group)
+        world.workloads.subscribe(self._on_workload)
+
+    def resync(self) -> None:
+        """Queue every PodGroup that has no policy."""
+        for group in self._world.pod_groups.values():
+            self._on_group(None, group)
+
+    async def reconcile(self, key: Key) -> None:
+        """Complete one PodGroup if its template is there. Raises kube errors."""
+        group = self._world.pod_groups.get(*key)
+        if group is None or not _waits(group) or group.template is None:
+            return
+        workload = self._world.workloads.get(key[0], group.template[0])
+        template = template_of(workload.as_object(), group.template[1]) if workload else None
+        values = fill(group.spec_object(), template) if template else {}
+        if "schedulingPolicy" not in values:
+            return
+        ops = PatchBuilder().of_uid(group.metadata.uid)
+        for field, value in values.items():
+            ops.add(pointer("spec", field), value)
+        try:
+            await self._writer.patch(POD_GROUPS, key[1], ops, key[0])
+        except NotFound:
+            return
+
+    def _on_group(self, _old: Group | None, new: Group | None) -> None:
+        if new is not None and _waits(new):
+            self.controller.queue.add(new.metadata.key)
+
+    def _on_workload(self, _old: Workload | None, new: Workload | None) -> None:
+        if new is not None:
+            for group in self._world.pod_groups.by_index(BY_TEMPLATE, new.metadata.key):
+                self.controller.queue.add(group.metadata.key)
+
+
+def _waits(group: Group) -> bool:
+    return (
+        not group.policy
+        and group.template is not None
+        and group.metadata.deletion_timestamp is None
+    )

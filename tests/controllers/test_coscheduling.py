@@ -1,0 +1,165 @@
+"""Groups of KEP-3370 and of scheduler-plugins become ours, and their status says what ours say."""
+
+from typing import Any
+
+import pytest
+
+from api.constants import LABEL_COSCHEDULING, LABEL_SUBSET
+from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
+from tests.controllers.conftest import House
+from tests.support.builders import make_pod
+
+Json = dict[str, Any]
+KIND = COSCHEDULINGS.full_name
+GROUPS = ("PodGroup", "CompositePodGroup", "Workload")
+
+
+def group(*subsets: tuple[str, int], name: str = "g", kind: str = KIND) -> Json:
+    said = [{"minMember": count} | ({"name": sub} if sub else {}) for sub, count in subsets]
+    spec: Json = {"subsets": said}
+    if kind != KIND:
+        spec = {"minMember": subsets[0][1]}
+    return {"kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def pod(name: str, subset: str = "", *, state: str = "", priority: str = "") -> Json:
+    builder = make_pod(name).label(LABEL_COSCHEDULING, "g")
+    if subset:
+        builder = builder.label(LABEL_SUBSET, subset)
+    if priority:
+        builder = builder.priority_class(priority)
+    status: Json = {"phase": "Running"} if state == "Running" else {"phase": "Pending"}
+    if state and state != "Running":
+        status["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": state}]
+    return builder.build() | {"kind": "Pod", "status": status}
+
+
+def spec(house: House, kind: str, name: str) -> Json:
+    found: Json = house.api.objects[kind, "default", name]["spec"]
+    return found
+
+
+def says(house: House, kind: str, name: str, status: str, reason: str) -> None:
+    """The scheduler says how a group stands."""
+    obj = house.api.objects[kind, "default", name]
+    named = {"PodGroup": "PodGroupInitiallyScheduled"}
+    condition = {"type": named.get(kind, "CompositePodGroupInitiallyScheduled")}
+    condition |= {"status": status, "reason": reason, "message": "m"}
+    house.api.put(obj | {"status": {"conditions": [condition]}})
+
+
+@pytest.mark.parametrize("kind", [KIND, PLUGINS_POD_GROUPS.full_name])
+async def test_one_subset_is_one_group_once_there_is_a_pod(house: House, kind: str) -> None:
+    house.api.put(group(("", 3), kind=kind))
+    await house.settle()
+    assert house.api.names(*GROUPS) == []
+
+    house.api.put(pod("p", priority="high"))
+    await house.settle()
+
+    assert house.api.names(*GROUPS) == ["g"]
+    assert spec(house, "PodGroup", "g") == {
+        "schedulingPolicy": {"gang": {"minCount": 3}},
+        "priorityClassName": "high",
+        "disruptionMode": {"single": {}},
+    }
+
+
+async def test_several_subsets_are_a_gang_of_gangs(house: House) -> None:
+    house.api.put(group(("ps", 2), ("worker", 4)))
+    house.api.put(pod("p", "ps"))
+
+    await house.settle()
+
+    assert house.api.writes[:4] == [
+        ("create", "Workload", "w-pg-g"),
+        ("create", "CompositePodGroup", "g"),
+        ("create", "PodGroup", "g-ps"),
+        ("create", "PodGroup", "g-worker"),
+    ]
+    root = spec(house, "CompositePodGroup", "g")
+    assert root["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
+    worker = spec(house, "PodGroup", "g-worker")
+    assert worker["schedulingPolicy"] == {"gang": {"minCount": 4}}
+    assert worker["parentCompositePodGroupName"] == "g"
+
+
+async def test_a_changed_min_member_moves_the_floors(house: House) -> None:
+    theirs = house.api.put(group(("ps", 2), ("worker", 4)))
+    house.api.put(pod("p", "ps"))
+    await house.settle()
+
+    house.api.put(theirs | {"spec": group(("ps", 2), ("worker", 3))["spec"]})
+    await house.settle()
+
+    worker = spec(house, "PodGroup", "g-worker")
+    assert worker["schedulingPolicy"] == {"gang": {"minCount": 3}}
+    templates = spec(house, "Workload", "w-pg-g")["compositePodGroupTemplates"][0]
+    leaves = templates["podGroupTemplates"]
+    assert leaves[1]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+
+
+async def test_the_status_counts_and_names_the_reason(house: House) -> None:
+    house.api.put(group(("ps", 1), ("worker", 2)))
+    house.api.put(pod("p", "ps", state="CoschedulingNotMeetMinMember"))
+    house.api.put(pod("w0", "worker", state="Unschedulable"))
+    house.api.put(pod("w1", "worker", state="Running"))
+    await house.settle()
+    says(house, "CompositePodGroup", "g", "False", "Unschedulable")
+    await house.settle(seconds=2)
+
+    status = house.api.objects[KIND, "default", "g"]["status"]
+    (condition,) = status["conditions"]
+    assert condition["type"] == "PodGroupScheduled"
+    assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+    assert status["subsets"] == [
+        {"name": "ps", "total": 1}
+        | {"scheduledAvailable": 1, "scheduledUnavailable": 0, "running": 0},
+        {"name": "worker", "total": 2}
+        | {"scheduledAvailable": 0, "scheduledUnavailable": 1, "running": 1},
+    ]
+
+
+async def test_the_status_is_written_once_for_a_swarm_and_not_again(house: House) -> None:
+    house.api.put(group(("", 3)))
+    for index in range(20):
+        house.api.put(pod(f"p{index}"))
+    await house.settle()
+    await house.settle(seconds=2)
+    house.api.writes.clear()
+
+    for index in range(20):
+        house.api.put(pod(f"p{index}", state="Running"))
+    says(house, "PodGroup", "g", "True", "Scheduled")
+    await house.settle(seconds=2)
+    house.coscheduling.resync()
+    await house.settle(seconds=60)
+
+    assert house.api.writes == [("patch", KIND, "g")]
+    assert house.api.objects[KIND, "default", "g"]["status"]["subsets"][0]["running"] == 20
+
+
+async def test_scheduler_plugins_status_has_its_own_words(house: House) -> None:
+    kind = PLUGINS_POD_GROUPS.full_name
+    house.api.put(group(("", 1), kind=kind))
+    house.api.put(pod("p", state="Unschedulable"))
+    await house.settle()
+    assert house.api.objects[kind, "default", "g"]["status"] == {"phase": "Pending", "running": 0}
+
+    house.api.put(pod("p", state="Running"))
+    says(house, "PodGroup", "g", "True", "Scheduled")
+    await house.settle(seconds=2)
+
+    assert house.api.objects[kind, "default", "g"]["status"] == {"phase": "Running", "running": 1}
+
+
+async def test_deleting_it_leaves_nothing(house: House) -> None:
+    house.api.put(group(("ps", 2), ("worker", 4)))
+    house.api.put(pod("p", "ps"))
+    await house.settle()
+
+    house.api.remove(KIND, "default", "g")
+    house.api.remove("Pod", "default", "p")
+    await house.settle()
+
+    assert house.api.objects == {}
