@@ -89,6 +89,7 @@ class Reflector(Generic[T]):
         self._state = WatchState(decode)
         self._heard = self._clock.monotonic()
         self._whole_list = False
+        self._expired = False
 
     def lag(self) -> float:
         """Seconds since the last sign of life: a list, an event or a bookmark."""
@@ -112,6 +113,10 @@ class Reflector(Generic[T]):
         except Gone as error:
             self._state.forget()
             problem = str(error)
+            if not self._expired:
+                # The server is back; whatever was waited for before does not count any more.
+                self._backoff.reset()
+            self._expired = True
         except (Unreachable, TooManyRequests, ConfigError) as error:
             problem = str(error)
         except (ApiError, ProtocolError) as error:
@@ -172,6 +177,7 @@ class Reflector(Generic[T]):
                 self._heard = self._clock.monotonic()
                 if not useful:
                     useful = True
+                    self._expired = False
                     self._backoff.reset()
         return useful or self._clock.monotonic() - started >= _SHORT_WATCH
 

@@ -24,6 +24,9 @@ from tests.support.api_server import (
 from tests.support.builders import make_pod
 from tests.support.clock import FakeClock
 
+FIRST_WAIT = 0.2
+"""Seconds that a first failure waits at most."""
+
 
 class Record:
     """A sink that remembers what it was told and lets tests wait for it."""
@@ -221,6 +224,38 @@ async def test_survives_an_api_server_that_goes_away_and_comes_back(
         await sink.until("+a", "+b", "+c")
 
     assert server.seen[-1].query["resourceVersion"] == "11"
+
+
+async def test_a_long_outage_does_not_delay_the_list_after_it(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a"), *(failure(500, "InternalError") for _ in range(2)))
+    await server.answer(failure(410, "Expired"), page("a", "b"), Stream())
+
+    async with following():
+        for _ in range(2):
+            await clock.sleeping()
+            await clock.advance_to_next()
+        await clock.sleeping()
+        await clock.advance(FIRST_WAIT)
+        await sink.until("+a", "+a", "+b")
+
+
+async def test_a_server_that_expires_again_and_again_is_asked_more_and_more_seldom(
+    server: ScriptedServer, clock: FakeClock, following: Following
+) -> None:
+    for _ in range(6):
+        await server.answer(page("a"), failure(410, "Expired"))
+
+    async with following():
+        waits = []
+        for _ in range(6):
+            await clock.sleeping()
+            before = clock.monotonic()
+            await clock.advance_to_next()
+            waits.append(clock.monotonic() - before)
+
+    assert waits[-1] > FIRST_WAIT * 4
 
 
 async def test_a_silent_stream_counts_as_lost(
