@@ -17,8 +17,10 @@ from kube.process import run_until
 from kube.reflector import Reflector
 from kube.resources import NAMESPACES, NODES, PODS
 from kube.settings import LeaderElection
+from scheduler import storage
 from scheduler.binder import Binder
 from scheduler.cache import Groups, Namespaces, Nodes, Pods
+from scheduler.claims import Claims
 from scheduler.config import Config
 from scheduler.core.placement import Budget
 from scheduler.core.state import State
@@ -82,6 +84,7 @@ class Scheduler:
             timeout=config.bind_timeout_seconds,
             changed=self._wake,
             given_up=self._reporter.given_up,
+            claims=Claims(client, self.state, clock),
         )
         cycle = Cycle(
             self.state, self.queue, self._binder, self._reporter, clock=clock, budget=self._budget
@@ -95,6 +98,7 @@ class Scheduler:
                 Namespaces(self.state, self._wake),
                 decode=decode_namespace,
             ),
+            *storage.reflectors(client, self.state, self._wake),
             *(
                 Reflector(
                     client,

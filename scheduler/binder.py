@@ -23,6 +23,7 @@ from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import PODS
+from scheduler.claims import Claims
 from scheduler.core.forest import Pod
 from scheduler.core.placement import Placement
 from scheduler.core.state import State
@@ -73,6 +74,7 @@ class Binder:
         timeout: float = 120.0,
         changed: Callable[[], None] = lambda: None,
         given_up: Callable[[GroupKey, str], None] = lambda _key, _message: None,
+        claims: Claims | None = None,
     ) -> None:
         self._api = api
         self._state = state
@@ -82,6 +84,7 @@ class Binder:
         self._timeout = timeout
         self._changed = changed
         self._given_up = given_up
+        self._claims = claims
         self._orders: deque[_Order] = deque()
         self._intents: dict[GroupKey, Intent] = {}
         self._waiting = asyncio.Semaphore(0)
@@ -116,7 +119,7 @@ class Binder:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._journal.run(fence))
             for _ in range(self._workers):
-                group.create_task(self._work(fence))
+                group.create_task(self._work(fence, group))
             group.create_task(self._watch_deadlines(fence))
 
     def abandon(self) -> None:
@@ -242,12 +245,25 @@ class Binder:
         pods = (self._state.pods.get(reserved.uid) for reserved in left.pods)
         return [pod for pod in pods if pod is not None and pod.info.node]
 
-    async def _work(self, fence: Fence) -> None:
+    async def _work(self, fence: Fence, group: asyncio.TaskGroup) -> None:
         while True:
             await self._waiting.acquire()
             order = self._orders.popleft()
+            if self._claims is not None and self._claims.unbound(order.pod):
+                # Making volumes takes its time, in which others can be bound.
+                group.create_task(self._bind_claims(self._claims, order, fence))
+                continue
             await self._bind(order, fence)
             self._close(order.intent)
+
+    async def _bind_claims(self, claims: Claims, order: _Order, fence: Fence) -> None:
+        problem = await claims.settle(order.pod, order.node, order.intent.deadline, fence)
+        if not problem:
+            self._release([order])
+            return
+        if fence.valid() and self._wanted(order):
+            self._reject(order, problem)
+        self._close(order.intent)
 
     async def _bind(self, order: _Order, fence: Fence) -> None:
         """Bind one pod, trying again while only the connection is at fault."""

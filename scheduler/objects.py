@@ -140,6 +140,12 @@ class SpreadConstraint(_Struct):
     match_label_keys: list[str] = []
 
 
+class ClaimSource(_Struct):
+    """A volume that is a claim's."""
+
+    claim_name: str = ""
+
+
 class SchedulingGroup(_Struct):
     """The reference of Kubernetes 1.36."""
 

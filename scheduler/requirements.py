@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from kube.quantity import parse_milli, parse_value
 from scheduler import company
-from scheduler.core.values import Expression, HostPort, Requirements, Term, Toleration
-from scheduler.objects import NodeSelectorTerm, Pod, PodSpec
+from scheduler.core.values import ClaimKey, Expression, HostPort, Requirements, Term, Toleration
+from scheduler.objects import ClaimSource, NodeSelectorTerm, Pod, PodSpec
 
-# What each kind of volume needs of a node is decided elsewhere, except where it needs nothing.
-_VOLUMES_ANYWHERE = frozenset(
+# All others are of clouds of old, or may not be used twice on a node by their own rules.
+_KNOWN_VOLUMES = frozenset(
     {"configMap", "secret", "emptyDir", "downwardAPI", "projected", "hostPath", "csi", "nfs",
-     "image", "iscsi", "fc", "glusterfs", "cephfs", "rbd"}
+     "image", "fc", "glusterfs", "cephfs", "persistentVolumeClaim", "ephemeral"}
 )  # fmt: skip
 
 Amounts = dict[str, int]
@@ -66,6 +68,7 @@ def requirements_of_others(pod: Pod) -> Requirements:
         requests=pod_requests(pod.spec),
         ports=_host_ports(pod.spec),
         away=company.away(pod),
+        claims=_claims(pod),
     )
 
 
@@ -84,6 +87,7 @@ def requirements_of(pod: Pod) -> Requirements:
         near=company.near(pod),
         away=company.away(pod),
         spread=company.spread(pod),
+        claims=_claims(pod),
     )
 
 
@@ -106,8 +110,8 @@ def _undecided(spec: PodSpec) -> Iterable[str]:
     """Features that could make a decision wrong, in the words of the pod's spec."""
     if spec.resource_claims:
         yield "resourceClaims"
-    if any(_needs_a_place(volume) for volume in spec.volumes):
-        yield "persistent volumes"
+    if any(_unknown(volume) for volume in spec.volumes):
+        yield "volumes of an old kind"
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
@@ -122,8 +126,21 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     return tuple(sorted(held, key=lambda p: (p.protocol, p.port, p.address)))
 
 
-def _needs_a_place(volume: Mapping[str, Any]) -> bool:
-    return not volume.keys() - {"name"} <= _VOLUMES_ANYWHERE
+def _unknown(volume: Mapping[str, Any]) -> bool:
+    return not volume.keys() - {"name"} <= _KNOWN_VOLUMES
+
+
+def _claims(pod: Pod) -> tuple[ClaimKey, ...]:
+    """Claims by name, and those made for the pod from a template of its own."""
+    names: set[str] = set()
+    for volume in pod.spec.volumes:
+        if "persistentVolumeClaim" in volume:
+            source = msgspec.json.decode(volume["persistentVolumeClaim"], type=ClaimSource)
+            names.add(source.claim_name)
+        elif "ephemeral" in volume:
+            name = msgspec.json.decode(volume["name"], type=str)
+            names.add(f"{pod.metadata.name}-{name}")
+    return tuple((pod.metadata.namespace, name) for name in sorted(names))
 
 
 def _add(total: Amounts, more: Mapping[str, int]) -> None:

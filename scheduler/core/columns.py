@@ -150,6 +150,10 @@ class Columns:
         for tally in tallies:
             self.tallies.add_one(tally, row, count)
 
+    def touch(self) -> None:
+        """Something outside the columns changed that answers depend on."""
+        self._changed()
+
     def mark(self) -> int:
         """A point to roll back to inside a trial."""
         return len(self._journal)

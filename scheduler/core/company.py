@@ -19,8 +19,9 @@ from scheduler.core.values import Spread
 if TYPE_CHECKING:
     from scheduler.core.relations import Relations
     from scheduler.core.shapes import Shape
+    from scheduler.core.storage import Storage
 
-Codes = npt.NDArray[np.int8]
+Codes = npt.NDArray[np.int16]
 
 REASONS: Final = (
     "",
@@ -49,10 +50,13 @@ class Limit:
 class Company:
     """Judges shapes that have such terms, or that terms of others speak of."""
 
-    def __init__(self, columns: Columns, topologies: Topologies, relations: Relations) -> None:
+    def __init__(
+        self, columns: Columns, topologies: Topologies, relations: Relations, storage: Storage
+    ) -> None:
         self._columns = columns
         self._topologies = topologies
         self._relations = relations
+        self._storage = storage
 
     def sees(self, shape: Shape) -> frozenset[int]:
         """The tallies on which the answer for the shape depends."""
@@ -62,6 +66,7 @@ class Company:
             seen.add(relations.tally(tuple(t.selector for t in wants.near)))
         seen.update(relations.tally((t.selector,)) for t in wants.away)
         seen.update(relations.tally((s.selector,), living=True) for s in wants.spread)
+        seen.update(relations.claim(key) for key in wants.claims)
         return frozenset(seen)
 
     def leans(self, shape: Shape) -> bool:
@@ -69,9 +74,15 @@ class Company:
         near = tuple(term.selector for term in shape.requirements.near)
         return bool(near) and self._relations.tally(near) not in shape.marks.counted
 
-    def codes(self, shape: Shape) -> Codes:
-        """Per node (N,) the index into REASONS of what keeps the shape away; 0 if nothing does."""
-        codes = np.zeros(self._columns.size, np.int8)
+    def judge(self, shape: Shape) -> Codes:
+        """Per node (N,) the index into `shape.reasons` of what is against it; 0 if nothing is."""
+        codes = np.array([shape.code(reason) for reason in REASONS], np.int16)[self._codes(shape)]
+        self._storage.rule_out(shape, codes)
+        return codes
+
+    def _codes(self, shape: Shape) -> Codes:
+        """Per node (N,) the index into REASONS."""
+        codes = np.zeros(self._columns.size, np.int16)
         eligible = self._spread_over(shape)
         for spread in shape.requirements.spread:
             self._spread(shape, spread, eligible, codes)
@@ -100,6 +111,10 @@ class Company:
                 domains, totals, least = self._skew(shape, spread, eligible)
                 found.append(Limit(domains, np.append(least + spread.max_skew - totals, 0)))
         return found
+
+    def one_at_a_time(self, shape: Shape) -> bool:
+        """True if all has to be looked at again after each single pod."""
+        return bool(shape.requirements.claims) or self.first_of_its_kind(shape)
 
     def first_of_its_kind(self, shape: Shape) -> bool:
         """True if the shape needs company, has none, and is company for itself."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core import advice, company, filters, ports
+from scheduler.core import advice, filters, ports
 from scheduler.core.columns import PODS, Bools, Columns, Ints
 from scheduler.core.placement import Refusal
 from scheduler.core.shapes import Shape
@@ -73,9 +73,8 @@ def reasons(columns: Columns, shape: Shape) -> tuple[tuple[str, int], ...]:
     for reason, mask in _lacking(columns, shape):
         found[reason] += int((mask & permitted).sum())
     if shape.sees:
-        social = shape.social(columns)[permitted]
-        for code, count in enumerate(np.bincount(social, minlength=len(company.REASONS))):
-            found[company.REASONS[code]] += int(count) if code else 0
+        for code, count in enumerate(np.bincount(shape.social(columns)[permitted])):
+            found[shape.reasons[code]] += int(count) if code else 0
     found = +found
     return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 

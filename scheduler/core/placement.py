@@ -403,7 +403,7 @@ class _Search:
         """Place up to `count` pods that mind each other, wave by wave; how many found a place."""
         placed = 0
         while placed < count:
-            wanted = 1 if self._company.first_of_its_kind(shape) else count - placed
+            wanted = 1 if self._company.one_at_a_time(shape) else count - placed
             limits = self._company.limits(shape)
             wave = choose_some(self.columns, shape, wanted, region, profile, limits=limits)
             if wave is None:

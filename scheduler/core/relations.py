@@ -1,4 +1,4 @@
-"""Which pods the hard terms about other pods speak of.
+"""Which pods the hard terms about other pods speak of, and which use which volume claim.
 
 Each set of selectors in use has a tally of the pods that it selects, each anti-affinity term one
 of the pods that carry it. A pod's `Marks` say which tallies count it and which terms of others it
@@ -13,7 +13,7 @@ from typing import Final
 
 from scheduler.core import filters
 from scheduler.core.tallies import Tallies
-from scheduler.core.values import Expression, PodInfo, PodSelector, PodTerm, Requirements
+from scheduler.core.values import ClaimKey, Expression, PodInfo, PodSelector, PodTerm, Requirements
 
 Selectors = tuple[PodSelector, ...]
 _Slot = tuple[str, str | None]
@@ -93,6 +93,7 @@ class Relations:
         self._known: dict[tuple[Selectors, bool, PodTerm | None], Tally] = {}
         self._index = _Index()
         self._carried: dict[int, PodTerm] = {}
+        self._claims: dict[ClaimKey, int] = {}
 
     @property
     def by_namespace(self) -> bool:
@@ -102,6 +103,9 @@ class Relations:
     def register(self, requirements: Requirements) -> list[Tally]:
         """Have all that the requirements speak of counted; what is new, with nothing counted."""
         new: list[Tally] = []
+        for claim in requirements.claims:
+            if claim not in self._claims:
+                self._claims[claim] = self._tallies.new()
         for selectors, living, carried in _asked(requirements):
             if (selectors, living, carried) not in self._known:
                 tally = Tally(self._tallies.new(), selectors, living, carried)
@@ -118,16 +122,26 @@ class Relations:
         """The number of a registered tally."""
         return self._known[selectors, living, carried].number
 
+    @property
+    def claims(self) -> Iterable[ClaimKey]:
+        """Claims that some pod uses or has used."""
+        return self._claims
+
+    def claim(self, key: ClaimKey) -> int:
+        """The tally of the pods that use a claim."""
+        return self._claims[key]
+
     def carried(self, tally: int) -> PodTerm:
         """The term whose carriers the tally counts."""
         return self._carried[tally]
 
     def marks(self, pod: PodInfo) -> Marks:
         """What is counted, and who is shunned, where this pod is put."""
-        if not self._known:
+        if not self._known and not self._claims:
             return UNMARKED
         own = {self.tally((t.selector,), carried=t) for t in pod.requirements.away}
-        counted, shuns = set(own), set[int]()
+        own.update(self._claims[claim] for claim in pod.requirements.claims)
+        counted, shuns = own, set[int]()
         for tally in self._index.about(pod.labels):
             if tally.speaks_of(pod, self.namespaces):
                 (counted if tally.carried is None else shuns).add(tally.number)

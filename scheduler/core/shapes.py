@@ -61,7 +61,7 @@ class Shape:
         self._slots: Ints = np.zeros(0, np.int64)
         self._slots_version = -1
         self._company = company
-        self._social: Codes = np.zeros(0, np.int8)
+        self._social: Codes = np.zeros(0, np.int16)
         self._social_version = -1
         self.sees = company.sees(self)
         self.leaning = company.leans(self)
@@ -72,9 +72,9 @@ class Shape:
         return bool(self.sees.intersection(self.marks.counted))
 
     def social(self, columns: Columns) -> Codes:
-        """Per node (N,) the index into company.REASONS of what other pods have against it."""
+        """Per node (N,) the index into `reasons` of what other pods or volumes are against it."""
         if self._social_version != columns.version:
-            self._social = self._company.codes(self)
+            self._social = self._company.judge(self)
             self._social_version = columns.version
         return self._social
 
@@ -147,9 +147,9 @@ class Shape:
 
     def _judge(self, columns: Columns) -> npt.NDArray[np.int16]:
         for node_class in columns.classes.all[len(self._verdicts) :]:
-            self._verdicts.append(self._code(filters.refusal(self.requirements, node_class)))
+            self._verdicts.append(self.code(filters.refusal(self.requirements, node_class)))
         # Vacant columns have class -1 and so read the last entry.
-        table = np.array([*self._verdicts, self._code("no node")], np.int16)
+        table = np.array([*self._verdicts, self.code("no node")], np.int16)
         codes: npt.NDArray[np.int16] = table[columns.node_class[: columns.size]]
         wanted = self.requirements.node_name
         if wanted:
@@ -158,13 +158,14 @@ class Shape:
             self._rule_out(codes, self._named(columns), filters.AFFINITY)
         return codes
 
-    def _code(self, reason: str) -> int:
+    def code(self, reason: str) -> int:
+        """The reason's index in `reasons`."""
         if reason not in self.reasons:
             self.reasons.append(reason)
         return self.reasons.index(reason)
 
     def _rule_out(self, codes: npt.NDArray[np.int16], keep: Bools, reason: str) -> None:
-        codes[(codes == _OK) & ~keep] = self._code(reason)
+        codes[(codes == _OK) & ~keep] = self.code(reason)
 
     def _rows(self, columns: Columns, names: tuple[str, ...]) -> Bools:
         rows = [columns.row_of[name] for name in names if name in columns.row_of]

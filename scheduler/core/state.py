@@ -15,6 +15,7 @@ from scheduler.core.company import Company
 from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.relations import Relations
 from scheduler.core.shapes import Shape, Shapes
+from scheduler.core.storage import Storage
 from scheduler.core.topology import Topologies
 from scheduler.core.values import POD_GROUP, SINGLE_POD, GroupKey, GroupSpec, NodeInfo, PodInfo
 
@@ -39,7 +40,8 @@ class State:
         self.columns = Columns()
         self.topologies = Topologies(self.columns)
         self.relations = Relations(self.columns.tallies)
-        self.company = Company(self.columns, self.topologies, self.relations)
+        self.storage = Storage(self.columns, self.topologies, self.relations)
+        self.company = Company(self.columns, self.topologies, self.relations, self.storage)
         self.shapes = Shapes(self.columns, self.relations, self.company)
         self.forest = Forest()
         self.pods: dict[str, Pod] = {}
@@ -47,7 +49,7 @@ class State:
         self.changes = Changes()
         self._on_node: dict[str, dict[str, Pod]] = {}
         self._bearers = Bearers(self.pods)
-        self._company_changed = False
+        self._anywhere = False
 
     def set_node(self, node: NodeInfo) -> None:
         """Add or update a node. Pods bound to it before it was seen are accounted now."""
@@ -156,11 +158,15 @@ class State:
     def take_changes(self) -> Changes:
         """What changed since the last call."""
         changes, self.changes = self.changes, Changes()
-        if self._company_changed:
-            # A pod that others keep near or away from matters in all of its domain.
+        if self._anywhere:
+            # Other pods matter in all of their domain, and volumes wherever they can be used.
             changes.rows.update(self.columns.row_of.values())
-            self._company_changed = False
+            self._anywhere = False
         return changes
+
+    def storage_changed(self) -> None:
+        """After changes to `storage`: what waits for a volume may fit anywhere."""
+        self._anywhere = True
 
     def stir_all(self) -> None:
         """Have everything looked at again."""
@@ -218,7 +224,7 @@ class State:
     def _take(self, pod: Pod, count: int = 1) -> None:
         counted = pod.shape.marks.counted
         self.columns.take_one(pod.row, pod.shape.request, count, counted)
-        self._company_changed = self._company_changed or bool(counted)
+        self._anywhere = self._anywhere or bool(counted)
 
     def _shape_of(self, info: PodInfo) -> Shape:
         """The pod's shape; pods that its terms are the first to speak of get another one."""

@@ -99,6 +99,43 @@ class HostPort:
     address: str = "0.0.0.0"  # noqa: S104  # compared, never listened on
 
 
+ClaimKey = tuple[str, str]
+"""(namespace, name) of a PersistentVolumeClaim."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimInfo:
+    """A PersistentVolumeClaim; `volume` is empty until it is bound for good."""
+
+    key: ClaimKey
+    volume: str = ""
+    storage_class: str = ""
+    selected_node: str = ""
+    one_pod: bool = False
+    lost: bool = False
+    terminating: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeInfo:
+    """A PersistentVolume; `affinity` None allows every node, `driver` is empty without CSI."""
+
+    name: str
+    affinity: tuple[Term, ...] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClassInfo:
+    """A StorageClass; `waits` for a first consumer, and provisions where `topologies` allow."""
+
+    name: str
+    provisioner: str = ""
+    waits: bool = False
+    topologies: tuple[Term, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Requirements:
     """All that decides where a pod may go; pods with equal requirements share one shape.
@@ -119,6 +156,7 @@ class Requirements:
     near: tuple[PodTerm, ...] = ()
     away: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
+    claims: tuple[ClaimKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
-from kube.resources import Resource
+from kube.resources import PVCS, Resource
 from scheduler.binder import Binder
 from scheduler.cache import PendingPod
+from scheduler.claims import Claims
 from scheduler.config import Status
 from scheduler.core.values import GroupKey, PodInfo
 from scheduler.cycle import Cycle
@@ -75,6 +76,8 @@ class FakeApi:
         self.world.state.set_pod(replace(info, node=self.bound[name], phase="Running"))
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        if resource == PVCS:
+            return {"metadata": {"name": name, "resourceVersion": "1"}}
         info = self.info(name)
         if info is None:
             raise NotFound(404, "NotFound", name)
@@ -159,6 +162,7 @@ class Harness:
             timeout=timeout,
             changed=self._wake,
             given_up=self.reporter.given_up,
+            claims=Claims(self.api, state, self.clock),
         )
         cycle = Cycle(state, self.queue, self.binder, self.reporter, clock=self.clock)
         self.loop = Loop(cycle, self.queue, self.clock)

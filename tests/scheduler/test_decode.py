@@ -83,9 +83,9 @@ def test_requests_are_whole_units_sorted_and_without_zeros() -> None:
     [
         pytest.param({"resourceClaims": [{"name": "x"}]}, ("resourceClaims",), id="a claim"),
         pytest.param(
-            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
-            ("persistent volumes",),
-            id="a persistent volume",
+            {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "c"}}]},
+            ("volumes of an old kind",),
+            id="a volume of a cloud's own kind",
         ),
         pytest.param(
             {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "projected": {}}]},
@@ -110,6 +110,19 @@ def test_requests_are_whole_units_sorted_and_without_zeros() -> None:
 )
 def test_what_cannot_be_decided_yet_is_named(spec: dict[str, Any], want: tuple[str, ...]) -> None:
     assert pod(**spec).requirements.undecided == want
+
+
+@pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
+def test_claims_of_a_pod(scheduler: str) -> None:
+    volumes = [
+        {"name": "v", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
+        {"name": "w", "persistentVolumeClaim": {"claimName": "data"}},
+    ]
+
+    claims = pod(volumes=volumes, schedulerName=scheduler).requirements.claims
+
+    assert claims == (("ns", "data"), ("ns", "p-scratch"))
 
 
 PORT = {"containerPort": 80, "hostPort": 80}

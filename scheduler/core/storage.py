@@ -1,0 +1,247 @@
+"""Where a pod's volumes let it go: claims, volumes, classes, and how many a node can attach.
+
+The answers are those of kube-scheduler's VolumeBinding, VolumeZone, VolumeRestrictions and
+NodeVolumeLimits. A claim that waits for its first consumer may go where its class can provision;
+volumes made by hand beforehand for such claims are not matched, so a class without a provisioner
+is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.core import filters
+from scheduler.core.columns import Bools, Columns, Ints
+from scheduler.core.topology import Topologies
+from scheduler.core.values import (
+    ClaimInfo,
+    ClaimKey,
+    Expression,
+    Requirements,
+    StorageClassInfo,
+    Term,
+    VolumeInfo,
+)
+
+if TYPE_CHECKING:
+    from scheduler.core.relations import Relations
+    from scheduler.core.shapes import Shape
+
+UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
+LOST: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+AFFINITY: Final = "node(s) didn't match PersistentVolume's node affinity"
+NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
+ZONE: Final = "node(s) had no available volume zone"
+LIMIT: Final = "node(s) exceed max volume count"
+ONE_POD: Final = (
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
+
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_ZONE_LABELS: Final = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+_UNLIMITED: Final = 1 << 40
+
+Codes = npt.NDArray[np.int16]
+
+
+class Storage:
+    """All that is known of volumes. `changed` tells the columns that answers may differ now."""
+
+    def __init__(self, columns: Columns, topologies: Topologies, relations: Relations) -> None:
+        self._columns = columns
+        self._topologies = topologies
+        self._relations = relations
+        self._claims: dict[ClaimKey, ClaimInfo] = {}
+        self._volumes: dict[str, VolumeInfo] = {}
+        self._classes: dict[str, StorageClassInfo] = {}
+        self._limits: dict[str, Mapping[str, int]] = {}
+
+    def set_claim(self, claim: ClaimInfo) -> None:
+        self._claims[claim.key] = claim
+        self._columns.touch()
+
+    def remove_claim(self, key: ClaimKey) -> None:
+        self._claims.pop(key, None)
+        self._columns.touch()
+
+    def set_volume(self, volume: VolumeInfo) -> None:
+        self._volumes[volume.name] = volume
+        self._columns.touch()
+
+    def remove_volume(self, name: str) -> None:
+        self._volumes.pop(name, None)
+        self._columns.touch()
+
+    def set_class(self, storage_class: StorageClassInfo) -> None:
+        self._classes[storage_class.name] = storage_class
+        self._columns.touch()
+
+    def remove_class(self, name: str) -> None:
+        self._classes.pop(name, None)
+        self._columns.touch()
+
+    def set_limits(self, node: str, limits: Mapping[str, int]) -> None:
+        """How many volumes of each driver the node can attach; a driver not named has no limit."""
+        self._limits[node] = limits
+        self._columns.touch()
+
+    def remove_limits(self, node: str) -> None:
+        self._limits.pop(node, None)
+        self._columns.touch()
+
+    def unbound(self, requirements: Requirements) -> list[ClaimKey]:
+        """Claims that have to be bound for the chosen node before a pod may run there."""
+        claims = [self._claims.get(key) for key in requirements.claims]
+        return [claim.key for claim in claims if claim is not None and not claim.volume]
+
+    def rule_out(self, shape: Shape, codes: Codes) -> None:
+        """Put the reason's code on every node (N,) that is not ruled out yet and is out for it."""
+        claims: list[ClaimInfo] = []
+        for key in shape.requirements.claims:
+            claim = self._claims.get(key)
+            flaw = f'persistentvolumeclaim "{key[1]}" not found' if claim is None else ""
+            if claim is not None:
+                flaw = self._flaw(claim)
+                claims.append(claim)
+            if flaw:
+                _put(shape, codes, np.ones(len(codes), np.bool_), flaw)
+                return
+        for claim in claims:
+            self._judge(shape, claim, codes)
+        self._attach(shape, claims, codes)
+
+    def _flaw(self, claim: ClaimInfo) -> str:
+        """Why no node at all will do for the claim."""
+        name = claim.key[1]
+        if claim.lost:
+            return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
+        if claim.terminating:
+            return f'persistentvolumeclaim "{name}" is being deleted'
+        tally = self._relations.claim(claim.key)
+        if claim.one_pod and not self._columns.tallies.empty(tally):
+            return ONE_POD
+        if claim.volume:
+            return "" if claim.volume in self._volumes else LOST
+        storage_class = self._classes.get(claim.storage_class)
+        if storage_class is None or not storage_class.waits:
+            return UNBOUND
+        if storage_class.provisioner == _NO_PROVISIONER:
+            return f'storage class "{storage_class.name}" has no provisioner: not supported yet'
+        return ""
+
+    def _judge(self, shape: Shape, claim: ClaimInfo, codes: Codes) -> None:
+        if not claim.volume:
+            _put(shape, codes, ~self._provisionable(claim), NO_VOLUME)
+            return
+        volume = self._volumes[claim.volume]
+        if volume.affinity is not None:
+            _put(shape, codes, ~self._any(volume.affinity), AFFINITY)
+        _put(shape, codes, self._other_zone(volume), ZONE)
+
+    def _provisionable(self, claim: ClaimInfo) -> Bools:
+        """Nodes (N,) on which the claim's class can make a volume."""
+        everywhere = np.ones(self._columns.size, np.bool_)
+        if claim.selected_node:
+            everywhere[:] = False
+            row = self._columns.row_of.get(claim.selected_node)
+            if row is not None:
+                everywhere[row] = True
+            return everywhere
+        topologies = self._classes[claim.storage_class].topologies
+        return self._any(topologies) if topologies else everywhere
+
+    def _other_zone(self, volume: VolumeInfo) -> Bools:
+        """Nodes (N,) with zone labels, but not the volume's."""
+        zoned = np.zeros(self._columns.size, np.bool_)
+        wrong = np.zeros(self._columns.size, np.bool_)
+        for key in _ZONE_LABELS:
+            zoned |= self._topologies.domains(key).codes >= 0
+            if key in volume.labels:
+                values = tuple(volume.labels[key].split("__"))
+                wrong |= ~self._meets(Expression(key, "In", values))
+        out: Bools = wrong & zoned
+        return out
+
+    def _any(self, terms: tuple[Term, ...]) -> Bools:
+        """Nodes (N,) that meet one of the terms."""
+        some = np.zeros(self._columns.size, np.bool_)
+        for term in terms:
+            if not term.expressions and not term.fields:
+                continue
+            mask = np.ones(self._columns.size, np.bool_)
+            for expression in term.expressions:
+                mask &= self._meets(expression)
+            for entry in term.fields:
+                mask &= self._named(entry)
+            some |= mask
+        return some
+
+    def _meets(self, expression: Expression) -> Bools:
+        domains = self._topologies.domains(expression.key)
+        answers = [filters.meets(expression, value) for value in domains.values]
+        table = np.array([*answers, filters.meets(expression, None)], np.bool_)
+        mask: Bools = table[domains.codes]
+        return mask
+
+    def _named(self, entry: Expression) -> Bools:
+        rows = [self._columns.row_of[v] for v in entry.values if v in self._columns.row_of]
+        mask = np.full(self._columns.size, entry.operator == "NotIn")
+        mask[rows] = entry.operator == "In"
+        return mask
+
+    def _attach(self, shape: Shape, claims: list[ClaimInfo], codes: Codes) -> None:
+        drivers = {claim.key: self._driver(claim) for claim in claims}
+        for driver in sorted(set(drivers.values()) - {""}):
+            limits = self._limit(driver)
+            if limits is None:
+                continue
+            attached = self._attached(driver)
+            for claim in claims:
+                if drivers[claim.key] == driver:
+                    more = np.ones(len(codes), np.int64)
+                    more[self._users(claim.key)] = 0
+                    attached += more
+            _put(shape, codes, attached > limits, LIMIT)
+
+    def _limit(self, driver: str) -> Ints | None:
+        """Per node (N,) how many volumes of the driver it can attach; None: no node has a limit."""
+        limits: Ints | None = None
+        for node, of_node in self._limits.items():
+            row = self._columns.row_of.get(node)
+            if driver in of_node and row is not None:
+                if limits is None:
+                    limits = np.full(self._columns.size, _UNLIMITED, np.int64)
+                limits[row] = of_node[driver]
+        return limits
+
+    def _attached(self, driver: str) -> Ints:
+        """Per node (N,) how many volumes of the driver its pods use; shared ones count once."""
+        attached = np.zeros(self._columns.size, np.int64)
+        for key in self._relations.claims:
+            claim = self._claims.get(key)
+            if claim is not None and self._driver(claim) == driver:
+                attached[self._users(key)] += 1
+        return attached
+
+    def _users(self, key: ClaimKey) -> Ints:
+        return self._columns.tallies.rows(self._relations.claim(key))
+
+    def _driver(self, claim: ClaimInfo) -> str:
+        if claim.volume:
+            volume = self._volumes.get(claim.volume)
+            return volume.driver if volume else ""
+        storage_class = self._classes.get(claim.storage_class)
+        return storage_class.provisioner if storage_class else ""
+
+
+def _put(shape: Shape, codes: Codes, nodes: Bools, reason: str) -> None:
+    codes[nodes & (codes == 0)] = shape.code(reason)

@@ -1,0 +1,238 @@
+"""Volumes as the scheduler watches them: claims, volumes, classes, and what nodes can attach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from kube.client import Client
+from kube.meta import Key
+from kube.reflector import Reflector
+from kube.resources import PVCS, PVS, Resource
+from scheduler.core.state import State
+from scheduler.core.values import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.objects import Metadata, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+
+STORAGE_CLASSES: Final = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
+)
+CSI_NODES: Final = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_BOUND: Final = "pv.kubernetes.io/bind-completed"
+_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+
+
+class _Struct(msgspec.Struct, rename="camel", gc=False):
+    pass
+
+
+class ClaimMetadata(_Struct):
+    """With annotations, in which claims carry their state."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    annotations: dict[str, str] = {}
+
+
+class ClaimSpec(_Struct):
+    """What a claim asks for."""
+
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: list[str] = []
+
+
+class ClaimStatus(_Struct):
+    """Pending, Bound or Lost."""
+
+    phase: str = ""
+
+
+class Claim(_Struct):
+    """A PersistentVolumeClaim."""
+
+    metadata: ClaimMetadata
+    spec: ClaimSpec = msgspec.field(default_factory=ClaimSpec)
+    status: ClaimStatus = msgspec.field(default_factory=ClaimStatus)
+
+
+class VolumeAffinity(_Struct):
+    """The nodes that reach a volume."""
+
+    required: NodeSelector | None = None
+
+
+class CsiSource(_Struct):
+    """A volume of a CSI driver."""
+
+    driver: str = ""
+
+
+class VolumeSpec(_Struct):
+    """What a volume is, as far as nodes matter."""
+
+    node_affinity: VolumeAffinity | None = None
+    csi: CsiSource | None = None
+
+
+class Volume(_Struct):
+    """A PersistentVolume."""
+
+    metadata: Metadata
+    spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
+
+
+class TopologyTerm(_Struct):
+    """Labels of the nodes for which a class can provision."""
+
+    match_label_expressions: list[NodeSelectorRequirement] = []
+
+
+class StorageClass(_Struct):
+    """A StorageClass."""
+
+    metadata: Metadata
+    provisioner: str = ""
+    volume_binding_mode: str = ""
+    allowed_topologies: list[TopologyTerm] = []
+
+
+class DriverLimit(_Struct):
+    """How many volumes; None for no limit."""
+
+    count: int | None = None
+
+
+class Driver(_Struct):
+    """A CSI driver on a node."""
+
+    name: str = ""
+    allocatable: DriverLimit | None = None
+
+
+class CsiNodeSpec(_Struct):
+    """The drivers."""
+
+    drivers: list[Driver] = []
+
+
+class CsiNode(_Struct):
+    """A CSINode; it has the node's name."""
+
+    metadata: Metadata
+    spec: CsiNodeSpec = msgspec.field(default_factory=CsiNodeSpec)
+
+
+def claim_info(claim: Claim) -> ClaimInfo:
+    """A volume's name alone is a wish; only the annotation says that both agree."""
+    meta, spec = claim.metadata, claim.spec
+    return ClaimInfo(
+        key=(meta.namespace, meta.name),
+        volume=spec.volume_name if _BOUND in meta.annotations else "",
+        storage_class=meta.annotations.get(_CLASS, spec.storage_class_name or ""),
+        selected_node=meta.annotations.get(SELECTED_NODE, ""),
+        one_pod="ReadWriteOncePod" in spec.access_modes,
+        lost=claim.status.phase == "Lost",
+        terminating=meta.deletion_timestamp is not None,
+    )
+
+
+def volume_info(volume: Volume) -> VolumeInfo:
+    affinity = volume.spec.node_affinity
+    required = affinity.required if affinity else None
+    return VolumeInfo(
+        name=volume.metadata.name,
+        affinity=tuple(_term(t) for t in required.node_selector_terms) if required else None,
+        labels=volume.metadata.labels,
+        driver=volume.spec.csi.driver if volume.spec.csi else "",
+    )
+
+
+def class_info(storage_class: StorageClass) -> StorageClassInfo:
+    return StorageClassInfo(
+        name=storage_class.metadata.name,
+        provisioner=storage_class.provisioner,
+        waits=storage_class.volume_binding_mode == "WaitForFirstConsumer",
+        topologies=tuple(
+            Term(tuple(Expression(e.key, "In", tuple(e.values)) for e in t.match_label_expressions))
+            for t in storage_class.allowed_topologies
+        ),
+    )
+
+
+def limits(node: CsiNode) -> dict[str, int]:
+    """The drivers that have a limit there."""
+    return {
+        driver.name: driver.allocatable.count
+        for driver in node.spec.drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    state: State
+    changed: Callable[[], None]
+    put: Callable[[Any], None]
+    drop: Callable[[Key], None]
+
+    def upsert(self, obj: Any) -> None:
+        self.put(obj)
+        self._after()
+
+    def delete(self, key: Key) -> None:
+        self.drop(key)
+        self._after()
+
+    def _after(self) -> None:
+        self.state.storage_changed()
+        self.changed()
+
+
+def reflectors(
+    client: Client, state: State, changed: Callable[[], None]
+) -> Sequence[Reflector[Any]]:
+    """Watches of all four kinds into the state's storage."""
+    storage = state.storage
+
+    def watch(
+        resource: Resource, kind: type, put: Callable[[Any], None], drop: Callable[[Key], None]
+    ) -> Reflector[Any]:
+        decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
+        sink = _Sink(state, changed, put, drop)
+        return Reflector(client, resource, sink, decode=decoder.decode)
+
+    return (
+        watch(PVCS, Claim, lambda o: storage.set_claim(claim_info(o)), storage.remove_claim),
+        watch(
+            PVS,
+            Volume,
+            lambda o: storage.set_volume(volume_info(o)),
+            lambda key: storage.remove_volume(key[1]),
+        ),
+        watch(
+            STORAGE_CLASSES,
+            StorageClass,
+            lambda o: storage.set_class(class_info(o)),
+            lambda key: storage.remove_class(key[1]),
+        ),
+        watch(
+            CSI_NODES,
+            CsiNode,
+            lambda o: storage.set_limits(o.metadata.name, limits(o)),
+            lambda key: storage.remove_limits(key[1]),
+        ),
+    )
+
+
+def _term(term: NodeSelectorTerm) -> Term:
+    return Term(
+        tuple(Expression(e.key, e.operator, tuple(e.values)) for e in term.match_expressions),
+        tuple(Expression(e.key, e.operator, tuple(e.values)) for e in term.match_fields),
+    )
