@@ -4,14 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from api import names
-from api.reading import Reader
+from api.reading import Reader, dig, text
 from api.rules import parts, table
 
 
-def check_pod_group(reader: Reader, name: str, spec: Mapping[str, Any]) -> None:
-    """All rules of `PodGroup.spec`."""
+def check_pod_group(
+    reader: Reader, spec: Mapping[str, Any], words: Mapping[str, Any] | None = None
+) -> None:
+    """All rules of `PodGroup.spec`; `words` is how a v1alpha2 client named the template."""
     _check_workload_ref(reader, spec)
-    _check_parent(reader, name, spec)
+    _check_words(reader, words or {})
+    _check_parent(reader, spec)
     if spec.get("parentCompositePodGroupName") and spec.get("workloadRef") is None:
         reader.report.append(table.WORKLOAD_REF_FOR_PARENT.at("spec.workloadRef"))
     # Without a policy of its own the group takes its template's (KEP-5832).
@@ -26,7 +29,9 @@ def check_composite(reader: Reader, name: str, spec: Mapping[str, Any]) -> None:
     if spec.get("workloadRef") is None:
         reader.report.append(table.WORKLOAD_REF_REQUIRED.at("spec.workloadRef"))
     _check_workload_ref(reader, spec)
-    _check_parent(reader, name, spec)
+    parent = _check_parent(reader, spec)
+    if parent and parent == name:
+        reader.report.append(table.OWN_PARENT.at("spec.parentCompositePodGroupName", parent))
     parts.check_policy(reader, spec, "spec", composite=True)
     _check_common(reader, spec)
 
@@ -54,12 +59,20 @@ def _check_workload_ref(reader: Reader, spec: Mapping[str, Any]) -> None:
         reader.report.append(table.TEMPLATE_REF.at(f"{path}.templateName", template))
 
 
-def _check_parent(reader: Reader, name: str, spec: Mapping[str, Any]) -> None:
+def _check_words(reader: Reader, words: Mapping[str, Any]) -> None:
+    """v1alpha2 has two fields for one name: a client that sets both must mean the same."""
+    name, reference = (
+        text(words.get("podGroupTemplateName")),
+        text(dig(words, "podGroupTemplateRef", "name")),
+    )
+    if name and reference and name != reference:
+        path = "spec.podGroupTemplateRef.name"
+        reader.report.append(table.TEMPLATE_REF_DIFFERS.at(path, reference))
+
+
+def _check_parent(reader: Reader, spec: Mapping[str, Any]) -> str:
     path = "spec.parentCompositePodGroupName"
     parent = reader.text(spec, "parentCompositePodGroupName", path)
-    if spec.get("parentCompositePodGroupName") is None:
-        return
-    if not names.is_dns_subdomain(parent):
+    if spec.get("parentCompositePodGroupName") is not None and not names.is_dns_subdomain(parent):
         reader.report.append(table.PARENT_NAME.at(path, parent))
-    elif parent == name:
-        reader.report.append(table.OWN_PARENT.at(path, parent))
+    return parent

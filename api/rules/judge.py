@@ -1,24 +1,66 @@
 """Judges one object: all its faults in one answer."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from api.causes import Cause, Verdict
-from api.constants import KINDS, LABEL_VALUE_LENGTH, POD_GROUP, WORKLOAD
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    COSCHEDULING,
+    GROUP,
+    LABEL_VALUE_LENGTH,
+    POD_GROUP,
+    WORKLOAD,
+)
+from api.conversion.podgroup import chosen_words
 from api.reading import Reader, dig, mapping, text
-from api.rules import groups, parts, table, update, workload
+from api.rules import coscheduling, groups, parts, table, update, workload
+
+Json = Mapping[str, Any]
+# Reader, the whole object, its spec.
+Check = Callable[[Reader, Json, Json], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How one kind is judged; the rules of an update beside those of the new spec."""
+
+    check: Check
+    changes: Callable[[Json, Json, Json | None], list[Cause]] = update.check_update
+    named_by_label: bool = False
+
+
+_KINDS: Final[Mapping[tuple[str, str], _Kind]] = {
+    (GROUP, WORKLOAD.kind): _Kind(
+        lambda reader, _, spec: workload.check_workload(reader, spec),
+    ),
+    (GROUP, POD_GROUP.kind): _Kind(
+        lambda reader, obj, spec: groups.check_pod_group(reader, spec, chosen_words(obj)),
+        named_by_label=True,
+    ),
+    (GROUP, COMPOSITE_POD_GROUP.kind): _Kind(
+        lambda reader, obj, spec: groups.check_composite(reader, _name(obj), spec),
+    ),
+    (COSCHEDULING.group, COSCHEDULING.kind): _Kind(
+        lambda reader, _, spec: coscheduling.check_coscheduling(reader, spec),
+        changes=coscheduling.check_coscheduling_update,
+        named_by_label=True,
+    ),
+}
 
 
 def validate(
     kind: str,
-    new: Mapping[str, Any],
-    old: Mapping[str, Any] | None,
+    new: Json,
+    old: Json | None,
     operation: str,
     *,
+    group: str = GROUP,
     subresource: str = "",
-    template: Mapping[str, Any] | None = None,
+    template: Json | None = None,
 ) -> Verdict:
-    """Judges a Workload, PodGroup or CompositePodGroup of v1alpha3 as raw JSON of any structure.
+    """Judges an object of ours, in the version that is stored, as raw JSON of any structure.
 
     `operation` and `subresource` are those of the admission request; `old` is None on CREATE.
     An update is judged on what it changes: one that leaves the spec as it was is always allowed,
@@ -26,44 +68,34 @@ def validate(
     live template a PodGroup's workloadRef names, if known (`inherit.template_of`). Raises
     ValueError for a kind that is not ours.
     """
-    if kind not in {known.kind for known in KINDS}:
-        raise ValueError(f"no rules for kind {kind!r}")
+    known = _KINDS.get((group, kind))
+    if known is None:
+        raise ValueError(f"no rules for kind {kind!r} of {group!r}")
     if operation not in {"CREATE", "UPDATE"}:
         return Verdict()
     if subresource == "status":
         return Verdict(_new_faults(_status_faults, new, old))
     if operation == "CREATE" or old is None:
-        return Verdict(_spec_faults(kind, new), _warnings(kind, new))
+        return Verdict(_spec_faults(known, new), _warnings(known, new))
     if old.get("spec") == new.get("spec"):
         return Verdict()
-    changed = update.check_update(mapping(old.get("spec")), mapping(new.get("spec")), template)
-    return Verdict(changed + _new_faults(lambda obj: _spec_faults(kind, obj), new, old))
+    changed = known.changes(mapping(old.get("spec")), mapping(new.get("spec")), template)
+    return Verdict(changed + _new_faults(lambda obj: _spec_faults(known, obj), new, old))
 
 
-def _new_faults(
-    faults: Callable[[Mapping[str, Any]], list[Cause]],
-    new: Mapping[str, Any],
-    old: Mapping[str, Any] | None,
-) -> list[Cause]:
+def _new_faults(faults: Callable[[Json], list[Cause]], new: Json, old: Json | None) -> list[Cause]:
     known = faults(old) if old is not None else []
     return [fault for fault in faults(new) if fault not in known]
 
 
-def _spec_faults(kind: str, obj: Mapping[str, Any]) -> list[Cause]:
+def _spec_faults(known: _Kind, obj: Json) -> list[Cause]:
     report: list[Cause] = []
     reader = Reader(report)
-    spec = reader.mapping(obj, "spec", "spec")
-    name = text(dig(obj, "metadata", "name"))
-    if kind == WORKLOAD.kind:
-        workload.check_workload(reader, spec)
-    elif kind == POD_GROUP.kind:
-        groups.check_pod_group(reader, name, spec)
-    else:
-        groups.check_composite(reader, name, spec)
+    known.check(reader, obj, reader.mapping(obj, "spec", "spec"))
     return report
 
 
-def _status_faults(obj: Mapping[str, Any]) -> list[Cause]:
+def _status_faults(obj: Json) -> list[Cause]:
     report: list[Cause] = []
     reader = Reader(report)
     status = reader.mapping(obj, "status", "status")
@@ -71,7 +103,10 @@ def _status_faults(obj: Mapping[str, Any]) -> list[Cause]:
     return report
 
 
-def _warnings(kind: str, obj: Mapping[str, Any]) -> list[str]:
-    if kind == POD_GROUP.kind and len(text(dig(obj, "metadata", "name"))) > LABEL_VALUE_LENGTH:
-        return [table.NAME_TOO_LONG_WARNING]
-    return []
+def _warnings(known: _Kind, obj: Json) -> list[str]:
+    too_long = known.named_by_label and len(_name(obj)) > LABEL_VALUE_LENGTH
+    return [table.NAME_TOO_LONG_WARNING] if too_long else []
+
+
+def _name(obj: Json) -> str:
+    return text(dig(obj, "metadata", "name"))

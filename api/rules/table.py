@@ -113,7 +113,7 @@ TEMPLATE_REF_REQUIRED: Final = Rule(
 )
 TEMPLATE_REF: Final = Rule("template-ref", _I, DNS_LABEL_TEXT)
 PARENT_NAME: Final = Rule("parent-name", _I, DNS_SUBDOMAIN_TEXT)
-OWN_PARENT: Final = Rule("own-parent", _I, "a group cannot be its own parent")
+OWN_PARENT: Final = Rule("own-parent", _I, "a composite group cannot be its own parent")
 CONTROLLER_KIND_REQUIRED: Final = Rule("controller-kind-required", _R, "name the owner's kind")
 CONTROLLER_NAME_REQUIRED: Final = Rule("controller-name-required", _R, "name the owner")
 CONTROLLER_SEGMENT: Final = Rule(
@@ -133,6 +133,16 @@ CLAIM_REFERENCE: Final = Rule("claim-reference", _I, DNS_SUBDOMAIN_TEXT)
 CLAIM_STATUS_UNKNOWN: Final = Rule(
     "claim-status-unknown", _I, "must be the name of an entry of spec.resourceClaims"
 )
+TEMPLATE_REF_DIFFERS: Final = Rule(
+    "template-ref-differs", _I, "must be the same as podGroupTemplateName; set one of the two"
+)
+SUBSETS_REQUIRED: Final = Rule("subsets-required", _R, "name at least one subset")
+SUBSETS_TOO_MANY: Final = Rule("subsets-too-many", _T, "", MAX_TEMPLATES)
+SUBSET_NAME_REQUIRED: Final = Rule(
+    "subset-name-required", _R, "every subset needs a name when there are several"
+)
+SUBSET_NAME: Final = Rule("subset-name", _I, DNS_LABEL_TEXT)
+SUBSET_NAME_DUPLICATE: Final = Rule("subset-name-duplicate", _D, "")
 PARENT_DELETING: Final = Rule(
     "parent-deleting", causes.FORBIDDEN, "the group it belongs to is being deleted"
 )
