@@ -72,11 +72,28 @@ DEFINITIONS: Final[Mapping[KindName, Definition]] = {
 }
 DEFINED: Final = tuple(DEFINITIONS)
 
+# The API server asks for a conversion only where a version other than the stored one is spoken.
+# By Service as installed; the webhook process puts its CA, or its URL, here.
+_CONVERSION: Final[Json] = {
+    "strategy": "Webhook",
+    "webhook": {
+        "conversionReviewVersions": ["v1"],
+        "clientConfig": {
+            "service": {
+                "name": "muster-webhook",
+                "namespace": "muster-system",
+                "path": "/convert",
+                "port": 443,
+            }
+        },
+    },
+}
+
 
 def crd(kind: KindName) -> Json:
     """The CustomResourceDefinition of one of our kinds."""
     definition = DEFINITIONS[kind]
-    spec = {
+    spec: Json = {
         "group": kind.group,
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "names": {
@@ -92,6 +109,8 @@ def crd(kind: KindName) -> Json:
             for version in definition.versions
         ],
     }
+    if len(definition.versions) > 1:
+        spec["conversion"] = _CONVERSION
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -125,3 +125,17 @@ def test_no_two_kinds_share_a_short_name() -> None:
     short = [name for kind in DEFINED for name in crd.crd(kind)["spec"]["names"]["shortNames"]]
 
     assert len(short) == len(set(short)) == len(DEFINED)
+
+
+def test_kinds_of_several_versions_are_converted_by_the_webhook_and_others_are_not() -> None:
+    conversions = {kind: crd.crd(kind)["spec"].get("conversion") for kind in DEFINED}
+
+    service = {"name": "muster-webhook", "namespace": "muster-system", "path": "/convert"}
+    webhook = {
+        "strategy": "Webhook",
+        "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {"service": service | {"port": 443}},
+        },
+    }
+    assert conversions == dict.fromkeys(DEFINED) | {WORKLOAD: webhook, POD_GROUP: webhook}
