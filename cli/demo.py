@@ -210,7 +210,9 @@ async def run(*, keep: bool) -> int:
                     await step(stage)
                 view.say("All of it came true.")
                 if keep:
-                    view.say("The cluster stays up; Ctrl-C ends it.")
+                    await stage.apply(JOBSETS, example("jobset-one-rack.yaml"))
+                    await stage.apply(JOBSETS, example("jobset-too-big.yaml"))
+                    view.say("The cluster stays up, with two JobSets on it; Ctrl-C ends it.")
                     await _watch(stage)
         except BrokenPromiseError as broken:
             view.say(f"FAILED: it should be that {broken} (logs: {FOLDER / 'logs'})")
@@ -230,6 +232,7 @@ async def _watch(stage: Stage) -> None:
 @asynccontextmanager
 async def _stage(view: View) -> AsyncIterator[Stage]:
     kubeconfig = FOLDER / "kubeconfig"
+    view.say("Starting an embedded cluster, and Muster's webhook, controller and scheduler on it.")
     async with AsyncExitStack() as stack:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         children = await stack.enter_async_context(Children(FOLDER / "logs", environment))

@@ -50,9 +50,13 @@ def node_lines(nodes: Sequence[Object], pods: Sequence[Object], label: str) -> l
         name = _name(node)
         domain = node["metadata"].get("labels", {}).get(label, "-")
         lines.append(
-            f"{domain:>8}  {name:<{width}}  {'■' * used.get(name, 0)} {used.get(name, 0)} pods"
+            f"{domain:>8}  {name:<{width}}  {'■' * used.get(name, 0)} {_pods(used.get(name, 0))}"
         )
     return lines
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:
