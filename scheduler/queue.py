@@ -61,6 +61,13 @@ class Queue:
     def __len__(self) -> int:
         return len(self._ready)
 
+    def waiting(self) -> list[GroupKey]:
+        """All that is here, in the order of their turn if all of them were ready now."""
+        keys = {*self._ready, *self._refused, *self._failing}
+        entities = ((key, self.entity(key)) for key in keys)
+        ranked = ((_rank(entity), key) for key, entity in entities if entity is not None)
+        return [key for _, key in sorted(ranked)]
+
     def sizes(self) -> dict[str, int]:
         """How many are in each place."""
         return {

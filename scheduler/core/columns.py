@@ -68,6 +68,11 @@ class Columns:
         """Number of columns in use or vacant; arrays are valid up to here."""
         return len(self.nodes)
 
+    @property
+    def vacant(self) -> tuple[int, ...]:
+        """Rows without a node, in the order in which they were vacated."""
+        return tuple(self._vacant)
+
     def resource(self, name: str) -> int:
         """The resource's index; of a name nobody has met yet the nodes have none.
 

@@ -60,54 +60,54 @@ class Storage:
         self._columns = columns
         self._topologies = topologies
         self._relations = relations
-        self._claims: dict[ClaimKey, ClaimInfo] = {}
-        self._volumes: dict[str, VolumeInfo] = {}
-        self._classes: dict[str, StorageClassInfo] = {}
-        self._limits: dict[str, Mapping[str, int]] = {}
+        self.claims: dict[ClaimKey, ClaimInfo] = {}
+        self.volumes: dict[str, VolumeInfo] = {}
+        self.classes: dict[str, StorageClassInfo] = {}
+        self.limits: dict[str, Mapping[str, int]] = {}
 
     def set_claim(self, claim: ClaimInfo) -> None:
-        self._claims[claim.key] = claim
+        self.claims[claim.key] = claim
         self._columns.touch()
 
     def remove_claim(self, key: ClaimKey) -> None:
-        self._claims.pop(key, None)
+        self.claims.pop(key, None)
         self._columns.touch()
 
     def set_volume(self, volume: VolumeInfo) -> None:
-        self._volumes[volume.name] = volume
+        self.volumes[volume.name] = volume
         self._columns.touch()
 
     def remove_volume(self, name: str) -> None:
-        self._volumes.pop(name, None)
+        self.volumes.pop(name, None)
         self._columns.touch()
 
     def set_class(self, storage_class: StorageClassInfo) -> None:
-        self._classes[storage_class.name] = storage_class
+        self.classes[storage_class.name] = storage_class
         self._columns.touch()
 
     def remove_class(self, name: str) -> None:
-        self._classes.pop(name, None)
+        self.classes.pop(name, None)
         self._columns.touch()
 
     def set_limits(self, node: str, limits: Mapping[str, int]) -> None:
         """How many volumes of each driver the node can attach; a driver not named has no limit."""
-        self._limits[node] = limits
+        self.limits[node] = limits
         self._columns.touch()
 
     def remove_limits(self, node: str) -> None:
-        self._limits.pop(node, None)
+        self.limits.pop(node, None)
         self._columns.touch()
 
     def unbound(self, requirements: Requirements) -> list[ClaimKey]:
         """Claims that have to be bound for the chosen node before a pod may run there."""
-        claims = [self._claims.get(key) for key in requirements.claims]
+        claims = [self.claims.get(key) for key in requirements.claims]
         return [claim.key for claim in claims if claim is not None and not claim.volume]
 
     def rule_out(self, shape: Shape, codes: Codes) -> None:
         """Put the reason's code on every node (N,) that is not ruled out yet and is out for it."""
         claims: list[ClaimInfo] = []
         for key in shape.requirements.claims:
-            claim = self._claims.get(key)
+            claim = self.claims.get(key)
             flaw = f'persistentvolumeclaim "{key[1]}" not found' if claim is None else ""
             if claim is not None:
                 flaw = self._flaw(claim)
@@ -130,8 +130,8 @@ class Storage:
         if claim.one_pod and not self._columns.tallies.empty(tally):
             return ONE_POD
         if claim.volume:
-            return "" if claim.volume in self._volumes else LOST
-        storage_class = self._classes.get(claim.storage_class)
+            return "" if claim.volume in self.volumes else LOST
+        storage_class = self.classes.get(claim.storage_class)
         if storage_class is None or not storage_class.waits:
             return UNBOUND
         if storage_class.provisioner == _NO_PROVISIONER:
@@ -142,7 +142,7 @@ class Storage:
         if not claim.volume:
             _put(shape, codes, ~self._provisionable(claim), NO_VOLUME)
             return
-        volume = self._volumes[claim.volume]
+        volume = self.volumes[claim.volume]
         if volume.affinity is not None:
             _put(shape, codes, ~self._any(volume.affinity), AFFINITY)
         _put(shape, codes, self._other_zone(volume), ZONE)
@@ -156,7 +156,7 @@ class Storage:
             if row is not None:
                 everywhere[row] = True
             return everywhere
-        topologies = self._classes[claim.storage_class].topologies
+        topologies = self.classes[claim.storage_class].topologies
         return self._any(topologies) if topologies else everywhere
 
     def _other_zone(self, volume: VolumeInfo) -> Bools:
@@ -215,7 +215,7 @@ class Storage:
     def _limit(self, driver: str) -> Ints | None:
         """Per node (N,) how many volumes of the driver it can attach; None: no node has a limit."""
         limits: Ints | None = None
-        for node, of_node in self._limits.items():
+        for node, of_node in self.limits.items():
             row = self._columns.row_of.get(node)
             if driver in of_node and row is not None:
                 if limits is None:
@@ -227,7 +227,7 @@ class Storage:
         """Per node (N,) how many volumes of the driver its pods use; shared ones count once."""
         attached = np.zeros(self._columns.size, np.int64)
         for key in self._relations.claims:
-            claim = self._claims.get(key)
+            claim = self.claims.get(key)
             if claim is not None and self._driver(claim) == driver:
                 attached[self._users(key)] += 1
         return attached
@@ -237,9 +237,9 @@ class Storage:
 
     def _driver(self, claim: ClaimInfo) -> str:
         if claim.volume:
-            volume = self._volumes.get(claim.volume)
+            volume = self.volumes.get(claim.volume)
             return volume.driver if volume else ""
-        storage_class = self._classes.get(claim.storage_class)
+        storage_class = self.classes.get(claim.storage_class)
         return storage_class.provisioner if storage_class else ""
 
 
