@@ -221,14 +221,7 @@ def _rank(entity: Group | Pod) -> Rank:
     spec = entity.spec
     if spec is None:
         raise LookupError(entity.key)
-    priority = spec.priority if spec.priority is not None else _members_priority(entity)
     kind, namespace, name = entity.key
     # Whatever its priority, half a gang is whole again before anything may take its room: it may
     # be what an earlier leader had begun to bind.
-    return (not entity.incomplete, -priority, spec.created, namespace, name, kind)
-
-
-def _members_priority(root: Group) -> int:
-    """The weakest member speaks for a group whose priority nobody resolved."""
-    present = (p for leaf in root.leaves() for p, count in leaf.priorities.items() if count)
-    return min(present, default=0)
+    return (not entity.incomplete, -entity.priority, spec.created, namespace, name, kind)

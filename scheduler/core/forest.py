@@ -132,6 +132,14 @@ class Group:
             group = group.parent
         return group
 
+    @property
+    def priority(self) -> int:
+        """The spec's; where nobody resolved it the weakest member speaks for all."""
+        if self.spec is not None and self.spec.priority is not None:
+            return self.spec.priority
+        present = (p for leaf in self.leaves() for p, count in leaf.priorities.items() if count)
+        return min(present, default=0)
+
     def offspring(self) -> list[Group]:
         """Children by creation, then name."""
         return sorted(self.children.values(), key=_by_creation)

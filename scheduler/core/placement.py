@@ -72,20 +72,33 @@ class _Run:
     counts: Ints
 
 
-def place(state: State, root: Group | Pod, budget: Budget) -> Placement | Refusal:
-    """Decide one root: a topmost group with its quorum, or a single pod. Changes nothing."""
+def place(
+    state: State,
+    root: Group | Pod,
+    budget: Budget,
+    *,
+    region: Ints | None = None,
+    extras: bool = True,
+) -> Placement | Refusal:
+    """Decide one root: a topmost group with its quorum, or a single pod. Changes nothing.
+
+    `region` confines it to some nodes; without `extras` only what its floors need is placed.
+    Places held for roots of its priority or a higher one are not free to it.
+    """
     group = root if isinstance(root, Group) else _alone(root)
     flaw = layout.check(group)
     if flaw is not None:
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
         return Refusal(group.key, shortage, frozenset())
-    with state.columns.trial():
+    priority = root.priority if isinstance(root, Group) else root.info.priority
+    with state.columns.trial(), state.holds.respected(group.key, priority):
         search = _Search(state, budget)
-        shortage_or_none = search.floors(group, None)
+        shortage_or_none = search.floors(group, region)
         if shortage_or_none is not None:
             return Refusal(group.key, shortage_or_none, _shapes(group), search.steps)
         floors = search.total
-        search.extras(group)
+        if extras:
+            search.extras(group)
         if not search.total:
             return Refusal(group.key, search.left_over(group), _shapes(group), search.steps)
         return _placement(group, search, floors)

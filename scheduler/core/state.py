@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.core.bearers import Bearers
+from scheduler.core.budgets import Budgets
 from scheduler.core.columns import Columns
 from scheduler.core.company import Company
 from scheduler.core.forest import Forest, Group, Pod
+from scheduler.core.holds import Holds
 from scheduler.core.relations import Relations
 from scheduler.core.shapes import Shape, Shapes
 from scheduler.core.storage import Storage
 from scheduler.core.topology import Topologies
+from scheduler.core.units import Units
 from scheduler.core.values import POD_GROUP, SINGLE_POD, GroupKey, GroupSpec, NodeInfo, PodInfo
 
 
@@ -44,6 +47,9 @@ class State:
         self.company = Company(self.columns, self.topologies, self.relations, self.storage)
         self.shapes = Shapes(self.columns, self.relations, self.company)
         self.forest = Forest()
+        self.units = Units(self.columns, self.forest)
+        self.budgets = Budgets()
+        self.holds = Holds(self.columns)
         self.pods: dict[str, Pod] = {}
         self.singles: dict[GroupKey, Pod] = {}
         self.changes = Changes()
@@ -64,6 +70,7 @@ class State:
             for pod in self._on_node.get(node.name, {}).values():
                 pod.row = row
                 self._take(pod)
+                self.units.stale(pod)
 
     def remove_node(self, name: str) -> None:
         """Forget a node; its pods are remembered until their own objects go."""
@@ -71,6 +78,7 @@ class State:
             return
         for pod in self._on_node.get(name, {}).values():
             pod.row = -1
+            self.units.stale(pod)
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or update a namespace: selectors may look at its labels."""
@@ -87,7 +95,9 @@ class State:
             if group.spec == spec:
                 return
             self._touch(group)
-        self._touch(self.forest.set_spec(spec))
+        group = self.forest.set_spec(spec)
+        self.units.stale_tree(group)
+        self._touch(group)
 
     def remove_group(self, key: GroupKey) -> None:
         group = self.forest.groups.get(key)
@@ -97,6 +107,7 @@ class State:
         children = list(group.children.values())
         self.forest.remove_spec(key)
         for child in (group, *children):
+            self.units.stale_tree(child)
             self._touch(child)
 
     def set_pod(self, info: PodInfo) -> Pod | None:
@@ -132,6 +143,7 @@ class State:
         self._bearers.remove(pod.info)
         self._uncount(pod)
         self._vacate(pod)
+        self.units.stale(pod)
         self._touch_pod(pod, stir=True)
         if pod.group is not None:
             self.forest.prune(pod.group)
@@ -260,6 +272,7 @@ class State:
             pod.row = -1
 
     def _count(self, pod: Pod) -> None:
+        self.units.stale(pod)
         if pod.group is not None:
             self.forest.count(pod.group, pod, 1)
         elif pod.waiting:

@@ -184,6 +184,7 @@ class GroupSpec:
 
     `floor` is minCount or minGroupCount, 1 for basic, None while the policy is not known yet.
     `priority` None means that nobody resolved it: the members' own priority counts.
+    `preempts` is false for preemptionPolicy Never.
     """
 
     key: GroupKey
@@ -195,13 +196,16 @@ class GroupSpec:
     topology: Topology | None = None
     disruption: Literal["single", "all"] = "single"
     created: str = ""
+    preempts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
     """A pod that runs, or one that asks for this scheduler (`ours`).
 
-    `phase` is the pod's; `node` is empty until it is bound; `group` names its PodGroup.
+    `phase` is the pod's; `node` is empty until it is bound; `group` names its PodGroup; `started`
+    is in seconds since 1970, 0 while the kubelet has not said. `preempts` is false for
+    preemptionPolicy Never.
     """
 
     uid: str
@@ -215,5 +219,7 @@ class PodInfo:
     phase: str = "Pending"
     ours: bool = True
     gated: bool = False
+    started: float = 0.0
+    preempts: bool = True
     terminating: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,127 @@
+"""A world in which roots compete: priorities, units, budgets, and what preemption answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scheduler.core.budgets import DisruptionBudget
+from scheduler.core.forest import Group, Pod
+from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.preemption import Plan, preempt
+from scheduler.core.room import Effort
+from scheduler.core.values import (
+    COMPOSITE_POD_GROUP,
+    POD_GROUP,
+    Expression,
+    GroupKey,
+    GroupSpec,
+    PodInfo,
+    Requirements,
+    Topology,
+)
+from tests.scheduler.world import World, requests
+
+
+class Contest(World):
+    def group(
+        self,
+        name: str,
+        floor: int = 1,
+        *,
+        priority: int = 0,
+        mode: str = "single",
+        parent: str | None = None,
+        composite: bool = False,
+        topology: str | None = None,
+        preferred: bool = False,
+        preempts: bool = True,
+        gang: bool = True,
+    ) -> GroupKey:
+        kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
+        spec = GroupSpec(
+            (kind, "ns", name),
+            floor,
+            gang,
+            parent,
+            priority,
+            None,
+            Topology(topology, preferred=preferred) if topology else None,
+            "all" if mode == "all" else "single",
+            preempts=preempts,
+        )
+        self.state.set_group(spec)
+        return spec.key
+
+    def runs(
+        self, group: str | None, *nodes: str, cpu: int = 1, priority: int = 0, **labels: str
+    ) -> list[PodInfo]:
+        """One running pod on each of the nodes."""
+        infos = []
+        for node in nodes:
+            self._serial += 1
+            name = f"v{self._serial:05}"
+            info = PodInfo(
+                f"uid-{name}", "ns", name, Requirements(requests(cpu)), node, group, priority,
+                created=f"{self._serial:05}", phase="Running", started=float(self._serial),
+                labels=labels,
+            )  # fmt: skip
+            self.state.set_pod(info)
+            infos.append(info)
+        return infos
+
+    def waits(self, group: str | None, count: int = 1, *, cpu: int = 1, priority: int = 0,
+              preempts: bool = True) -> list[PodInfo]:  # fmt: skip
+        infos = []
+        for _ in range(count):
+            self._serial += 1
+            name = f"w{self._serial:05}"
+            info = PodInfo(
+                f"uid-{name}", "ns", name, Requirements(requests(cpu)), "", group, priority,
+                created=f"{self._serial:05}", preempts=preempts,
+            )  # fmt: skip
+            self.state.set_pod(info)
+            infos.append(info)
+        return infos
+
+    def budget(self, name: str, allowed: int, **labels: str) -> None:
+        expressions = tuple(Expression(k, "In", (v,)) for k, v in labels.items())
+        self.state.budgets.set(DisruptionBudget(("ns", name), expressions, allowed))
+
+    def root(self, name: str) -> Group | Pod:
+        for kind in (POD_GROUP, COMPOSITE_POD_GROUP):
+            group = self.state.forest.groups.get((kind, "ns", name))
+            if group is not None:
+                return group
+        return self.state.pods[f"uid-{name}"]
+
+    def preempt(self, name: str, *, effort: Effort | None = None) -> Plan | Refusal:
+        root = self.root(name)
+        refusal = place(self.state, root, Budget())
+        assert isinstance(refusal, Refusal), "nothing to preempt for"
+        return preempt(self.state, root, refusal, Budget(), effort)
+
+    def victims(self, name: str) -> set[str]:
+        """Names of the pods that would go."""
+        plan = self.preempt(name)
+        assert isinstance(plan, Plan), plan
+        return {pod.info.name for unit in plan.victims for pod in unit.pods.values()}
+
+    def evict(self, plan: Plan) -> None:
+        """As if the victims had gone."""
+        for unit in plan.victims:
+            for uid in list(unit.pods):
+                self.state.remove_pod(uid)
+
+    def leave(self, info: PodInfo) -> None:
+        """Its deletion has begun."""
+        self.state.set_pod(replace(info, terminating=True))
+
+    def fits_without(self, name: str, units: list[str]) -> bool:
+        """Whether the root would be placed if these pods were gone; the state is left as it was."""
+        saved = [self.state.pods[uid].info for uid in units]
+        for uid in units:
+            self.state.remove_pod(uid)
+        decision = place(self.state, self.root(name), Budget())
+        for info in saved:
+            self.state.set_pod(info)
+        return isinstance(decision, Placement)
