@@ -19,6 +19,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--token-file", type=Path, action="append", default=[], help="token,user,uid,groups lines"
     )
+    parser.add_argument("--audit-log", type=Path, help="a line of JSON for each request")
     parser.add_argument("--no-jobset", action="store_true", help="leave JobSet out")
     return parser.parse_args()
 
@@ -28,7 +29,7 @@ async def _run(arguments: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    cluster = LocalCluster(jobset=not arguments.no_jobset)
+    cluster = LocalCluster(jobset=not arguments.no_jobset, audit_log=arguments.audit_log)
     await cluster.start(
         host=arguments.host,
         port=arguments.port,

@@ -43,10 +43,19 @@ from localcluster.intake import (
     uid_differs,
 )
 from localcluster.patch import copy, json_patch, merge_patch
+from localcluster.rbac.authorizer import Authorizer
 from localcluster.reads import Reader
-from localcluster.resources import BUILT_IN, Registry, ResourceInfo
+from localcluster.resources import BUILT_IN, SERVICE_ACCOUNTS, Registry, ResourceInfo
 from localcluster.reviews import QUESTIONS, answer
-from localcluster.store import ChangedError, ExistsError, MissingError, Store, Stored
+from localcluster.store import (
+    ChangedError,
+    CollectionId,
+    Event,
+    ExistsError,
+    MissingError,
+    Store,
+    Stored,
+)
 from localcluster.strategic import strategic_merge
 from localcluster.subresources import Subresources
 
@@ -79,6 +88,8 @@ class Api(Reader):
             self.store.collection(info.collection)
         self.clock = clock or SystemClock()
         self.tokens = tokens or Tokens()
+        self.authorizer = Authorizer(self.store)
+        self.store.subscribe(self._forget_tokens)
         self.converter = converter or Converter(self.store, Caller({}))
         self.strategies = strategies()
         self.admission: list[Admission] = [
@@ -120,7 +131,7 @@ class Api(Reader):
         body = copy(obj)
         check_envelope(write, body)
         if info.collection in QUESTIONS:
-            return Stored(answer(info, body, user, self.tokens), 0)
+            return Stored(answer(info, body, user, self.tokens, self.authorizer), 0)
         write.name = body["metadata"].get("name", "")
         return await self._create(write, body)
 
@@ -261,6 +272,10 @@ class Api(Reader):
             self.store.delete(info.collection, current.key, current.revision)
             return Stored(new, current.revision)
         return self.store.update(info.collection, current.key, new, current.revision)
+
+    def _forget_tokens(self, collection: CollectionId, event: Event) -> None:
+        if event.type == "DELETED" and collection == SERVICE_ACCOUNTS.collection:
+            self.tokens.forget(event.value.obj["metadata"]["uid"])
 
     async def _create(self, write: Write, obj: Object) -> Stored:
         info, intake = write.info, self.intake

@@ -9,6 +9,12 @@ from localcluster.errors import unauthorized
 from localcluster.hooks import User
 
 AUTHENTICATED = "system:authenticated"
+ACCOUNTS = "system:serviceaccounts"
+
+
+def account_name(namespace: str, name: str) -> str:
+    """The user that a ServiceAccount is."""
+    return f"system:serviceaccount:{namespace}:{name}"
 
 
 class Tokens:
@@ -23,6 +29,15 @@ class Tokens:
         token = token or secrets.token_urlsafe(24)
         self._users[token] = User(user, (*groups, AUTHENTICATED), uid)
         return token
+
+    def add_account(self, namespace: str, name: str, uid: str) -> str:
+        """Make a token of a ServiceAccount; it is good until `forget` is told the UID."""
+        groups = (ACCOUNTS, f"{ACCOUNTS}:{namespace}")
+        return self.add(account_name(namespace, name), groups, uid=uid)
+
+    def forget(self, uid: str) -> None:
+        """Take back all tokens of the account of that UID."""
+        self._users = {token: user for token, user in self._users.items() if user.uid != uid}
 
     def load(self, path: Path) -> None:
         """Read a file of lines `token,user,uid,"group,group"`."""

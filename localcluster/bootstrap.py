@@ -2,11 +2,18 @@
 
 from localcluster.api import Api
 from localcluster.builtin.admission import KEPT, SYSTEM_CLASSES
-from localcluster.resources import NAMESPACES, PRIORITY_CLASSES, SERVICES
+from localcluster.rbac.roles import cluster_role_bindings, cluster_roles
+from localcluster.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    SERVICES,
+)
 
 
 async def bootstrap(api: Api) -> None:
-    """Make the standard namespaces, the system's priority classes, and the server's Service."""
+    """Make the standard namespaces, the system's priority classes and roles, and the Service."""
     for name in sorted(KEPT):
         await api.create(NAMESPACES, {"metadata": {"name": name}})
     for name, value in SYSTEM_CLASSES.items():
@@ -15,6 +22,10 @@ async def bootstrap(api: Api) -> None:
             PRIORITY_CLASSES,
             {"metadata": {"name": name}, "value": value, "description": text},
         )
+    for role in cluster_roles():
+        await api.create(CLUSTER_ROLES, role)
+    for binding in cluster_role_bindings():
+        await api.create(CLUSTER_ROLE_BINDINGS, binding)
     service = {
         "metadata": {
             "name": "kubernetes",

@@ -10,6 +10,7 @@ from localcluster import serving, tls
 from localcluster.admission.calling import Caller
 from localcluster.admission.webhooks import Webhooks
 from localcluster.api import Api
+from localcluster.audit import AuditLog
 from localcluster.auth import Tokens
 from localcluster.bootstrap import bootstrap
 from localcluster.clock import Clock, SystemClock
@@ -27,11 +28,12 @@ from localcluster.life.life import Life
 from localcluster.life.nodes import Nodes
 from localcluster.namespaces import NamespaceController
 from localcluster.openapi import AllDocuments, OpenApi
+from localcluster.rbac.authorizer import MASTERS
+from localcluster.rbac.owners import OwnerPermissions
 from localcluster.resources import BUILT_IN, CRDS, Registry, ResourceInfo
 from localcluster.store import Store
 
 ADMIN = "kubernetes-admin"
-MASTERS = "system:masters"
 
 
 class LocalCluster:
@@ -50,12 +52,14 @@ class LocalCluster:
         bookmark_every: float = 10.0,
         grace_cap: float = 0.05,
         jobset: bool = True,
+        audit_log: Path | None = None,
     ) -> None:
         """Build an empty cluster; nothing runs yet.
 
         `history` is the number of events of each kind that a watch can resume over,
         `bookmark_every` and `grace_cap` (the longest that a deleted pod takes to stop) are
-        seconds, `jobset` says whether JobSet is installed.
+        seconds, `jobset` says whether JobSet is installed, `audit_log` is a file that gets a line
+        for each request.
         """
         self.clock = clock or SystemClock()
         self.faults = FaultPlan()
@@ -81,6 +85,7 @@ class LocalCluster:
         )
         custom.attach(self._delete)
         self.api.admission.append(custom.hold)
+        self.api.admission.append(OwnerPermissions(self.api.authorizer, registry))
         webhooks = Webhooks(store, registry, self.services, converter)
         if jobset:
             self.api.admission.append(JobSetAdmission())
@@ -95,7 +100,8 @@ class LocalCluster:
         ]
         self.life = life
         documents = AllDocuments(Discovery(registry), OpenApi(registry, custom))
-        self._application = Application(self.api, documents, self.faults)
+        self._audit = AuditLog(audit_log) if audit_log else None
+        self._application = Application(self.api, documents, self.faults, self._audit)
 
     @property
     def nodes(self) -> Nodes:
@@ -168,6 +174,8 @@ class LocalCluster:
         for part in reversed(self._parts):
             await part.stop()
         await self.api.converter.close()
+        if self._audit is not None:
+            self._audit.close()
         if self._folder is not None:
             self._folder.cleanup()
 

@@ -23,10 +23,12 @@ AGGREGATED = re.compile(
 _CHANGE = ("get", "patch", "update")
 _VERSION = re.compile(r"v(?P<major>\d+)(?:(?P<stage>alpha|beta)(?P<minor>\d+))?")
 _STAGES = {None: 2, "beta": 1, "alpha": 0}
+CREATED = frozenset({"binding", "eviction", "token"})  # sub-resources that are only created
 _OTHER_KINDS = {
     "scale": ("autoscaling", "v1", "Scale"),
     "binding": ("", "v1", "Binding"),
     "eviction": ("policy", "v1", "Eviction"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }
 
 
@@ -58,7 +60,7 @@ def subresource_kind(info: ResourceInfo, name: str) -> tuple[str, str, str]:
 
 def subresource_verbs(name: str) -> tuple[str, ...]:
     """Return what can be done with a sub-resource."""
-    if name in {"binding", "eviction"}:
+    if name in CREATED:
         return ("create",)
     return ("update",) if name == "finalize" else _CHANGE
 

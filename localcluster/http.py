@@ -8,27 +8,23 @@ from typing import Any
 import msgspec
 
 from localcluster.api import Api
-from localcluster.errors import StatusError, method_not_allowed, unknown_path
-from localcluster.eventviews import patch_to_core, to_core
+from localcluster.audit import AuditLog
+from localcluster.calls import Call, is_true
+from localcluster.errors import StatusError, unknown_path
 from localcluster.faults import FaultPlan, strike
-from localcluster.hooks import Documents, Object, User
-from localcluster.intake import Write
+from localcluster.hooks import Documents, User
+from localcluster.rbac.attributes import attributes_of, refusal
 from localcluster.rendering import Renderer
 from localcluster.requests import (
     JSON,
     Request,
     Target,
     accepted,
-    decode_body,
-    decode_patch,
-    delete_options,
     parse_query,
     resolve,
-    write_options,
 )
 from localcluster.resources import EVENTS, ResourceInfo
 from localcluster.store import Event, Stored
-from localcluster.subresources import SUCCESS
 from localcluster.version import VERSION
 from localcluster.watch import Watch, failure
 
@@ -64,11 +60,18 @@ class Stream:
 class Application:
     """The server as uvicorn runs it."""
 
-    def __init__(self, api: Api, documents: Documents, faults: FaultPlan) -> None:
-        """Serve an Api, documents about it, and faults on purpose."""
+    def __init__(
+        self,
+        api: Api,
+        documents: Documents,
+        faults: FaultPlan,
+        audit: AuditLog | None = None,
+    ) -> None:
+        """Serve an Api, documents about it, and faults on purpose; tell `audit` of everything."""
         self._api = api
         self._documents = documents
         self._faults = faults
+        self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -91,6 +94,23 @@ class Application:
         if request.path in OPEN:
             return _open(request.path)
         user = self._api.tokens.authenticate(request.headers.get(b"authorization", b""))
+        asked = attributes_of(request.method, request.path, request.params)
+        decision = self._api.authorizer.decide(user, asked)
+        code = 500
+        try:
+            if not decision.allowed:
+                raise refusal(user.name, asked, decision.reason)
+            answer = await self._faulty(request, user, warnings)
+            code = answer.code if isinstance(answer, Response) else 200
+        except StatusError as error:
+            code = error.code
+            raise
+        finally:
+            if self._audit is not None:
+                self._audit.write(user, asked, decision, uri=request.path, code=code)
+        return answer
+
+    async def _faulty(self, request: Request, user: User, warnings: list[str]) -> Response | Stream:
         faults = self._faults.take(request.method, request.path)
         await strike(faults, after=False)
         answer = await self._route(request, user, warnings)
@@ -161,8 +181,8 @@ class Application:
         stream = self._api.watch(
             target.info,
             target.namespace,
-            bookmarks=_is_true(params.get("allowWatchBookmarks")),
-            send_initial=None if initial is None else _is_true(initial),
+            bookmarks=is_true(params.get("allowWatchBookmarks")),
+            send_initial=None if initial is None else is_true(initial),
             timeout=float(timeout) if timeout else None,
             **selectors,
         )
@@ -195,155 +215,6 @@ class Application:
         except StatusError as error:
             answer.watch.close()
             return [failure(error)]
-
-
-class Call:
-    """One request for one kind, turned into calls of the Api; each verb returns code and value."""
-
-    def __init__(
-        self,
-        api: Api,
-        request: Request,
-        target: Target,
-        user: User,
-        warnings: list[str],
-        *,
-        converts: bool,
-    ) -> None:
-        """Take the request apart; `converts` when events are spoken of in their newer words."""
-        self._api = api
-        self._request = request
-        self._target = target
-        self._user = user
-        self._warnings = warnings
-        self._converts = converts
-
-    def verb(self) -> str:
-        """What is asked. Raises StatusError 405."""
-        target, method = self._target, self._request.method
-        if target.subresource or target.name:
-            watches = method == "GET" and _is_true(self._request.params.get("watch"))
-            verb = "watch" if watches and not target.subresource else _NAMED.get(method, "")
-            if method == "POST" and target.subresource in {"binding", "eviction"}:
-                verb = "create"
-        elif method == "GET":
-            verb = "watch" if _is_true(self._request.params.get("watch")) else "list"
-        else:
-            verb = {"POST": "create", "DELETE": "deletecollection"}.get(method, "")
-        allowed = verb in target.info.verbs or bool(target.subresource and verb)
-        if not allowed or (target.subresource in {"binding", "eviction"} and verb != "create"):
-            raise method_not_allowed()
-        return verb
-
-    async def get(self) -> tuple[int, Stored]:
-        """GET."""
-        target = self._target
-        if target.subresource:
-            write = Write(target.info, target.namespace, target.name, target.subresource)
-            return 200, await self._api.subresources.read(write)
-        return 200, self._api.get(target.info, target.name, target.namespace)
-
-    async def create(self) -> tuple[int, Stored]:
-        """POST."""
-        target = self._target
-        stored = await self._api.create(
-            target.info,
-            self._body(),
-            target.namespace,
-            name=target.name,
-            subresource=target.subresource,
-            user=self._user,
-            options=write_options(self._request),
-            warnings=self._warnings,
-        )
-        return 201, stored
-
-    async def update(self) -> tuple[int, Stored]:
-        """PUT."""
-        target, known = self._target, self._known()
-        stored = await self._api.update(
-            target.info,
-            self._body(),
-            target.namespace,
-            name=target.name,
-            subresource=target.subresource,
-            user=self._user,
-            options=write_options(self._request),
-            warnings=self._warnings,
-        )
-        return (200 if known else 201), stored
-
-    async def patch(self) -> tuple[int, Stored]:
-        """PATCH."""
-        target, known = self._target, self._known()
-        kind, patch = decode_patch(self._request, target.info)
-        stored = await self._api.patch(
-            target.info,
-            target.name,
-            patch_to_core(patch) if self._converts else patch,
-            target.namespace,
-            kind=kind,  # type: ignore[arg-type]
-            subresource=target.subresource,
-            user=self._user,
-            options=write_options(self._request, apply=kind == "apply"),
-            warnings=self._warnings,
-        )
-        return (200 if known else 201), stored
-
-    async def delete(self) -> tuple[int, Stored | Object]:
-        """DELETE of one object."""
-        target = self._target
-        removal = await self._api.remove(
-            target.info,
-            target.name,
-            target.namespace,
-            user=self._user,
-            options=delete_options(self._request),
-        )
-        if not removal.gone or self._api.intake.strategy(target.info).returns_deleted:
-            return 200, removal.value
-        details = {"name": target.name, "kind": target.info.plural}
-        if target.info.group:
-            details["group"] = target.info.group
-        details["uid"] = removal.value.obj["metadata"]["uid"]
-        return 200, {**SUCCESS, "details": details}
-
-    async def deletecollection(self) -> tuple[int, Object]:
-        """DELETE of all that is selected."""
-        target, params = self._target, self._request.params
-        gone = await self._api.delete_collection(
-            target.info,
-            target.namespace,
-            label_selector=params.get("labelSelector", ""),
-            field_selector=params.get("fieldSelector", ""),
-            user=self._user,
-            options=delete_options(self._request),
-        )
-        meta = {"resourceVersion": str(self._api.store.revision)}
-        info = target.info
-        items = [one.obj for one in await self._api.converter.views(info, gone)]
-        return 200, {
-            "kind": info.list_kind,
-            "apiVersion": info.api_version,
-            "metadata": meta,
-            "items": items,
-        }
-
-    def _body(self) -> Any:
-        body = decode_body(self._request)
-        return to_core(body) if self._converts else body
-
-    def _known(self) -> bool:
-        target = self._target
-        key = (target.namespace, target.name)
-        return self._api.store.get(target.info.collection, key) is not None
-
-
-_NAMED = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-
-
-def _is_true(text: str | None) -> bool:
-    return text in {"1", "true", "True", "t"}
 
 
 def _open(path: str) -> Response:

@@ -196,7 +196,10 @@ ENDPOINTS = ResourceInfo(
     "", "v1", "endpoints", "Endpoints", singular="endpoints", list_kind="EndpointsList",
     short_names=("ep",),
 )  # fmt: skip
-SERVICE_ACCOUNTS = ResourceInfo("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",))
+SERVICE_ACCOUNTS = ResourceInfo(
+    "", "v1", "serviceaccounts", "ServiceAccount",
+    short_names=("sa",), subresources=frozenset({"token"}),
+)  # fmt: skip
 PERSISTENT_VOLUMES = ResourceInfo(
     "", "v1", "persistentvolumes", "PersistentVolume", False,
     short_names=("pv",), subresources=_STATUS,

@@ -3,36 +3,60 @@
 from localcluster import resources
 from localcluster.auth import Tokens
 from localcluster.hooks import Object, User
+from localcluster.rbac.attributes import Attributes
+from localcluster.rbac.authorizer import Authorizer
 from localcluster.resources import ResourceInfo
 
 _WHO = resources.SELF_SUBJECT_REVIEWS.collection
 _TOKEN = resources.TOKEN_REVIEWS.collection
 _RULES = resources.SELF_SUBJECT_RULES_REVIEWS.collection
-_ACCESS = (
-    resources.SUBJECT_ACCESS_REVIEWS.collection,
-    resources.SELF_SUBJECT_ACCESS_REVIEWS.collection,
-)
-QUESTIONS = frozenset({_WHO, _TOKEN, _RULES, *_ACCESS})
+_MINE = resources.SELF_SUBJECT_ACCESS_REVIEWS.collection
+_ANYBODYS = resources.SUBJECT_ACCESS_REVIEWS.collection
+QUESTIONS = frozenset({_WHO, _TOKEN, _RULES, _MINE, _ANYBODYS})
 
 
-def answer(info: ResourceInfo, body: Object, user: User, tokens: Tokens) -> Object:
-    """The body with its status. Everyone who is known may do everything."""
-    collection = info.collection
+def answer(
+    info: ResourceInfo, body: Object, user: User, tokens: Tokens, authorizer: Authorizer
+) -> Object:
+    """The body with its status."""
+    collection, spec = info.collection, body.get("spec") or {}
     body.setdefault("metadata", {})
     if collection == _WHO:
-        return {**body, "status": {"userInfo": user.to_json()}}
-    if collection == _TOKEN:
-        return {**body, "status": _token_status(body, tokens)}
-    if collection == _RULES:
-        rules = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
-        urls = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
-        status: Object = {"resourceRules": rules, "nonResourceRules": urls, "incomplete": False}
-        return {**body, "status": status}
-    return {**body, "status": {"allowed": True}}
+        status: Object = {"userInfo": user.to_json()}
+    elif collection == _TOKEN:
+        status = _token_status(spec, tokens)
+    elif collection == _RULES:
+        status = _rules_status(authorizer.rules(user, spec.get("namespace") or ""))
+    else:
+        subject = user if collection == _MINE else _subject(spec)
+        decision = authorizer.decide(subject, _attributes(spec))
+        status = {"allowed": decision.allowed}
+        if decision.reason:
+            status["reason"] = decision.reason
+    return {**body, "status": status}
 
 
-def _token_status(body: Object, tokens: Tokens) -> Object:
-    user = tokens.find((body.get("spec") or {}).get("token", ""))
+def _token_status(spec: Object, tokens: Tokens) -> Object:
+    user = tokens.find(spec.get("token", ""))
     if user is None:
         return {"user": {}, "error": "invalid bearer token"}
     return {"authenticated": True, "user": user.to_json()}
+
+
+def _rules_status(rules: list[Object]) -> Object:
+    about_resources = [rule for rule in rules if not rule.get("nonResourceURLs")]
+    about_urls = [rule for rule in rules if rule.get("nonResourceURLs")]
+    return {"resourceRules": about_resources, "nonResourceRules": about_urls, "incomplete": False}
+
+
+def _subject(spec: Object) -> User:
+    return User(spec.get("user") or "", tuple(spec.get("groups") or ()))
+
+
+def _attributes(spec: Object) -> Attributes:
+    about = spec.get("resourceAttributes")
+    if about is None:
+        url = spec.get("nonResourceAttributes") or {}
+        return Attributes(url.get("verb") or "", path=url.get("path") or "/")
+    fields = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
+    return Attributes(**{field: about.get(field) or "" for field in fields})

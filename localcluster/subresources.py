@@ -1,6 +1,7 @@
 """Binding, eviction, scale and finalize."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from localcluster.clock import timestamp
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 _BUILT_IN_SCALE = ScalePaths(".spec.replicas", ".status.replicas")
 MAX_DISRUPTED = 2000
+SHORTEST_TOKEN = 600
 
 
 class Subresources:
@@ -44,11 +46,13 @@ class Subresources:
         raise method_not_allowed()
 
     async def create(self, write: Write, body: Object) -> Stored:
-        """POST to binding or eviction. Raises StatusError 400, 404, 409, 429."""
+        """POST to binding, eviction or token. Raises StatusError 400, 404, 409, 422, 429."""
         if write.subresource == "binding":
             return await self._bind(write, body)
         if write.subresource == "eviction":
             return await self._evict(write, body)
+        if write.subresource == "token":
+            return self._token(write, body)
         raise method_not_allowed()
 
     async def update(self, write: Write, body: Object) -> Stored:
@@ -87,6 +91,25 @@ class Subresources:
             _scheduled(new, timestamp(self._api.clock.now()))
             self._api.store.update(PODS.collection, current.key, new, current.revision)
         return Stored({**SUCCESS, "code": 201}, 0)
+
+    def _token(self, write: Write, body: Object) -> Stored:
+        account = self._api.get(write.info, write.name, write.namespace).obj["metadata"]
+        spec = {"expirationSeconds": 3600, **(body.get("spec") or {})}
+        seconds = spec["expirationSeconds"]
+        if not isinstance(seconds, int) or seconds < SHORTEST_TOKEN:
+            text = "may not specify a duration less than 10 minutes"
+            cause = invalid_value("spec.expirationSeconds", seconds, text)
+            raise invalid(write.info, "", [cause], "TokenRequest")
+        token = self._api.tokens.add_account(write.namespace, write.name, account["uid"])
+        ends = timestamp(self._api.clock.now() + timedelta(seconds=seconds))
+        request: Object = {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"name": write.name, "namespace": write.namespace},
+            "spec": spec,
+            "status": {"token": token, "expirationTimestamp": ends},
+        }
+        return Stored(request, 0)
 
     def _check_bindable(self, write: Write, current: Stored, uid: str | None) -> None:
         pod, name = current.obj, write.name

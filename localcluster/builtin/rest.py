@@ -249,6 +249,34 @@ class WebhookConfigurations(Strategy):
                 service.setdefault("port", 443)
 
 
+class RoleBindings(Strategy):
+    """The rules of both kinds of role binding."""
+
+    def default(self, obj: Object) -> None:
+        """The group of roles, users and groups."""
+        rbac = "rbac.authorization.k8s.io"
+        obj.setdefault("roleRef", {}).setdefault("apiGroup", rbac)
+        for subject in obj.get("subjects") or ():
+            if subject.get("kind") in {"User", "Group"}:
+                subject.setdefault("apiGroup", rbac)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """A binding names a role."""
+        ref = obj["roleRef"]
+        causes = [] if ref.get("name") else [required("roleRef.name")]
+        if ref.get("kind") not in {"Role", "ClusterRole"}:
+            text = 'Unsupported value: "{}": supported values: "ClusterRole", "Role"'
+            text = text.format(ref.get("kind") or "")
+            causes.insert(0, Cause("roleRef.kind", "FieldValueNotSupported", text))
+        return causes
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """The role stays."""
+        if new["roleRef"] == old["roleRef"]:
+            return []
+        return [invalid_value("roleRef", new["roleRef"], "cannot change roleRef")]
+
+
 class Workloads(Generational):
     """Deployments and their like: kept and scaled, but run by nobody."""
 

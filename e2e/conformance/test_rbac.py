@@ -1,0 +1,406 @@
+"""Authorization by roles: what is allowed, and the words of what is not."""
+
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from e2e.conformance.objects import Namespace, binding, causes, config_map, job, owner, pod
+from e2e.support import accounts
+from e2e.support.rest import APPLY_PATCH, Answer, Rest
+from e2e.support.waiting import eventually
+
+Object = dict[str, Any]
+
+RBAC = "rbac.authorization.k8s.io"
+ROLES = f"/apis/{RBAC}/v1"
+
+
+@dataclass
+class Robot:
+    """A ServiceAccount of the test's namespace that may do nothing but what `may` gives it."""
+
+    admin: Rest
+    rest: Rest
+    ns: Namespace
+    name: str
+    cluster_roles: list[str] = field(default_factory=list)
+
+    @property
+    def user(self) -> str:
+        return f"system:serviceaccount:{self.ns.name}:{self.name}"
+
+    @property
+    def subject(self) -> Object:
+        return {"kind": "ServiceAccount", "name": self.name, "namespace": self.ns.name}
+
+    async def may(self, *rules: Object, subject: Object | None = None) -> None:
+        """A Role with these rules, bound to the account in its namespace."""
+        name = f"role-{secrets.token_hex(3)}"
+        role = {"metadata": {"name": name}, "rules": list(rules)}
+        (await self.admin.post(self.ns.path(f"{RBAC}/v1", "roles"), role)).expect(201)
+        await self.bind("rolebindings", "Role", name, subject)
+
+    async def may_everywhere(self, *rules: Object, subject: Object | None = None) -> None:
+        """A ClusterRole with these rules, bound to the account in all namespaces."""
+        name = await self.cluster_role(*rules)
+        await self.bind("clusterrolebindings", "ClusterRole", name, subject)
+
+    async def cluster_role(self, *rules: Object) -> str:
+        name = f"{self.ns.name}-{secrets.token_hex(3)}"
+        self.cluster_roles.append(name)
+        role = {"metadata": {"name": name}, "rules": list(rules)}
+        (await self.admin.post(f"{ROLES}/clusterroles", role)).expect(201)
+        return name
+
+    async def bind(
+        self, bindings: str, kind: str, role: str, subject: Object | None = None
+    ) -> Object:
+        body = {
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+            "subjects": [subject or self.subject],
+        }
+        return (await self.admin.post(self.bindings(bindings), body)).expect(201)
+
+    def bindings(self, plural: str) -> str:
+        if plural == "rolebindings":
+            return self.ns.path(f"{RBAC}/v1", plural)
+        return f"{ROLES}/{plural}"
+
+    async def close(self) -> None:
+        for name in self.cluster_roles:
+            await self.admin.delete(f"{ROLES}/clusterrolebindings/{name}")
+            await self.admin.delete(f"{ROLES}/clusterroles/{name}")
+
+    async def allowed(self, path: str) -> bool:
+        return (await self.rest.get(path)).status != 403
+
+
+def rule(group: str, resource: str, *verbs: str, names: tuple[str, ...] = ()) -> Object:
+    made: Object = {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+    return {**made, "resourceNames": list(names)} if names else made
+
+
+@pytest.fixture
+async def robot(rest: Rest, ns: Namespace) -> AsyncIterator[Robot]:
+    (await rest.post(ns.core("serviceaccounts"), {"metadata": {"name": "robot"}})).expect(201)
+    token = await accounts.token(rest, ns.name, "robot")
+    async with Rest(rest.access, token=token) as own:
+        made = Robot(rest, own, ns, "robot")
+        yield made
+        await made.close()
+
+
+def refused(answer: Answer) -> str:
+    status = answer.expect(403)
+    assert status["reason"] == "Forbidden"
+    message: str = status["message"]
+    return message
+
+
+async def test_an_account_is_who_its_token_says(robot: Robot) -> None:
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+    who = (await robot.rest.post(path, review)).expect(201)["status"]["userInfo"]
+
+    assert who["username"] == robot.user
+    assert set(who["groups"]) == {
+        "system:serviceaccounts",
+        f"system:serviceaccounts:{robot.ns.name}",
+        "system:authenticated",
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "said"),
+    [
+        (
+            "GET",
+            "/api/v1/namespaces/{ns}/configmaps/a",
+            (
+                'configmaps "a" is forbidden: User "{user}" cannot get resource "configmaps"'
+                ' in API group "" in the namespace "{ns}"'
+            ),
+        ),
+        (
+            "GET",
+            "/api/v1/configmaps",
+            (
+                'configmaps is forbidden: User "{user}" cannot list resource "configmaps"'
+                ' in API group "" at the cluster scope'
+            ),
+        ),
+        (
+            "GET",
+            "/apis/batch/v1/namespaces/{ns}/jobs?watch=true",
+            (
+                'jobs.batch is forbidden: User "{user}" cannot watch resource "jobs"'
+                ' in API group "batch" in the namespace "{ns}"'
+            ),
+        ),
+        (
+            "DELETE",
+            "/apis/batch/v1/namespaces/{ns}/jobs",
+            (
+                'jobs.batch is forbidden: User "{user}" cannot deletecollection resource "jobs"'
+                ' in API group "batch" in the namespace "{ns}"'
+            ),
+        ),
+        (
+            "POST",
+            "/api/v1/namespaces/{ns}/pods/a/binding",
+            (
+                'pods "a" is forbidden: User "{user}" cannot create resource "pods/binding"'
+                ' in API group "" in the namespace "{ns}"'
+            ),
+        ),
+        (
+            "PATCH",
+            "/api/v1/nodes/n/status",
+            (
+                'nodes "n" is forbidden: User "{user}" cannot patch resource "nodes/status"'
+                ' in API group "" at the cluster scope'
+            ),
+        ),
+        (
+            "GET",
+            "/api/v1/namespaces/{ns}",
+            (
+                'namespaces "{ns}" is forbidden: User "{user}" cannot get resource "namespaces"'
+                ' in API group "" in the namespace "{ns}"'
+            ),
+        ),
+        (
+            "PUT",
+            "/apis/nothing.example.com/v1/namespaces/{ns}/unknown/x",
+            (
+                'unknown.nothing.example.com "x" is forbidden: User "{user}" cannot update resource'
+                ' "unknown" in API group "nothing.example.com" in the namespace "{ns}"'
+            ),
+        ),
+        ("GET", "/metrics", 'forbidden: User "{user}" cannot get path "/metrics"'),
+    ],
+    ids=lambda value: value.partition("?")[0] if value.startswith("/") else None,
+)
+async def test_what_no_role_gives_is_refused(
+    robot: Robot, method: str, path: str, said: str
+) -> None:
+    answer = await robot.rest.call(method, path.format(ns=robot.ns.name), {})
+
+    assert refused(answer) == said.format(user=robot.user, ns=robot.ns.name)
+
+
+async def test_a_refusal_has_the_details_of_the_resource(robot: Robot) -> None:
+    status = (await robot.rest.get(robot.ns.jobs("a"))).expect(403)
+
+    assert status["details"] == {"name": "a", "group": "batch", "kind": "jobs"}
+
+
+async def test_everybody_may_see_what_is_served(robot: Robot) -> None:
+    for path in ("/api", "/apis", "/apis/batch/v1", "/openapi/v3", "/version", "/readyz"):
+        assert (await robot.rest.get(path)).status == 200
+
+
+async def test_a_role_gives_its_verbs_in_its_namespace(robot: Robot, rest: Rest) -> None:
+    await robot.may(rule("", "configmaps", "create", "get"))
+    maps = robot.ns.config_maps()
+    await eventually(lambda: robot.allowed(f"{maps}/a"), "the role to be in force")
+
+    (await robot.rest.post(maps, config_map("a"))).expect(201)
+    (await robot.rest.get(f"{maps}/a")).expect(200)
+
+    refused(await robot.rest.get(maps))
+    refused(await robot.rest.patch(f"{maps}/a", {"data": {"k": "2"}}))
+    refused(await robot.rest.get("/api/v1/namespaces/default/configmaps/a"))
+
+
+async def test_a_cluster_role_gives_its_verbs_everywhere(robot: Robot) -> None:
+    await robot.may_everywhere(rule("", "configmaps", "list"), rule("", "nodes", "get"))
+    await eventually(lambda: robot.allowed("/api/v1/configmaps"), "the role to be in force")
+
+    (await robot.rest.get("/api/v1/namespaces/kube-system/configmaps")).expect(200)
+    (await robot.rest.get("/api/v1/nodes/nowhere")).expect(404)
+
+
+async def test_a_cluster_role_may_be_bound_in_one_namespace(robot: Robot) -> None:
+    name = await robot.cluster_role(rule("", "configmaps", "list"))
+    await robot.bind("rolebindings", "ClusterRole", name)
+    await eventually(lambda: robot.allowed(robot.ns.config_maps()), "the role to be in force")
+
+    refused(await robot.rest.get("/api/v1/configmaps"))
+
+
+@pytest.mark.parametrize("kind", ["User", "Group"])
+async def test_users_and_groups_are_subjects_too(robot: Robot, kind: str) -> None:
+    name = robot.user if kind == "User" else f"system:serviceaccounts:{robot.ns.name}"
+    subject = {"apiGroup": RBAC, "kind": kind, "name": name}
+    await robot.may(rule("", "configmaps", "list"), subject=subject)
+
+    await eventually(lambda: robot.allowed(robot.ns.config_maps()), "the role to be in force")
+
+
+async def test_a_rule_may_name_its_objects(robot: Robot) -> None:
+    await robot.may(rule("", "configmaps", "get", "list", "watch", "update", names=("a",)))
+    await eventually(lambda: robot.allowed(robot.ns.config_maps("a")), "the role to be in force")
+
+    refused(await robot.rest.get(robot.ns.config_maps("b")))
+    refused(await robot.rest.get(robot.ns.config_maps()))
+    # A list of one object by its name is a question about that object.
+    only = {"fieldSelector": "metadata.name=a"}
+    (await robot.rest.get(robot.ns.config_maps(), params=only)).expect(200)
+
+
+async def test_a_resource_is_not_its_sub_resources(robot: Robot, rest: Rest) -> None:
+    (await rest.post(robot.ns.pods(), pod("a"))).expect(201)
+    await robot.may(rule("", "pods", "get", "patch"), rule("", "*/binding", "create"))
+    await eventually(lambda: robot.allowed(robot.ns.pods("a")), "the role to be in force")
+
+    refused(await robot.rest.patch(f"{robot.ns.pods('a')}/status", {"status": {}}))
+    bound = await robot.rest.post(f"{robot.ns.pods('a')}/binding", binding("a", "nowhere"))
+    assert bound.status != 403
+
+
+async def test_a_star_is_everything(robot: Robot) -> None:
+    await robot.may(rule("*", "*", "*"))
+    await eventually(lambda: robot.allowed(robot.ns.config_maps()), "the role to be in force")
+
+    (await robot.rest.post(robot.ns.jobs(), job("a"))).expect(201)
+    (await robot.rest.patch(f"{robot.ns.jobs('a')}/status", {"status": {}})).expect(200)
+
+
+async def test_apply_needs_the_right_to_create(robot: Robot) -> None:
+    await robot.may(rule("", "configmaps", "get", "patch"))
+    await eventually(lambda: robot.allowed(robot.ns.config_maps("a")), "the role to be in force")
+    params = {"fieldManager": "robot"}
+
+    refused(
+        await robot.rest.patch(
+            robot.ns.config_maps("a"), config_map("a"), APPLY_PATCH, params=params
+        )
+    )
+
+
+async def test_a_missing_role_is_named(robot: Robot) -> None:
+    await robot.bind("rolebindings", "ClusterRole", "absent-role")
+    said = 'RBAC: clusterrole.rbac.authorization.k8s.io "absent-role" not found'
+
+    async def names_it() -> bool:
+        return refused(await robot.rest.get(robot.ns.config_maps())).endswith(said)
+
+    await eventually(names_it, "the binding to be in force")
+
+
+async def test_what_is_taken_back_is_refused_again(robot: Robot, rest: Rest) -> None:
+    await robot.may(rule("", "configmaps", "list"))
+    maps = robot.ns.config_maps()
+    await eventually(lambda: robot.allowed(maps), "the role to be in force")
+    path = robot.ns.path(f"{RBAC}/v1", "rolebindings")
+    for item in (await rest.get(path)).ok()["items"]:
+        await rest.delete(f"{path}/{item['metadata']['name']}")
+
+    async def forbidden() -> bool:
+        return not await robot.allowed(maps)
+
+    await eventually(forbidden, "the role to be gone")
+
+
+async def test_a_binding_keeps_its_role(robot: Robot, rest: Rest) -> None:
+    await robot.may(rule("", "configmaps", "list"))
+    path = robot.ns.path(f"{RBAC}/v1", "rolebindings")
+    (item,) = (await rest.get(path)).ok()["items"]
+
+    changed = {"roleRef": {**item["roleRef"], "name": "another"}}
+    status = (await rest.patch(f"{path}/{item['metadata']['name']}", changed)).expect(422)
+
+    assert causes(status) == {("FieldValueInvalid", "roleRef")}
+
+
+async def test_access_reviews_tell_the_truth(robot: Robot, rest: Rest) -> None:
+    await robot.may(rule("", "configmaps", "list"))
+    await eventually(lambda: robot.allowed(robot.ns.config_maps()), "the role to be in force")
+    path = "/apis/authorization.k8s.io/v1"
+    kind = {"apiVersion": "authorization.k8s.io/v1"}
+    found = {}
+    for verb in ("list", "delete"):
+        about = {"namespace": robot.ns.name, "verb": verb, "resource": "configmaps"}
+        mine = {**kind, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": about}}
+        other = {
+            **kind,
+            "kind": "SubjectAccessReview",
+            "spec": {"resourceAttributes": about, "user": robot.user},
+        }
+        own = (await robot.rest.post(f"{path}/selfsubjectaccessreviews", mine)).expect(201)
+        told = (await rest.post(f"{path}/subjectaccessreviews", other)).expect(201)
+        found[verb] = (own["status"]["allowed"], told["status"]["allowed"])
+    spec = {"namespace": robot.ns.name}
+    rules = {**kind, "kind": "SelfSubjectRulesReview", "spec": spec}
+    given = (await robot.rest.post(f"{path}/selfsubjectrulesreviews", rules)).expect(201)
+
+    assert found == {"list": (True, True), "delete": (False, False)}
+    assert ["list"] in [
+        one["verbs"]
+        for one in given["status"]["resourceRules"]
+        if one.get("resources") == ["configmaps"]
+    ]
+
+
+@pytest.mark.parametrize("permitted", [False, True])
+async def test_who_blocks_an_owner_must_have_a_say_about_its_finalizers(
+    robot: Robot, rest: Rest, permitted: bool
+) -> None:
+    parent = (await rest.post(robot.ns.jobs(), job("parent"))).expect(201)
+    rules = [rule("", "configmaps", "create", "get")]
+    if permitted:
+        rules.append(rule("batch", "jobs/finalizers", "update"))
+    await robot.may(*rules)
+    await eventually(lambda: robot.allowed(robot.ns.config_maps("a")), "the role to be in force")
+
+    body = config_map("a", ownerReferences=[owner(parent, controller=True, block=True)])
+    answer = await robot.rest.post(robot.ns.config_maps(), body)
+
+    if permitted:
+        answer.expect(201)
+    else:
+        assert refused(answer) == (
+            'configmaps "a" is forbidden: cannot set blockOwnerDeletion if an ownerReference'
+            " refers to a resource you can't set finalizers on: , <nil>"
+        )
+
+
+async def test_who_names_an_owner_later_must_have_the_right_to_delete(
+    robot: Robot, rest: Rest
+) -> None:
+    parent = (await rest.post(robot.ns.jobs(), job("parent"))).expect(201)
+    (await rest.post(robot.ns.config_maps(), config_map("a"))).expect(201)
+    await robot.may(rule("", "configmaps", "get", "patch"))
+    await eventually(lambda: robot.allowed(robot.ns.config_maps("a")), "the role to be in force")
+
+    patch = {"metadata": {"ownerReferences": [owner(parent)]}}
+    answer = await robot.rest.patch(robot.ns.config_maps("a"), patch)
+
+    assert "cannot set an ownerRef on a resource you can't delete" in refused(answer)
+
+
+async def test_a_token_ends_with_its_account(robot: Robot, rest: Rest) -> None:
+    assert (await robot.rest.get("/version")).status == 200
+    (await rest.delete(robot.ns.core("serviceaccounts", "robot"))).expect(200)
+
+    async def unknown() -> bool:
+        return (await robot.rest.get("/apis")).status == 401
+
+    await eventually(unknown, "the token to be good no more", 30)
+
+
+async def test_a_token_of_no_account_is_refused(rest: Rest, ns: Namespace) -> None:
+    path = f"{ns.core('serviceaccounts', 'absent')}/token"
+    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    (await rest.post(path, kind)).expect(404)
+
+    (await rest.post(ns.core("serviceaccounts"), {"metadata": {"name": "short"}})).expect(201)
+    short = {**kind, "spec": {"expirationSeconds": 1}}
+    status = (await rest.post(f"{ns.core('serviceaccounts', 'short')}/token", short)).expect(422)
+    assert causes(status) == {("FieldValueInvalid", "spec.expirationSeconds")}
