@@ -39,6 +39,7 @@ def judge(request: Request, world: World) -> Answer:
         new,
         request.old_object,
         request.operation,
+        group=request.kind.group,
         subresource=request.sub_resource,
         template=_template(request, mapping(new.get("spec")), world),
     )

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from api.causes import Cause
-from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD, KindName
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    COSCHEDULING,
+    JOB,
+    JOBSET,
+    POD_GROUP,
+    WORKLOAD,
+    KindName,
+)
 from kube.resources import PODS
 from webhooks import groups, owners, pods
 from webhooks.metrics import REVIEW_SECONDS, REVIEWS
@@ -35,6 +43,7 @@ ROUTES: Mapping[str, Route] = {
     "validate/workloads": Route(WORKLOAD, groups.judge),
     "validate/podgroups": Route(POD_GROUP, groups.judge),
     "validate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.judge),
+    "validate/coscheduling": Route(COSCHEDULING, groups.judge),
     "validate/jobsets": Route(JOBSET, owners.judge_jobset),
     "validate/jobs": Route(JOB, owners.judge_job),
     "validate/pods": Route(POD, pods.judge),

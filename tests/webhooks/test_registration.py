@@ -226,7 +226,7 @@ def test_manifests_say_what_must_hold_for_every_webhook() -> None:
         assert webhook["sideEffects"] == "None"
         assert webhook["timeoutSeconds"] <= 5
         (rule,) = webhook["rules"]
-        ours = rule["apiGroups"] == ["scheduling.muster.dev"]
+        ours = rule["apiGroups"][0] in {"scheduling.muster.dev", "coscheduling.muster.dev"}
         # Whatever reaches us and is not ours must have asked for it.
         assert ours or webhook["matchConditions"][0]["name"] == "asks-for-muster"
         # Finalizers come off whatever state the webhook is in.
