@@ -7,6 +7,7 @@ caller says what time it is. ECDSA P-256 throughout: a key costs microseconds.
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cryptography import x509
@@ -16,14 +17,39 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certs.material import Material, ServerNames
 
-CA_VALID = timedelta(days=3650)
-SERVER_VALID = timedelta(days=365)
 CLOCK_SKEW = timedelta(minutes=5)
 """Certificates begin this long ago, for clients whose clocks are behind ours."""
 
 
-def new_material(names: ServerNames, now: datetime, *, previous_ca: bytes = b"") -> Material:
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long certificates are valid, and how long `ahead` of their end they are renewed."""
+
+    ca: timedelta = timedelta(days=3650)
+    server: timedelta = timedelta(days=365)
+    ahead: timedelta = timedelta(days=90)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError unless ca >= server > ahead > 0: renewing must gain time."""
+        if not self.ca >= self.server > self.ahead > timedelta():
+            raise ValueError(
+                "the CA must last as long as the server certificate, that longer "
+                "than the time it is renewed ahead"
+            )
+
+
+USUAL = Lifetimes()
+
+
+def new_material(names: ServerNames, now: datetime, lifetimes: Lifetimes = USUAL) -> Material:
     """A new CA and a server certificate for `names`, both beginning at `now` (UTC)."""
+    ca_cert, ca_key = new_authority(now, lifetimes)
+    bare = Material(ca_cert=ca_cert, ca_key=ca_key, server_cert=b"", server_key=b"")
+    return renewed_server(bare, names, now, lifetimes)
+
+
+def new_authority(now: datetime, lifetimes: Lifetimes = USUAL) -> tuple[bytes, bytes]:
+    """The certificate and the key of a new CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     # Two CAs may be trusted at once: their names must differ for chains to be unambiguous.
@@ -32,39 +58,33 @@ def new_material(names: ServerNames, now: datetime, *, previous_ca: bytes = b"")
         x509.CertificateBuilder(subject_name=name, issuer_name=name, serial_number=serial)
         .public_key(key.public_key())
         .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(now + CA_VALID)
+        .not_valid_after(now + lifetimes.ca)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(ca=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    server_cert, server_key = _issue(certificate, key, names, now)
-    return Material(
-        ca_cert=certificate.public_bytes(serialization.Encoding.PEM),
-        ca_key=_pem(key),
-        server_cert=server_cert,
-        server_key=server_key,
-        previous_ca=previous_ca,
-    )
+    return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
 
 
-def renewed_server(material: Material, names: ServerNames, now: datetime) -> Material:
+def renewed_server(
+    material: Material, names: ServerNames, now: datetime, lifetimes: Lifetimes = USUAL
+) -> Material:
     """The same CA with a new server certificate for `names`, which never outlives the CA."""
     ca = x509.load_pem_x509_certificate(material.ca_cert)
     ca_key = serialization.load_pem_private_key(material.ca_key, password=None)
     assert isinstance(ca_key, ec.EllipticCurvePrivateKey), "renewal.py refuses any other key"
-    server_cert, server_key = _issue(ca, ca_key, names, now)
-    return Material(
-        ca_cert=material.ca_cert,
-        ca_key=material.ca_key,
-        server_cert=server_cert,
-        server_key=server_key,
-        previous_ca=material.previous_ca,
-    )
+    end = min(now + lifetimes.server, ca.not_valid_after_utc)
+    server_cert, server_key = _issue(ca, ca_key, names, now, end)
+    return replace(material, server_cert=server_cert, server_key=server_key)
 
 
 def _issue(
-    ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, names: ServerNames, now: datetime
+    ca: x509.Certificate,
+    ca_key: ec.EllipticCurvePrivateKey,
+    names: ServerNames,
+    now: datetime,
+    end: datetime,
 ) -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
     alternatives = [x509.DNSName(name) for name in names.dns]
@@ -77,7 +97,7 @@ def _issue(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(min(now + SERVER_VALID, ca.not_valid_after_utc))
+        .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(ca=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)

@@ -28,3 +28,13 @@ def webhook_bundle_patch(configuration: Mapping[str, Any], ca_bundle: bytes) -> 
             patch.test(f"/webhooks/{index}/name", webhook["name"])
             patch.add(f"/webhooks/{index}/clientConfig/caBundle", wanted)
     return patch
+
+
+def conversion_bundle_patch(definition: Mapping[str, Any], ca_bundle: bytes) -> PatchBuilder:
+    """Patch of a CustomResourceDefinition that is converted by webhook; none if all is right."""
+    patch = PatchBuilder()
+    wanted = encoded(ca_bundle)
+    if definition["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle") != wanted:
+        patch.test("/spec/conversion/strategy", "Webhook")
+        patch.add("/spec/conversion/webhook/clientConfig/caBundle", wanted)
+    return patch

@@ -5,11 +5,21 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+from typing import Protocol
 
-from certs.material import CA_CERT, Material, MaterialError
+from certs.material import CA_CERT, MaterialError
 
 
-def server_context(material: Material) -> ssl.SSLContext:
+class Shown(Protocol):
+    """What a server shows: a certificate and its key (PEM)."""
+
+    @property
+    def server_cert(self) -> bytes: ...
+    @property
+    def server_key(self) -> bytes: ...
+
+
+def server_context(material: Shown) -> ssl.SSLContext:
     """A server's context: TLS 1.2 or later, HTTP/1.1 by ALPN, these certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -19,7 +29,7 @@ def server_context(material: Material) -> ssl.SSLContext:
     return context
 
 
-def reload(context: ssl.SSLContext, material: Material) -> None:
+def reload(context: ssl.SSLContext, material: Shown) -> None:
     """Serve these certificates from the next handshake on; open connections stay.
 
     ssl.SSLError when key and certificate do not belong together.

@@ -14,8 +14,11 @@ CA_KEY = "ca.key"
 SERVER_CERT = "tls.crt"
 SERVER_KEY = "tls.key"
 PREVIOUS_CA = "ca-previous.crt"
+NEXT_CA = "ca-next.crt"
+NEXT_KEY = "ca-next.key"
 
 REQUIRED = (CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY)
+OPTIONAL = (PREVIOUS_CA, NEXT_CA, NEXT_KEY)
 
 
 class MaterialError(ValueError):
@@ -55,12 +58,26 @@ class ServerNames:
 
 
 @dataclass(frozen=True, slots=True)
+class Serving:
+    """What a server shows, and what its clients are told to trust (all PEM).
+
+    `next_ca` is part of the bundle already, but nothing that it signed is served yet.
+    """
+
+    ca_cert: bytes
+    server_cert: bytes
+    server_key: bytes = field(repr=False)
+    ca_bundle: bytes
+    next_ca: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Material:
     """One CA and one server certificate with their keys, all PEM.
 
-    `previous_ca` is the certificate of the CA before this one: clients trust both
-    until nothing that the old one signed is served any more. Keys never appear in
-    the representation, so that no log line can hold one.
+    `previous_ca` is the certificate of the CA before this one: clients trust both until it
+    ends. `next_ca` is the one that comes: clients learn to trust it before anything that it
+    signed is served. Keys never appear in the representation, so that no log line can hold one.
     """
 
     ca_cert: bytes
@@ -68,23 +85,36 @@ class Material:
     server_cert: bytes
     server_key: bytes = field(repr=False)
     previous_ca: bytes = b""
+    next_ca: bytes = b""
+    next_key: bytes = field(default=b"", repr=False)
 
     @property
     def ca_bundle(self) -> bytes:
-        """What clients are told to trust: the current CA, then the previous one."""
-        return self.ca_cert + self.previous_ca
+        """What clients are told to trust, oldest first.
+
+        In that order the bundle is the same before and after the next CA takes over.
+        """
+        return self.previous_ca + self.ca_cert + self.next_ca
+
+    @property
+    def serving(self) -> Serving:
+        """The part that a server and its clients need."""
+        return Serving(
+            self.ca_cert, self.server_cert, self.server_key, self.ca_bundle, self.next_ca
+        )
 
     def to_files(self) -> dict[str, bytes]:
-        """File name (also key of a Secret) -> PEM."""
+        """File name (also key of a Secret) -> PEM; what is empty is left out."""
         files = {
             CA_CERT: self.ca_cert,
             CA_KEY: self.ca_key,
             SERVER_CERT: self.server_cert,
             SERVER_KEY: self.server_key,
+            PREVIOUS_CA: self.previous_ca,
+            NEXT_CA: self.next_ca,
+            NEXT_KEY: self.next_key,
         }
-        if self.previous_ca:
-            files[PREVIOUS_CA] = self.previous_ca
-        return files
+        return {name: pem for name, pem in files.items() if pem}
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> Self:
@@ -92,13 +122,7 @@ class Material:
         for name in REQUIRED:
             if not files.get(name):
                 raise MaterialError(name, "is missing or empty")
-        return cls(
-            ca_cert=files[CA_CERT],
-            ca_key=files[CA_KEY],
-            server_cert=files[SERVER_CERT],
-            server_key=files[SERVER_KEY],
-            previous_ca=files.get(PREVIOUS_CA, b""),
-        )
+        return cls(*(files.get(name, b"") for name in (*REQUIRED, *OPTIONAL)))
 
     def to_secret_data(self) -> dict[str, str]:
         """`data` of a Secret: base64 of each file."""

@@ -1,105 +1,209 @@
 """What must be renewed at a given time, and the renewed certificates.
 
-| what is there                                              | what is made                    |
-|------------------------------------------------------------|---------------------------------|
-| nothing, or parts that cannot be read or do not belong     | all, and nothing old is trusted |
-| a CA that ends within 90 days                              | all, the old CA trusted beside  |
-| a server certificate that ends within 90 days, lacks a     | the server certificate          |
-| name, or was not signed by the CA                          |                                 |
-| anything else                                              | nothing                         |
+| what is there                                               | what is made                     |
+|-------------------------------------------------------------|----------------------------------|
+| nothing, parts that cannot be read or do not belong, a CA   | all, and nothing old is trusted  |
+| that has ended                                              |                                  |
+| a CA that ends soon, and no next one                        | the next CA, trusted beside it   |
+| a next CA that all API servers are known to trust           | it takes over and signs; the old |
+|                                                             | one stays trusted until it ends  |
+| a server certificate that ends soon (and before its CA),    | the server certificate           |
+| lacks a name, or was not signed by the CA                   |                                  |
+| a previous CA that has ended, or a next one that is damaged | it is dropped                    |
+| anything else                                               | nothing                          |
+
+Soon is 90 days unless `Lifetimes` says otherwise.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import Enum
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-from certs.authority import new_material, renewed_server
+from certs.authority import USUAL, Lifetimes, new_authority, new_material, renewed_server
 from certs.material import (
     CA_CERT,
     CA_KEY,
+    NEXT_CA,
+    NEXT_KEY,
+    PREVIOUS_CA,
     SERVER_CERT,
     SERVER_KEY,
     Material,
     MaterialError,
     ServerNames,
+    Serving,
 )
-
-AHEAD = timedelta(days=90)
-"""Certificates are renewed this long before they end."""
 
 
 class Renew(Enum):
-    """How much must be made anew."""
+    """What must be done."""
 
     NOTHING = "nothing"
-    SERVER = "server certificate"
-    AUTHORITY = "CA and server certificate"
+    SERVER = "a new server certificate"
+    NEXT_AUTHORITY = "a next CA, to be trusted beside the one that signs"
+    TAKE_OVER = "the next CA signs from now on"
+    FORGET_PREVIOUS = "the CA before this one is not trusted any more"
+    FORGET_NEXT = "a damaged next CA is dropped"
     EVERYTHING = "everything, the old CA is not trusted"
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What to renew, and why in words ("" for nothing)."""
+    """What to do, and why in words ("" for nothing)."""
 
     renew: Renew
     why: str = ""
 
 
-def needed(material: Material | None, names: ServerNames, now: datetime) -> Need:
-    """What must be renewed at `now` (UTC) so that clients reach the server by all `names`."""
+def needed(
+    material: Material | None,
+    names: ServerNames,
+    now: datetime,
+    lifetimes: Lifetimes = USUAL,
+    *,
+    trusted: bytes = b"",
+) -> Need:
+    """The first thing to do at `now` (UTC) so that clients reach the server by all `names`.
+
+    `trusted` is the certificate of the next CA once all clients are known to trust it.
+    """
     if material is None:
         return Need(Renew.EVERYTHING, "there are no certificates yet")
     try:
-        ca = _authority(material)
+        ca = _authority(CA_CERT, material.ca_cert, CA_KEY, material.ca_key)
     except MaterialError as error:
         return Need(Renew.EVERYTHING, str(error))
-    if ca.not_valid_after_utc - now <= AHEAD:
-        return Need(Renew.AUTHORITY, f"the CA ends at {ca.not_valid_after_utc:%Y-%m-%d}")
-    try:
-        problem = _server_problem(_server(material, ca), names, now)
-    except MaterialError as error:
-        problem = str(error)
-    return Need(Renew.SERVER, problem) if problem else Need(Renew.NOTHING)
+    end = ca.not_valid_after_utc
+    if end <= now:
+        return Need(Renew.EVERYTHING, f"the CA ended at {end:%Y-%m-%d}")
+    return (
+        _next_authority(material, end, now, lifetimes, trusted)
+        or _server_need(material, ca, names, now, lifetimes)
+        or _previous(material, now)
+        or Need(Renew.NOTHING)
+    )
 
 
-def renewed(material: Material | None, need: Need, names: ServerNames, now: datetime) -> Material:
+def renewed(
+    material: Material | None,
+    need: Need,
+    names: ServerNames,
+    now: datetime,
+    lifetimes: Lifetimes = USUAL,
+) -> Material:
     """Certificates in which `need` is met; the very same value when there is none."""
     if material is None or need.renew is Renew.EVERYTHING:
-        return new_material(names, now)
-    if need.renew is Renew.AUTHORITY:
-        return new_material(names, now, previous_ca=material.ca_cert)
-    if need.renew is Renew.SERVER:
-        return renewed_server(material, names, now)
+        return new_material(names, now, lifetimes)
+    match need.renew:
+        case Renew.NEXT_AUTHORITY:
+            cert, key = new_authority(now, lifetimes)
+            return replace(material, next_ca=cert, next_key=key)
+        case Renew.TAKE_OVER:
+            return renewed_server(_taken_over(material), names, now, lifetimes)
+        case Renew.SERVER:
+            return renewed_server(material, names, now, lifetimes)
+        case Renew.FORGET_PREVIOUS:
+            return replace(material, previous_ca=b"")
+        case Renew.FORGET_NEXT:
+            return replace(material, next_ca=b"", next_key=b"")
     return material
 
 
-def ends_at(material: Material) -> dict[str, datetime]:
+def ends_at(serving: Serving) -> dict[str, datetime]:
     """When the certificates end (UTC), by what they are: "ca" and "server"."""
     return {
-        "ca": _certificate(CA_CERT, material.ca_cert).not_valid_after_utc,
-        "server": _certificate(SERVER_CERT, material.server_cert).not_valid_after_utc,
+        "ca": _certificate(CA_CERT, serving.ca_cert).not_valid_after_utc,
+        "server": _certificate(SERVER_CERT, serving.server_cert).not_valid_after_utc,
     }
 
 
-def _authority(material: Material) -> x509.Certificate:
-    """The CA certificate, if it is one and its key is the one beside it."""
-    ca = _certificate(CA_CERT, material.ca_cert)
-    key = _key(CA_KEY, material.ca_key)
-    if ca.public_key() != key.public_key():
-        raise MaterialError(CA_KEY, "does not belong to the certificate")
+def check_pair(serving: Serving) -> None:
+    """Raises MaterialError unless all parts can be read and the key is the certificate's."""
+    _certificate(CA_CERT, serving.ca_cert)
+    server = _certificate(SERVER_CERT, serving.server_cert)
+    if server.public_key() != _any_key(SERVER_KEY, serving.server_key).public_key():
+        raise MaterialError(SERVER_KEY, "does not belong to the certificate")
+
+
+def _taken_over(material: Material) -> Material:
+    return replace(
+        material,
+        ca_cert=material.next_ca,
+        ca_key=material.next_key,
+        previous_ca=material.ca_cert,
+        next_ca=b"",
+        next_key=b"",
+    )
+
+
+def _next_authority(
+    material: Material, end: datetime, now: datetime, lifetimes: Lifetimes, trusted: bytes
+) -> Need | None:
+    if not material.next_ca:
+        if end - now > lifetimes.ahead:
+            return None
+        return Need(Renew.NEXT_AUTHORITY, f"the CA ends at {end:%Y-%m-%d}")
+    try:
+        _authority(NEXT_CA, material.next_ca, NEXT_KEY, material.next_key)
+    except MaterialError as error:
+        return Need(Renew.FORGET_NEXT, str(error))
+    if material.next_ca != trusted:
+        return None
+    return Need(Renew.TAKE_OVER, "the next CA is trusted by now")
+
+
+def _server_need(
+    material: Material,
+    ca: x509.Certificate,
+    names: ServerNames,
+    now: datetime,
+    lifetimes: Lifetimes,
+) -> Need | None:
+    try:
+        server = _server(material, ca)
+    except MaterialError as error:
+        return Need(Renew.SERVER, str(error))
+    end = server.not_valid_after_utc
+    # A new one would not last longer than the CA either: then the CA is what must be renewed.
+    if end - now <= lifetimes.ahead and end < ca.not_valid_after_utc:
+        return Need(Renew.SERVER, f"the server certificate ends at {end:%Y-%m-%d}")
+    missing = names.missing_from(_names(server))
+    if missing:
+        return Need(Renew.SERVER, f"the server certificate lacks {', '.join(missing)}")
+    return None
+
+
+def _previous(material: Material, now: datetime) -> Need | None:
+    if not material.previous_ca:
+        return None
+    try:
+        end = _certificate(PREVIOUS_CA, material.previous_ca).not_valid_after_utc
+    except MaterialError as error:
+        return Need(Renew.FORGET_PREVIOUS, str(error))
+    if end > now:
+        return None
+    return Need(Renew.FORGET_PREVIOUS, f"the CA before this one ended at {end:%Y-%m-%d}")
+
+
+def _authority(entry: str, cert: bytes, key_entry: str, key_pem: bytes) -> x509.Certificate:
+    """The certificate of a CA, if it is one and its key is the one beside it."""
+    ca = _certificate(entry, cert)
+    if ca.public_key() != _key(key_entry, key_pem).public_key():
+        raise MaterialError(key_entry, "does not belong to the certificate")
     try:
         basic = ca.extensions.get_extension_for_class(x509.BasicConstraints).value
     except x509.ExtensionNotFound as error:
-        raise MaterialError(CA_CERT, "is not the certificate of a CA") from error
+        raise MaterialError(entry, "is not the certificate of a CA") from error
     if not basic.ca:
-        raise MaterialError(CA_CERT, "is not the certificate of a CA")
+        raise MaterialError(entry, "is not the certificate of a CA")
     return ca
 
 
@@ -113,13 +217,6 @@ def _server(material: Material, ca: x509.Certificate) -> x509.Certificate:
     except (ValueError, TypeError, InvalidSignature) as error:
         raise MaterialError(SERVER_CERT, "was not signed by the CA") from error
     return server
-
-
-def _server_problem(server: x509.Certificate, names: ServerNames, now: datetime) -> str:
-    if server.not_valid_after_utc - now <= AHEAD:
-        return f"the server certificate ends at {server.not_valid_after_utc:%Y-%m-%d}"
-    missing = names.missing_from(_names(server))
-    return f"the server certificate lacks {', '.join(missing)}" if missing else ""
 
 
 def _names(server: x509.Certificate) -> ServerNames:
@@ -141,10 +238,14 @@ def _certificate(entry: str, pem: bytes) -> x509.Certificate:
 
 
 def _key(entry: str, pem: bytes) -> ec.EllipticCurvePrivateKey:
-    try:
-        key = serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise MaterialError(entry, "is not a PEM private key") from error
+    key = _any_key(entry, pem)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise MaterialError(entry, "is not an elliptic-curve key")
     return key
+
+
+def _any_key(entry: str, pem: bytes) -> PrivateKeyTypes:
+    try:
+        return serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise MaterialError(entry, "is not a PEM private key") from error

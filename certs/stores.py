@@ -18,11 +18,12 @@ from typing import Any, Protocol
 
 import structlog
 
-from certs.material import PREVIOUS_CA, REQUIRED, Material, MaterialError, ServerNames
-from certs.renewal import Renew, needed, renewed
+from certs.authority import USUAL, Lifetimes
+from certs.material import OPTIONAL, REQUIRED, Material, MaterialError, ServerNames
+from certs.renewal import Need, Renew, needed, renewed
 from kube.errors import AlreadyExists, Conflict, NotFound
 from kube.meta import Json
-from kube.patch import PatchBuilder, escape
+from kube.patch import PatchBuilder
 from kube.resources import SECRETS, Resource
 
 log = structlog.get_logger(__name__)
@@ -57,21 +58,48 @@ class StoreContendedError(Exception):
         self.store = store
 
 
-async def ensure(store: Store, names: ServerNames, now: datetime) -> Material:
+async def ensure(
+    store: Store,
+    names: ServerNames,
+    now: datetime,
+    lifetimes: Lifetimes = USUAL,
+    *,
+    trusted: bytes = b"",
+) -> Material:
     """Certificates good for `names` at `now` (UTC): those in the store, made or renewed there.
 
-    Raises StoreContendedError, and what the store raises (OSError, kube.errors).
+    `trusted` is the next CA once all API servers are known to trust it. Raises
+    StoreContendedError, and what the store raises (OSError, kube.errors).
     """
     for _ in range(ATTEMPTS):
         held = await store.read()
-        need = needed(held.material, names, now)
-        if held.material is not None and need.renew is Renew.NOTHING:
-            return held.material
-        material = renewed(held.material, need, names, now)
+        material, done = _settled(held.material, names, now, lifetimes, trusted)
+        if not done:
+            return material
         if await store.write(material, over=held):
-            log.info("certificates renewed", what=need.renew.value, why=need.why, store=str(store))
+            for need in done:
+                log.info(
+                    "certificates renewed", what=need.renew.value, why=need.why, store=str(store)
+                )
             return material
     raise StoreContendedError(store)
+
+
+def _settled(
+    material: Material | None,
+    names: ServerNames,
+    now: datetime,
+    lifetimes: Lifetimes,
+    trusted: bytes,
+) -> tuple[Material, list[Need]]:
+    """One renewal after another until nothing is needed, and what was done."""
+    done: list[Need] = []
+    while True:
+        need = needed(material, names, now, lifetimes, trusted=trusted)
+        if material is not None and need.renew is Renew.NOTHING:
+            return material, done
+        material = renewed(material, need, names, now, lifetimes)
+        done.append(need)
 
 
 class SecretApi(Protocol):
@@ -152,16 +180,10 @@ def _readable(store: Store, parse: Callable[[], Material], *, anything: bool) ->
 
 
 def _secret_patch(secret: Mapping[str, Any], material: Material) -> PatchBuilder:
-    patch = PatchBuilder()
-    patch.at_version(secret["metadata"]["resourceVersion"])
-    wanted = material.to_secret_data()
-    if not secret.get("data"):
-        return patch.add("/data", wanted)
-    for name, text in wanted.items():
-        patch.add(f"/data/{escape(name)}", text)
-    if PREVIOUS_CA in secret["data"] and PREVIOUS_CA not in wanted:
-        patch.remove(f"/data/{escape(PREVIOUS_CA)}")
-    return patch
+    """All of the data at once: removing one entry that others removed first would be an error."""
+    theirs = {key: text for key, text in (secret.get("data") or {}).items() if key not in OPTIONAL}
+    patch = PatchBuilder().at_version(secret["metadata"]["resourceVersion"])
+    return patch.add("/data", {**theirs, **material.to_secret_data()})
 
 
 class FolderStore:
@@ -189,8 +211,8 @@ class FolderStore:
         with self._locked():
             if self._material() != over.material:
                 return False
-            for path in self._folder.glob("*.crt"):
-                path.unlink()
+            for name in OPTIONAL:
+                (self._folder / name).unlink(missing_ok=True)
             for name, pem in material.to_files().items():
                 path = self._folder / name
                 path.touch(0o600)
@@ -198,7 +220,7 @@ class FolderStore:
             return True
 
     def _material(self) -> Material | None:
-        paths = {name: self._folder / name for name in (*REQUIRED, PREVIOUS_CA)}
+        paths = {name: self._folder / name for name in (*REQUIRED, *OPTIONAL)}
         files = {name: path.read_bytes() for name, path in paths.items() if path.exists()}
         return _readable(self, lambda: Material.from_files(files), anything=bool(files))
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import structlog
 
+from certs.authority import USUAL, Lifetimes
 from certs.context import server_context
+from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, SecretStore, Store
 from kube.client import Client
 from kube.clock import Clock, SystemClock
@@ -19,7 +21,7 @@ from webhooks.registration import ServiceTarget, Target
 from webhooks.reviewer import Reviewer
 from webhooks.routes import build
 from webhooks.server import Listener, bound
-from webhooks.upkeep import Upkeep
+from webhooks.upkeep import ANNOUNCED_SECONDS, Upkeep
 from webhooks.world import ClusterWorld
 
 log = structlog.get_logger(__name__)
@@ -31,8 +33,10 @@ class WebhookConfig:
 
     By Service, certificates are in the Secret `secret` of the Service's namespace, shared by
     all replicas. By URL, or with `cert_dir`, they are in that folder; without one they end with
-    the process. `drain_seconds` is how long reviews are still taken after the signal to stop,
-    while API servers learn that this replica is going.
+    the process. With `mounted_certificates` they are someone else's (cert-manager's), only read.
+    `announced_seconds` is how long a next CA is announced before it is used; `drain_seconds` is
+    how long reviews are still taken after the signal to stop, while API servers learn that this
+    replica is going.
     """
 
     target: Target
@@ -40,6 +44,9 @@ class WebhookConfig:
     port: int = 9443
     cert_dir: Path | None = None
     secret: str = "muster-webhook-certificates"  # noqa: S105 - a name, nothing secret
+    mounted_certificates: Path | None = None
+    lifetimes: Lifetimes = USUAL
+    announced_seconds: float = ANNOUNCED_SECONDS
     drain_seconds: float = 0.0
 
 
@@ -61,8 +68,8 @@ async def run(
     clock = clock or SystemClock()
     sock = bound(config.host, config.port)
     with sock, tempfile.TemporaryDirectory(prefix="muster-webhook-") as scratch:
-        store = _store(client, config, Path(scratch))
-        upkeep = Upkeep(client, config.target, store, clock, readiness)
+        source = _source(client, config, Path(scratch))
+        upkeep = Upkeep(client, config.target, source, clock, readiness, config.announced_seconds)
         async with asyncio.TaskGroup() as group:
             work = group.create_task(_work(client, sock, upkeep, readiness))
             await stop.wait()
@@ -78,13 +85,13 @@ async def _work(client: Client, sock: socket.socket, upkeep: Upkeep, readiness: 
         group.create_task(world.run())
         for check, synced in world.synced.items():
             group.create_task(_await_cache(check, synced, readiness))
-        material = await upkeep.certificates()
-        context = server_context(material)
+        serving = await upkeep.certificates()
+        context = server_context(serving)
         listener = Listener(build(Reviewer(world), readiness), context, sock)
         async with listener:
             log.info("webhook listens", address=listener.address)
             readiness.met(SERVING)
-            await upkeep.run(context, material, listener.address)
+            await upkeep.run(context, serving, listener.address)
 
 
 async def _await_cache(check: str, synced: asyncio.Event, readiness: Readiness) -> None:
@@ -92,7 +99,10 @@ async def _await_cache(check: str, synced: asyncio.Event, readiness: Readiness) 
     readiness.met(check)
 
 
-def _store(client: Client, config: WebhookConfig, scratch: Path) -> Store:
+def _source(client: Client, config: WebhookConfig, scratch: Path) -> Source:
+    if config.mounted_certificates is not None:
+        return MountedFolder(config.mounted_certificates)
+    store: Store = FolderStore(config.cert_dir or scratch)
     if config.cert_dir is None and isinstance(config.target, ServiceTarget):
-        return SecretStore(client, config.secret, config.target.namespace)
-    return FolderStore(config.cert_dir or scratch)
+        store = SecretStore(client, config.secret, config.target.namespace)
+    return OwnAuthority(store, config.target.names, config.lifetimes)

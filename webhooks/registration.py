@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -18,16 +20,23 @@ from urllib.parse import urlsplit
 import structlog
 import yaml
 
-from certs.bundle import encoded, webhook_bundle_patch
+from api.constants import POD_GROUP, WORKLOAD
+from certs.bundle import conversion_bundle_patch, encoded, webhook_bundle_patch
 from certs.material import ServerNames
 from kube.errors import AlreadyExists, NotFound
 from kube.meta import Json
 from kube.patch import PatchBuilder
-from kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 
 log = structlog.get_logger(__name__)
 
 MANIFESTS = Path(__file__).resolve().parents[1] / "manifests" / "webhook"
+
+CONVERT = "/convert"
+"""The path of the conversion webhook."""
+
+# The kinds that have more than one version.
+DEFINITIONS = tuple(f"{kind.plural}.{kind.group}" for kind in (WORKLOAD, POD_GROUP))
 
 RESOURCES = {resource.kind: resource for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
 
@@ -66,6 +75,8 @@ class Registered:
 
     host: str
     ca_bundle: bytes
+    corrected: bool = False
+    """Whether something had to be written: API servers take a moment to use it."""
 
 
 class Target(Protocol):
@@ -78,13 +89,20 @@ class Target(Protocol):
     async def ensure(self, api: RegistrationApi, manifest: Json, ca_bundle: bytes) -> Json:
         """The configuration as registered, made right where it was not."""
 
+    def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
+        """What must change in a CustomResourceDefinition that is converted by webhook."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceTarget:
-    """Through a Service; the manifests were installed by an administrator."""
+    """Through a Service; the manifests were installed by an administrator.
+
+    Without `inject`, someone else (cert-manager) puts the CA into them, and they are only read.
+    """
 
     name: str = "muster-webhook"
     namespace: str = "muster-system"
+    inject: bool = True
 
     @property
     def names(self) -> ServerNames:
@@ -98,7 +116,13 @@ class ServiceTarget:
             found = await api.get(resource, name)
         except NotFound as error:
             raise NotInstalledError(resource.kind, name) from error
+        if not self.inject:
+            return found
         return await _patched(api, resource, found, webhook_bundle_patch(found, ca_bundle))
+
+    def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
+        """The CA."""
+        return conversion_bundle_patch(definition, ca_bundle) if self.inject else PatchBuilder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +160,18 @@ class UrlTarget:
                 return created
         return await _patched(api, resource, found, difference(found, wanted))
 
+    def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
+        """The URL instead of the Service, and the CA."""
+        wanted = {
+            "url": self.url.rstrip("/") + CONVERT,
+            "caBundle": encoded(ca_bundle),
+        }
+        patch = PatchBuilder()
+        if definition["spec"]["conversion"]["webhook"]["clientConfig"] != wanted:
+            patch.at_version(definition["metadata"]["resourceVersion"])
+            patch.replace("/spec/conversion/webhook/clientConfig", wanted)
+        return patch
+
     def rewritten(self, manifest: Json, ca_bundle: bytes) -> Json:
         """The manifest with each Service replaced by this URL and the same path."""
         base = self.url.rstrip("/")
@@ -154,6 +190,27 @@ class UrlTarget:
         }
 
 
+class _Noting:
+    """Passes calls on, and notes whether anything was written."""
+
+    def __init__(self, api: RegistrationApi) -> None:
+        self._api = api
+        self.wrote = False
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        return await self._api.get(resource, name, namespace)
+
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
+        self.wrote = True
+        return await self._api.create(resource, obj, namespace)
+
+    async def patch(
+        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
+    ) -> Json:
+        self.wrote = True
+        return await self._api.patch(resource, name, ops, namespace)
+
+
 async def register(
     api: RegistrationApi, target: Target, ca_bundle: bytes, manifests: Sequence[Json]
 ) -> Registered:
@@ -161,23 +218,52 @@ async def register(
 
     Raises RegistrationError, and the errors of `kube.errors`. Safe to repeat.
     """
+    noting = _Noting(api)
     configs = [
         webhook["clientConfig"]
         for manifest in manifests
-        for webhook in (await target.ensure(api, manifest, ca_bundle)).get("webhooks") or ()
+        for webhook in (await target.ensure(noting, manifest, ca_bundle)).get("webhooks") or ()
+    ]
+    configs += [
+        config
+        for name in DEFINITIONS
+        for config in await _converted(noting, target, name, ca_bundle)
     ]
     found = {(_host(config), config.get("caBundle", "")) for config in configs}
     if len(found) != 1:
         raise RegistrationError(f"the webhooks do not all lead to one server: {sorted(found)}")
     host, bundle = found.pop()
     try:
-        return Registered(host, base64.b64decode(bundle, validate=True))
+        return Registered(host, base64.b64decode(bundle, validate=True), noting.wrote)
     except binascii.Error as error:
         raise RegistrationError("the registered caBundle is not base64") from error
 
 
+async def _converted(
+    api: RegistrationApi, target: Target, name: str, ca_bundle: bytes
+) -> list[Json]:
+    """The clientConfig of a definition that is converted by webhook, made right.
+
+    A definition that is not installed is missed by the caches, and that is said there.
+    """
+    try:
+        found = await api.get(CRDS, name)
+    except NotFound:
+        return []
+    if found["spec"].get("conversion", {}).get("strategy") != "Webhook":
+        return []
+    found = await _patched(api, CRDS, found, target.conversion(found, ca_bundle))
+    return [found["spec"]["conversion"]["webhook"]["clientConfig"]]
+
+
 def load_manifests(folder: Path = MANIFESTS) -> list[Json]:
     """The webhook configurations to register. Raises OSError, yaml.YAMLError."""
+    return copy.deepcopy(_manifests(folder))
+
+
+@cache
+def _manifests(folder: Path) -> list[Json]:
+    """Parsed once: it takes longer than many reviews."""
     texts = [path.read_text() for path in sorted(folder.glob("*.yaml"))]
     objects = [obj for text in texts for obj in yaml.safe_load_all(text)]
     return [obj for obj in objects if obj["kind"] in RESOURCES]

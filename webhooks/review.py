@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,12 +15,16 @@ from kube.patch import Operation
 
 API_VERSION = "admission.k8s.io/v1"
 
+T = TypeVar("T", bound=BaseModel)
 
-class _Model(BaseModel):
+
+class Model(BaseModel):
+    """What comes from an API server: unknown fields are ignored, types are not guessed."""
+
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
-class GroupVersionKind(_Model):
+class GroupVersionKind(Model):
     """A kind as admission names it."""
 
     group: str = ""
@@ -28,7 +32,7 @@ class GroupVersionKind(_Model):
     kind: str
 
 
-class GroupVersionResource(_Model):
+class GroupVersionResource(Model):
     """A resource as admission names it."""
 
     group: str = ""
@@ -36,7 +40,7 @@ class GroupVersionResource(_Model):
     resource: str
 
 
-class Request(_Model):
+class Request(Model):
     """What the API server asks about: the fields of `AdmissionRequest` in use.
 
     `object` is the new state, None on DELETE; `old_object` is None on CREATE. Both are raw JSON:
@@ -54,7 +58,7 @@ class Request(_Model):
     old_object: dict[str, Any] | None = Field(None, alias="oldObject")
 
 
-class Review(_Model):
+class Review(Model):
     """The envelope that the API server posts."""
 
     api_version: Literal["admission.k8s.io/v1"] = Field(alias="apiVersion")
@@ -87,7 +91,7 @@ ALLOWED = Answer()
 
 
 class MalformedReviewError(Exception):
-    """What came is no AdmissionReview; the causes name the fields at fault."""
+    """What came is no review; the causes name the fields at fault."""
 
     def __init__(self, causes: Sequence[Cause]) -> None:
         """`causes` is never empty."""
@@ -97,8 +101,13 @@ class MalformedReviewError(Exception):
 
 def decode(body: bytes) -> Request:
     """The request inside an AdmissionReview. Raises MalformedReviewError."""
+    return decoded(Review, body).request
+
+
+def decoded(form: type[T], body: bytes) -> T:
+    """The body in that form. Raises MalformedReviewError."""
     try:
-        return Review.model_validate_json(body).request
+        return form.model_validate_json(body)
     except ValidationError as error:
         raise MalformedReviewError(
             [

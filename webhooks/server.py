@@ -12,12 +12,50 @@ from typing import Any, Self
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 KEEP_ALIVE_SECONDS = 120
 """API servers keep idle connections for 90 s. Closing one first would race with a review."""
 
 GRACE_SECONDS = 10
 """How long reviews in work may take when the server stops: longer than a review's time-out."""
+
+
+HEAD_SECONDS = 10.0
+"""How long the head of a request may take once it has begun."""
+
+
+class _Impatient(HttpToolsProtocol):
+    """Closes connections that send nothing, or the head of a request drop by drop.
+
+    Uvicorn itself waits for ever for both; the body is the application's business.
+    """
+
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait(KEEP_ALIVE_SECONDS)
+
+    def on_message_begin(self) -> None:
+        self._wait(HEAD_SECONDS)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._calm()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._calm()
+        super().connection_lost(exc)
+
+    def _wait(self, seconds: float) -> None:
+        self._calm()
+        self._patience = self.loop.call_later(seconds, self.transport.close)
+
+    def _calm(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -46,7 +84,7 @@ class Listener:
     def __init__(self, app: FastAPI, context: ssl.SSLContext, sock: socket.socket) -> None:
         self._socket = sock
         config: dict[str, Any] = {
-            "http": "httptools",
+            "http": _Impatient,
             "ws": "none",
             "lifespan": "off",
             "log_config": None,

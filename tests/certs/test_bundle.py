@@ -7,7 +7,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from certs.bundle import encoded, webhook_bundle_patch
+from certs.bundle import conversion_bundle_patch, encoded, webhook_bundle_patch
 
 BUNDLE = b"-----BEGIN CERTIFICATE-----\n"
 RIGHT = encoded(BUNDLE)
@@ -54,3 +54,23 @@ def test_a_list_that_was_reordered_in_between_is_refused() -> None:
 
     with pytest.raises(jsonpatch.JsonPatchTestFailed):
         jsonpatch.apply_patch(other, patch.ops)
+
+
+@pytest.mark.parametrize(
+    ("found", "writes"),
+    [
+        pytest.param({}, True, id="no bundle yet"),
+        pytest.param({"caBundle": "b2xk"}, True, id="a bundle that someone changed"),
+        pytest.param({"caBundle": RIGHT}, False, id="all is right"),
+    ],
+)
+def test_a_definition_gets_the_bundle(found: dict[str, str], writes: bool) -> None:
+    config = {"service": {"name": "muster-webhook"}} | found
+    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": config}}
+    definition = {"spec": {"conversion": conversion}}
+
+    patch = conversion_bundle_patch(definition, BUNDLE)
+    patched = jsonpatch.apply_patch(definition, patch.ops)
+
+    assert bool(patch) is writes
+    assert patched["spec"]["conversion"]["webhook"]["clientConfig"] == config | {"caBundle": RIGHT}

@@ -10,14 +10,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from certs.authority import CA_VALID, SERVER_VALID, new_material
+from certs.authority import USUAL, Lifetimes, new_authority, new_material, renewed_server
 from certs.material import Material, MaterialError, ServerNames
-from certs.renewal import AHEAD, Renew, ends_at, needed, renewed
+from certs.renewal import Renew, ends_at, needed, renewed
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMES = ServerNames.of_service("muster-webhook", "muster-system")
 GOOD = new_material(NAMES, NOW)
 OTHER = new_material(NAMES, NOW)
+WITH_NEXT = replace(GOOD, next_ca=OTHER.ca_cert, next_key=OTHER.ca_key)
 SECOND = timedelta(seconds=1)
 
 
@@ -32,7 +33,7 @@ def bare(material: Material, *, server: bool) -> Material:
         x509.CertificateBuilder(issuer, issuer, serial_number=1)
         .public_key(server_key.public_key() if server else ca_key.public_key())
         .not_valid_before(NOW)
-        .not_valid_after(NOW + SERVER_VALID)
+        .not_valid_after(NOW + USUAL.server)
         .sign(ca_key, hashes.SHA256())
         .public_bytes(serialization.Encoding.PEM)
     )
@@ -58,31 +59,83 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
         pytest.param(GOOD, timedelta(), Renew.NOTHING, "", id="new certificates are left alone"),
         pytest.param(
             GOOD,
-            SERVER_VALID - AHEAD - SECOND,
+            USUAL.server - USUAL.ahead - SECOND,
             Renew.NOTHING,
             "",
             id="a server certificate is left alone until 90 days before its end",
         ),
         pytest.param(
             GOOD,
-            SERVER_VALID - AHEAD,
+            USUAL.server - USUAL.ahead,
             Renew.SERVER,
             "server certificate ends at 2027-03-01",
             id="a server certificate is renewed 90 days before its end",
         ),
         pytest.param(
             GOOD,
-            SERVER_VALID + SECOND,
+            USUAL.server + SECOND,
             Renew.SERVER,
             "ends at",
             id="an expired server certificate is renewed by the CA that is there",
         ),
         pytest.param(
             GOOD,
-            CA_VALID - AHEAD,
-            Renew.AUTHORITY,
+            USUAL.ca - USUAL.ahead,
+            Renew.NEXT_AUTHORITY,
             "the CA ends at 2036-02-27",
-            id="a CA is renewed 90 days before its end",
+            id="a CA gets its successor 90 days before its end",
+        ),
+        pytest.param(
+            GOOD,
+            USUAL.ca - USUAL.ahead - SECOND,
+            Renew.SERVER,
+            "server certificate ends at",
+            id="a CA is left alone until then",
+        ),
+        pytest.param(
+            GOOD,
+            USUAL.ca,
+            Renew.EVERYTHING,
+            "the CA ended at 2036-02-27",
+            id="a CA that has ended is not overlapped with",
+        ),
+        pytest.param(
+            WITH_NEXT, timedelta(), Renew.NOTHING, "", id="a next CA waits until it is trusted"
+        ),
+        pytest.param(
+            replace(WITH_NEXT, next_key=GOOD.ca_key),
+            timedelta(),
+            Renew.FORGET_NEXT,
+            "ca-next.key: does not belong",
+            id="a next CA whose key is another's is dropped",
+        ),
+        pytest.param(
+            replace(WITH_NEXT, next_ca=GOOD.server_cert, next_key=GOOD.server_key),
+            timedelta(),
+            Renew.FORGET_NEXT,
+            "ca-next.crt: is not the certificate of a CA",
+            id="a next CA that is none is dropped",
+        ),
+        pytest.param(
+            replace(GOOD, previous_ca=new_authority(NOW - USUAL.ca)[0]),
+            timedelta(),
+            Renew.FORGET_PREVIOUS,
+            "the CA before this one ended at 2026-03-01",
+            id="a previous CA is forgotten when it has ended",
+        ),
+        pytest.param(
+            replace(GOOD, previous_ca=OTHER.ca_cert),
+            timedelta(),
+            Renew.NOTHING,
+            "",
+            id="a previous CA stays trusted until then",
+        ),
+        pytest.param(
+            replace(GOOD, previous_ca=b"no"),
+            timedelta(),
+            Renew.FORGET_PREVIOUS,
+            "ca-previous.crt: is not a PEM certificate",
+            id="a damaged previous CA is forgotten",
         ),
         pytest.param(
             replace(GOOD, server_cert=OTHER.server_cert, server_key=OTHER.server_key),
@@ -159,7 +212,7 @@ def test_what_is_needed_and_that_renewing_meets_it(
 
     made = renewed(material, need, NAMES, NOW + after)
 
-    assert needed(made, NAMES, NOW + after).renew is Renew.NOTHING
+    assert needed(made, NAMES, NOW + after).renew is not want or want is Renew.NOTHING
     assert (made == material) is (want is Renew.NOTHING)
 
 
@@ -175,26 +228,59 @@ def test_a_name_that_is_new_needs_a_new_server_certificate_only() -> None:
     assert needed(made, more, NOW).renew is Renew.NOTHING
 
 
-def test_a_renewed_ca_is_trusted_beside_the_old_one_and_damage_is_not() -> None:
-    late = NOW + CA_VALID - AHEAD
+def certificates(bundle: bytes) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(bundle)
 
-    kept = renewed(GOOD, needed(GOOD, NAMES, late), NAMES, late)
+
+def test_a_rotation_never_serves_what_clients_were_not_told_to_trust_before() -> None:
+    late = NOW + USUAL.ca - USUAL.ahead
+    fresh = renewed_server(GOOD, NAMES, late)
+
+    announced = renewed(fresh, needed(fresh, NAMES, late), NAMES, late)
+    waiting = needed(announced, NAMES, late, trusted=b"another")
+    taking = needed(announced, NAMES, late, trusted=announced.next_ca)
+    done = renewed(announced, taking, NAMES, late)
+
+    assert certificates(announced.ca_bundle) == certificates(GOOD.ca_cert + announced.next_ca)
+    assert (announced.server_cert, announced.ca_cert) == (fresh.server_cert, fresh.ca_cert)
+    assert waiting.renew is Renew.NOTHING
+    assert taking.renew is Renew.TAKE_OVER
+    assert (done.ca_cert, done.ca_key) == (announced.next_ca, announced.next_key)
+    assert done.ca_bundle == announced.ca_bundle
+    assert done.next_ca == done.next_key == b""
+    certificates(done.server_cert)[0].verify_directly_issued_by(certificates(done.ca_cert)[0])
+    assert needed(done, NAMES, late).renew is Renew.NOTHING
+
+
+def test_what_was_damaged_is_not_trusted_beside_what_is_new() -> None:
     bad = replace(GOOD, ca_key=b"no")
+
     fresh = renewed(bad, needed(bad, NAMES, NOW), NAMES, NOW)
 
-    assert x509.load_pem_x509_certificates(kept.ca_bundle) == [
-        x509.load_pem_x509_certificate(kept.ca_cert),
-        x509.load_pem_x509_certificate(GOOD.ca_cert),
-    ]
-    assert len(x509.load_pem_x509_certificates(fresh.ca_bundle)) == 1
+    assert certificates(fresh.ca_bundle) == certificates(fresh.ca_cert)
+
+
+@pytest.mark.parametrize(
+    ("ca", "server", "ahead"),
+    [
+        pytest.param(10, 20, 5, id="a server certificate that would outlive its CA"),
+        pytest.param(20, 10, 10, id="renewed as soon as it is made"),
+        pytest.param(20, 10, 0, id="renewed when it is too late"),
+    ],
+)
+def test_lifetimes_in_which_renewing_gains_nothing_are_refused(
+    ca: int, server: int, ahead: int
+) -> None:
+    with pytest.raises(ValueError, match="renewed ahead"):
+        Lifetimes(timedelta(days=ca), timedelta(days=server), timedelta(days=ahead))
 
 
 def test_certificates_last_as_long_as_they_should_and_a_server_never_outlives_its_ca() -> None:
-    near = NOW + CA_VALID - AHEAD - SECOND
+    near = NOW + USUAL.ca - USUAL.ahead - SECOND
     last = renewed(GOOD, needed(GOOD, NAMES, near), NAMES, near)
 
-    assert ends_at(GOOD) == {"ca": NOW + CA_VALID, "server": NOW + SERVER_VALID}
-    assert ends_at(last)["server"] == ends_at(GOOD)["ca"]
+    assert ends_at(GOOD.serving) == {"ca": NOW + USUAL.ca, "server": NOW + USUAL.server}
+    assert ends_at(last.serving)["server"] == ends_at(GOOD.serving)["ca"]
 
 
 def test_the_ca_says_that_it_is_one_and_the_server_that_it_is_none() -> None:
@@ -221,7 +307,7 @@ def test_names_of_a_host(host: str, want: ServerNames) -> None:
 
 
 def test_material_written_as_secret_data_reads_back_the_same() -> None:
-    material = replace(GOOD, previous_ca=OTHER.ca_cert)
+    material = replace(WITH_NEXT, previous_ca=OTHER.ca_cert)
 
     assert Material.from_secret_data(material.to_secret_data()) == material
     assert Material.from_secret_data(GOOD.to_secret_data()) == GOOD
@@ -247,4 +333,5 @@ def test_secret_data_that_is_no_material_names_the_entry(
 
 
 def test_no_key_shows_in_a_representation() -> None:
-    assert "PRIVATE" not in repr(GOOD)
+    assert "PRIVATE" not in repr(WITH_NEXT)
+    assert "PRIVATE" not in repr(WITH_NEXT.serving)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from certs.authority import SERVER_VALID, new_material
+from certs.authority import USUAL, new_material
 from certs.material import Material, ServerNames
 from certs.renewal import Renew, needed
 from certs.stores import ATTEMPTS, FolderStore, Held, SecretStore, StoreContendedError, ensure
@@ -114,7 +115,7 @@ async def test_a_renewal_replaces_the_server_certificate_in_the_secret() -> None
     api = Secrets()
     first = await ensure(store_of(api), NAMES, NOW)
 
-    second = await ensure(store_of(api), NAMES, NOW + SERVER_VALID)
+    second = await ensure(store_of(api), NAMES, NOW + USUAL.server)
 
     assert second.ca_cert == first.ca_cert
     assert second.server_cert != first.server_cert
@@ -123,13 +124,55 @@ async def test_a_renewal_replaces_the_server_certificate_in_the_secret() -> None
 
 async def test_an_old_ca_that_is_no_longer_trusted_leaves_the_secret() -> None:
     api = Secrets()
-    old = new_material(NAMES, NOW, previous_ca=new_material(NAMES, NOW).ca_cert)
+    other = new_material(NAMES, NOW)
+    old = replace(
+        new_material(NAMES, NOW),
+        previous_ca=other.ca_cert,
+        next_ca=other.ca_cert,
+        next_key=other.ca_key,
+    )
     await store_of(api).write(old, over=Held(None))
 
     assert await store_of(api).write(new_material(NAMES, NOW), over=await store_of(api).read())
 
     assert api.secret is not None
     assert set(api.secret["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+
+
+@pytest.mark.parametrize("where", ["Secret", "folder"])
+async def test_a_ca_changes_in_two_steps_and_nothing_is_left_of_them(
+    tmp_path: Path, where: str
+) -> None:
+    store = store_of(Secrets()) if where == "Secret" else FolderStore(tmp_path)
+    late = NOW + USUAL.ca - USUAL.ahead
+    first = await ensure(store, NAMES, NOW)
+
+    announced = await ensure(store, NAMES, late)
+    waiting = await ensure(store, NAMES, late)
+    done = await ensure(store, NAMES, late, trusted=announced.next_ca)
+    at_rest = await ensure(store, NAMES, late, trusted=announced.next_ca)
+
+    assert waiting == announced
+    assert announced.ca_cert == first.ca_cert
+    assert at_rest == done
+    assert done.ca_cert == announced.next_ca
+    assert (done.previous_ca, done.next_ca) == (first.ca_cert, b"")
+    assert (await store.read()).material == done
+
+
+async def test_replicas_that_announce_at_once_announce_the_same_ca() -> None:
+    api = Secrets()
+    await ensure(store_of(api), NAMES, NOW)
+    late = NOW + USUAL.ca - USUAL.ahead
+
+    found = await asyncio.gather(*(ensure(store_of(api), NAMES, late) for _ in range(5)))
+    bundle = found[0].next_ca
+    then = await asyncio.gather(
+        *(ensure(store_of(api), NAMES, late, trusted=bundle) for _ in range(5))
+    )
+
+    assert len({one.ca_bundle for one in (*found, *then)}) == 1
+    assert len({one.server_cert for one in then}) == 1
 
 
 class Restless:

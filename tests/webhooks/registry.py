@@ -49,7 +49,7 @@ class Registry:
 
     def webhooks(self) -> list[dict[str, Any]]:
         """Every webhook of every configuration."""
-        return [webhook for obj in self.objects.values() for webhook in obj["webhooks"]]
+        return [webhook for obj in self.objects.values() for webhook in obj.get("webhooks", ())]
 
     def _found(self, resource: Resource, name: str) -> dict[str, Any]:
         try:

@@ -71,6 +71,12 @@ class Hook:
     port: int
     session: aiohttp.ClientSession
 
+    async def ready(self) -> None:
+        """Let the second round of upkeep come, which makes it ready."""
+        await self.clock.sleeping()
+        await self.clock.advance_to_next()
+        await self.readiness.is_ready.wait()
+
     async def get(self, path: str) -> int:
         async with self.session.get(f"https://127.0.0.1:{self.port}{path}") as answer:
             return answer.status
@@ -114,7 +120,7 @@ async def test_by_url_it_becomes_ready_by_itself_and_resolves_priority(tmp_path:
     review = review_of(POD_GROUP, pod_group(priorityClassName="high"))
 
     async with running(tmp_path) as hook:
-        await hook.readiness.is_ready.wait()
+        await hook.ready()
         answer = await hook.mutate(review)
         code = await hook.get("/readyz")
 
@@ -129,7 +135,7 @@ async def test_by_service_the_secret_is_made_and_the_ca_announced(tmp_path: Path
         cluster.store(RESOURCES[manifest["kind"]].path(), manifest)
 
     async with running(tmp_path, cluster, ServiceTarget()) as hook:
-        await hook.readiness.is_ready.wait()
+        await hook.ready()
 
     secret = cluster.objects[SECRETS.path("muster-system", "muster-webhook-certificates")]
     bundles = {
@@ -146,7 +152,10 @@ async def test_it_is_not_ready_before_its_caches_are_filled(tmp_path: Path, kind
     cluster.may_be_listed[kind].clear()
 
     async with running(tmp_path, cluster) as hook:
-        await hook.clock.sleeping()  # between two rounds of upkeep: all else is done
+        for _ in range(2):
+            await hook.clock.sleeping()  # between two rounds of upkeep: all else is done
+            await hook.clock.advance_to_next()
+        await hook.clock.sleeping()
         before = hook.readiness.problems
         cluster.may_be_listed[kind].set()
         await hook.readiness.is_ready.wait()
@@ -156,7 +165,7 @@ async def test_it_is_not_ready_before_its_caches_are_filled(tmp_path: Path, kind
 
 async def test_while_draining_it_is_not_ready_and_still_answers(tmp_path: Path) -> None:
     async with running(tmp_path, drain_seconds=5.0) as hook:
-        await hook.readiness.is_ready.wait()
+        await hook.ready()
         await hook.clock.sleeping()
         hook.stop.set()
         await hook.clock.sleeping(2)
@@ -177,7 +186,7 @@ async def test_certificates_in_a_folder_outlive_the_process(tmp_path: Path) -> N
 
     for _ in range(2):
         async with running(tmp_path, cert_dir=folder) as hook:
-            await hook.readiness.is_ready.wait()
+            await hook.ready()
             made = (folder / "ca.crt").read_bytes()
 
     assert (folder / "ca.crt").read_bytes() == made

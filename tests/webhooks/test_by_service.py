@@ -71,6 +71,8 @@ async def two_replicas() -> AsyncIterator[tuple[LocalCluster, Client, list[Repli
             await client.create(RESOURCES[manifest["kind"]], manifest)
         replicas = [Replica(client), Replica(client)]
         for replica in replicas:
+            await replica.clock.sleeping()
+            await replica.clock.advance_to_next()
             await replica.readiness.is_ready.wait()
         yield cluster, client, replicas
         for replica in replicas:

@@ -42,7 +42,7 @@ async def test_by_url_everything_is_installed() -> None:
 
     registered = await register(registry, URL, BUNDLE, load_manifests())
 
-    assert registered == Registered("127.0.0.1", BUNDLE)
+    assert registered == Registered("127.0.0.1", BUNDLE, corrected=True)
     assert {webhook["clientConfig"]["url"] for webhook in registry.webhooks()} == {
         f"https://127.0.0.1:9443/{route}" for route in ROUTES
     }
@@ -56,7 +56,7 @@ async def test_by_service_the_ca_is_put_into_what_is_installed() -> None:
 
     registered = await register(registry, SERVICE, BUNDLE, load_manifests())
 
-    assert registered == Registered("muster-webhook.muster-system.svc", BUNDLE)
+    assert registered == Registered("muster-webhook.muster-system.svc", BUNDLE, corrected=True)
     assert {webhook["clientConfig"]["service"]["name"] for webhook in registry.webhooks()} == {
         "muster-webhook"
     }
@@ -75,9 +75,10 @@ async def test_what_is_right_is_not_written_again(target: UrlTarget | ServiceTar
         # The API server fills in what a manifest leaves out.
         webhook["somethingDefaulted"] = True
 
-    await register(registry, target, BUNDLE, load_manifests())
+    registered = await register(registry, target, BUNDLE, load_manifests())
 
     assert registry.writes == writes
+    assert not registered.corrected
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ async def test_a_replica_that_registers_first_is_no_error() -> None:
 
     registered = await register(Late(), URL, BUNDLE, load_manifests())
 
-    assert registered == Registered("127.0.0.1", BUNDLE)
+    assert (registered.host, registered.ca_bundle) == ("127.0.0.1", BUNDLE)
 
 
 async def test_a_change_in_between_is_a_conflict_and_not_lost() -> None:
@@ -212,6 +213,82 @@ def test_a_path_in_the_url_comes_before_the_webhooks_own() -> None:
     rewritten = UrlTarget("https://x/base/").rewritten(load_manifests()[0], BUNDLE)
 
     assert rewritten["webhooks"][0]["clientConfig"]["url"].startswith("https://x/base/mutate/")
+
+
+def definition(strategy: str = "Webhook") -> dict[str, Any]:
+    """One of our kinds as an administrator installs it."""
+    service = {"name": "muster-webhook", "namespace": "muster-system", "path": "/convert"}
+    conversion: dict[str, Any] = {"strategy": strategy}
+    if strategy == "Webhook":
+        conversion["webhook"] = {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {"service": service},
+        }
+    return {
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "podgroups.scheduling.muster.dev"},
+        "spec": {"group": "scheduling.muster.dev", "conversion": conversion},
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "want"),
+    [
+        pytest.param(URL, {"url": "https://127.0.0.1:9443/convert"}, id="by URL"),
+        pytest.param(
+            SERVICE,
+            {
+                "service": {
+                    "name": "muster-webhook",
+                    "namespace": "muster-system",
+                    "path": "/convert",
+                }
+            },
+            id="by Service",
+        ),
+    ],
+)
+async def test_definitions_are_led_to_the_webhook_and_repaired(
+    target: UrlTarget | ServiceTarget, want: dict[str, Any]
+) -> None:
+    manifests = load_manifests() if target is SERVICE else []
+    registry = Registry(*manifests, definition())
+
+    await register(registry, target, BUNDLE, load_manifests())
+    key = ("CustomResourceDefinition", "podgroups.scheduling.muster.dev")
+    config = registry.objects[key]["spec"]["conversion"]["webhook"]["clientConfig"]
+    first = copy.deepcopy(config)
+    config["caBundle"] = "b2xk"
+    repaired = await register(registry, target, BUNDLE, load_manifests())
+    again = await register(registry, target, BUNDLE, load_manifests())
+
+    assert first == want | {"caBundle": encoded(BUNDLE)}
+    assert registry.objects[key]["spec"]["conversion"]["webhook"]["clientConfig"] == first
+    assert (repaired.corrected, again.corrected) == (True, False)
+
+
+async def test_definitions_that_are_not_converted_by_webhook_are_left_alone() -> None:
+    registry = Registry(definition("None"))
+
+    await register(registry, URL, BUNDLE, load_manifests())
+
+    key = ("CustomResourceDefinition", "podgroups.scheduling.muster.dev")
+    assert registry.objects[key]["spec"]["conversion"] == {"strategy": "None"}
+
+
+async def test_a_ca_that_someone_else_injects_is_not_written() -> None:
+    manifests = load_manifests()
+    for manifest in manifests:
+        for webhook in manifest["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = encoded(b"theirs")
+    theirs = definition()
+    theirs["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = encoded(b"theirs")
+    registry = Registry(*manifests, theirs)
+
+    registered = await register(registry, ServiceTarget(inject=False), BUNDLE, load_manifests())
+
+    assert registered == Registered("muster-webhook.muster-system.svc", b"theirs")
+    assert registry.writes == 0
 
 
 def test_manifests_say_what_must_hold_for_every_webhook() -> None:

@@ -19,7 +19,8 @@ from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import ServerNames
 from tests.webhooks.reviews import FakeWorld, encoded, pod_group, read, review_of
-from webhooks.readiness import Readiness
+from webhooks import server
+from webhooks.readiness import SERVING, Readiness
 from webhooks.reviewer import Reviewer
 from webhooks.routes import BODY_LIMIT, build
 from webhooks.server import Listener, bound
@@ -56,6 +57,7 @@ class Served:
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
     readiness = Readiness()
+    readiness.met(SERVING)
     trust = client_context(MATERIAL.ca_bundle)
     connector = aiohttp.TCPConnector(ssl=trust)
     app = build(Reviewer(FakeWorld()), readiness)
@@ -205,6 +207,108 @@ async def test_a_client_that_goes_away_is_no_error(
 
     assert await served.get("/healthz") == (200, "ok")
     assert caplog.records == []
+
+
+async def test_while_draining_every_answer_ends_its_connection(served: Served) -> None:
+    async def answer() -> tuple[str, bool]:
+        async with served.session.post(
+            served.url("/mutate/podgroups"),
+            data=encoded(REVIEW),
+            headers={"Content-Type": "application/json"},
+        ) as response:
+            allowed = json.loads(await response.read())["response"]["allowed"]
+            return response.headers.get("Connection", ""), allowed
+
+    before = await answer()
+    served.readiness.unmet(SERVING, "the process was told to stop")
+    after = await answer()
+
+    assert before == ("", True)
+    assert after == ("close", True)
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(b"", id="nothing is sent"),
+        pytest.param(HEAD, id="the head never ends"),
+    ],
+)
+async def test_a_connection_on_which_no_request_comes_is_closed(
+    monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.01)
+    monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", 0.01)
+    with bound("127.0.0.1", 0) as sock:
+        app = build(Reviewer(FakeWorld()), Readiness())
+        async with Listener(app, server_context(MATERIAL), sock) as listener:
+            reader, writer = await asyncio.open_connection(
+                *listener.address, ssl=client_context(MATERIAL.ca_bundle)
+            )
+            writer.write(begun)
+            answer = await reader.read()
+            writer.close()
+
+    assert answer == b""
+
+
+def conversion_review(*objects: dict[str, Any], version: str = "v1alpha2") -> dict[str, Any]:
+    wanted = f"scheduling.muster.dev/{version}"
+    request = {"uid": "u1", "desiredAPIVersion": wanted, "objects": list(objects)}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "ConversionReview",
+        "request": request,
+    }
+
+
+async def test_objects_are_converted_there_and_back(served: Served) -> None:
+    groups = [pod_group(f"g{n}") for n in range(3)]
+
+    code, there = await served.post("/convert?timeout=30s", encoded(conversion_review(*groups)))
+    old = there["response"]["convertedObjects"]
+    _, back = await served.post("/convert", encoded(conversion_review(*old, version="v1alpha3")))
+
+    assert code == 200
+    assert (there["kind"], there["apiVersion"]) == ("ConversionReview", "apiextensions.k8s.io/v1")
+    assert there["response"]["uid"] == "u1"
+    assert there["response"]["result"] == {"status": "Success"}
+    assert {obj["apiVersion"] for obj in old} == {"scheduling.muster.dev/v1alpha2"}
+    assert [obj["spec"] for obj in back["response"]["convertedObjects"]] == [
+        group["spec"] for group in groups
+    ]
+
+
+async def test_a_long_list_is_converted_beyond_the_limit_of_a_review(served: Served) -> None:
+    padding = {"annotations": {"padding": "x" * 250_000}}
+    groups = [pod_group(f"g{n}") for n in range(40)]
+    for group in groups:
+        group["metadata"] |= padding
+
+    code, answer = await served.post("/convert", encoded(conversion_review(*groups)))
+
+    assert code == 200
+    assert len(answer["response"]["convertedObjects"]) == 40
+
+
+async def test_what_cannot_be_converted_is_said_and_nothing_else_is_converted(
+    served: Served,
+) -> None:
+    foreign = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
+
+    code, answer = await served.post("/convert", encoded(conversion_review(pod_group(), foreign)))
+
+    assert code == 200
+    assert answer["response"]["result"]["status"] == "Failure"
+    assert "no conversion for Pod v1" in answer["response"]["result"]["message"]
+    assert "convertedObjects" not in answer["response"]
+
+
+async def test_what_is_no_conversion_review_is_refused(served: Served) -> None:
+    code, status = await served.post("/convert", encoded(REVIEW))
+
+    assert (code, status["reason"]) == (400, "BadRequest")
+    assert {cause["field"] for cause in status["details"]["causes"]} >= {"apiVersion", "kind"}
 
 
 async def test_a_taken_port_is_an_error_at_once() -> None:

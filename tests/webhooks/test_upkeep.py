@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import CA_VALID, SERVER_VALID, new_material, renewed_server
+from certs.authority import USUAL, Lifetimes, new_material, renewed_server
 from certs.bundle import encoded
 from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
-from certs.renewal import AHEAD
+from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, Held
 from kube.errors import Unreachable
 from tests.webhooks.clock import REAL_NOW, DatedClock
@@ -29,7 +29,7 @@ from webhooks.reviewer import Reviewer
 from webhooks.routes import build
 from webhooks.selfcheck import SelfCheckError, check
 from webhooks.server import Listener, bound
-from webhooks.upkeep import SETTLED_SECONDS, Upkeep
+from webhooks.upkeep import ANNOUNCED_SECONDS, SEEN_SECONDS, SETTLED_SECONDS, Upkeep
 
 URL = UrlTarget("https://127.0.0.1:9443")
 AWAY = Unreachable("GET", "/apis", "refused")
@@ -76,22 +76,27 @@ async def kept(
     begin: datetime = REAL_NOW,
     registry: Registry | None = None,
     material: Material | None = None,
+    lifetimes: Lifetimes = USUAL,
+    source: Source | None = None,
 ) -> AsyncIterator[Kept]:
-    """A listener whose upkeep has done its first round."""
+    """A listener whose upkeep has done its first two rounds."""
     clock = DatedClock(begin)
     registry = registry or Registry()
     readiness = Readiness((REGISTRATION,))
     store = FolderStore(folder)
     if material is not None:
         assert await store.write(material, over=Held(None))
-    upkeep = Upkeep(registry, target, store, clock, readiness)
+    source = source or OwnAuthority(store, target.names, lifetimes)
+    upkeep = Upkeep(registry, target, source, clock, readiness)
     serving = await upkeep.certificates()
     context = server_context(serving)
     with bound("127.0.0.1", 0) as sock:
         async with Listener(build(Reviewer(FakeWorld()), readiness), context, sock) as listener:
             task = asyncio.create_task(upkeep.run(context, serving, listener.address))
             await clock.sleeping()
-            yield Kept(registry, readiness, clock, store, listener.address)
+            hook = Kept(registry, readiness, clock, store, listener.address)
+            await hook.next_round()
+            yield hook
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
@@ -120,7 +125,7 @@ async def test_a_ca_that_someone_changed_is_repaired_in_the_next_round(tmp_path:
 
 async def test_a_server_certificate_is_renewed_while_serving(tmp_path: Path) -> None:
     begin = REAL_NOW - MINUTE
-    old = new_material(URL.names, begin - (SERVER_VALID - AHEAD) + MINUTE)
+    old = new_material(URL.names, begin - (USUAL.server - USUAL.ahead) + MINUTE)
     async with kept(tmp_path, begin=begin, material=old) as hook:
         await hook.next_round()
         same = await hook.material()
@@ -134,22 +139,107 @@ async def test_a_server_certificate_is_renewed_while_serving(tmp_path: Path) -> 
         assert hook.readiness.ready
 
 
-async def test_a_renewed_ca_is_trusted_beside_the_old_one(tmp_path: Path) -> None:
+async def test_a_next_ca_is_announced_before_anything_it_signed_is_served(tmp_path: Path) -> None:
     begin = REAL_NOW - MINUTE
-    aged = new_material(URL.names, begin - (CA_VALID - AHEAD) + MINUTE / 2)
+    aged = new_material(URL.names, begin - (USUAL.ca - USUAL.ahead))
     old = renewed_server(aged, URL.names, begin)
     async with kept(tmp_path, begin=begin, material=old) as hook:
-        assert await hook.served(old.ca_cert) == der_of(old.server_cert)
-        hook.clock.jump(60)
-        await hook.next_round()
+        announced = await hook.material()
+        seen = {bundle(hook.registry)}
+        shown = [await hook.served(old.ca_cert)]
+        waited = 0.0
+        while (await hook.material()).ca_cert == old.ca_cert:
+            started = hook.clock.monotonic()
+            shown.append(await hook.served(old.ca_cert))
+            await hook.next_round()
+            waited += hook.clock.monotonic() - started
+            seen.add(bundle(hook.registry))
         new = await hook.material()
 
-        assert new.ca_bundle == new.ca_cert + old.ca_cert
-        assert {w["clientConfig"]["caBundle"] for w in hook.registry.webhooks()} == {
-            encoded(new.ca_bundle)
-        }
+        assert announced.ca_bundle == old.ca_cert + announced.next_ca
+        assert seen == {encoded(announced.ca_bundle)}
+        assert set(shown) == {der_of(announced.server_cert)}
+        assert ANNOUNCED_SECONDS - SEEN_SECONDS <= waited <= 2 * ANNOUNCED_SECONDS
         assert await hook.served(new.ca_cert) == der_of(new.server_cert)
+        assert (new.previous_ca, new.ca_bundle) == (old.ca_cert, announced.ca_bundle)
         assert hook.readiness.ready
+
+
+async def test_an_announcement_that_someone_took_back_begins_anew(tmp_path: Path) -> None:
+    begin = REAL_NOW - 5 * MINUTE
+    aged = new_material(URL.names, begin - (USUAL.ca - USUAL.ahead))
+    old = renewed_server(aged, URL.names, begin)
+    async with kept(tmp_path, begin=begin, material=old) as hook:
+        for _ in range(3):
+            for webhook in hook.registry.webhooks():
+                webhook["clientConfig"]["caBundle"] = encoded(old.ca_cert)
+            hook.clock.jump(ANNOUNCED_SECONDS - 2)
+            await hook.next_round()
+        taken_back = await hook.material()
+
+        assert taken_back.ca_cert == old.ca_cert
+        assert taken_back.next_ca
+
+
+def bundle(registry: Registry) -> str:
+    """The one caBundle that is registered everywhere."""
+    (found,) = {webhook["clientConfig"]["caBundle"] for webhook in registry.webhooks()}
+    return str(found)
+
+
+async def test_certificates_that_someone_else_renews_are_taken_up(tmp_path: Path) -> None:
+    def mounted(material: Material) -> None:
+        for name, pem in material.to_files().items():
+            (tmp_path / name).write_bytes(pem)
+
+    first = new_material(URL.names, REAL_NOW)
+    mounted(first)
+    async with kept(tmp_path / "unused", source=MountedFolder(tmp_path)) as hook:
+        registered = bundle(hook.registry)
+        second = renewed_server(first, URL.names, REAL_NOW)
+        mounted(second)
+        await hook.next_round()
+        served = await hook.served(first.ca_cert)
+        (tmp_path / "tls.key").write_bytes(first.server_key)
+        await hook.next_round()
+        half_written = await hook.served(first.ca_cert)
+
+        assert registered == encoded(first.ca_cert)
+        assert served == half_written == der_of(second.server_cert)
+        assert hook.readiness.ready
+
+
+async def test_a_ca_that_someone_else_injects_is_only_read(tmp_path: Path) -> None:
+    target = ServiceTarget(inject=False)
+    made = new_material(target.names, REAL_NOW)
+    for name, pem in made.to_files().items():
+        (tmp_path / name).write_bytes(pem)
+    registry = Registry(*load_manifests())
+    source = MountedFolder(tmp_path)
+    async with kept(tmp_path / "x", target=target, registry=registry, source=source) as hook:
+        before = hook.problem
+        for webhook in registry.webhooks():
+            webhook["clientConfig"]["caBundle"] = encoded(made.ca_cert)
+        await hook.next_round()
+        await hook.next_round()
+
+        assert "the registered caBundle holds no certificate" in before
+        assert hook.readiness.ready
+        assert registry.writes == 0
+
+
+async def test_what_is_registered_counts_when_it_was_right_twice(tmp_path: Path) -> None:
+    async with kept(tmp_path) as hook:
+        hook.readiness.unmet(REGISTRATION, "as if it had just started")
+        hook.registry.webhooks()[0]["clientConfig"]["caBundle"] = "b2xk"
+        await hook.next_round()
+        corrected = hook.problem
+        started = hook.clock.monotonic()
+        await hook.next_round()
+
+        assert "may not use it yet" in corrected
+        assert hook.readiness.ready
+        assert hook.clock.monotonic() - started == pytest.approx(SEEN_SECONDS)
 
 
 async def test_certificates_that_another_replica_made_are_taken_up(tmp_path: Path) -> None:
@@ -170,6 +260,7 @@ async def test_without_an_api_server_it_is_not_ready_at_first_and_stays_ready_la
         first = hook.problem
         registry.problem = None
         await hook.next_round()
+        await hook.next_round()
         second = hook.problem
         registry.problem = AWAY
         await hook.next_round()
@@ -186,6 +277,7 @@ async def test_it_waits_until_the_manifests_are_installed(tmp_path: Path) -> Non
         for manifest in load_manifests():
             manifest["metadata"]["resourceVersion"] = "1"
             hook.registry.objects[manifest["kind"], manifest["metadata"]["name"]] = manifest
+        await hook.next_round()
         await hook.next_round()
 
         assert "is not installed" in before
@@ -214,14 +306,17 @@ async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: P
             return await super().read()
 
     clock, readiness = DatedClock(), Readiness((REGISTRATION,))
-    upkeep = Upkeep(Registry(), URL, Flaky(tmp_path), clock, readiness)
+    source = OwnAuthority(Flaky(tmp_path), URL.names)
+    upkeep = Upkeep(Registry(), URL, source, clock, readiness)
     task = asyncio.create_task(upkeep.certificates())
     await clock.sleeping()
     problem = readiness.problems[REGISTRATION]
     material = await clock.play(task)
 
     assert "refused" in problem
-    assert (await FolderStore(tmp_path).read()).material == material
+    held = (await FolderStore(tmp_path).read()).material
+    assert held is not None
+    assert held.serving == material
 
 
 async def test_rounds_are_rare_while_all_is_right(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""Where a server takes its certificates from: made by itself, or by someone else."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from certs.authority import USUAL, Lifetimes
+from certs.material import CA_CERT, SERVER_CERT, SERVER_KEY, MaterialError, ServerNames, Serving
+from certs.renewal import check_pair
+from certs.stores import Store, ensure
+
+
+class Source(Protocol):
+    """Gives the certificates to serve now."""
+
+    async def current(self, now: datetime, /, *, trusted: bytes = b"") -> Serving:
+        """The certificates at `now` (UTC); `trusted` is a next CA that all clients trust by now.
+
+        Raises SourceError, StoreContendedError, kube.errors; OSError for a folder.
+        """
+
+
+class SourceError(Exception):
+    """Someone else keeps the certificates, and they are not there or not good."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAuthority:
+    """A CA of our own in a store that all replicas share."""
+
+    store: Store
+    names: ServerNames
+    lifetimes: Lifetimes = USUAL
+
+    async def current(self, now: datetime, /, *, trusted: bytes = b"") -> Serving:
+        """What the store holds, renewed where it must be."""
+        material = await ensure(self.store, self.names, now, self.lifetimes, trusted=trusted)
+        return material.serving
+
+
+@dataclass(frozen=True, slots=True)
+class MountedFolder:
+    """A Secret that cert-manager keeps (`tls.crt`, `tls.key`, `ca.crt`), mounted as a folder.
+
+    It is read again each time and never written: who made the certificates renews them.
+    """
+
+    folder: Path
+
+    async def current(self, _now: datetime, /, *, trusted: bytes = b"") -> Serving:  # noqa: ARG002
+        """What the files hold. Raises SourceError."""
+        serving = await asyncio.to_thread(self._read)
+        try:
+            check_pair(serving)
+        except MaterialError as error:
+            raise SourceError(f"{self.folder}/{error}") from error
+        return serving
+
+    def _read(self) -> Serving:
+        files = {}
+        for name in (CA_CERT, SERVER_CERT, SERVER_KEY):
+            try:
+                files[name] = (self.folder / name).read_bytes()
+            except OSError as error:
+                raise SourceError(f"{self.folder}/{name}: {error.strerror}") from error
+        return Serving(
+            files[CA_CERT], files[SERVER_CERT], files[SERVER_KEY], ca_bundle=files[CA_CERT]
+        )
