@@ -1,4 +1,4 @@
-"""What people type: `muster demo`, `muster tree`, `muster localcluster`."""
+"""What people type, besides what they ask the solver (`cli.asking`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
+from cli import asking, servers
 from cli import demo as story
-from cli import servers
 from cli.look import look
 from cli.text import tree_lines
 from cli.tree import build
@@ -44,10 +44,13 @@ def tree(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
     ] = None,
+    snapshot: asking.SnapshotFile = None,
 ) -> None:
     """Print the trees of groups: what is placed where, and what waits for what."""
 
     async def once() -> list[str]:
+        if snapshot is not None:
+            return asking.tree_of(snapshot)
         async with await Client.connect(kubeconfig, user_agent="muster-tree") as client:
             return tree_lines(build(await look(client, namespace)))
 
@@ -57,6 +60,9 @@ def tree(
         typer.echo(f"muster: {error}", err=True)
         raise typer.Exit(1) from error
     typer.echo("\n".join(lines) or "no groups")
+
+
+asking.register(app)
 
 
 @app.command()

@@ -10,21 +10,25 @@ import argparse
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cli.config import File, load, webhook_config
 from kube import process
 from kube.client import Client
-from kube.process import Check, StatusServer
+from kube.process import Check, Page, StatusServer
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the processes: what makes it ready, and the work that runs until `stop`."""
+    """One of the processes: what makes it ready, and the work that runs until `stop`.
+
+    `pages` show its inside; they are served only with `--debug`.
+    """
 
     checks: Mapping[str, Check]
     run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+    pages: Mapping[str, Page] = field(default_factory=dict)
 
 
 def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Part:
@@ -50,7 +54,7 @@ def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Par
     from scheduler.app import Scheduler
 
     decider = Scheduler(client, file.scheduler, file.leader_election, file.namespace)
-    return Part(decider.checks, decider.run)
+    return Part(decider.checks, decider.run, decider.pages)
 
 
 PROCESSES: Mapping[str, Sequence[Callable[[Client, File, argparse.Namespace], Part]]] = {
@@ -77,6 +81,11 @@ def parser() -> argparse.ArgumentParser:
             type=address,
             metavar="HOST:PORT",
             help="where to serve /healthz, /readyz and /metrics (default: a free port on loopback)",
+        )
+        command.add_argument(
+            "--debug",
+            action="store_true",
+            help="serve /debug/snapshot there too: the scheduler's whole input, for muster replay",
         )
         command.add_argument(
             "--log-level", default="info", choices=("debug", "info", "warning", "error")
@@ -129,7 +138,11 @@ async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event)
             for name, part in parts.items()
             for check, holds in part.checks.items()
         }
-        await stack.enter_async_context(StatusServer(host=host, port=port, ready=checks))
+        pages = {path: page for part in parts.values() for path, page in part.pages.items()}
+        server = StatusServer(
+            host=host, port=port, ready=checks, pages=pages if arguments.debug else None
+        )
+        await stack.enter_async_context(server)
         async with asyncio.TaskGroup() as group:
             for part in parts.values():
                 group.create_task(part.run(stop))

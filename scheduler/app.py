@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -13,29 +13,19 @@ from kube.client import Client
 from kube.clock import Clock, SystemClock
 from kube.election import Fence, lead
 from kube.events import Recorder
-from kube.process import run_until
-from kube.reflector import Reflector
-from kube.resources import NAMESPACES, NODES, PODS
+from kube.process import Page, run_until
 from kube.settings import LeaderElection
-from scheduler import storage
 from scheduler.binder import Binder
-from scheduler.cache import Groups, Namespaces, Nodes, Pods
 from scheduler.claims import Claims
 from scheduler.config import Config
 from scheduler.core.placement import Budget
 from scheduler.core.state import State
-from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.cycle import Cycle
 from scheduler.loop import Loop
-from scheduler.objects import (
-    GroupObject,
-    decode_group,
-    decode_namespace,
-    decode_node,
-    decode_pod,
-)
 from scheduler.queue import Queue
-from scheduler.status import RESOURCES, Reporter
+from scheduler.snapshot import encode, queue_of, take
+from scheduler.sources import Sources
+from scheduler.status import Reporter
 
 LEASE: Final = "muster-scheduler"
 
@@ -63,16 +53,15 @@ class Scheduler:
         self.state = State()
         self.queue = Queue(self.state, retry=config.retry_seconds)
         self._events = Recorder(client, "muster-scheduler", clock)
-        observed: dict[GroupKey, GroupObject] = {}
-        self._pods = Pods(self.state, self._wake)
+        self._sources = Sources(client, self.state, self._wake)
         self._reporter = Reporter(
             client,
             self.state,
             self._events,
             clock=clock,
             config=config.status,
-            observed=observed,
-            pending=self._pods.pending,
+            observed=self._sources.observed,
+            pending=self._sources.pods.pending,
             busy=lambda: self._binder.busy,
         )
         self._binder = Binder(
@@ -90,40 +79,31 @@ class Scheduler:
             self.state, self.queue, self._binder, self._reporter, clock=clock, budget=self._budget
         )
         self._loop = Loop(cycle, self.queue, clock)
-        self._reflectors: tuple[Reflector[Any], ...] = (
-            Reflector(client, NODES, Nodes(self.state, self._wake), decode=decode_node),
-            Reflector(
-                client,
-                NAMESPACES,
-                Namespaces(self.state, self._wake),
-                decode=decode_namespace,
-            ),
-            *storage.reflectors(client, self.state, self._wake),
-            *(
-                Reflector(
-                    client,
-                    RESOURCES[kind],
-                    Groups(kind, self.state, self._wake, observed),
-                    decode=decode_group,
-                )
-                for kind in (COMPOSITE_POD_GROUP, POD_GROUP)
-            ),
-            Reflector(client, PODS, self._pods, decode=decode_pod),
-        )
 
     @property
     def synced(self) -> bool:
         """Whether every watch has delivered its first list."""
-        return all(reflector.synced.is_set() for reflector in self._reflectors)
+        return self._sources.synced
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
         """Ready means that the caches are whole; a replica that does not lead is ready too."""
         return {"caches": lambda: self.synced}
 
+    @property
+    def pages(self) -> Mapping[str, Page]:
+        """For debugging: the whole input of the next decision, which `muster replay` reads."""
+        return {"/debug/snapshot": self._snapshot}
+
+    async def _snapshot(self) -> bytes:
+        budget = Budget(steps=self._config.search.steps, profile=self._config.profile)
+        # Who does not lead has no queue of its own.
+        queue = self.queue if self._leading else queue_of(self.state)
+        return encode(take(self.state, queue, budget))
+
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Trouble with the API server is waited out."""
-        watches = [reflector.run() for reflector in self._reflectors]
+        watches = [reflector.run() for reflector in self._sources.reflectors]
         await run_until(stop, *watches, self._events.run(), self._lead_when_synced())
 
     def _wake(self) -> None:
@@ -143,8 +123,7 @@ class Scheduler:
         )
 
     async def _lead_when_synced(self) -> None:
-        for reflector in self._reflectors:
-            await reflector.synced.wait()
+        await self._sources.wait()
         # The first lists are here to stay; let the collector look at what comes after them.
         gc.collect()
         gc.freeze()

@@ -26,7 +26,7 @@ from scheduler.core.forest import Group, Held, Pod
 from scheduler.core.state import State
 from scheduler.core.values import SINGLE_POD, GroupKey
 
-_RETRY_ON: Final = {
+RETRY_ON: Final = {
     "capacity": ["room on a node", "a new or changed node", "a change of the group"],
     "constraint": ["a new or changed node", "a change of the group"],
     "quorum": ["a new member", "a change of the group"],
@@ -122,7 +122,7 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
         "counts": [{"reason": reason, "nodes": nodes} for reason, nodes in blocker.counts],
         "impossible": blocker.impossible,
         "since": since,
-        "retryOn": _RETRY_ON[blocker.kind],
+        "retryOn": RETRY_ON[blocker.kind],
     }
     if best is not None:
         document["bestDomain"] = {

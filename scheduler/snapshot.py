@@ -154,6 +154,14 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     return state, queue
 
 
+def queue_of(state: State) -> Queue:
+    """A queue of all that may be decided."""
+    queue = Queue(state)
+    for key in (*state.forest.groups, *state.singles):
+        queue.review(key)
+    return queue
+
+
 def encode(snapshot: Snapshot) -> bytes:
     """JSON."""
     return msgspec.json.encode(snapshot)

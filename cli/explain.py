@@ -1,0 +1,156 @@
+"""Why something waits, or where it would go now: the scheduler's own answer, as lines of text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP
+from kube.errors import ConfigError
+from scheduler.conditions import RETRY_ON, waiting_for
+from scheduler.core.explain import Blocker, explain
+from scheduler.core.forest import Group, Pod
+from scheduler.core.placement import Budget, Placement, place
+from scheduler.core.state import State
+from scheduler.core.values import SINGLE_POD, GroupKey
+from scheduler.objects import GroupObject
+
+_KINDS = {
+    name: kind
+    for kind, names in {
+        SINGLE_POD: ("pod", "pods", "po"),
+        POD_GROUP.kind: ("podgroup", "podgroups", "pg", "mpg"),
+        COMPOSITE_POD_GROUP.kind: ("compositepodgroup", "compositepodgroups", "cpg", "mcpg"),
+        JOB.kind: ("job", "jobs"),
+        JOBSET.kind: ("jobset", "jobsets"),
+    }.items()
+    for name in names
+}
+
+
+def find(
+    state: State, observed: Mapping[GroupKey, GroupObject], what: str, namespace: str
+) -> list[Group | Pod]:
+    """What `kind/name` means: a pod, a group, or the groups of a Job or JobSet.
+
+    `observed` tells whose a group is. Raises ConfigError, which says what could be meant instead.
+    """
+    word, separator, name = what.partition("/")
+    kind = _KINDS.get(word.lower().partition(".")[0])
+    if not separator or not name or kind is None:
+        raise ConfigError(
+            f"{what!r} is not KIND/NAME; kinds are pod, podgroup, compositepodgroup, job, jobset"
+        )
+    if kind == SINGLE_POD:
+        pods = (pod for pod in state.pods.values() if pod.info.name == name)
+        found: list[Group | Pod] = [pod for pod in pods if pod.info.namespace == namespace]
+    elif kind in (JOB.kind, JOBSET.kind):
+        found = list(_owned(state, observed, kind, namespace, name))
+    else:
+        group = state.forest.groups.get((kind, namespace, name))
+        found = [group] if group is not None else []
+    if not found:
+        raise ConfigError(f"there is no {kind} {name} with a group in namespace {namespace}")
+    return found
+
+
+def explain_lines(state: State, entity: Group | Pod, budget: Budget) -> Iterator[str]:
+    """One group with what it needs and lacks, or one pod."""
+    if isinstance(entity, Pod):
+        yield from _pod_lines(state, entity, budget)
+        return
+    yield headline(entity)
+    top = entity.top
+    if top is not entity:
+        yield f"  is decided with its root, {words(top.key)}"
+    yield from (f"  {line}" for line in _decision_lines(state, top, entity, budget))
+
+
+def headline(group: Group) -> str:
+    """Kind, name, and how much of it is placed."""
+    floor = "" if group.floor is None else f", at least {group.floor} together"
+    if group.composite:
+        of = f"{group.standing_children} of {len(group.children)} child groups placed"
+    else:
+        of = f"{group.running} of {len(group.members)} pods placed"
+    return f"{words(group.key)}: {of}{floor}"
+
+
+def words(key: GroupKey) -> str:
+    """`PodGroup ns/name`."""
+    return f"{key[0]} {key[1]}/{key[2]}"
+
+
+def placed_line(where: Mapping[str, str]) -> str:
+    """Nodes with the number of pods."""
+    nodes = Counter(where.values())
+    return ", ".join(f"{node} x{count}" for node, count in sorted(nodes.items()))
+
+
+def blocker_lines(blocker: Blocker) -> Iterator[str]:
+    """The reason with all its numbers."""
+    yield f"waits ({blocker.kind}): {blocker.summary}"
+    for reason, nodes in blocker.counts:
+        yield f"  {nodes} nodes: {reason}"
+    best = blocker.best_domain
+    if best is not None:
+        yield f"  best domain: {best.key}={best.value}, room for {best.missing} pods is missing"
+    if blocker.impossible:
+        yield "  impossible: it would not fit into the empty cluster either"
+    yield f"  tried again on: {', '.join(RETRY_ON[blocker.kind])}"
+
+
+def _owned(
+    state: State, observed: Mapping[GroupKey, GroupObject], kind: str, namespace: str, name: str
+) -> Iterable[Group]:
+    for key, obj in sorted(observed.items()):
+        owner = obj.metadata.controller
+        if owner is None or (owner.kind, owner.name, key[1]) != (kind, name, namespace):
+            continue
+        group = state.forest.groups.get(key)
+        if group is not None and group.parent is None:
+            yield group
+
+
+def _pod_lines(state: State, pod: Pod, budget: Budget) -> Iterator[str]:
+    info = pod.info
+    yield f"Pod {info.namespace}/{info.name}"
+    if info.node:
+        yield f"  is bound to {info.node}"
+    elif not info.ours:
+        yield "  is another scheduler's"
+    elif info.gated:
+        yield "  waits for its scheduling gates to be removed"
+    elif pod.group is not None:
+        yield f"  is decided with its group, {words(pod.group.key)}"
+        yield from (f"  {line}" for line in explain_lines(state, pod.group, budget))
+    else:
+        yield from (f"  {line}" for line in _outcome(state, pod, None, budget))
+
+
+def _decision_lines(state: State, top: Group, asked: Group, budget: Budget) -> Iterator[str]:
+    held = waiting_for(state, top)
+    if held is not None:
+        if held.at != asked.key:
+            yield f"the fault is at {words(held.at)}"
+        yield from blocker_lines(held)
+    elif not top.pending_total:
+        yield "nothing of it waits"
+    else:
+        yield from _outcome(state, top, asked.key, budget)
+
+
+def _outcome(
+    state: State, entity: Group | Pod, asked: GroupKey | None, budget: Budget
+) -> Iterator[str]:
+    outcome = place(state, entity, budget)
+    if isinstance(outcome, Placement):
+        names = state.columns.name_of
+        pairs = zip(outcome.pods, outcome.rows, strict=True)
+        where = {pod.info.name: names(row) for pod, row in pairs}
+        yield f"would be placed now: {placed_line(where)}"
+        return
+    blocker = explain(state, outcome)
+    if asked is not None and blocker.at != asked:
+        yield f"the fault is at {words(blocker.at)}"
+    yield from blocker_lines(blocker)

@@ -1,0 +1,220 @@
+"""Would it fit, where, and if not why: manifests put into a copy of the cluster, and decided.
+
+Jobs and JobSets become the groups and pods that the webhooks and controllers would make of them,
+by the same formulas; every pod is decided as if it were Muster's. Nothing is sent to the cluster.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    JOB,
+    JOBSET,
+    JOBSET_LABEL_JOB_INDEX,
+    JOBSET_LABEL_NAME,
+    JOBSET_LABEL_REPLICATED_JOB,
+    POD_GROUP,
+    WORKLOAD,
+)
+from api.integration.job import job_admission, job_groups
+from api.integration.jobset import jobset_admission
+from api.integration.objects import jobset_objects
+from api.integration.view import members_of, read_jobset
+from cli.explain import blocker_lines, explain_lines, headline, placed_line, words
+from kube.errors import ConfigError
+from kube.quantity import QuantityError
+from scheduler import decode
+from scheduler.core.explain import explain
+from scheduler.core.forest import Group, Pod
+from scheduler.core.placement import Budget, Placement, place
+from scheduler.core.state import State
+from scheduler.core.values import SINGLE_POD
+from scheduler.objects import GroupObject
+from scheduler.objects import Pod as PodObject
+from scheduler.snapshot import queue_of
+
+Json = dict[str, Any]
+
+_UID = "00000000-0000-0000-0000-000000000000"
+
+
+def simulate(state: State, documents: Iterable[Json], namespace: str, budget: Budget) -> list[str]:
+    """Add the documents to the state and decide what is new, in the order of the queue.
+
+    Lines of text, one block for each root. Raises ConfigError for what is refused at admission.
+    """
+    before = {*state.forest.groups, *state.pods}
+    for document in documents:
+        for obj in _expand(document, namespace):
+            _add(state, obj)
+    lines: list[str] = []
+    for key in queue_of(state).waiting():
+        entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
+        if entity is not None and _is_new(entity, before):
+            lines += _decide(state, entity, budget)
+    for group in list(state.forest.groups.values()):
+        if group.key not in before and group.parent is None and state.forest.held(group):
+            lines += explain_lines(state, group, budget)
+    return lines
+
+
+def documents_of(files: Iterable[Path]) -> Iterator[Json]:
+    """All YAML documents of the files. Raises ConfigError, which names the file."""
+    for file in files:
+        try:
+            loaded = list(yaml.safe_load_all(file.read_text()))
+        except (OSError, yaml.YAMLError) as error:
+            raise ConfigError(f"{file}: {error}") from error
+        for document in loaded:
+            if document is None:
+                continue
+            if not isinstance(document, dict) or "kind" not in document:
+                raise ConfigError(f"{file}: a document without a kind")
+            yield document
+
+
+def _is_new(entity: Group | Pod, before: set[Any]) -> bool:
+    if isinstance(entity, Pod):
+        return entity.info.uid not in before
+    return entity.key not in before or any(
+        uid not in before for leaf in entity.leaves() for uid in leaf.members
+    )
+
+
+def _decide(state: State, entity: Group | Pod, budget: Budget) -> Iterator[str]:
+    name = entity.info.name if isinstance(entity, Pod) else ""
+    yield headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"
+    outcome = place(state, entity, budget)
+    if not isinstance(outcome, Placement):
+        blocker = explain(state, outcome)
+        if isinstance(entity, Group) and blocker.at != entity.key:
+            yield f"  the fault is at {words(blocker.at)}"
+        yield from (f"  {line}" for line in blocker_lines(blocker))
+        return
+    names = state.columns.name_of
+    where = {pod.info.name: names(row) for pod, row in zip(outcome.pods, outcome.rows, strict=True)}
+    state.assume(outcome.pods, outcome.rows)
+    yield f"  fits: {placed_line(where)}"
+
+
+def _expand(document: Json, namespace: str) -> Iterator[Json]:
+    """The groups and pods that an object stands for."""
+    made = copy.deepcopy(document)
+    made.setdefault("metadata", {}).setdefault("namespace", namespace)
+    kind = made["kind"]
+    if kind == "List":
+        for item in made.get("items") or ():
+            yield from _expand(item, namespace)
+    elif kind == JOBSET.kind:
+        yield from _of_jobset(made)
+    elif kind == JOB.kind:
+        yield from _of_job(made)
+    elif kind in (POD_GROUP.kind, COMPOSITE_POD_GROUP.kind, SINGLE_POD):
+        yield made
+    elif kind != WORKLOAD.kind:
+        raise ConfigError(
+            f"{kind} {made['metadata'].get('name')}: only Job, JobSet, Pod, PodGroup,"
+            " CompositePodGroup and Workload can be simulated"
+        )
+
+
+def _of_jobset(jobset: Json) -> Iterator[Json]:
+    admitted = jobset_admission(jobset, None, "CREATE")
+    _admit(jobset, admitted.causes, admitted.patch)
+    yield from _groups(jobset_objects(read_jobset(jobset)))
+    meta = jobset["metadata"]
+    for replicated in jobset["spec"].get("replicatedJobs") or ():
+        for index in range(replicated.get("replicas", 1)):
+            template = copy.deepcopy(replicated["template"])
+            labels = {
+                JOBSET_LABEL_NAME: meta["name"],
+                JOBSET_LABEL_REPLICATED_JOB: replicated["name"],
+                JOBSET_LABEL_JOB_INDEX: str(index),
+            }
+            inner = template.setdefault("metadata", {})
+            inner["labels"] = (inner.get("labels") or {}) | labels
+            inner["name"] = f"{meta['name']}-{replicated['name']}-{index}"
+            inner["namespace"] = meta["namespace"]
+            job = {"apiVersion": "batch/v1", "kind": JOB.kind} | template
+            yield from _of_job(job)
+
+
+def _of_job(job: Json) -> Iterator[Json]:
+    admitted = job_admission(job, None, "CREATE", request_uid=_UID)
+    _admit(job, admitted.causes, admitted.patch)
+    yield from _groups(job_groups(job))
+    template = job["spec"]["template"]
+    for index in range(members_of(job["spec"])):
+        pod = copy.deepcopy(template)
+        meta = pod.setdefault("metadata", {})
+        meta |= {
+            "name": f"{job['metadata'].get('name', 'job')}-{index}",
+            "namespace": job["metadata"]["namespace"],
+        }
+        yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
+
+
+def _groups(objects: Iterable[Json]) -> Iterator[Json]:
+    return (obj for obj in objects if obj["kind"] != WORKLOAD.kind)
+
+
+def _add(state: State, obj: Json) -> None:
+    meta = obj["metadata"]
+    meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
+    # Later than all that is there: it takes its turn behind the others of its priority.
+    meta.setdefault("creationTimestamp", "9999-01-01T00:00:00Z")
+    try:
+        if obj["kind"] != SINGLE_POD:
+            group = msgspec.convert(obj, GroupObject, strict=False)
+            state.set_group(decode.group_spec(obj["kind"], group))
+            return
+        obj.setdefault("spec", {}).setdefault("schedulerName", "muster-scheduler")
+        state.set_pod(decode.pod_info(msgspec.convert(obj, PodObject, strict=False)))
+    except (msgspec.ValidationError, QuantityError) as error:
+        raise ConfigError(f"{obj['kind']} {meta.get('name')}: {error}") from error
+
+
+def _admit(obj: Json, causes: Iterable[Any], patch: Iterable[Mapping[str, Any]]) -> None:
+    """What the webhook would do: refuse, or apply its patch."""
+    faults = [f"{cause.field}: {cause.message}" for cause in causes]
+    if faults:
+        name = obj["metadata"].get("name")
+        raise ConfigError(f"{obj['kind']} {name} would be refused: {'; '.join(faults)}")
+    for operation in patch:
+        *way, last = (_unescape(token) for token in operation["path"].split("/")[1:])
+        holder: Any = obj
+        for token in way:
+            holder = holder[int(token)] if isinstance(holder, list) else holder[token]
+        _EDITS[operation["op"]](holder, last, operation.get("value"))
+
+
+def _put(holder: Any, last: str, value: Any) -> None:
+    if not isinstance(holder, list):
+        holder[last] = value
+    elif last == "-":
+        holder.append(value)
+    else:
+        holder.insert(int(last), value)
+
+
+def _drop(holder: Any, last: str, _value: Any) -> None:
+    del holder[int(last) if isinstance(holder, list) else last]
+
+
+_EDITS: dict[str, Callable[[Any, str, Any], None]] = {
+    "add": _put,
+    "replace": lambda holder, last, value: holder.__setitem__(last, value),
+    "remove": _drop,
+}
+
+
+def _unescape(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~")

@@ -1,0 +1,58 @@
+"""The trees of groups of a snapshot, judged by the solver: there are no statuses in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cli.tree import Branch
+from scheduler.conditions import group_views, waiting_for
+from scheduler.core.explain import Blocker, explain
+from scheduler.core.forest import Group
+from scheduler.core.placement import Budget, Refusal, place
+from scheduler.core.state import State
+from scheduler.core.values import GroupKey
+
+
+def branches(state: State, budget: Budget) -> tuple[Branch, ...]:
+    """Every root with the groups below it; order: namespace, then name."""
+    roots = [group for group in state.forest.groups.values() if group.parent is None]
+    roots.sort(key=lambda group: (group.key[1], group.key[2], group.key[0]))
+    return tuple(_root(state, root, budget) for root in roots)
+
+
+def _root(state: State, root: Group, budget: Budget) -> Branch:
+    said = {
+        view.group.key: (view.reason or "Waiting", "" if view.scheduled else view.message)
+        for view in group_views(root, _blocker(state, root, budget))
+    }
+    return _branch(root, said)
+
+
+def _blocker(state: State, root: Group, budget: Budget) -> Blocker | None:
+    held = waiting_for(state, root)
+    if held is not None or not root.pending_total:
+        return held
+    outcome = place(state, root, budget)
+    return explain(state, outcome) if isinstance(outcome, Refusal) else None
+
+
+def _branch(group: Group, said: dict[GroupKey, tuple[str, str]]) -> Branch:
+    children = tuple(_branch(child, said) for child in group.offspring())
+    pods = list(group.members.values())
+    nodes = Counter(pod.node for pod in pods if pod.node)
+    for child in children:
+        nodes.update(child.nodes)
+    state, reason = said.get(group.key, ("Waiting", ""))
+    kind, namespace, name = group.key
+    return Branch(
+        kind,
+        namespace,
+        name,
+        state,
+        reason,
+        group.floor if group.spec is None or group.spec.gang else None,
+        len(pods) + sum(child.members for child in children),
+        nodes.total(),
+        dict(sorted(nodes.items())),
+        children,
+    )

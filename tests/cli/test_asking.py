@@ -1,0 +1,282 @@
+"""`muster explain`, `simulate`, `replay` and `tree --snapshot`, on a copy of a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.explain import explain_lines, find
+from cli.main import main
+from cli.simulate import simulate
+from kube.errors import ConfigError
+from kube.meta import OwnerReference
+from scheduler.core.placement import Budget
+from scheduler.objects import GroupObject, Metadata
+from scheduler.snapshot import encode, queue_of, take
+from tests.scheduler.world import World
+
+Json = dict[str, Any]
+
+
+def pod_spec(cpu: int = 1) -> Json:
+    wants = {"requests": {"cpu": str(cpu)}}
+    return {"containers": [{"name": "c", "image": "none", "resources": wants}]}
+
+
+def job(name: str, pods: int, *, cpu: int = 1, mode: str = "Gang") -> Json:
+    annotations = {"scheduling.muster.dev/gang-mode": mode}
+    template = {"spec": pod_spec(cpu)}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"parallelism": pods, "completions": pods, "template": template},
+    }
+
+
+def jobset(name: str, replicas: int, pods: int, *, mode: str) -> Json:
+    template = {"spec": job("x", pods)["spec"]}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name, "annotations": {"scheduling.muster.dev/gang-mode": mode}},
+        "spec": {"replicatedJobs": [{"name": "w", "replicas": replicas, "template": template}]},
+    }
+
+
+def group(name: str, floor: int, *, parent: str = "") -> Json:
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": floor}}}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    return {"kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+
+
+def member(name: str, of: str) -> Json:
+    labels = {"scheduling.muster.dev/pod-group": of}
+    return {"kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": pod_spec()}
+
+
+@pytest.mark.parametrize(
+    ("documents", "want"),
+    [
+        pytest.param(
+            [job("a", 3)],
+            ["PodGroup ns/pg-job-a: 0 of 3 pods placed, at least 3 together",
+             "  fits: n0 x2, n1 x1"],
+            id="a Job that fits",
+        ),
+        pytest.param(
+            [job("a", 1, mode="Off")],
+            ["Pod a-0", "  fits: n0 x1"],
+            id="a Job without a gang is pods alone",
+        ),
+        pytest.param(
+            [jobset("j", 2, 2, mode="Composite")],
+            ["CompositePodGroup ns/cpg-j: 0 of 1 child groups placed, at least 1 together",
+             "  fits: n0 x2, n1 x2"],
+            id="a JobSet becomes a tree",
+        ),
+        pytest.param(
+            [jobset("j", 2, 2, mode="Gang")],
+            ["PodGroup ns/pg-j: 0 of 4 pods placed, at least 4 together", "  fits: n0 x2, n1 x2"],
+            id="a JobSet becomes one gang",
+        ),
+        pytest.param(
+            [group("g", 2), member("a", "g"), member("b", "g")],
+            ["PodGroup ns/g: 0 of 2 pods placed, at least 2 together", "  fits: n0 x2"],
+            id="groups and pods by hand",
+        ),
+        pytest.param([member("a", "")], ["Pod a", "  fits: n0 x1"], id="a pod alone"),
+        pytest.param(
+            [group("g", 2), member("a", "g")],
+            [
+                "PodGroup ns/g: 0 of 1 pods placed, at least 2 together",
+                "  waits (quorum): has 1 of 2 pods",
+                "    tried again on: a new member, a change of the group",
+            ],
+            id="a gang without its quorum",
+        ),
+    ],
+)  # fmt: skip
+def test_manifests_are_decided_as_the_scheduler_would(
+    documents: list[Json], want: list[str]
+) -> None:
+    world = World()
+    world.nodes(2, cpu=2)
+
+    assert simulate(world.state, documents, "ns", Budget()) == want
+
+
+def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() -> None:
+    world = World()
+    world.nodes(2, cpu=2)
+
+    lines = simulate(world.state, [job("a", 3), job("b", 3)], "ns", Budget())
+
+    assert lines[1] == "  fits: n0 x2, n1 x1"
+    assert lines[3] == (
+        "  waits (capacity): needs room for 3 more pods, there is room for 1: "
+        "cpu short on 2 of 2 nodes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "want"),
+    [
+        pytest.param(job("a", 2, mode="Gong"), "Job a would be refused: .*gang-mode", id="refused"),
+        pytest.param({"kind": "Service", "metadata": {"name": "s"}}, "Service s: only", id="kind"),
+        pytest.param(
+            {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"overhead": {"cpu": "x"}}},
+            "Pod p: ",
+            id="an amount that is none",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_simulated_is_refused_by_name(document: Json, want: str) -> None:
+    with pytest.raises(ConfigError, match=want):
+        simulate(World().state, [document], "ns", Budget())
+
+
+def waiting_world() -> World:
+    world = World()
+    world.nodes(2, cpu=1)
+    world.gang("g", 3)
+    world.pods("g", 3)
+    return world
+
+
+def test_explain_gives_the_numbers() -> None:
+    world = waiting_world()
+    (entity,) = find(world.state, {}, "podgroup/g", "ns")
+
+    assert list(explain_lines(world.state, entity, Budget())) == [
+        "PodGroup ns/g: 0 of 3 pods placed, at least 3 together",
+        (
+            "  waits (capacity): needs room for 3 more pods, there is room for 2: "
+            "cpu short on 2 of 2 nodes; impossible even if the cluster were empty; "
+            "at most 2 pods of this kind fit: lower the floor or add nodes"
+        ),
+        "    2 nodes: Insufficient cpu",
+        "    impossible: it would not fit into the empty cluster either",
+        "    tried again on: room on a node, a new or changed node, a change of the group",
+    ]
+
+
+def test_explain_of_a_child_points_to_the_fault() -> None:
+    world = World()
+    world.nodes(1, cpu=4)
+    world.composite("top", 2)
+    for name in ("a", "b"):
+        world.gang(name, 2, parent="top")
+    world.pods("a", 2)
+    world.pod("b")
+    (entity,) = find(world.state, {}, "mpg/a", "ns")
+
+    lines = list(explain_lines(world.state, entity, Budget()))
+
+    assert lines[1:4] == [
+        "  is decided with its root, CompositePodGroup ns/top",
+        "  the fault is at PodGroup ns/b",
+        "  waits (quorum): has 1 of 2 pods",
+    ]
+
+
+def test_explain_of_what_fits_and_of_what_runs() -> None:
+    world = World()
+    world.nodes(1, cpu=4)
+    world.gang("g", 2)
+    bound = world.pod("g", node="n0")
+    waiting = world.pod("g")
+
+    (entity,) = find(world.state, {}, f"pod/{waiting.name}", "ns")
+    assert "    would be placed now: n0 x1" in explain_lines(world.state, entity, Budget())
+    (entity,) = find(world.state, {}, f"po/{bound.name}", "ns")
+    assert "  is bound to n0" in explain_lines(world.state, entity, Budget())
+
+
+def test_explain_finds_the_groups_of_a_jobset() -> None:
+    world = waiting_world()
+    key = ("PodGroup", "ns", "g")
+    owner = OwnerReference(
+        api_version="jobset.x-k8s.io/v1alpha2",
+        kind="JobSet",
+        name="train",
+        uid="u",
+        controller=True,
+    )
+    observed = {key: GroupObject(Metadata(name="g", namespace="ns", owner_references=[owner]))}
+
+    assert find(world.state, observed, "jobset/train", "ns") == [world.state.forest.groups[key]]
+
+
+@pytest.mark.parametrize(
+    "what", ["g", "podgroup/", "node/n0", "podgroup/none", "job/none", "pod/x"]
+)
+def test_explain_of_what_is_not_there_says_so(what: str) -> None:
+    with pytest.raises(ConfigError):
+        find(waiting_world().state, {}, what, "ns")
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    world = waiting_world()
+    file = tmp_path / "snapshot.json"
+    file.write_bytes(encode(take(world.state, queue_of(world.state), Budget())))
+    return file
+
+
+def test_a_snapshot_is_replayed_to_the_same_decisions(
+    snapshot: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["replay", str(snapshot)])
+
+    assert code == 0
+    assert capsys.readouterr().out.startswith("PodGroup ns/g: as recorded\n  waits (capacity): ")
+
+
+def test_a_replay_that_comes_out_differently_is_an_error(
+    snapshot: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot.write_bytes(
+        snapshot.read_bytes().replace(b'"cpu":1000,"memory"', b'"cpu":9000,"memory"')
+    )
+
+    code = main(["replay", str(snapshot)])
+
+    out = capsys.readouterr().out
+    assert code == 1
+    assert "PodGroup ns/g: NOT as recorded" in out
+    assert "it was recorded as:" in out
+
+
+def test_every_question_can_be_asked_of_a_snapshot(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "job.yaml"
+    manifest.write_text(yaml.safe_dump_all([job("a", 2)]))
+    ask = ["--snapshot", str(snapshot)]
+
+    codes = [
+        main(["explain", "podgroup/g", "-n", "ns", *ask]),
+        main(["tree", *ask]),
+        main(["simulate", "-f", str(manifest), *ask]),
+        main(["explain", "podgroup/none", *ask]),
+    ]
+
+    assert codes == [0, 0, 0, 2]
+    said = capsys.readouterr()
+    assert "PodGroup g: Unschedulable, 0 of 3 pods placed (at least 3 pods together)" in said.out
+    assert "  fits: n0 x1, n1 x1" in said.out
+    assert said.err == "muster: there is no PodGroup none with a group in namespace default\n"
+
+
+def test_a_simulation_that_does_not_fit_has_its_own_exit_code(
+    snapshot: Path, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "job.yaml"
+    manifest.write_text(yaml.safe_dump(job("a", 20)))
+
+    assert main(["simulate", "-f", str(manifest), "--snapshot", str(snapshot)]) == 1
