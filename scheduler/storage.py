@@ -176,18 +176,27 @@ def limits(node: CsiNode) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sink:
-    state: State
-    changed: Callable[[], None]
+class Kind:
+    """One resource, how its objects are read, and where they go in the state's storage."""
+
+    resource: Resource
+    decode: Callable[[bytes], Any]
     put: Callable[[Any], None]
     drop: Callable[[Key], None]
 
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    kind: Kind
+    state: State
+    changed: Callable[[], None]
+
     def upsert(self, obj: Any) -> None:
-        self.put(obj)
+        self.kind.put(obj)
         self._after()
 
     def delete(self, key: Key) -> None:
-        self.drop(key)
+        self.kind.drop(key)
         self._after()
 
     def _after(self) -> None:
@@ -195,40 +204,45 @@ class _Sink:
         self.changed()
 
 
+def kinds(state: State) -> tuple[Kind, ...]:
+    """All four kinds."""
+    storage = state.storage
+    return (
+        Kind(
+            PVCS,
+            msgspec.json.Decoder(Claim).decode,
+            lambda claim: storage.set_claim(claim_info(claim)),
+            storage.remove_claim,
+        ),
+        Kind(
+            PVS,
+            msgspec.json.Decoder(Volume).decode,
+            lambda volume: storage.set_volume(volume_info(volume)),
+            lambda key: storage.remove_volume(key[1]),
+        ),
+        Kind(
+            STORAGE_CLASSES,
+            msgspec.json.Decoder(StorageClass).decode,
+            lambda made: storage.set_class(class_info(made)),
+            lambda key: storage.remove_class(key[1]),
+        ),
+        Kind(
+            CSI_NODES,
+            msgspec.json.Decoder(CsiNode).decode,
+            lambda node: storage.set_limits(node.metadata.name, limits(node)),
+            lambda key: storage.remove_limits(key[1]),
+        ),
+    )
+
+
 def reflectors(
     client: Client, state: State, changed: Callable[[], None]
 ) -> Sequence[Reflector[Any]]:
     """Watches of all four kinds into the state's storage."""
-    storage = state.storage
-
-    def watch(
-        resource: Resource, kind: type, put: Callable[[Any], None], drop: Callable[[Key], None]
-    ) -> Reflector[Any]:
-        decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
-        sink = _Sink(state, changed, put, drop)
-        return Reflector(client, resource, sink, decode=decoder.decode)
-
-    return (
-        watch(PVCS, Claim, lambda o: storage.set_claim(claim_info(o)), storage.remove_claim),
-        watch(
-            PVS,
-            Volume,
-            lambda o: storage.set_volume(volume_info(o)),
-            lambda key: storage.remove_volume(key[1]),
-        ),
-        watch(
-            STORAGE_CLASSES,
-            StorageClass,
-            lambda o: storage.set_class(class_info(o)),
-            lambda key: storage.remove_class(key[1]),
-        ),
-        watch(
-            CSI_NODES,
-            CsiNode,
-            lambda o: storage.set_limits(o.metadata.name, limits(o)),
-            lambda key: storage.remove_limits(key[1]),
-        ),
-    )
+    return [
+        Reflector(client, kind.resource, _Sink(kind, state, changed), decode=kind.decode)
+        for kind in kinds(state)
+    ]
 
 
 def _term(term: NodeSelectorTerm) -> Term:

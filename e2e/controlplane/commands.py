@@ -27,7 +27,7 @@ class Options:
     `scheduler` starts kube-scheduler for the pods that name no other; `taint_nodes` lets new
     nodes carry the not-ready taint until they are Ready; `enforce_owner_permissions` turns on
     OwnerReferencesPermissionEnforcement, as hardened clusters do; `gang_config` keeps KEP-1068's
-    field in the JobSet CRD.
+    field in the JobSet CRD; `extender` is a URL that kube-scheduler asks after its own filters.
     """
 
     controllers: bool = True
@@ -40,6 +40,7 @@ class Options:
     feature_gates: dict[str, bool] = field(default_factory=dict)
     runtime_config: tuple[str, ...] = ()
     extra_controllers: tuple[str, ...] = ()
+    extender: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +135,20 @@ def controller_manager(layout: Layout, options: Options) -> list[str | Path]:
 
 def scheduler(layout: Layout, options: Options) -> list[str | Path]:
     configuration = layout.folder / "scheduler.json"
-    configuration.write_text(
-        json.dumps(
-            {
-                "apiVersion": "kubescheduler.config.k8s.io/v1",
-                "kind": "KubeSchedulerConfiguration",
-                "leaderElection": {"leaderElect": False},
-                "clientConnection": {
-                    "kubeconfig": str(layout.kubeconfig),
-                    "qps": 10000,
-                    "burst": 10000,
-                },
-            }
-        )
-    )
+    content: dict[str, object] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {
+            "kubeconfig": str(layout.kubeconfig),
+            "qps": 10000,
+            "burst": 10000,
+        },
+    }
+    if options.extender:
+        asked = {"urlPrefix": options.extender, "filterVerb": "filter", "nodeCacheCapable": True}
+        content["extenders"] = [asked]
+    configuration.write_text(json.dumps(content))
     return [
         BIN / "kube-scheduler",
         f"--config={configuration}",

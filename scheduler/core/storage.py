@@ -149,15 +149,15 @@ class Storage:
 
     def _provisionable(self, claim: ClaimInfo) -> Bools:
         """Nodes (N,) on which the claim's class can make a volume."""
-        everywhere = np.ones(self._columns.size, np.bool_)
+        topologies = self.classes[claim.storage_class].topologies
+        able = self._any(topologies) if topologies else np.ones(self._columns.size, np.bool_)
         if claim.selected_node:
-            everywhere[:] = False
+            chosen = np.zeros(self._columns.size, np.bool_)
             row = self._columns.row_of.get(claim.selected_node)
             if row is not None:
-                everywhere[row] = True
-            return everywhere
-        topologies = self.classes[claim.storage_class].topologies
-        return self._any(topologies) if topologies else everywhere
+                chosen[row] = True
+            able &= chosen
+        return able
 
     def _other_zone(self, volume: VolumeInfo) -> Bools:
         """Nodes (N,) with zone labels, but not the volume's."""

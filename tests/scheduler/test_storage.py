@@ -233,6 +233,12 @@ def unbound(world: World, selected: str = "", *, topologies: tuple[Term, ...] = 
             {"node(s) didn't find available persistent volumes to bind"},
             id="made on the selected node",
         ),
+        pytest.param(
+            lambda w: unbound(w, "b", topologies=SSD),
+            "",
+            {"node(s) didn't find available persistent volumes to bind"},
+            id="not made on a selected node where its class cannot",
+        ),
     ],
 )
 def test_a_claim_that_waits_for_its_first_consumer(

@@ -1,0 +1,52 @@
+"""A scheduler extender that only listens: it notes the nodes that passed, and lets none pass.
+
+kube-scheduler asks it after its own filters, so what it hears is their answer; no pod is bound.
+"""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+
+class Extender:
+    """A server on loopback, as a context manager; `heard` has the last answer by pod UID."""
+
+    def __init__(self) -> None:
+        self.heard: dict[str, frozenset[str]] = {}
+        heard = self.heard
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:  # the name that http.server looks for
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                names = body["NodeNames"] or []
+                heard[body["Pod"]["metadata"]["uid"]] = frozenset(names)
+                failed = dict.fromkeys(names, "noted")
+                answer = json.dumps({"NodeNames": [], "FailedNodes": failed}).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: object) -> None:
+                """Requests are noted, not told."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
