@@ -13,6 +13,7 @@ import typer
 
 from cli import asking, servers
 from cli import demo as story
+from cli.gc import check_with
 from cli.look import look
 from cli.text import tree_lines
 from cli.tree import build
@@ -60,6 +61,31 @@ def tree(
         typer.echo(f"muster: {error}", err=True)
         raise typer.Exit(1) from error
     typer.echo("\n".join(lines) or "no groups")
+
+
+asking.register(app)
+
+
+@app.command()
+def gc(
+    kubeconfig: Kubeconfig = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
+    ] = None,
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="exit with 1 if anything is found")
+    ] = False,
+) -> None:
+    """List groups and Workloads whose owner is gone, and finalizers that nothing holds."""
+    try:
+        found = asyncio.run(check_with(kubeconfig, namespace))
+    except KubeError as error:
+        typer.echo(f"muster: {error}", err=True)
+        raise typer.Exit(2) from error
+    typer.echo("\n".join(str(it) for it in found) or "nothing is left over")
+    if check and found:
+        raise typer.Exit(1)
 
 
 asking.register(app)

@@ -1,0 +1,1 @@
+"""What Jobs and JobSets get, and keep, whatever happens to them."""

@@ -1,0 +1,314 @@
+"""The life of Jobs and JobSets: whatever happens to them, their groups follow and never remain."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from api.constants import ANNOTATION_WAITING_FOR
+from cli.gc import check
+from e2e.muster import CONTROLLER
+from e2e.suite.objects import (
+    COMPOSITE_POD_GROUPS,
+    POD_GROUPS,
+    WORKLOADS,
+    Json,
+    job,
+    jobset,
+    of_job,
+    of_jobset,
+    pod_group,
+    replicated_job,
+)
+from e2e.suite.stage import Stage
+from kube.errors import NotFound
+from kube.resources import EVENTS, JOBS, JOBSETS, NAMESPACES, PODS, Resource
+
+
+@pytest.fixture(autouse=True)
+async def nothing_is_left_over(stage: Stage) -> Any:
+    """After every test `muster gc --check` finds nothing, once the collector has been there."""
+    yield
+
+    async def probe() -> bool:
+        return await check(stage.client, stage.name) == []
+
+    await stage.until("nothing to be left over", probe)
+
+
+async def change(stage: Stage, resource: Resource, name: str, **spec: Any) -> None:
+    ops = [{"op": "add", "path": f"/spec/{key}", "value": value} for key, value in spec.items()]
+    await stage.client.patch(resource, name, ops, stage.name)
+
+
+async def names(stage: Stage, resource: Resource) -> list[str]:
+    return sorted(it["metadata"]["name"] for it in await items(stage, resource))
+
+
+async def items(stage: Stage, resource: Resource) -> list[Json]:
+    found: list[Json] = (await stage.client.list(resource, stage.name))["items"]
+    return found
+
+
+async def uids(stage: Stage) -> Mapping[str, str]:
+    groups = [*await items(stage, POD_GROUPS), *await items(stage, COMPOSITE_POD_GROUPS)]
+    return {it["metadata"]["name"]: it["metadata"]["uid"] for it in groups}
+
+
+async def have(stage: Stage, resource: Resource, *wanted: str) -> None:
+    """Wait until there are exactly these, none of them being deleted."""
+
+    async def probe() -> bool:
+        there = await items(stage, resource)
+        living = [it for it in there if "deletionTimestamp" not in it["metadata"]]
+        found = sorted(it["metadata"]["name"] for it in there)
+        return found == sorted(wanted) and len(living) == len(there)
+
+    await stage.until(f"{resource.plural} to be {wanted}", probe)
+
+
+async def floor_is(stage: Stage, name: str, count: int) -> None:
+    async def probe() -> bool:
+        policy = (await stage.group(name))["spec"]["schedulingPolicy"]
+        return bool(policy == {"gang": {"minCount": count}})
+
+    await stage.until(f"{name} to need {count}", probe)
+
+
+async def test_a_job_scales_up_and_down(stage: Stage) -> None:
+    await stage.add_node(cpu=8)
+    made = job("t", stage.name, pods=2)
+    del made["spec"]["completions"]
+    await stage.create(JOBS, made)
+    await stage.runs_whole(of_job("t"), 2)
+
+    await change(stage, JOBS, "t", parallelism=4)
+    await floor_is(stage, "pg-job-t", 4)
+    await stage.runs_whole(of_job("t"), 4)
+
+    await change(stage, JOBS, "t", parallelism=1)
+    await floor_is(stage, "pg-job-t", 1)
+    await stage.runs_whole(of_job("t"), 1)
+    (workload,) = await items(stage, WORKLOADS)
+    (template,) = workload["spec"]["podGroupTemplates"]
+    assert template["schedulingPolicy"] == {"gang": {"minCount": 1}}
+
+
+async def test_a_job_made_suspended_gets_its_group_on_resume(stage: Stage) -> None:
+    await stage.add_node(cpu=4)
+    made = job("t", stage.name)
+    made["spec"]["suspend"] = True
+    await stage.create(JOBS, made)
+    await stage.create(JOBS, job("other", stage.name, pods=1))
+    await stage.runs_whole(of_job("other"), 1)
+    assert await names(stage, POD_GROUPS) == ["pg-job-other"]
+
+    await change(stage, JOBS, "t", suspend=False)
+    await stage.grouped("pg-job-t")
+    await stage.delete(JOBS, "other")
+    await stage.runs_whole(of_job("t"), 4)
+
+
+async def test_a_jobset_is_suspended_and_resumed(stage: Stage) -> None:
+    await stage.add_node(cpu=4)
+    workers = replicated_job("w", stage.name, replicas=2, pods=2)
+    await stage.create(JOBSETS, jobset("a", workers, mode="Composite"))
+    await stage.runs_whole(of_jobset("a"), 4)
+    before = await uids(stage)
+
+    await change(stage, JOBSETS, "a", suspend=True)
+    await have(stage, POD_GROUPS)
+    await have(stage, COMPOSITE_POD_GROUPS)
+    assert await names(stage, WORKLOADS) == ["w-a"]
+
+    await change(stage, JOBSETS, "a", suspend=False)
+    await stage.runs_whole(of_jobset("a"), 4)
+    after = await uids(stage)
+    assert set(after) == set(before)
+    assert set(after.values()).isdisjoint(before.values())
+
+
+async def test_a_restarted_jobset_keeps_its_groups(stage: Stage) -> None:
+    await stage.add_node(cpu=4)
+    made = jobset("a", replicated_job("w", stage.name, replicas=2, pods=2))
+    made["spec"]["failurePolicy"] = {"maxRestarts": 1}
+    await stage.create(JOBSETS, made)
+    await stage.runs_whole(of_jobset("a"), 4)
+    before = await uids(stage)
+
+    first = of_jobset("a") + ",jobset.sigs.k8s.io/job-index=0"
+    await stage.cluster.finish_pods(stage.name, first, "Failed")
+
+    async def restarted() -> bool:
+        pods = await stage.pods(of_jobset("a") + ",jobset.sigs.k8s.io/restart-attempt=1")
+        return sum(pod.get("status", {}).get("phase") == "Running" for pod in pods) == 4
+
+    await stage.until("the second attempt to run", restarted)
+    assert await uids(stage) == before
+
+    await stage.cluster.finish_pods(stage.name, first, "Failed")
+
+    async def failed() -> bool:
+        status = (await stage.client.get(JOBSETS, "a", stage.name)).get("status", {})
+        return bool(status.get("terminalState") == "Failed")
+
+    await stage.until("the JobSet to fail", failed)
+    assert await uids(stage) == before
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+@pytest.mark.parametrize("mode", ["Gang", "Composite"])
+async def test_deletion_leaves_nothing(stage: Stage, propagation: Any, mode: str) -> None:
+    await stage.add_node(cpu=4)
+    workers = replicated_job("w", stage.name, replicas=2, pods=2)
+    await stage.create(JOBSETS, jobset("a", workers, mode=mode))
+    await stage.runs_whole(of_jobset("a"), 4)
+
+    await stage.client.delete(JOBSETS, "a", stage.name, propagation=propagation)
+
+    await stage.empty()
+
+
+async def test_orphaned_jobs_keep_running_and_their_groups_go_last(stage: Stage) -> None:
+    await stage.add_node(cpu=4)
+    await stage.create(JOBS, job("t", stage.name))
+    await stage.runs_whole(of_job("t"), 4)
+
+    await stage.client.delete(JOBS, "t", stage.name, propagation="Orphan")
+
+    await have(stage, JOBS)
+    assert await stage.running() == 4
+    assert await names(stage, POD_GROUPS) == ["pg-job-t"]
+    for kind, name in ((POD_GROUPS, "pg-job-t"), (WORKLOADS, "w-job-t")):
+        await stage.delete(kind, name)
+    assert await names(stage, POD_GROUPS) == ["pg-job-t"], "pods still hold it"
+    for pod in await stage.pods():
+        await stage.delete(PODS, pod["metadata"]["name"])
+    await stage.empty()
+
+
+async def test_a_namesake_starts_while_the_first_one_s_groups_go(stage: Stage) -> None:
+    await stage.add_node(cpu=4)
+    made = jobset("a", replicated_job("w", stage.name, replicas=2, pods=2))
+    await stage.create(JOBSETS, made)
+    await stage.runs_whole(of_jobset("a"), 4)
+    first = await uids(stage)
+
+    await stage.delete(JOBSETS, "a")
+    await have(stage, JOBSETS)
+    await stage.create(JOBSETS, made)
+
+    async def renewed() -> bool:
+        there = await uids(stage)
+        return set(there) == set(first) and there != first and await stage.running() == 4
+
+    await stage.until("the second one to run", renewed)
+    assert "NameTaken" not in await event_reasons(stage, "JobSet", "a")
+
+
+async def event_reasons(stage: Stage, kind: str, name: str) -> list[str]:
+    return [
+        it["reason"]
+        for it in await items(stage, EVENTS)
+        if (it["involvedObject"]["kind"], it["involvedObject"]["name"]) == (kind, name)
+        and it.get("source", {}).get("component", "").startswith("muster")
+    ]
+
+
+async def test_a_taken_name_is_avoided(stage: Stage) -> None:
+    await stage.add_node(cpu=4)
+    foreign = await stage.create(POD_GROUPS, pod_group("pg-a", 1))
+    await asyncio.sleep(0.5)  # the webhook's cache hears of it
+    await stage.create(JOBSETS, jobset("a", replicated_job("w", stage.name, replicas=2, pods=2)))
+
+    await stage.runs_whole(of_jobset("a"), 4)
+
+    (mine,) = [name for name in await names(stage, POD_GROUPS) if name != "pg-a"]
+    assert mine.startswith("pg-a-")
+    assert (await stage.group("pg-a"))["metadata"]["uid"] == foreign["metadata"]["uid"]
+    assert (await stage.group("pg-a")).get("status", {}).get("members", 0) == 0
+
+
+async def test_what_a_jobset_waits_for_is_said_on_it(stage: Stage) -> None:
+    await stage.add_node(cpu=3)
+    await stage.create(JOBSETS, jobset("a", replicated_job("w", stage.name, replicas=2, pods=2)))
+
+    async def note() -> str:
+        found = await stage.client.get(JOBSETS, "a", stage.name)
+        said: str = found["metadata"]["annotations"].get(ANNOTATION_WAITING_FOR, "")
+        return said
+
+    async def told() -> bool:
+        return (await note()).startswith("PodGroup pg-a: ")
+
+    await stage.until("the annotation", told)
+    await stage.add_node(cpu=1)
+    await stage.runs_whole(of_jobset("a"), 4)
+
+    async def taken_back() -> bool:
+        return await note() == ""
+
+    await stage.until("the annotation to go", taken_back)
+
+
+async def test_deleting_the_namespace_leaves_nothing(stage: Stage) -> None:
+    await stage.add_node(cpu=4)
+    other = f"{stage.name}-going"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
+    await stage.client.create(NAMESPACES, body)
+    workers = replicated_job("w", stage.name, replicas=2, pods=2)
+    await stage.client.create(JOBSETS, jobset("a", workers, mode="Composite"), other)
+
+    async def grouped() -> bool:
+        found = await stage.client.list(POD_GROUPS, other)
+        return len(found["items"]) == 2
+
+    await stage.until("its groups", grouped)
+    await stage.client.delete(NAMESPACES, other)
+
+    async def gone() -> bool:
+        try:
+            await stage.client.get(NAMESPACES, other)
+        except NotFound:
+            return True
+        return False
+
+    await stage.until("the namespace to be gone", gone)
+
+
+async def test_a_controller_killed_at_any_moment_finishes_after_its_return(
+    stage: Stage, long: bool
+) -> None:
+    await stage.add_node(cpu=8)
+    for number in range(6 if long else 2):
+        name = f"a{number}"
+        workers = replicated_job("w", stage.name, replicas=4, pods=2)
+        await stage.create(JOBSETS, jobset(name, workers, mode="Composite"))
+        await asyncio.sleep(0.02 * number)  # another moment each time
+        stage.muster.kill(CONTROLLER)
+        await stage.muster.start(CONTROLLER)
+        await stage.runs_whole(of_jobset(name), 8)
+        await have(stage, COMPOSITE_POD_GROUPS, f"cpg-{name}", f"cpg-{name}-w")
+
+        await stage.delete(JOBSETS, name)
+        stage.muster.kill(CONTROLLER)
+        await stage.muster.start(CONTROLLER)
+        await stage.empty()
+
+
+async def test_groups_removed_by_hand_come_back(stage: Stage) -> None:
+    workers = replicated_job("w", stage.name, replicas=2, pods=2)
+    await stage.create(JOBSETS, jobset("a", workers))
+    await stage.grouped("pg-a")
+    before = await uids(stage)
+    await change(stage, JOBSETS, "a", suspend=True)
+    await have(stage, POD_GROUPS)
+    await stage.delete(WORKLOADS, "w-a")
+    await have(stage, WORKLOADS)
+
+    await change(stage, JOBSETS, "a", suspend=False)
+
+    await have(stage, WORKLOADS, "w-a")
+    await have(stage, POD_GROUPS, "pg-a")
+    assert await uids(stage) != before
