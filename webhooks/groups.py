@@ -25,10 +25,19 @@ def mutate(request: Request, world: World) -> Answer:
         return ALLOWED
     if request.operation == "CREATE":
         return _created(request, request.object, world)
-    old, new = mapping(dig(request.old_object, "spec")), mapping(request.object.get("spec"))
-    if request.operation == "UPDATE" and _waits(request, old) and not _waits(request, new):
-        return _completed(request, request.object, world)
-    return ALLOWED
+    return _filled(request, request.object, world) if request.operation == "UPDATE" else ALLOWED
+
+
+def _filled(request: Request, obj: Mapping[str, Any], world: World) -> Answer:
+    """Completes a group that waited once it has its template's values.
+
+    Any other change is refused as it was sent, not with fields that its sender never wrote.
+    """
+    old, new = mapping(dig(request.old_object, "spec")), mapping(obj.get("spec"))
+    if not _waits(request, old):
+        return ALLOWED
+    filled = inherit.filled_fields(old, new, _template(request, new, world))
+    return _completed(request, obj, world) if filled else ALLOWED
 
 
 def judge(request: Request, world: World) -> Answer:
