@@ -33,8 +33,11 @@ _decode = msgspec.json.Decoder().decode
 
 
 def item_key(item: Any, node: MergeNode) -> str:
-    """The path element of a list item: `k:` and its keys, or `v:` and its value."""
-    if node.type == "set":
+    """The path element of a list item: `k:` and its keys, or `v:` and its value.
+
+    What is no object has no keys; its schema refuses it later.
+    """
+    if node.type == "set" or not isinstance(item, dict):
         return "v:" + _encode(item).decode()
     keys = {name: item.get(name, node.key_defaults.get(name)) for name in node.keys}
     return (
