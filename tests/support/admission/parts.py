@@ -58,14 +58,19 @@ def told_of(
     part: dict[str, Any],
     *faults: Fault,
     server: tuple[Fault, ...] | None = None,
+    whole: tuple[Fault, ...] | None = None,
 ) -> Iterator[Case]:
-    """The case for each holder; paths of faults are below the holder."""
+    """The case for each holder; paths of faults are below the holder, but for `whole`.
+
+    `server` and `whole` are what a whole server answers instead.
+    """
     for holder in holders:
         yield Case(
             f"{sentence}, {holder.words}",
             holder.make(**part),
             faults=tuple((f"{holder.path}.{field}", reason) for field, reason in faults),
-            server=server and tuple((f"{holder.path}.{path}", reason) for path, reason in server),
+            server=whole
+            or (server and tuple((f"{holder.path}.{path}", reason) for path, reason in server)),
         )
 
 
@@ -95,7 +100,13 @@ CASES = (
         (FLOOR, TYPE),
     ),
     *told_of(LEAVES, "a floor that is true", {POLICY: gang(True)}, (FLOOR, TYPE)),
-    *told_of(LEAVES, "a floor of 40 bits", {POLICY: gang(2**40)}, (FLOOR, TYPE)),
+    *told_of(
+        LEAVES,
+        "a floor of 40 bits",
+        {POLICY: gang(2**40)},
+        (FLOOR, TYPE),
+        whole=(("<nil>", INVALID),),
+    ),
     *told_of(
         LEAVES,
         "a gang that is a number",

@@ -159,7 +159,7 @@ CASES = (
         (LEAF, TYPE),
         (f"{LEAF}.name", REQUIRED),
         (f"{LEAF}.schedulingPolicy", REQUIRED),
-        server=((LEAF, TYPE),),
+        server=((LEAF, INVALID), (LEAF, TYPE)),
     ),
     no(
         "a template name that is a number",

@@ -1,0 +1,1 @@
+"""What admission says through a whole API server, in every version."""
