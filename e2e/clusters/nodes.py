@@ -21,7 +21,7 @@ async def add(
 ) -> None:
     """Creates a node; `capacity` is completed with cpu 8, memory 32Gi and 110 pods.
 
-    Raises TimeoutError when it is not Ready, and free of the not-ready taint, within 30 s.
+    Raises TimeoutError when it is not Ready, and free of the not-ready taint, within 90 s.
     """
     resources = {"cpu": "8", "memory": "32Gi", "pods": "110", **(capacity or {})}
     node = {
@@ -33,7 +33,7 @@ async def add(
     }
     (await rest.post("/api/v1/nodes", node)).ok()
     if wait:
-        await eventually(lambda: _usable(rest, name), f"node {name} to be Ready", 30)
+        await eventually(lambda: _usable(rest, name), f"node {name} to be Ready", 90)
 
 
 async def remove(rest: Rest, name: str) -> None:

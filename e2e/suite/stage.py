@@ -1,7 +1,7 @@
 """One test's part of the cluster: a namespace, nodes of its own, and questions about them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,12 +19,18 @@ from kube.cache import Cache
 from kube.client import Client
 from kube.errors import NotFound
 from kube.meta import RawObject, decode_raw
+from kube.patch import PatchBuilder
 from kube.reflector import Reflector
-from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
+from kube.resources import JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
 
-PATIENCE = 30.0
-"""Seconds a promise may take on a busy machine; on an idle one each takes about one."""
+PATIENCE = 90.0
+"""Seconds a promise may take; each takes about one, unless a test before caused an outage.
 
+After one Kubernetes' own controllers (garbage collection, Jobs, taints of new nodes) wait up to
+half a minute and more before they look again.
+"""
+
+_CLOSED = "test.muster.dev/closed"
 _KINDS = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 
 
@@ -56,14 +62,21 @@ class Stage:
             await self.cluster.remove_node(node)
         await self.client.delete(NAMESPACES, self.name)
 
-    async def add_node(self, *, cpu: int, wait: bool = True) -> str:
-        """A node with room for `cpu` pods of this test; `wait` until it is Ready."""
+    async def add_node(self, *, cpu: int, closed: bool = False) -> str:
+        """A node with room for `cpu` pods of this test; a closed one has none until `open_node`."""
         name = f"{self.name}-{len(self._nodes)}"
         self._nodes.append(name)
         capacity = {"cpu": str(cpu), "pods": "200"}
         labels = {NODE_LABEL: self.name}
-        await self.cluster.add_node(name, labels=labels, capacity=capacity, wait=wait)
+        taints = [{"key": _CLOSED, "effect": "NoSchedule"}] if closed else []
+        await self.cluster.add_node(name, labels=labels, capacity=capacity, taints=taints)
         return name
+
+    async def open_node(self, name: str) -> None:
+        """Let pods onto a closed node. Needs nobody's help, unlike a node that is new."""
+        node = await self.client.get(NODES, name)
+        kept = [taint for taint in node["spec"]["taints"] if taint["key"] != _CLOSED]
+        await self.client.patch(NODES, name, PatchBuilder().replace("/spec/taints", kept))
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         return await self.client.create(resource, obj, self.name)
@@ -190,8 +203,10 @@ class Stage:
         except TimeoutError as error:
             raise TimeoutError(f"{error}; left are {left}") from error
 
-    async def until(self, what: str, probe: Callable[[], Awaitable[bool]]) -> None:
-        await eventually(probe, what, self.patience)
+    async def until(
+        self, what: str, probe: Callable[[], Awaitable[bool]], timeout: float | None = None
+    ) -> None:
+        await eventually(probe, what, self.patience if timeout is None else timeout)
 
     async def _delete_if_there(self, kind: Resource, name: str) -> None:
         try:

@@ -20,6 +20,8 @@ from kube.errors import ApiError, Forbidden, Invalid
 from kube.patch import PatchBuilder, pointer
 from kube.resources import JOBS, JOBSETS, PODS, Resource
 
+pytestmark = pytest.mark.timeout(400)
+
 MODE = f"metadata.annotations[{ANNOTATION_GANG_MODE}]"
 COUNT = f"metadata.annotations[{ANNOTATION_MIN_COUNT}]"
 

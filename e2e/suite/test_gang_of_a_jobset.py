@@ -2,9 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from e2e.suite.objects import job, jobset, of_job, of_jobset, replicated_job
 from e2e.suite.stage import Stage
 from kube.resources import JOBS, JOBSETS
+
+pytestmark = pytest.mark.timeout(400)
 
 
 async def test_a_gang_waits_with_numbers_runs_whole_and_leaves_nothing(stage: Stage) -> None:

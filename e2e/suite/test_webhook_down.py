@@ -8,6 +8,8 @@ from e2e.suite.stage import Stage
 from kube.errors import ApiError
 from kube.resources import JOBS, JOBSETS, PODS
 
+pytestmark = pytest.mark.timeout(400)
+
 
 async def test_plain_objects_are_created_as_before_and_gangs_are_refused(stage: Stage) -> None:
     await stage.add_node(cpu=4)
