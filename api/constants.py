@@ -74,6 +74,9 @@ ANNOTATION_DISRUPTION_MODE: Final = f"{GROUP}/disruption-mode"
 # The same for the composite of a replicatedJob in a JobSet of mode Composite.
 REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
+# On a root: so many seconds pass, as in "90s" or "5m", before anybody is evicted for it.
+ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
+
 # Annotations the webhooks and controllers write.
 ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"

@@ -21,7 +21,9 @@ from scheduler.config import Config
 from scheduler.core.placement import Budget
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
+from scheduler.evictor import Evictor
 from scheduler.loop import Loop
+from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
 from scheduler.snapshot import encode, queue_of, take
 from scheduler.sources import Sources
@@ -75,8 +77,31 @@ class Scheduler:
             given_up=self._reporter.given_up,
             claims=Claims(client, self.state, clock),
         )
+        self._evictor = Evictor(
+            client,
+            self.state,
+            self._events,
+            clock=clock,
+            writers=config.preemption.writers,
+            changed=self._wake,
+            tell=self._reporter.tell,
+        )
+        self._preemptor = Preemptor(
+            self.state,
+            self.queue,
+            self._evictor,
+            clock=clock,
+            config=config.preemption,
+            budget=self._budget,
+        )
         cycle = Cycle(
-            self.state, self.queue, self._binder, self._reporter, clock=clock, budget=self._budget
+            self.state,
+            self.queue,
+            self._binder,
+            self._reporter,
+            clock=clock,
+            budget=self._budget,
+            preemptor=self._preemptor,
         )
         self._loop = Loop(cycle, self.queue, clock)
 
@@ -141,12 +166,15 @@ class Scheduler:
         """Decide and act until the lease is lost, after ending what earlier terms began."""
         self._leading = True
         self._binder.abandon()
+        self._preemptor.abandon()
         await self._binder.recover(fence)
+        self._evictor.resume()
         self.state.stir_all()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run())
                 group.create_task(self._binder.run(fence))
+                group.create_task(self._evictor.run(fence))
                 group.create_task(self._reporter.run(fence))
         finally:
             self._leading = False

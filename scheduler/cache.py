@@ -13,7 +13,7 @@ from scheduler import decode
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
 from scheduler.metrics import UNUSABLE_OBJECTS
-from scheduler.objects import GroupObject, Namespace, Node, Pod
+from scheduler.objects import Budget, GroupObject, Namespace, Node, Pod
 
 _log = structlog.get_logger()
 
@@ -103,6 +103,19 @@ class Pods:
     def _forget(self, uid: str) -> None:
         self.pending.pop(uid, None)
         self._state.remove_pod(uid)
+
+
+class Budgets:
+    """Sink of the PodDisruptionBudgets; they wake nobody."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def upsert(self, obj: Budget) -> None:
+        self._state.budgets.set(decode.budget(obj))
+
+    def delete(self, key: Key) -> None:
+        self._state.budgets.remove(key)
 
 
 class Groups:

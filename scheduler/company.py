@@ -41,7 +41,7 @@ def _term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
         *_same(pod, term.mismatch_label_keys, "NotIn"),
     )
     selector = PodSelector(
-        _expressions(term.label_selector, added), namespaces, _expressions(term.namespace_selector)
+        expressions(term.label_selector, added), namespaces, expressions(term.namespace_selector)
     )
     return PodTerm(selector, term.topology_key)
 
@@ -49,7 +49,7 @@ def _term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
 def _spread(pod: Pod, constraint: SpreadConstraint) -> Spread:
     added = _same(pod, constraint.match_label_keys, "In")
     return Spread(
-        PodSelector(_expressions(constraint.label_selector, added), (pod.metadata.namespace,)),
+        PodSelector(expressions(constraint.label_selector, added), (pod.metadata.namespace,)),
         constraint.topology_key,
         constraint.max_skew,
         constraint.min_domains or 1,
@@ -64,7 +64,7 @@ def _same(pod: Pod, keys: Iterable[str], operator: str) -> tuple[Expression, ...
     return tuple(Expression(key, operator, (labels[key],)) for key in keys if key in labels)
 
 
-def _expressions(
+def expressions(
     selector: LabelSelector | None, added: tuple[Expression, ...] = ()
 ) -> tuple[Expression, ...] | None:
     """The selector in one form and one order, so that equal ones are the same; None for none."""

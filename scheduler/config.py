@@ -26,6 +26,17 @@ class Status(Section, frozen=True):
     writers: Count = 8
 
 
+class Preemption(Section, frozen=True):
+    """Whether groups may evict others, and how far that goes.
+
+    A victim that still runs `patience_seconds` after its grace is over is not waited for any more.
+    """
+
+    enabled: bool = True
+    patience_seconds: Seconds = 60
+    writers: Count = 8
+
+
 class Config(Section, frozen=True):
     """How the scheduler decides and binds.
 
@@ -38,4 +49,5 @@ class Config(Section, frozen=True):
     bind_timeout_seconds: Seconds = 120
     retry_seconds: Seconds = 60
     search: Search = Search()
+    preemption: Preemption = Preemption()
     status: Status = Status()

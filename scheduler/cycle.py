@@ -6,14 +6,17 @@ Nothing is awaited in here, so nothing changes while a decision is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Protocol
 
 from kube.clock import Clock
 from scheduler.core.explain import Blocker, explain
+from scheduler.core.forest import Group, Pod
 from scheduler.core.placement import Budget, Placement, Refusal, place
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
+from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
 
 _placed, _refused = DECISIONS.labels("placed"), DECISIONS.labels("refused")
@@ -55,19 +58,24 @@ class Cycle:
         *,
         clock: Clock,
         budget: Callable[[], Budget] = Budget,
+        preemptor: Preemptor | None = None,
     ) -> None:
+        """Without a preemptor nobody is evicted."""
         self._state = state
         self._queue = queue
         self._binding = binding
         self._reporting = reporting
         self._clock = clock
         self._budget = budget
+        self._preemptor = preemptor
 
     def refresh(self) -> None:
         """Let the queue and the reports know what changed since the last time."""
         changes = self._state.take_changes()
         self._queue.refresh(changes, self._clock.monotonic())
         self._reporting.touched(changes.entities)
+        if self._preemptor is not None:
+            self._preemptor.gone(sorted(changes.entities))
         for place_name, size in self._queue.sizes().items():
             QUEUE_ROOTS.labels(place_name).set(size)
 
@@ -80,23 +88,34 @@ class Cycle:
         if entity is None:
             return True  # it went away between two cycles
         with DECISION_SECONDS.time():
-            decision = place(self._state, entity, self._budget())
+            decision = self._place(key, entity)
         SEARCH_STEPS.observe(decision.steps)
         if isinstance(decision, Placement):
             self._bind(key, decision)
         else:
-            self._refuse(key, decision)
+            self._refuse(key, entity, decision)
         return True
+
+    def _place(self, key: GroupKey, entity: Group | Pod) -> Placement | Refusal:
+        if self._preemptor is not None:
+            return self._preemptor.place(key, entity)
+        return place(self._state, entity, self._budget())
 
     def _bind(self, key: GroupKey, placement: Placement) -> None:
         _placed.inc()
         self._state.assume(placement.pods, placement.rows)
         self._binding.submit(placement)
+        if self._preemptor is not None:
+            self._preemptor.placed(key)
         self._reporting.placed(key)
         # Extras that did not fit are refused in a cycle of their own, with their own reasons.
         self._queue.review(key)
 
-    def _refuse(self, key: GroupKey, refusal: Refusal) -> None:
+    def _refuse(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> None:
         _refused.inc()
         self._queue.refuse(key, refusal, self._clock.monotonic())
-        self._reporting.refused(key, explain(self._state, refusal))
+        blocker = explain(self._state, refusal)
+        more = self._preemptor.refused(key, entity, refusal) if self._preemptor else ""
+        if more:
+            blocker = replace(blocker, summary=f"{blocker.summary}; {more}")
+        self._reporting.refused(key, blocker)

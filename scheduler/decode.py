@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from api.constants import SCHEDULER_NAME
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from api.constants import (
+    ANNOTATION_PREEMPTION_DELAY,
+    CONDITION_DISRUPTION_TARGET,
+    SCHEDULER_NAME,
+)
 from api.groups import WorkloadForm, group_of_pod
+from scheduler.company import expressions
+from scheduler.core.budgets import DisruptionBudget
 from scheduler.core.values import GroupKey, GroupSpec, NodeInfo, PodInfo, Taint, Topology
-from scheduler.objects import GroupObject, Node, Pod
+from scheduler.objects import Budget, ConditionType, GroupObject, Node, Pod
 from scheduler.requirements import amounts, requirements_of, requirements_of_others
+
+NEVER: Final = "Never"
+
+_DURATION: Final = re.compile(r"(\d{1,6})(s|m|h)")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 def node_info(node: Node) -> NodeInfo:
@@ -39,7 +55,39 @@ def pod_info(pod: Pod) -> PodInfo:
         gated=bool(spec.scheduling_gates),
         terminating=meta.deletion_timestamp is not None,
         labels=meta.labels,
+        started=_seconds(pod.status.start_time),
+        preempts=spec.preemption_policy != NEVER,
+        delay=delay(meta.annotations),
+        targeted=any(map(_targets, pod.status.conditions)),
+        leaves_by=_seconds(meta.deletion_timestamp),
     )
+
+
+def budget(obj: Budget) -> DisruptionBudget:
+    """What the budget protects, and how much of that may go now."""
+    meta = obj.metadata
+    selected = expressions(obj.spec.selector)
+    return DisruptionBudget((meta.namespace, meta.name), selected, obj.status.disruptions_allowed)
+
+
+def delay(annotations: Mapping[str, str]) -> float:
+    """Seconds to wait before anybody is evicted; none where the annotation is no duration."""
+    match = _DURATION.fullmatch(annotations.get(ANNOTATION_PREEMPTION_DELAY, ""))
+    return float(match[1]) * _UNITS[match[2]] if match else 0.0
+
+
+def _targets(condition: ConditionType) -> bool:
+    """Whether it is this scheduler's mark of a victim; others mark theirs with the same type."""
+    return (
+        condition.type == CONDITION_DISRUPTION_TARGET
+        and condition.status == "True"
+        and condition.message.startswith(f"{SCHEDULER_NAME}:")
+    )
+
+
+def _seconds(moment: str | None) -> float:
+    """Since 1970; 0 for none."""
+    return datetime.fromisoformat(moment).timestamp() if moment else 0.0
 
 
 def group_name(pod: Pod) -> str | None:
@@ -72,6 +120,8 @@ def group_spec(kind: str, group: GroupObject) -> GroupSpec:
         topology=Topology(topology.key, topology.preferred) if topology else None,
         disruption="all" if "all" in (spec.disruption_mode or {}) else "single",
         created=meta.creation_timestamp,
+        preempts=spec.preemption_policy != NEVER,
+        delay=delay(meta.annotations),
     )
 
 

@@ -35,6 +35,17 @@ RESUMED = Counter(
     "Decisions found in Reservations when beginning to lead: finished, continued or given up.",
     ["outcome"],
 )
+PREEMPTIONS = Counter(
+    "muster_scheduler_preemptions_total",
+    "Refused roots by what preemption could do: evict, wait for those that leave, delayed, none.",
+    ["outcome"],
+)
+PREEMPTION_SECONDS = Histogram(
+    "muster_scheduler_preemption_seconds",
+    "Time to decide whom to evict for one root.",
+    buckets=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
+)
+VICTIMS = Counter("muster_scheduler_victims_total", "Pods evicted for others.")
 STATUS_WRITES = Counter(
     "muster_scheduler_status_writes_total",
     "Status patches, by kind and result.",

@@ -27,6 +27,7 @@ class Metadata(_Struct):
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
 
     @property
@@ -166,6 +167,7 @@ class PodSpec(_Struct):
     node_name: str = ""
     scheduler_name: str = ""
     priority: int = 0
+    preemption_policy: str = ""
     containers: list[Container] = []
     init_containers: list[Container] = []
     overhead: dict[str, str | int] = {}
@@ -182,15 +184,19 @@ class PodSpec(_Struct):
 
 
 class ConditionType(_Struct):
-    """A condition of a pod, by its type alone."""
+    """A condition of a pod."""
 
     type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
 
 
 class PodStatus(_Struct):
     """The phase, and which conditions stand where."""
 
     phase: str = ""
+    start_time: str | None = None
     conditions: list[ConditionType] = []
 
 
@@ -273,6 +279,7 @@ class GroupObjectSpec(_Struct):
     scheduling_constraints: Constraints | None = None
     disruption_mode: dict[str, Any] | None = None
     priority: int | None = None
+    preemption_policy: str = ""
 
 
 class GroupObject(_Struct):
@@ -289,6 +296,27 @@ class Namespace(_Struct):
     metadata: Metadata
 
 
+class BudgetSpec(_Struct):
+    """The pods a budget is about; an empty selector is all, none at all is nobody."""
+
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(_Struct):
+    """What the disruption controller worked out."""
+
+    disruptions_allowed: int = 0
+
+
+class Budget(_Struct):
+    """A PodDisruptionBudget."""
+
+    metadata: Metadata
+    spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
+    status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
+
+
+_budget = msgspec.json.Decoder(Budget)
 _pod = msgspec.json.Decoder(Pod)
 _node = msgspec.json.Decoder(Node)
 _group = msgspec.json.Decoder(GroupObject)
@@ -313,3 +341,8 @@ def decode_group(data: bytes) -> GroupObject:
 def decode_namespace(data: bytes) -> Namespace:
     """Raises msgspec.DecodeError."""
     return _namespace.decode(data)
+
+
+def decode_budget(data: bytes) -> Budget:
+    """Raises msgspec.DecodeError."""
+    return _budget.decode(data)

@@ -63,6 +63,21 @@ class Patches(Protocol):
     ) -> Json: ...
 
 
+class Evicts(Patches, Protocol):
+    """Looking at objects, marking them, deleting pods. Raises kube.errors."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+    ) -> None: ...
+
+
 class Tells(Protocol):
     """Events; never blocks."""
 

@@ -55,6 +55,7 @@ class Queue:
         self._stale: dict[GroupKey, float] = {}
         self._failures: dict[GroupKey, int] = {}
         self._failing: dict[GroupKey, float] = {}
+        self._due: dict[GroupKey, float] = {}
         self._blocked: set[GroupKey] = set()
         self._generation = 0
 
@@ -124,6 +125,10 @@ class Queue:
         for each in refusal.shapes:
             self._by_shape.setdefault(each, set()).add(key)
 
+    def look_again(self, key: GroupKey, at: float) -> None:
+        """Have it decided at that time, if nothing wakes it earlier."""
+        self._due[key] = at
+
     def fail(self, key: GroupKey, now: float) -> None:
         """Binding it failed: try again a little later, later still each time."""
         failures = self._failures.get(key, 0)
@@ -151,7 +156,7 @@ class Queue:
 
     def next_time(self) -> float | None:
         """When the next refused or failing entity is due, if there is one."""
-        times = list(self._failing.values())
+        times = [*self._failing.values(), *self._due.values()]
         first = next(iter(self._refused.values()), None)
         if first is not None:
             times.append(first.retry_at)
@@ -172,6 +177,7 @@ class Queue:
     def _drop(self, key: GroupKey) -> None:
         self._ready.pop(key, None)
         self._stale.pop(key, None)
+        self._due.pop(key, None)
         refused = self._refused.pop(key, None)
         if refused is None:
             return
@@ -201,6 +207,8 @@ class Queue:
             if at <= now:
                 del self._failing[key]
                 self.review(key)
+        for key in [key for key, at in self._due.items() if at <= now]:
+            self.review(key)
         while self._stale:
             key, at = next(iter(self._stale.items()))
             if at > now:

@@ -10,13 +10,14 @@ from typing import Any
 from kube.client import Client
 from kube.errors import ConfigError, NotFound
 from kube.reflector import Reflector
-from kube.resources import NAMESPACES, NODES, PODS
+from kube.resources import NAMESPACES, NODES, PDBS, PODS
 from scheduler import storage
-from scheduler.cache import Groups, Namespaces, Nodes, Pods
+from scheduler.cache import Budgets, Groups, Namespaces, Nodes, Pods
 from scheduler.core.state import State
 from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.objects import (
     GroupObject,
+    decode_budget,
     decode_group,
     decode_namespace,
     decode_node,
@@ -46,6 +47,7 @@ class Sources:
         self.reflectors = (
             Reflector(client, NODES, Nodes(state, changed), decode=decode_node),
             Reflector(client, NAMESPACES, Namespaces(state, changed), decode=decode_namespace),
+            Reflector(client, PDBS, Budgets(state), decode=decode_budget),
             *storage.reflectors(client, state, changed),
             *(
                 Reflector(

@@ -119,7 +119,7 @@ class Reporter:
 
     def given_up(self, key: GroupKey, message: str) -> None:
         """Its binding was taken back."""
-        self._tell(key, "Warning", "GangBindFailed", message)
+        self.tell(key, "Warning", "GangBindFailed", message)
 
     async def run(self, fence: Fence) -> None:
         """Write what is due until cancelled, but nothing once the lease may be lost."""
@@ -193,7 +193,7 @@ class Reporter:
             # A group that has only begun to gather its members is no news.
             if changed and view.reason is not None and view.reason != REASON_INCOMPLETE:
                 kind: EventType = "Normal" if view.scheduled else "Warning"
-                self._tell(key, kind, view.reason, view.message)
+                self.tell(key, kind, view.reason, view.message)
 
         return write
 
@@ -286,7 +286,7 @@ class Reporter:
         if len(self._said) > 2 * len(self._pending) + 1000:
             self._said = {uid: said for uid, said in self._said.items() if uid in self._pending}
 
-    def _tell(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
+    def tell(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
         """One event on the group; for a root one on the Job or JobSet it was made for, too."""
         observed = self._observed.get(key)
         if observed is None:

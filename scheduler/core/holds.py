@@ -43,9 +43,13 @@ class Holds:
         """Keep the places from now on; an earlier hold of the root ends."""
         self._holds[hold.root] = hold
 
-    def drop(self, root: GroupKey) -> bool:
-        """The root needs its places no more, or lost them; False if it held none."""
-        return self._holds.pop(root, None) is not None
+    def drop(self, root: GroupKey) -> Hold | None:
+        """The root needs its places no more, or lost them; None if it held none."""
+        return self._holds.pop(root, None)
+
+    def clear(self) -> None:
+        """Nobody holds anything."""
+        self._holds.clear()
 
     def rows(self, root: GroupKey) -> Ints | None:
         """The held nodes; None without a hold, or where one of the nodes is gone."""

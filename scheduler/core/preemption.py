@@ -70,7 +70,7 @@ def preempt(
         return refusal
     state.units.refresh()
     room = Room(state, root, refusal, budget, effort or Effort())
-    if state.units.leaving.any():
+    if len(room.leaving):
         placement = room.fits(NONE)
         if placement is not None:
             return Plan(refusal.root, placement, (), None, room.solves)

@@ -17,13 +17,15 @@ class Effort:
     """How hard to look for the fewest victims: questions to the solver, and parts of the cluster.
 
     `subsets` bounds the questions asked to find out whether fewer units would do, `families` the
-    ways looked at in which disruption budgets can be kept.
+    ways looked at in which disruption budgets can be kept. Pods that should have been gone before
+    `overdue` are not waited for.
     """
 
     solves: int = 600
     wheres: int = 12
     subsets: int = 150
     families: int = 4
+    overdue: float = 0.0
 
 
 class Room:
@@ -43,7 +45,8 @@ class Room:
         self._extras = not refusal.shortage.floor
         self._wanted = 1
         self._budget = budget
-        self._leaving = np.flatnonzero(state.units.leaving)
+        units = state.units
+        self.leaving: Ints = np.flatnonzero(units.leaving & (units.leaves_by >= effort.overdue))
         self._known: dict[bytes, Placement | None] = {}
 
     @property
@@ -69,7 +72,7 @@ class Room:
     def lift(self, units: Ints) -> None:
         """Take the units and all that leaves off their nodes, in the open trial."""
         slots = self.state.units.slots_of(units)
-        self.state.units.lift(np.concatenate((self._leaving, slots)))
+        self.state.units.lift(np.concatenate((self.leaving, slots)))
 
     def _solve(self, units: Ints) -> Placement | None:
         with self.state.columns.trial():

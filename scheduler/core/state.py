@@ -167,6 +167,16 @@ class State:
         self._count(pod)
         self._touch_pod(pod, stir=True)
 
+    def release(self, root: GroupKey) -> bool:
+        """End a root's hold: others may use the places. False if it held none."""
+        hold = self.holds.drop(root)
+        if hold is None:
+            return False
+        row_of = self.columns.row_of
+        names = {name for _, places in hold.places for name, _ in places}
+        self.changes.rows.update(row_of[name] for name in names if name in row_of)
+        return True
+
     def take_changes(self) -> Changes:
         """What changed since the last call."""
         changes, self.changes = self.changes, Changes()

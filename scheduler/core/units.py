@@ -6,6 +6,7 @@ the state pod by pod, so that a decision reads arrays and walks nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -76,14 +77,15 @@ class Units:
     """The table: one slot per pod that takes room on a known node.
 
     `rows`, `owners`, `shapes`, `started` (slots,) are its node, unit and shape by index, and its
-    start; free slots have row -1. `leaving` marks pods whose deletion has begun: these belong to
-    no unit any more. `priorities` and `alive` are by unit.
+    start; free slots have row -1. `leaving` marks pods on their way out, which should be gone by
+    `leaves_by`: these belong to no unit any more. `priorities` and `alive` are by unit.
     """
 
     def __init__(self, columns: Columns, forest: Forest) -> None:
         self._columns = columns
         self._forest = forest
         self._dirty: dict[str, Pod] = {}
+        self._doomed: set[str] = set()
         self._slots: dict[str, int] = {}
         self._pods: list[Pod | None] = []
         self._vacant: list[int] = []
@@ -95,6 +97,7 @@ class Units:
         self.owners: Ints = np.full(_FIRST, -1, np.int64)
         self.shapes: Ints = np.zeros(_FIRST, np.int64)
         self.leaving: Bools = np.zeros(_FIRST, np.bool_)
+        self.leaves_by: Floats = np.zeros(_FIRST)
         self.started: Floats = np.zeros(_FIRST)
         self.priorities: Ints = np.zeros(_FIRST, np.int64)
         self.alive: Bools = np.zeros(_FIRST, np.bool_)
@@ -109,6 +112,23 @@ class Units:
             for pod in leaf.members.values():
                 self.stale(pod)
 
+    def doom(self, pods: Iterable[Pod]) -> None:
+        """They are about to be evicted: from now on they count as leaving."""
+        for pod in pods:
+            self._doomed.add(pod.info.uid)
+            self.stale(pod)
+
+    def spare(self, pods: Iterable[Pod]) -> None:
+        """They are not evicted after all."""
+        for pod in pods:
+            self._doomed.discard(pod.info.uid)
+            self.stale(pod)
+
+    def leaves(self, pod: Pod) -> bool:
+        """Whether it is on its way out, or will be in a moment."""
+        info = pod.info
+        return info.terminating or info.targeted or info.uid in self._doomed
+
     def refresh(self) -> None:
         """Bring the table up to date. Costs what changed since the last time."""
         dirty, self._dirty = self._dirty, {}
@@ -116,6 +136,8 @@ class Units:
             self._remove(uid)
             if pod.row >= 0:
                 self._add(uid, pod)
+            else:
+                self._doomed.discard(uid)
 
     def unit(self, index: int) -> Unit:
         """Raises LookupError for an index that no unit has."""
@@ -164,9 +186,11 @@ class Units:
         self._shapes[pod.shape.index] = pod.shape
         self.rows[slot] = pod.row
         self.shapes[slot] = pod.shape.index
-        self.leaving[slot] = pod.info.terminating
+        leaves = self.leaves(pod)
+        self.leaving[slot] = leaves
+        self.leaves_by[slot] = pod.info.leaves_by or np.inf
         self.started[slot] = pod.info.started
-        if pod.info.terminating:
+        if leaves:
             return
         unit = self._unit_of(pod)
         unit.pods[uid] = pod
@@ -213,6 +237,7 @@ class Units:
             self.owners = np.concatenate((self.owners, none))
             self.shapes = np.concatenate((self.shapes, none))
             self.leaving = np.concatenate((self.leaving, np.zeros(slot, np.bool_)))
+            self.leaves_by = np.concatenate((self.leaves_by, np.zeros(slot)))
             self.started = np.concatenate((self.started, np.zeros(slot)))
         return slot
 

@@ -184,7 +184,7 @@ class GroupSpec:
 
     `floor` is minCount or minGroupCount, 1 for basic, None while the policy is not known yet.
     `priority` None means that nobody resolved it: the members' own priority counts.
-    `preempts` is false for preemptionPolicy Never.
+    `preempts` is false for preemptionPolicy Never; `delay` seconds pass before anybody is evicted.
     """
 
     key: GroupKey
@@ -197,6 +197,7 @@ class GroupSpec:
     disruption: Literal["single", "all"] = "single"
     created: str = ""
     preempts: bool = True
+    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,8 @@ class PodInfo:
 
     `phase` is the pod's; `node` is empty until it is bound; `group` names its PodGroup; `started`
     is in seconds since 1970, 0 while the kubelet has not said. `preempts` is false for
-    preemptionPolicy Never.
+    preemptionPolicy Never, `delay` as in GroupSpec. `targeted` pods were chosen by this scheduler
+    to be evicted; one that is terminating should be gone by `leaves_by`.
     """
 
     uid: str
@@ -221,5 +223,8 @@ class PodInfo:
     gated: bool = False
     started: float = 0.0
     preempts: bool = True
+    delay: float = 0.0
+    targeted: bool = False
+    leaves_by: float = 0.0
     terminating: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,232 @@
+"""Carries plans out: marks victims, deletes them as wholes, and says where the winner will go.
+
+All pods of a plan are marked DisruptionTarget before the first is deleted. So a process that dies
+in between leaves marks behind, and whoever leads next ends what was begun: `resume`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import structlog
+
+from api.constants import (
+    CONDITION_DISRUPTION_TARGET,
+    REASON_PREEMPTION,
+    SCHEDULER_NAME,
+)
+from kube.backoff import Backoff
+from kube.clock import Clock, rfc3339
+from kube.election import Fence
+from kube.errors import Conflict, KubeError, NotFound
+from kube.events import EventType, ObjectReference
+from kube.patch import PatchBuilder
+from kube.resources import PODS, Resource
+from scheduler.core.forest import Group, Pod
+from scheduler.core.placement import Placement
+from scheduler.core.preemption import Plan
+from scheduler.core.state import State
+from scheduler.core.units import speaker
+from scheduler.core.values import SINGLE_POD, GroupKey
+from scheduler.metrics import VICTIMS
+from scheduler.ports import LATER, Evicts, Tells
+from scheduler.status import RESOURCES
+
+_log = structlog.get_logger()
+
+_Job = Callable[[Fence], Coroutine[Any, Any, None]]
+_T = TypeVar("_T")
+
+
+class Evictor:
+    """One queue of plans; within a plan, and over all, at most `writers` requests at a time."""
+
+    def __init__(
+        self,
+        api: Evicts,
+        state: State,
+        events: Tells,
+        *,
+        clock: Clock,
+        writers: int,
+        changed: Callable[[], None],
+        tell: Callable[[GroupKey, EventType, str, str], None],
+    ) -> None:
+        """`tell` says an event on a group and on what it was made for."""
+        self._api = api
+        self._state = state
+        self._events = events
+        self._clock = clock
+        self._slots = asyncio.Semaphore(writers)
+        self._changed = changed
+        self._tell = tell
+        self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
+        self._nominated: dict[GroupKey, dict[str, tuple[Pod, str]]] = {}
+
+    def evict(self, plan: Plan, priority: int) -> None:
+        """Mark and delete all pods of the victims, in the background."""
+        pods = [pod for unit in plan.victims for pod in unit.pods.values()]
+        groups = [unit.group for unit in plan.victims if unit.group is not None]
+        winner = "{} {}/{}".format(*plan.root)
+        message = f"{SCHEDULER_NAME}: preempted for {winner} of priority {priority}"
+        names = ", ".join(unit.name for unit in plan.victims[:5])
+        more = f" and {len(plan.victims) - 5} more" if len(plan.victims) > 5 else ""
+        self._say(plan.root, "Normal", "Preempting", f"evicts {len(pods)} pods: {names}{more}")
+        for group in groups:
+            self._say(group.key, "Warning", "Preempted", message)
+        for pod in pods:
+            self._events.event(_reference(pod), "Warning", "Preempted", message)
+        self._jobs.put_nowait(lambda fence: self._carry_out(groups, pods, message, fence))
+
+    def nominate(self, placement: Placement) -> None:
+        """Say on its pods where a root will go; what is said already is not said again."""
+        said = self._nominated.setdefault(placement.root, {})
+        name_of = self._state.columns.name_of
+        for pod, row in zip(placement.pods, placement.rows, strict=True):
+            wanted = (pod, name_of(row))
+            if said.get(pod.info.uid) != wanted:
+                said[pod.info.uid] = wanted
+                self._nominate(*wanted)
+
+    def withdraw(self, root: GroupKey) -> None:
+        """The place is not kept any more."""
+        for pod, _ in self._nominated.pop(root, {}).values():
+            if pod.waiting:
+                self._nominate(pod, "")
+
+    def forget(self, root: GroupKey) -> None:
+        """The root is being bound: what was nominated has come true."""
+        self._nominated.pop(root, None)
+
+    def resume(self) -> None:
+        """End what an earlier leader had begun: where one pod is marked its whole unit goes."""
+        self._jobs = asyncio.Queue()
+        self._nominated.clear()
+        begun = [p for p in self._state.pods.values() if p.info.targeted and p.placed]
+        pods: dict[str, Pod] = {}
+        for pod in begun:
+            group, _ = speaker(pod, self._state.forest)
+            unit = _running(group) if group is not None else [pod]
+            pods.update((each.info.uid, each) for each in unit if not each.info.terminating)
+        if pods:
+            message = f"{SCHEDULER_NAME}: preempted; its eviction had begun before a restart"
+            victims = list(pods.values())
+            self._state.units.doom(victims)
+            self._jobs.put_nowait(lambda fence: self._carry_out([], victims, message, fence))
+
+    async def run(self, fence: Fence) -> None:
+        """Carry out plans while the lease holds; until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                job = await self._jobs.get()
+                group.create_task(job(fence))
+
+    async def _carry_out(
+        self, groups: list[Group], pods: list[Pod], message: str, fence: Fence
+    ) -> None:
+        marked = [each for group in groups for each in group.walk() if each.spec is not None]
+        await self._each(marked, lambda group: self._mark_group(group, message), fence)
+        await self._each(pods, lambda pod: self._mark_pod(pod, message), fence)
+        await self._each(pods, self._delete, fence)
+
+    async def _each(
+        self, things: Sequence[_T], act: Callable[[_T], Awaitable[None]], fence: Fence
+    ) -> None:
+        await asyncio.gather(*(self._persist(partial(act, thing), fence) for thing in things))
+
+    async def _persist(self, act: Callable[[], Awaitable[None]], fence: Fence) -> None:
+        """Do it, again as long as only the connection or a newer version is in the way."""
+        backoff = Backoff(first=0.1, limit=5.0)
+        while fence.valid():
+            try:
+                async with self._slots:
+                    await act()
+            except NotFound:
+                return  # gone, which is what was wanted
+            except (Conflict, *LATER):
+                await self._clock.sleep(backoff.next())
+            except KubeError as error:
+                _log.error("eviction refused", problem=str(error))
+                return
+            else:
+                return
+
+    async def _mark_group(self, group: Group, message: str) -> None:
+        kind, namespace, name = group.key
+        await self._mark(RESOURCES[kind], namespace, name, None, message)
+
+    async def _mark_pod(self, pod: Pod, message: str) -> None:
+        info = pod.info
+        await self._mark(PODS, info.namespace, info.name, info.uid, message)
+
+    async def _mark(
+        self, resource: Resource, namespace: str, name: str, uid: str | None, message: str
+    ) -> None:
+        """Set the condition on the object as it is now."""
+        obj = await self._api.get(resource, name, namespace)
+        if uid is not None and obj["metadata"]["uid"] != uid:
+            return  # a namesake
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        condition = {
+            "type": CONDITION_DISRUPTION_TARGET,
+            "status": "True",
+            "reason": REASON_PREEMPTION,
+            "message": message,
+            "lastTransitionTime": rfc3339(self._clock.now()),
+        }
+        if resource is not PODS:
+            condition["observedGeneration"] = obj["metadata"].get("generation", 0)
+        kept = [c for c in conditions if c["type"] != CONDITION_DISRUPTION_TARGET]
+        ops = PatchBuilder().at_version(obj["metadata"]["resourceVersion"])
+        if not obj.get("status"):
+            ops.add("/status", {})
+        ops.add("/status/conditions", [*kept, condition])
+        await self._api.patch(resource, name, ops, namespace, subresource="status")
+
+    async def _delete(self, pod: Pod) -> None:
+        """Delete with the pod's own grace; one that may not be deleted stays, and is spared."""
+        info = pod.info
+        try:
+            await self._api.delete(PODS, info.name, info.namespace, uid=info.uid)
+        except (NotFound, Conflict):
+            return  # gone, or a namesake is there
+        except LATER:
+            raise
+        except KubeError:
+            self._state.units.spare([pod])
+            self._changed()
+            raise
+        VICTIMS.inc()
+
+    def _nominate(self, pod: Pod, node: str) -> None:
+        """An empty name takes the nomination back."""
+        info = pod.info
+
+        async def write() -> None:
+            ops = PatchBuilder().of_uid(info.uid)
+            ops.add("/status/nominatedNodeName", node)
+            if pod.waiting:
+                await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
+
+        self._jobs.put_nowait(lambda fence: self._persist(write, fence))
+
+    def _say(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
+        if key[0] != SINGLE_POD:
+            self._tell(key, kind, reason, message)
+            return
+        pod = self._state.singles.get(key)
+        if pod is not None:
+            self._events.event(_reference(pod), kind, reason, message)
+
+
+def _reference(pod: Pod) -> ObjectReference:
+    info = pod.info
+    return ObjectReference("v1", "Pod", info.namespace, info.name, info.uid)
+
+
+def _running(group: Group) -> list[Pod]:
+    """All of a subtree that takes room."""
+    return [pod for leaf in group.leaves() for pod in leaf.members.values() if pod.node]

@@ -1,0 +1,160 @@
+"""What a refusal leads to: whom to evict for the root, and the place that is held for it meanwhile.
+
+Decides only; `evictor` carries out. A root is decided anew each time it is woken, so a plan that
+the world has made obsolete is simply not found again, and its hold goes with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from kube.clock import Clock
+from scheduler.config import Preemption
+from scheduler.core.forest import Group, Pod
+from scheduler.core.holds import Hold
+from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.preemption import Plan, preempt
+from scheduler.core.room import Effort
+from scheduler.core.shapes import Shape
+from scheduler.core.state import State
+from scheduler.core.values import GroupKey
+from scheduler.metrics import PREEMPTION_SECONDS, PREEMPTIONS
+from scheduler.queue import Queue
+
+
+class Evicting(Protocol):
+    """Who carries plans out."""
+
+    def evict(self, plan: Plan, priority: int) -> None:
+        """Mark and delete all pods of the victims."""
+        ...
+
+    def nominate(self, placement: Placement) -> None:
+        """Say on its pods where a root will go."""
+        ...
+
+    def withdraw(self, root: GroupKey) -> None:
+        """What was nominated for a root no longer holds."""
+        ...
+
+    def forget(self, root: GroupKey) -> None:
+        """What was nominated for a root has come true."""
+        ...
+
+
+class Preemptor:
+    """Finds room by eviction for roots that were refused."""
+
+    def __init__(
+        self,
+        state: State,
+        queue: Queue,
+        evicting: Evicting,
+        *,
+        clock: Clock,
+        config: Preemption,
+        budget: Callable[[], Budget] = Budget,
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._evicting = evicting
+        self._clock = clock
+        self._config = config
+        self._budget = budget
+        self._since: dict[GroupKey, float] = {}
+
+    def place(self, key: GroupKey, entity: Group | Pod) -> Placement | Refusal:
+        """Place a root: where it holds room if that does, else anywhere."""
+        rows = self._state.holds.rows(key)
+        if rows is not None:
+            decision = place(self._state, entity, self._budget(), region=rows)
+            if isinstance(decision, Placement):
+                return decision
+        return place(self._state, entity, self._budget())
+
+    def placed(self, key: GroupKey) -> None:
+        """The root is being bound: what it held is its own now."""
+        self._since.pop(key, None)
+        if self._state.holds.drop(key) is not None:
+            self._evicting.forget(key)
+
+    def refused(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> str:
+        """Evict for the root if that helps. Gives what to add to the reason why it waits."""
+        if not self._config.enabled:
+            return ""
+        effort = Effort(overdue=self._clock.now().timestamp() - self._config.patience_seconds)
+        with PREEMPTION_SECONDS.time():
+            plan = preempt(self._state, entity, refusal, self._budget(), effort)
+        if isinstance(plan, Refusal):
+            self._give_up(key)
+            PREEMPTIONS.labels("none").inc()
+            return ""
+        if not plan.victims:
+            self._hold(plan, entity)
+            PREEMPTIONS.labels("wait").inc()
+            return "waits for evicted pods to end"
+        left = self._left(key, entity)
+        if left > 0:
+            PREEMPTIONS.labels("delayed").inc()
+            self._queue.look_again(key, self._clock.monotonic() + left)
+            return f"evicts {_amount(plan)} unless there is room in {left:.0f} s"
+        self._hold(plan, entity)
+        self._since.pop(key, None)
+        self._state.units.doom(pod for unit in plan.victims for pod in unit.pods.values())
+        self._evicting.evict(plan, _priority(entity))
+        PREEMPTIONS.labels("evict").inc()
+        return f"{_amount(plan)} are evicted for it"
+
+    def gone(self, keys: Iterable[GroupKey]) -> None:
+        """Drop what roots hold that cannot be decided any more."""
+        for key in keys:
+            if key in self._state.holds and self._queue.entity(key) is None:
+                self._give_up(key)
+            if key in self._since and self._queue.entity(key) is None:
+                del self._since[key]
+
+    def abandon(self) -> None:
+        """Forget everything: another process may decide now."""
+        self._since.clear()
+        self._state.holds.clear()
+
+    def _give_up(self, key: GroupKey) -> None:
+        if self._state.release(key):
+            self._evicting.withdraw(key)
+
+    def _left(self, key: GroupKey, entity: Group | Pod) -> float:
+        """Seconds until its delay is over, which begins when it first could evict."""
+        delay = _delay(entity)
+        if not delay:
+            return 0.0
+        now = self._clock.monotonic()
+        return self._since.setdefault(key, now) + delay - now
+
+    def _hold(self, plan: Plan, entity: Group | Pod) -> None:
+        places: dict[Shape, Counter[str]] = {}
+        name_of = self._state.columns.name_of
+        for pod, row in zip(plan.placement.pods, plan.placement.rows, strict=True):
+            places.setdefault(pod.shape, Counter())[name_of(row)] += 1
+        held = tuple((shape, tuple(counts.items())) for shape, counts in places.items())
+        self._state.holds.set(Hold(plan.root, _priority(entity), held))
+        self._evicting.nominate(plan.placement)
+
+
+def _priority(entity: Group | Pod) -> int:
+    return entity.priority if isinstance(entity, Group) else entity.info.priority
+
+
+def _delay(entity: Group | Pod) -> float:
+    if isinstance(entity, Pod):
+        return entity.info.delay
+    return entity.spec.delay if entity.spec is not None else 0.0
+
+
+def _amount(plan: Plan) -> str:
+    pods = sum(len(unit.pods) for unit in plan.victims)
+    words = "1 pod" if pods == 1 else f"{pods} pods"
+    named = ", ".join(unit.name for unit in plan.victims[:3])
+    more = f" and {len(plan.victims) - 3} more" if len(plan.victims) > 3 else ""
+    return f"{words} of lower priority ({named}{more})"

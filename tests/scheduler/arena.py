@@ -1,0 +1,134 @@
+"""A harness in which roots may evict others: victims leave when the test lets them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kube.errors import NotFound
+from kube.meta import Json
+from kube.patch import Operation, PatchBuilder
+from kube.resources import PODS, Resource
+from scheduler.config import Preemption
+from scheduler.core.values import GroupKey
+from scheduler.cycle import Cycle
+from scheduler.evictor import Evictor
+from scheduler.loop import Loop
+from scheduler.preemptor import Preemptor
+from tests.scheduler.contest import Contest
+from tests.scheduler.harness import FakeApi, Harness
+
+
+@dataclass
+class ArenaApi(FakeApi):
+    """A deleted pod is terminating until it `ends`; marks and nominations are kept."""
+
+    marked: list[str] = field(default_factory=list)
+    nominated: dict[str, str] = field(default_factory=dict)
+    leaving: list[str] = field(default_factory=list)
+    quick: bool = False
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        meta: Json = {"uid": f"uid-{name}", "resourceVersion": "1", "generation": 1}
+        if resource == PODS and self.info(name) is None:
+            raise NotFound(404, "NotFound", name)
+        return {"metadata": meta, "status": {"conditions": []}}
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+    ) -> None:
+        if resource != PODS:
+            await super().delete(resource, name, namespace, uid=uid)
+            return
+        error = self.fail_delete(name)
+        if error is not None:
+            raise error
+        self.deleted.append(name)
+        info = self.info(name)
+        assert info is not None
+        self.world.state.set_pod(replace(info, terminating=True))
+        self.leaving.append(name)
+        if self.quick:
+            self.end()
+
+    def end(self) -> list[str]:
+        """Everything that was asked to go is gone."""
+        gone, self.leaving = self.leaving, []
+        for name in gone:
+            self.world.state.remove_pod(f"uid-{name}")
+            self.bound.pop(name, None)
+        return gone
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder | Sequence[Operation],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> Json:
+        for op in ops.ops if isinstance(ops, PatchBuilder) else ops:
+            if op["path"] == "/status/nominatedNodeName":
+                self.nominated[name] = op["value"]
+            if op["path"] == "/status/conditions" and isinstance(op["value"], list):
+                types = {condition["type"] for condition in op["value"]}
+                if "DisruptionTarget" in types:
+                    self.marked.append(f"{resource.kind}/{name}")
+        return await super().patch(resource, name, ops, namespace, subresource=subresource)
+
+
+class Arena(Harness):
+    def __init__(self, *, config: Preemption | None = None) -> None:
+        super().__init__()
+        self.contest = Contest()
+        self.contest.state = self.world.state
+        self.arena = ArenaApi(self.world)
+        self.api = self.arena
+        self.binder._api = self.arena  # the base has wired its own
+        self.evictor = Evictor(
+            self.arena,
+            self.world.state,
+            self.events,
+            clock=self.clock,
+            writers=4,
+            changed=self._wake,
+            tell=self.reporter.tell,
+        )
+        self.preemptor = Preemptor(
+            self.world.state,
+            self.queue,
+            self.evictor,
+            clock=self.clock,
+            config=config or Preemption(),
+        )
+        cycle = Cycle(
+            self.world.state,
+            self.queue,
+            self.binder,
+            self.reporter,
+            clock=self.clock,
+            preemptor=self.preemptor,
+        )
+        self.loop = Loop(cycle, self.queue, self.clock)
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        async with super().leading():
+            task = asyncio.ensure_future(self.evictor.run(self.fence))
+            try:
+                yield
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    def owns(self, *keys: GroupKey) -> None:
+        """The groups as the watch shows them, so that events reach them."""
+        self.observe(*keys)
+
+    def events_of(self, reason: str) -> list[tuple[str, Any]]:
+        return [(who, message) for who, what, message in self.events.told if what == reason]

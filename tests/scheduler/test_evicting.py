@@ -1,0 +1,286 @@
+"""From a refusal to the place that others left: marks, evictions, holds, and when they end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kube.errors import Forbidden, ServerError
+from scheduler.config import Preemption
+from scheduler.core.values import POD_GROUP, PodInfo
+from tests.scheduler.arena import Arena
+
+
+def names(*infos: list[PodInfo]) -> set[str]:
+    return {info.name for each in infos for info in each}
+
+
+def full_rack(arena: Arena, *, nodes: int = 2, mode: str = "all") -> list[PodInfo]:
+    arena.world.nodes(nodes, cpu=1)
+    key = arena.contest.group("low", nodes, mode=mode)
+    arena.observe(key)
+    return arena.contest.runs("low", *(f"n{i}" for i in range(nodes)))
+
+
+def preemptor(arena: Arena, pods: int, *, priority: int = 5, name: str = "high") -> list[PodInfo]:
+    key = arena.contest.group(name, pods, priority=priority)
+    arena.observe(key)
+    return arena.contest.waits(name, pods, priority=priority)
+
+
+async def test_a_gang_takes_the_place_of_a_whole_unit() -> None:
+    arena = Arena()
+    low = full_rack(arena)
+    high = preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+        assert set(arena.arena.deleted) == names(low)
+        assert not arena.api.bound
+        arena.arena.end()
+        await arena.settle()
+
+    assert set(arena.api.bound) == names(high)
+    assert "high" not in {hold.root[2] for hold in arena.world.state.holds}
+
+
+async def test_all_are_marked_before_the_first_is_deleted() -> None:
+    arena = Arena()
+    low = full_rack(arena)
+    arena.arena.fail_delete = lambda _name: ServerError(500, "InternalError", "not now")
+    preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+
+    assert set(arena.arena.marked) == {"PodGroup/low", *(f"Pod/{n}" for n in names(low))}
+
+
+async def test_a_delete_that_fails_is_repeated() -> None:
+    arena = Arena()
+    low = full_rack(arena)
+    failures = iter([ServerError(500, "InternalError", "not now")] * 3)
+    arena.arena.fail_delete = lambda _name: next(failures, None)
+    preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle(10)
+
+    assert set(arena.arena.deleted) == names(low)
+
+
+async def test_a_victim_that_may_not_be_deleted_stays() -> None:
+    arena = Arena()
+    low = full_rack(arena)
+    arena.arena.fail_delete = lambda _name: Forbidden(403, "Forbidden", "not yours")
+    preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+
+    assert arena.world.state.units.leaves(arena.world.single(low[0])) is False
+
+
+async def test_victim_and_preemptor_name_each_other() -> None:
+    arena = Arena()
+    full_rack(arena)
+    preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+
+    ((winner, said),) = arena.events_of("Preempting")
+    assert (winner, "PodGroup ns/low" in said) == ("PodGroup/high", True)
+    victims = arena.events_of("Preempted")
+    assert {who for who, _ in victims} >= {"PodGroup/low"}
+    assert all("PodGroup ns/high of priority 5" in message for _, message in victims)
+
+
+async def test_the_winners_pods_are_nominated() -> None:
+    arena = Arena()
+    full_rack(arena)
+    high = preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+
+    assert set(arena.arena.nominated) == names(high)
+    assert set(arena.arena.nominated.values()) == {"n0", "n1"}
+
+
+async def test_while_victims_terminate_there_is_no_second_round() -> None:
+    arena = Arena()
+    low = full_rack(arena)
+    arena.world.node("other", cpu=2)
+    more = arena.contest.runs(None, "other", "other", priority=1)
+    preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+        for _ in range(5):
+            arena.world.state.stir_all()
+            await arena.settle(61)
+
+    assert set(arena.arena.deleted) in (names(low), names(more))
+
+
+async def test_the_freed_place_is_kept_from_equal_and_lower_priority() -> None:
+    arena = Arena()
+    full_rack(arena)
+    high = preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+        for priority in (0, 5):
+            arena.contest.waits(None, 2, priority=priority)
+        arena.world.state.remove_pod(f"uid-{arena.arena.leaving[0]}")
+        arena.arena.leaving.pop(0)
+        await arena.settle()
+        assert not arena.api.bound
+        arena.arena.end()
+        await arena.settle()
+
+    assert set(arena.api.bound) == names(high)
+
+
+async def test_higher_priority_may_take_the_freed_place() -> None:
+    arena = Arena()
+    full_rack(arena)
+    preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+        higher = preemptor(arena, 2, priority=9, name="higher")
+        arena.arena.end()
+        await arena.settle()
+
+    assert set(arena.api.bound) == names(higher)
+
+
+async def test_the_hold_ends_with_its_root() -> None:
+    arena = Arena()
+    full_rack(arena)
+    high = preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+        arena.arena.end()
+        for info in high:
+            arena.world.state.remove_pod(info.uid)
+        late = arena.contest.waits(None, 2)
+        await arena.settle()
+
+    assert set(arena.api.bound) == names(late)
+
+
+async def test_a_node_that_vanishes_while_victims_leave_means_a_new_plan() -> None:
+    arena = Arena()
+    full_rack(arena)
+    arena.world.node("n2", cpu=1)
+    other = arena.contest.runs(None, "n2", priority=2)
+    high = preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle()
+        arena.world.state.remove_node("n0")
+        await arena.settle(10)
+        arena.arena.end()
+        await arena.settle(10)
+
+    assert set(arena.arena.deleted) >= names(other)
+    assert set(arena.api.bound) == names(high)
+
+
+async def test_one_that_does_not_end_is_not_waited_for_for_ever() -> None:
+    arena = Arena(config=Preemption(patience_seconds=60))
+    arena.world.nodes(2, cpu=1)
+    stuck = arena.contest.runs(None, "n0")
+    other = arena.contest.runs(None, "n1", priority=1)
+    (high,) = arena.contest.waits(None, priority=5)
+
+    async with arena.leading():
+        await arena.settle()
+        assert set(arena.arena.deleted) == names(stuck)
+        by = arena.clock.now().timestamp() + 30
+        info = arena.world.single(stuck[0]).info
+        arena.world.state.set_pod(replace(info, leaves_by=by))
+        await arena.settle(180)
+        arena.arena.leaving.remove(stuck[0].name)
+        arena.arena.end()
+        await arena.settle()
+
+    assert set(arena.arena.deleted) == names(stuck, other)
+    assert set(arena.api.bound) == {high.name}
+
+
+async def test_nobody_is_evicted_before_the_delay_is_over() -> None:
+    arena = Arena()
+    low = full_rack(arena)
+    preemptor(arena, 2)
+    spec = arena.world.state.forest.groups[POD_GROUP, "ns", "high"].spec
+    assert spec is not None
+    arena.world.state.set_group(replace(spec, delay=30.0))
+
+    async with arena.leading():
+        await arena.settle(29)
+        assert not arena.arena.deleted
+        await arena.settle(2)
+
+    assert set(arena.arena.deleted) == names(low)
+
+
+async def test_with_room_before_the_delay_is_over_nobody_goes() -> None:
+    arena = Arena()
+    full_rack(arena)
+    high = preemptor(arena, 2)
+    spec = arena.world.state.forest.groups[POD_GROUP, "ns", "high"].spec
+    assert spec is not None
+    arena.world.state.set_group(replace(spec, delay=30.0))
+
+    async with arena.leading():
+        await arena.settle(10)
+        arena.world.node("new", cpu=2)
+        await arena.settle(40)
+
+    assert not arena.arena.deleted
+    assert set(arena.api.bound) == names(high)
+
+
+@pytest.mark.parametrize("marked", [1, 2])
+async def test_a_new_leader_ends_what_was_begun(marked: int) -> None:
+    arena = Arena()
+    low = full_rack(arena)
+    for info in low[:marked]:
+        arena.world.state.set_pod(replace(info, targeted=True))
+
+    arena.evictor.resume()
+    async with arena.leading():
+        await arena.settle()
+
+    assert set(arena.arena.deleted) == names(low)
+
+
+async def test_switched_off_nobody_is_evicted() -> None:
+    arena = Arena(config=Preemption(enabled=False))
+    full_rack(arena)
+    preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle(5)
+
+    assert not arena.arena.deleted
+
+
+async def test_the_reason_says_who_goes() -> None:
+    arena = Arena()
+    full_rack(arena)
+    preemptor(arena, 2)
+
+    async with arena.leading():
+        await arena.settle(5)
+
+    status = arena.observed[POD_GROUP, "ns", "high"].status or {}
+    assert status["blocker"]["summary"].endswith("waits for evicted pods to end") or (
+        "PodGroup ns/low" in status["blocker"]["summary"]
+    )
