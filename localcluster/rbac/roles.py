@@ -38,6 +38,11 @@ _ROLES: dict[str, tuple[tuple[str, str], list[Object]]] = {
         ("User", CONTROLLERS),
         [_rule("*", ["*/finalizers"], "update"), _rule("*", ["*"], "delete")],
     ),
+    # It takes the names of owners off what they leave behind.
+    "system:controller:generic-garbage-collector": (
+        ("User", "system:serviceaccount:kube-system:generic-garbage-collector"),
+        [_rule("*", ["*"], "delete", "get", "list", "patch", "update", "watch")],
+    ),
 }
 
 

@@ -364,3 +364,22 @@ async def test_a_stopped_cluster_leaves_no_task(tmp_path: Any) -> None:
     await running.stop()
 
     assert asyncio.all_tasks() == before
+
+
+async def test_the_collector_may_orphan_what_an_owner_leaves(http: aiohttp.ClientSession) -> None:
+    """It sets owner references, which needs a permission here as on a hardened server."""
+    _, owner = await call(http, "POST", MAPS, {"metadata": {"name": "owner"}})
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}
+    reference["uid"] = owner["metadata"]["uid"]
+    left = {"metadata": {"name": "left", "ownerReferences": [reference]}}
+    await call(http, "POST", MAPS, left)
+
+    async with http.get(MAPS, params={"watch": "true"}) as stream:
+        await call(http, "DELETE", f"{MAPS}/owner", {"propagationPolicy": "Orphan"})
+        async for line in stream.content:
+            event = json.loads(line)
+            if (event["type"], event["object"]["metadata"]["name"]) == ("DELETED", "owner"):
+                break
+
+    _, found = await call(http, "GET", f"{MAPS}/left")
+    assert "ownerReferences" not in found["metadata"]
