@@ -9,6 +9,7 @@ from controllers.fill import Fill
 from controllers.implicit import Implicit
 from controllers.job import job_controller
 from controllers.jobset import jobset_controller
+from controllers.leftovers import Leftovers
 from controllers.maker import Maker
 from controllers.mirror import Mirror
 from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
@@ -69,6 +70,7 @@ class ControllerProcess:
             Implicit(self._world, self._writer, maker, self._recorder, clock),
             Fill(self._world, self._writer, clock),
             Protection(self._world, self._writer, clock),
+            Leftovers(self._world, self._writer, clock),
         )
 
     @property

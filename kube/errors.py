@@ -64,23 +64,28 @@ class ApiError(KubeError):
         message: str,
         causes: tuple[StatusCause, ...] = (),
         *,
+        name: str = "",
         method: str = "",
         path: str = "",
         retry_after: float | None = None,
     ) -> None:
-        """`status` is the HTTP code, `reason` the word of `metav1.StatusReason`."""
+        """`status` is the HTTP code, `reason` the word of `metav1.StatusReason`.
+
+        `name` is the object that the answer is about; empty when it is about none.
+        """
         super().__init__(f"{method} {path}: {status} {reason}: {message}")
         self.status = status
         self.reason = reason
         self.message = message
         self.causes = causes
+        self.name = name
         self.method = method
         self.path = path
         self.retry_after = retry_after
 
 
 class NotFound(ApiError):
-    """404: the object, or the whole resource, does not exist."""
+    """404: the object, or the whole resource, does not exist; only the former has a `name`."""
 
 
 class AlreadyExists(ApiError):
@@ -137,6 +142,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 class _Details(msgspec.Struct):
+    name: str | None = None
     causes: list[dict[str, Any]] | None = None
     retryAfterSeconds: float | None = None  # noqa: N815
 
@@ -172,6 +178,7 @@ def from_status(
         reason,
         parsed.message or "",
         tuple(_cause(raw) for raw in details.causes or ()),
+        name=details.name or "",
         method=method,
         path=path,
         retry_after=details.retryAfterSeconds or retry_after,

@@ -13,6 +13,7 @@ from controllers.fill import Fill
 from controllers.implicit import Implicit
 from controllers.job import job_controller
 from controllers.jobset import jobset_controller
+from controllers.leftovers import Leftovers
 from controllers.maker import Maker
 from controllers.mirror import Mirror
 from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
@@ -57,6 +58,7 @@ class House:
         recorder = cast("Recorder", self.told)
         self.implicit = Implicit(self.world, writer, maker, recorder, self.clock)
         self.fill = Fill(self.world, writer, self.clock)
+        self.leftovers = Leftovers(self.world, writer, self.clock)
         self.coscheduling, self.plugins = (
             Coscheduling(it, self.world, self.clock, maker=maker, mirror=mirror, writer=writer)
             for it in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
@@ -69,7 +71,7 @@ class House:
     @property
     def parts(self) -> tuple[Any, ...]:
         owners = (self.jobset, self.job, self.coscheduling, self.plugins)
-        return (*owners, self.implicit, self.fill, self.protection)
+        return (*owners, self.implicit, self.fill, self.protection, self.leftovers)
 
     async def settle(self, *, seconds: float = 0.0) -> None:
         """Let time pass, then work until every queue is empty."""

@@ -47,6 +47,7 @@ class FakeApi:
         self.objects: dict[Slot, Json] = {}
         self.writes: list[tuple[str, str, str]] = []
         self.fail_next: list[KubeError] = []
+        self.unserved: set[str] = set()
         self._numbers = itertools.count(1)
         self._held: list[Callable[[], None]] | None = None
         self._feeds: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
@@ -64,6 +65,8 @@ class FakeApi:
     # The port of kube.client.Client, as far as the controllers use it.
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        if _kind(resource) in self.unserved:
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
         return deepcopy(self._find((_kind(resource), namespace or "", name)))
 
     async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
@@ -132,6 +135,11 @@ class FakeApi:
         obj["metadata"].setdefault("deletionTimestamp", "2026-01-01T00:00:00Z")
         self.put(obj)
 
+    def forget(self, kind: str, namespace: str, name: str) -> None:
+        """An object goes, and the garbage collector misses it."""
+        del self.objects[kind, namespace, name]
+        self._tell(lambda: self._feeds[kind][0].delete((namespace, name)))
+
     def hold(self) -> None:
         """From now on the caches see nothing."""
         self._held = []
@@ -148,7 +156,7 @@ class FakeApi:
 
     def _find(self, slot: Slot) -> Json:
         if slot not in self.objects:
-            raise NotFound(404, "NotFound", slot[2])
+            raise NotFound(404, "NotFound", slot[2], name=slot[2])
         return self.objects[slot]
 
     def _drop(self, slot: Slot) -> None:

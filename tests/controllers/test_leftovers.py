@@ -1,0 +1,113 @@
+"""What the garbage collector forgot is deleted, and nothing else is."""
+
+from typing import Any
+
+import pytest
+
+from controllers.leftovers import PATIENCE
+from tests.controllers.conftest import House
+from tests.support.owners import make_job
+
+Json = dict[str, Any]
+GENERATED = ("Workload", "CompositePodGroup", "PodGroup")
+
+
+def generated(house: House) -> list[str]:
+    return house.api.names(*GENERATED)
+
+
+def owner(kind: str, name: str, uid: str, api_version: str) -> Json:
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}
+
+
+def workload_owner(uid: str = "gone") -> Json:
+    return owner("Workload", "w-job-runs", uid, "scheduling.muster.dev/v1alpha3")
+
+
+def leaf(*owners: Json, managed: bool = True) -> Json:
+    labels = {"app.kubernetes.io/managed-by": "muster"} if managed else {}
+    metadata = {
+        "name": "pg-job-runs",
+        "namespace": "default",
+        "labels": labels,
+        "ownerReferences": list(owners),
+    }
+    return {"kind": "PodGroup", "metadata": metadata, "spec": {"schedulingPolicy": {"basic": {}}}}
+
+
+async def test_a_group_that_lost_its_workload_unseen_is_deleted_after_a_while(
+    house: House,
+) -> None:
+    house.api.put(leaf(workload_owner()))
+    house.leftovers.resync()
+
+    await house.settle(seconds=PATIENCE - 1)
+    assert generated(house) == ["pg-job-runs"]
+
+    await house.settle(seconds=1)
+    assert generated(house) == []
+
+
+async def test_what_the_collector_forgot_after_its_owner_went_is_deleted(house: House) -> None:
+    house.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
+    await house.settle()
+    assert generated(house) == ["pg-job-runs", "w-job-runs"]
+
+    house.api.forget("Job", "default", "runs")
+    await house.settle(seconds=PATIENCE)
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == []
+
+
+async def test_what_belongs_to_a_living_owner_stays(house: House) -> None:
+    house.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
+    await house.settle()
+    before = generated(house)
+    writes = len(house.api.writes)
+
+    house.leftovers.resync()
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == before
+    assert len(house.api.writes) == writes
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        pytest.param(leaf(workload_owner(), managed=False), id="a group a user made"),
+        pytest.param(leaf(), id="a group without owners"),
+        pytest.param(
+            leaf(owner("Pipeline", "p", "u", "example.com/v1"), workload_owner()),
+            id="a group with an owner of a kind that is not ours",
+        ),
+    ],
+)
+async def test_what_is_not_ours_to_judge_stays(house: House, group: Json) -> None:
+    house.api.put(group)
+
+    house.leftovers.resync()
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == ["pg-job-runs"]
+
+
+async def test_an_owner_that_the_cache_has_not_seen_yet_is_asked_for(house: House) -> None:
+    house.api.objects["Workload", "default", "w-job-runs"] = {"metadata": {"uid": "alive"}}
+    house.api.put(leaf(workload_owner("alive")))
+    house.leftovers.resync()
+
+    await house.settle(seconds=PATIENCE)
+
+    assert "pg-job-runs" in generated(house)
+
+
+async def test_a_kind_that_is_not_served_for_the_moment_proves_nothing(house: House) -> None:
+    house.api.put(leaf(workload_owner()))
+    house.api.unserved.add("Workload")
+    house.leftovers.resync()
+
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == ["pg-job-runs"]
