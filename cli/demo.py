@@ -159,10 +159,11 @@ def example(name: str) -> dict[str, Any]:
 
 
 def blocker(seen: Objects, group: str, **wanted: Any) -> bool:
-    """Whether the group's status.blocker says all of `wanted`, and a sentence beside it."""
+    """Whether the group waits for room and says all of `wanted`, and a sentence beside it."""
     for item in seen.pod_groups:
         if item["metadata"]["name"] == group:
             said = item.get("status", {}).get("blocker") or {}
+            wanted = {"kind": "capacity", **wanted}
             return bool(said.get("summary")) and all(said.get(k) == v for k, v in wanted.items())
     return False
 

@@ -62,14 +62,28 @@ class Stage:
             await self.cluster.remove_node(node)
         await self.client.delete(NAMESPACES, self.name)
 
-    async def add_node(self, *, cpu: int, closed: bool = False) -> str:
-        """A node with room for `cpu` pods of this test; a closed one has none until `open_node`."""
+    async def add_node(
+        self,
+        *,
+        cpu: int,
+        closed: bool = False,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+    ) -> str:
+        """A node with room for `cpu` pods of this test; a closed one has none until `open_node`.
+
+        `labels` may put it into another room than the test's.
+        """
         name = f"{self.name}-{len(self._nodes)}"
         self._nodes.append(name)
         capacity = {"cpu": str(cpu), "pods": "200"}
-        labels = {NODE_LABEL: self.name}
-        taints = [{"key": _CLOSED, "effect": "NoSchedule"}] if closed else []
-        await self.cluster.add_node(name, labels=labels, capacity=capacity, taints=taints)
+        door = [{"key": _CLOSED, "effect": "NoSchedule"}] if closed else []
+        await self.cluster.add_node(
+            name,
+            labels={NODE_LABEL: self.name, **(labels or {})},
+            capacity=capacity,
+            taints=[*door, *taints],
+        )
         return name
 
     async def open_node(self, name: str) -> None:
@@ -139,18 +153,22 @@ class Stage:
         return blocker
 
     async def waits(self, name: str, **numbers: Any) -> Json:
-        """Wait until the group says that it waits, with these numbers; gives the blocker."""
+        """Wait until the group says that it waits for room, with these numbers; the blocker.
+
+        While its members arrive it waits for them, perhaps with the same numbers.
+        """
         seen: Json = {}
+        wanted = {"kind": "capacity", **numbers}
 
         async def probe() -> bool:
             nonlocal seen
             seen = await self.blocker(name)
             return bool(seen.get("summary")) and all(
-                seen.get(key) == value for key, value in numbers.items()
+                seen.get(key) == value for key, value in wanted.items()
             )
 
         try:
-            await self.until(f"{name} to wait with {numbers}", probe)
+            await self.until(f"{name} to wait with {wanted}", probe)
         except TimeoutError as error:
             raise TimeoutError(f"{error}; its blocker is {seen}") from error
         return seen
