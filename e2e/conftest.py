@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e import muster as processes
+from e2e import permissions
 from e2e.clusters.foreign import Foreign
 from e2e.clusters.local import Local
 from e2e.clusters.protocol import Cluster
@@ -86,6 +87,8 @@ def running_muster(cluster: Cluster) -> Iterator[Muster]:
             runner.run(muster.start(*processes.ALL))
             yield muster
             runner.run(muster.uninstall())
+            refused = permissions.refused(cluster.audit_log) if cluster.audit_log else []
+            assert not refused, "a right is missing in manifests/base:\n" + "\n".join(refused)
         finally:
             muster.stop()
 

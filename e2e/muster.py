@@ -1,6 +1,7 @@
 """Muster itself, as users run it: one process each for webhook, controller and scheduler.
 
-They are real processes with their own logs, so that a test can kill one at any moment.
+They are real processes with their own logs, so that a test can kill one at any moment. Each has
+the ServiceAccount and the rights that manifests/base gives it, and no others.
 """
 
 import asyncio
@@ -11,23 +12,23 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from e2e.controlplane.process import Process
-from e2e.support import ports
+from e2e.support import accounts, manifests, ports
+from e2e.support import kubeconfig as kubeconfigs
+from e2e.support.rest import Rest
 from e2e.support.waiting import eventually, healthy
 from kube.client import Client
-from kube.errors import AlreadyExists, NotFound
-from kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
+from kube.errors import NotFound
+from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 
 WEBHOOK, CONTROLLER, SCHEDULER = "webhook", "controller", "scheduler"
 ALL = (WEBHOOK, CONTROLLER, SCHEDULER)
 NAMESPACE = "muster-system"
 
 MUSTER = (sys.executable, "-m", "cli")
-_CRDS = Path(__file__).resolve().parent.parent / "manifests" / "crd"
 # Short leases: a killed leader is replaced within seconds.
 _ELECTION = {"leaseSeconds": 3, "renewSeconds": 2, "retrySeconds": 0.5}
 _STATUS = {"delaySeconds": 0.1, "busySeconds": 0.5, "podsSeconds": 1}
@@ -61,15 +62,21 @@ class Muster:
         }
 
     async def install(self) -> None:
-        """The namespace and the CRDs, as an administrator applies them."""
+        """All of manifests/base, as an administrator applies it, and a token for each account."""
+        objects = manifests.load()
+        async with Rest.open(self._kubeconfig) as rest:
+            await manifests.create(rest, objects)
+            for name in ALL:
+                token = await accounts.token(rest, NAMESPACE, f"muster-{name}")
+                kubeconfigs.derive(self._kubeconfig, self.kubeconfig(name), token)
         async with await Client.connect(self._kubeconfig) as client:
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-            await _ensure(client, NAMESPACES, body)
-            crds = [yaml.safe_load(path.read_text()) for path in sorted(_CRDS.glob("*.yaml"))]
-            for crd in crds:
-                await _ensure(client, CRDS, crd)
-            for crd in crds:
-                await self._established(client, crd["metadata"]["name"])
+            for crd in objects:
+                if crd["kind"] == CRDS.kind:
+                    await self._established(client, crd["metadata"]["name"])
+
+    def kubeconfig(self, process: str) -> Path:
+        """The kubeconfig of a process's account; `install` writes it."""
+        return self._temporary / f"{process}.kubeconfig"
 
     async def uninstall(self) -> None:
         """Take back what would make requests fail without the webhook; CRDs stay."""
@@ -135,8 +142,10 @@ class Muster:
         kubeconfig: Path | None = None,
     ) -> _Part:
         address = f"127.0.0.1:{health}"
-        options = ["--kubeconfig", str(kubeconfig or self._kubeconfig), "--health", address]
-        command = [*MUSTER, process or name, *options, *arguments]
+        process = process or name
+        access = kubeconfig or self.kubeconfig(process)
+        options = ["--kubeconfig", str(access), "--health", address]
+        command = [*MUSTER, process, *options, *arguments]
         return _Part(Process(name, command, logs=self.logs), f"http://{address}/readyz")
 
     async def _established(self, client: Client, name: str) -> None:
@@ -146,10 +155,3 @@ class Muster:
             return conditions.get("Established") == "True"
 
         await eventually(probe, f"{name} to be established", 30)
-
-
-async def _ensure(client: Client, resource: Any, body: dict[str, Any]) -> None:
-    try:
-        await client.create(resource, body)
-    except AlreadyExists:
-        return

@@ -21,6 +21,10 @@ class Foreign:
     def kubeconfig(self) -> Path:
         return self._kubeconfig
 
+    @property
+    def audit_log(self) -> Path | None:
+        return None
+
     async def start(self) -> None:
         """It runs already."""
 

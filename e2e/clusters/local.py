@@ -20,9 +20,11 @@ class Local:
         self._folder = tempfile.TemporaryDirectory(prefix="muster-localcluster-")
         folder = Path(self._folder.name)
         self._kubeconfig = folder / "kubeconfig"
+        self.audit_log = folder / "audit.log"
         (self._port,) = ports.free(1)
         command = [sys.executable, "-m", "localcluster"]
         arguments = [f"--kubeconfig={self._kubeconfig}", f"--port={self._port}"]
+        arguments.append(f"--audit-log={self.audit_log}")
         self.process = Process("localcluster", [*command, *arguments], logs=folder / "logs")
 
     @property

@@ -14,6 +14,11 @@ class Cluster(Protocol):
     @property
     def kubeconfig(self) -> Path: ...
 
+    @property
+    def audit_log(self) -> Path | None:
+        """Where the API server writes a line about each request, if that is known."""
+        ...
+
     async def add_node(
         self,
         name: str,

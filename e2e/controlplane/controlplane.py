@@ -47,6 +47,10 @@ class ControlPlane:
         return self._layout.kubeconfig
 
     @property
+    def audit_log(self) -> Path:
+        return self._layout.audit_log
+
+    @property
     def server(self) -> str:
         return self._layout.server
 

@@ -41,6 +41,16 @@ def write(path: Path, *, server: str, ca_pem: bytes, token: str, user: str = "ad
     return path
 
 
+def derive(admin: Path, path: Path, token: str) -> Path:
+    """The same cluster as in `admin`, for the user of another token."""
+    document = yaml.safe_load(admin.read_text())
+    context = _named(document["contexts"], document["current-context"])["context"]
+    user = {"name": context["user"], "user": {"token": token}}
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump({**document, "users": [user]}, sort_keys=False))
+    return path
+
+
 def read(path: Path) -> Access:
     """The current context's server and credentials.
 
