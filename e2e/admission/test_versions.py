@@ -1,0 +1,260 @@
+"""One object, several versions: clients of each see it, change it, and lose nothing."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.constants import ANNOTATION_CONVERSION_DATA, GROUP
+from e2e.admission.conftest import Room
+from e2e.clusters.protocol import Cluster
+from e2e.controlplane.places import BIN
+from e2e.support.rest import APPLY_PATCH
+from e2e.support.waiting import eventually
+
+Json = dict[str, Any]
+Kubectl = Callable[..., Coroutine[Any, Any, str]]
+
+RACK = {"topology": [{"key": "example.com/rack"}]}
+
+
+def written(version: str, kind: str, name: str, **spec: Any) -> Json:
+    return {
+        "apiVersion": f"{GROUP}/{version}",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def workload(name: str, **template: Any) -> Json:
+    """A Workload of v1alpha3 with the template `t`, a gang of two."""
+    leaf = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}} | template
+    return written("v1alpha3", "Workload", name, podGroupTemplates=[leaf])
+
+
+def path_of(room: Room, version: str, obj: Json) -> str:
+    in_version = obj | {"apiVersion": f"{GROUP}/{version}"}
+    return f"{room.path(in_version)}/{obj['metadata']['name']}"
+
+
+@pytest.fixture
+def kubectl(cluster: Cluster, room: Room, tmp_path: Path) -> Kubectl:
+    """Runs kubectl in the namespace and gives its output; it must succeed."""
+    built = BIN / "kubectl"
+    found = str(built) if built.is_file() else shutil.which("kubectl")
+    if found is None:
+        pytest.skip("there is no kubectl here")
+    command = [found, f"--kubeconfig={cluster.kubeconfig}", f"--namespace={room.namespace}"]
+
+    async def run(*arguments: str, stdin: Any = None) -> str:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        )
+        out, error = await process.communicate(json.dumps(stdin).encode() if stdin else b"")
+        assert process.returncode == 0, f"{arguments}: {out.decode()} {error.decode()}"
+        return out.decode()
+
+    return run
+
+
+async def test_a_workload_created_patched_and_watched_in_three_versions(room: Room) -> None:
+    groups = [{"name": "a", "policy": {"gang": {"minCount": 2}}}]
+    obj = written("v1alpha1", "Workload", "mixed", podGroups=groups)
+    newest, middle = path_of(room, "v1alpha3", obj), path_of(room, "v1alpha2", obj)
+    collection = middle.rpartition("/")[0]
+    start = (await room.rest.get(collection)).ok()["metadata"]["resourceVersion"]
+
+    async with room.rest.watch(collection, {"resourceVersion": start}) as watch:
+        (await room.rest.post(room.path(obj), obj)).expect(201)
+        added = await watch.until("ADDED", "mixed")
+        floor = "/spec/podGroupTemplates/0/schedulingPolicy/gang/minCount"
+        change = [{"op": "replace", "path": floor, "value": 5}]
+        (await room.rest.patch(newest, change, "application/json-patch+json")).ok()
+        modified = await watch.until("MODIFIED", "mixed")
+    oldest = (await room.rest.get(path_of(room, "v1alpha1", obj))).ok()
+    (await room.rest.delete(newest)).ok()
+
+    assert added["apiVersion"] == modified["apiVersion"] == f"{GROUP}/v1alpha2"
+    assert added["spec"]["podGroupTemplates"] == [
+        {"name": "a", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    ]
+    assert modified["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"gang": {"minCount": 5}}
+    assert oldest["spec"]["podGroups"] == [{"name": "a", "policy": {"gang": {"minCount": 5}}}]
+
+
+async def test_a_patch_in_an_older_version_keeps_what_that_cannot_say(room: Room) -> None:
+    obj = workload("kept", schedulingConstraints=RACK, preemptionPolicy="Never")
+    (await room.rest.post(room.path(obj), obj)).expect(201)
+    change = {"spec": {"podGroups": [{"name": "t", "policy": {"gang": {"minCount": 1}}}]}}
+
+    (await room.rest.patch(path_of(room, "v1alpha1", obj), change)).ok()
+    stored = (await room.rest.get(path_of(room, "v1alpha3", obj))).ok()
+    (await room.rest.delete(path_of(room, "v1alpha3", obj))).ok()
+
+    assert stored["spec"]["podGroupTemplates"] == [
+        {
+            "name": "t",
+            "schedulingPolicy": {"gang": {"minCount": 1}},
+            "schedulingConstraints": RACK,
+            "preemptionPolicy": "Never",
+        }
+    ]
+    assert ANNOTATION_CONVERSION_DATA not in stored["metadata"].get("annotations", {})
+
+
+async def test_an_older_version_is_no_way_round_immutability(room: Room) -> None:
+    obj = workload("fixed", schedulingConstraints=RACK)
+    (await room.rest.post(room.path(obj), obj)).expect(201)
+    path = path_of(room, "v1alpha1", obj)
+    renamed = {"spec": {"podGroups": [{"name": "u", "policy": {"gang": {"minCount": 2}}}]}}
+    emptied = {"metadata": {"annotations": {ANNOTATION_CONVERSION_DATA: None}}}
+
+    answers = [await room.rest.patch(path, change) for change in (renamed, emptied)]
+    (await room.rest.delete(path)).ok()
+
+    for answer in answers:
+        [cause] = answer.expect(422)["details"]["causes"]
+        assert (cause["field"], cause["reason"]) == ("spec.podGroupTemplates", "FieldValueInvalid")
+
+
+async def test_a_pod_group_of_v1alpha2_takes_its_policy_from_its_template(room: Room) -> None:
+    source = workload("source", schedulingConstraints=RACK)
+    reference = {"workloadRef": {"name": "source"}, "podGroupTemplateRef": {"name": "t"}}
+    obj = written("v1alpha2", "PodGroup", "inherits", **reference)
+    (await room.rest.post(room.path(source), source)).expect(201)
+    made = (await room.rest.post(room.path(obj), obj)).expect(201)
+
+    found: Json = {}
+
+    async def filled() -> bool:
+        nonlocal found
+        found = (await room.rest.get(path_of(room, "v1alpha3", obj))).ok()
+        return "schedulingPolicy" in found["spec"]
+
+    # Either admission knows the Workload already, or the controller fills the group later.
+    await eventually(filled, "the group to have its template's policy", 30)
+    seen = (await room.rest.get(path_of(room, "v1alpha2", obj))).ok()
+    for one in (obj, source):
+        (await room.rest.delete(path_of(room, "v1alpha3", one))).ok()
+
+    assert made["spec"] == seen["spec"] == reference
+    assert found["spec"]["workloadRef"] == {"workloadName": "source", "templateName": "t"}
+    assert found["spec"]["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    assert found["spec"]["schedulingConstraints"] == RACK
+    assert found["spec"]["priority"] == 0
+
+
+async def test_a_status_written_in_an_older_version_keeps_what_that_cannot_say(room: Room) -> None:
+    obj = written("v1alpha3", "PodGroup", "status", schedulingPolicy={"gang": {"minCount": 2}})
+    obj["metadata"]["finalizers"] = []
+    (await room.rest.post(room.path(obj), obj)).expect(201)
+    newest, older = path_of(room, "v1alpha3", obj), path_of(room, "v1alpha2", obj)
+    condition = {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False",
+        "reason": "Test",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    claims = [{"name": "none"}]
+    first = {"status": {"conditions": [condition], "members": 7, "scheduledPods": 1}}
+    (await room.rest.patch(f"{newest}/status", first)).ok()
+
+    seen = (await room.rest.get(older)).ok()
+    (await room.rest.patch(f"{older}/status", {"status": {"scheduledPods": 2}})).ok()
+    refused = await room.rest.patch(
+        f"{newest}/status", {"status": {"resourceClaimStatuses": claims}}
+    )
+    after = (await room.rest.get(newest)).ok()["status"]
+    (await room.rest.delete(newest)).ok()
+
+    assert [one["type"] for one in seen["status"]["conditions"]] == ["PodGroupScheduled"]
+    assert "members" not in seen["status"]
+    assert after["conditions"][0]["type"] == "PodGroupInitiallyScheduled"
+    assert (after["members"], after["scheduledPods"]) == (7, 2)
+    assert refused.status == 422
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [("v1alpha1", "Workload"), ("v1alpha2", "Workload"), ("v1alpha2", "PodGroup")],
+)
+async def test_kubectl_speaks_every_version(
+    room: Room, kubectl: Kubectl, version: str, kind: str
+) -> None:
+    obj = workload("spoken")
+    if kind == "PodGroup":
+        obj = written("v1alpha3", kind, "spoken", schedulingPolicy={"gang": {"minCount": 2}})
+    (await room.rest.post(room.path(obj), obj)).expect(201)
+    name = f"{kind.lower()}s.{version}.{GROUP}"
+
+    one = json.loads(await kubectl("get", name, "spoken", "-o", "json"))
+    listed = await kubectl("get", name, "-o", "yaml")
+    table = await kubectl("get", name)
+    explained = await kubectl(
+        "explain", f"{kind.lower()}s.spec", f"--api-version={GROUP}/{version}"
+    )
+    (await room.rest.delete(path_of(room, "v1alpha3", obj))).ok()
+
+    assert one["apiVersion"] == f"{GROUP}/{version}"
+    assert f"apiVersion: {GROUP}/{version}" in listed
+    assert table.split()[0] == "NAME"
+    assert "DESCRIPTION" in explained
+
+
+APPLIES = {
+    "client-side": ["apply", "-f", "-"],
+    "server-side": ["apply", "--server-side", "-f", "-"],
+}
+
+
+@pytest.mark.parametrize("how", APPLIES)
+async def test_a_manifest_of_an_older_version_applied_again_changes_nothing(
+    room: Room, kubectl: Kubectl, how: str
+) -> None:
+    policy = {"gang": {"minCount": 2}}
+    manifest = written("v1alpha1", "Workload", how, podGroups=[{"name": "a", "policy": policy}])
+    await kubectl(*APPLIES[how], stdin=manifest)
+    newest = path_of(room, "v1alpha3", manifest)
+    before = (await room.rest.get(newest)).ok()
+
+    await kubectl(*APPLIES[how], stdin=manifest)
+    after = (await room.rest.get(newest)).ok()
+    raised = manifest | {
+        "spec": {"podGroups": [{"name": "a", "policy": {"gang": {"minCount": 3}}}]}
+    }
+    await kubectl(*APPLIES[how], stdin=raised)
+    changed = (await room.rest.get(newest)).ok()
+    (await room.rest.delete(newest)).ok()
+
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert changed["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+
+
+async def test_an_apply_in_an_older_version_owns_its_fields_there(room: Room) -> None:
+    obj = workload("owned", schedulingConstraints=RACK)
+    older = path_of(room, "v1alpha1", obj)
+    (await room.rest.post(room.path(obj), obj)).expect(201)
+    groups = [{"name": "t", "policy": {"gang": {"minCount": 4}}}]
+    applied = written("v1alpha1", "Workload", "owned", podGroups=groups)
+
+    answer = await room.rest.patch(
+        older, applied, APPLY_PATCH, params={"fieldManager": "old", "force": "true"}
+    )
+    stored = (await room.rest.get(path_of(room, "v1alpha3", obj))).ok()
+    (await room.rest.delete(older)).ok()
+
+    assert answer.ok()["spec"]["podGroups"] == groups
+    [template] = stored["spec"]["podGroupTemplates"]
+    assert template["schedulingPolicy"] == {"gang": {"minCount": 4}}
+    assert template["schedulingConstraints"] == RACK
