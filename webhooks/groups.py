@@ -82,7 +82,7 @@ def _completed(request: Request, obj: Mapping[str, Any], world: World) -> Answer
     operations = defaults(request.kind.kind, obj)
     spec = mapping(obj.get("spec"))
     # A group that waits for its template takes the template's priority then, not a default now.
-    if not spec or _waits(request, spec):
+    if not isinstance(obj.get("spec"), Mapping) or _waits(request, spec):
         return Answer(operations)
     resolved = priority.resolve(spec, world.priority_classes())
     if isinstance(resolved, Cause):

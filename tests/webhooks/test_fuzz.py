@@ -1,0 +1,156 @@
+"""Whatever is sent: an answer in time, never a 500, never an accepted object that breaks a rule."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD, KindName
+from api.models import v1alpha3
+from api.priority import PriorityClass
+from api.rules import validate
+from tests.api.objects_strategy import objects
+from tests.webhooks.reviews import FakeWorld, encoded, pod_group, review_of
+from tests.webhooks.threaded import Caller, serving
+from webhooks.reviewer import ROUTES
+
+LONG = settings.default is not None and settings.default.max_examples > 1000
+TEMPLATE = {"name": "a", "schedulingPolicy": {"gang": {"minCount": 2}}}
+WORLD = FakeWorld(
+    [PriorityClass("a", 100), PriorityClass("b", 5, global_default=True)],
+    deleting={("team", "d")},
+    workloads={("team", "a"): {"spec": {"podGroupTemplates": [TEMPLATE]}}},
+    composites={("team", "b"): "c", ("team", "c"): "b"},
+    deleting_groups={("team", "e")},
+)
+OURS: list[tuple[KindName, type[BaseModel]]] = [
+    (WORKLOAD, v1alpha3.Workload),
+    (POD_GROUP, v1alpha3.PodGroup),
+    (COMPOSITE_POD_GROUP, v1alpha3.CompositePodGroup),
+]
+OPERATIONS = st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT"])
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+WORDS = """
+metadata spec annotations labels finalizers name generateName schedulingPolicy gang basic
+minCount minGroupCount workloadRef workloadName templateName priority priorityClassName
+parentCompositePodGroupName podGroupTemplates compositePodGroupTemplates disruptionMode
+resourceClaims schedulingGroup podGroupName template schedulerName replicatedJobs status
+resourceClaimStatuses subsets controllerRef topology key scheduling.muster.dev/gang-mode
+scheduling.muster.dev/pod-group scheduling.muster.dev/min-count parallelism
+"""
+# The keys that handlers look at, so that odd values stand where they are read.
+KEYS = st.sampled_from(WORDS.split())
+VALUES: st.SearchStrategy[Any] = st.sampled_from(
+    ["a", "b", "Gang", "muster-scheduler", 0, 1, -1, 2**40, None, [], {}, ""]
+)
+SHAPED = st.recursive(
+    JSON | VALUES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=6),
+    max_leaves=25,
+)
+SHAPED_OBJECTS = st.dictionaries(KEYS, SHAPED, max_size=6)
+
+
+def effort(examples: int) -> settings:
+    """So many examples in the long profile, together 50,000."""
+    checks = [HealthCheck.function_scoped_fixture, *HealthCheck]
+    if LONG:
+        return settings(max_examples=examples, suppress_health_check=checks)
+    return settings(suppress_health_check=checks)
+
+
+@pytest.fixture(scope="module")
+def caller() -> Iterator[Caller]:
+    with serving(WORLD) as one:
+        yield one
+
+
+def bodies() -> st.SearchStrategy[bytes]:
+    """Bytes of all kinds: noise, JSON that is no review, and reviews with a few bytes changed."""
+    whole = encoded(review_of(POD_GROUP, pod_group()))
+
+    def damaged(place: int, cut: int, noise: bytes) -> bytes:
+        return whole[:place] + noise + whole[place + cut :]
+
+    damage = st.builds(damaged, st.integers(0, len(whole)), st.integers(0, 40), st.binary())
+    return st.one_of(
+        st.binary(max_size=300), JSON.map(lambda one: json.dumps(one).encode()), damage
+    )
+
+
+@pytest.mark.timeout(900)
+@effort(15_000)
+@given(route=st.sampled_from([*ROUTES, "convert"]), body=bodies())
+def test_any_bytes_are_answered(caller: Caller, route: str, body: bytes) -> None:
+    status, answer = caller.post(f"/{route}", body)
+
+    assert status in {200, 400}
+    assert json.loads(answer)["kind"] in {"Status", "AdmissionReview", "ConversionReview"}
+
+
+@pytest.mark.timeout(900)
+@effort(20_000)
+@given(
+    route=st.sampled_from(list(ROUTES)),
+    operation=OPERATIONS,
+    new=st.none() | SHAPED_OBJECTS,
+    old=st.none() | SHAPED_OBJECTS,
+    subresource=st.sampled_from(["", "status", "scale"]),
+)
+def test_objects_of_any_structure_are_answered(
+    caller: Caller, route: str, operation: str, new: Any, old: Any, subresource: str
+) -> None:
+    review = review_of(ROUTES[route].kind, new, old, operation=operation, subresource=subresource)
+
+    answer = caller.review(route, review)
+
+    assert answer.allowed or answer.faults
+    assert answer.code in {200, 403, 422}
+    assert all(field for field, _ in answer.faults)
+
+
+@st.composite
+def some_object(draw: st.DrawFn) -> tuple[KindName, dict[str, Any]]:
+    """An object by its schema, sometimes with one part replaced by anything."""
+    kind, model = draw(st.sampled_from(OURS))
+    obj = draw(objects(kind.kind, kind.version, model))
+    if draw(st.booleans()):
+        spec = obj.setdefault("spec", {})
+        spec[draw(KEYS)] = draw(SHAPED)
+    return kind, obj
+
+
+@pytest.mark.timeout(900)
+@effort(15_000)
+@given(made=some_object())
+def test_what_is_accepted_breaks_no_rule(
+    caller: Caller, made: tuple[KindName, dict[str, Any]]
+) -> None:
+    kind, obj = made
+    if kind is not WORKLOAD:
+        answer = caller.review(f"mutate/{kind.plural}", review_of(kind, obj))
+        if not answer.allowed:
+            assert answer.code == 403
+            return
+        again = caller.review(f"mutate/{kind.plural}", review_of(kind, answer.result))
+        assert again.result == answer.result
+        obj = answer.result or {}
+
+    answer = caller.review(f"validate/{kind.plural}", review_of(kind, obj))
+
+    broken = validate(kind.kind, obj, None, "CREATE")
+    assert answer.allowed is (not broken.causes)
+    unchanged = caller.review(f"validate/{kind.plural}", review_of(kind, obj, copy.deepcopy(obj)))
+    assert unchanged.allowed
