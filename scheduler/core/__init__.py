@@ -16,6 +16,9 @@ layout      trees that must not be tried at all
 topology    domains: nodes that share a label's value
 regions     where a group's topology lets its pods go, best choice first
 fit         which nodes take how many pods of one shape: pack or spread
+taking      places taken on trial, leaf by leaf
+search      the search over a tree, with a way back
+together    the floors of a subtree at once, where leaf by leaf did not do
 exhaust     the last resort for unequal pods on few nodes
 placement   place(state, root, budget) -> Placement | Refusal
 shortage    what was short, where

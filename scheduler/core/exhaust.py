@@ -6,7 +6,7 @@ are few enough to look through them all, this finds what there is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,12 +30,8 @@ def exhaust(
     Looks at at most `steps` pods placed on trial. None at once for more than MOST_NODES nodes or
     MOST_PODS pods.
     """
-    rows = np.arange(columns.size) if region is None else region
-    some = np.zeros(len(rows), np.bool_)
-    for shape in demand:
-        some |= shape.slots_in(columns, rows) > 0
-    rows = rows[some]
-    if len(rows) > MOST_NODES or sum(demand.values()) > MOST_PODS:
+    rows = usable(columns, demand, region)
+    if rows is None or sum(demand.values()) > MOST_PODS:
         return None
     used = sorted({resource for shape in demand for resource, _ in shape.demands})
     free = [tuple(int(columns.free[r, row]) for r in used) for row in rows]
@@ -46,6 +42,16 @@ def exhaust(
         (shape, rows[counts > 0], counts[counts > 0])
         for shape, counts in zip(search.shapes, search.chosen(), strict=True)
     ]
+
+
+def usable(columns: Columns, shapes: Iterable[Shape], region: Ints | None) -> Ints | None:
+    """Nodes of the region with room for one of the shapes; None for more than MOST_NODES."""
+    rows = np.arange(columns.size) if region is None else region
+    some = np.zeros(len(rows), np.bool_)
+    for shape in shapes:
+        some |= shape.slots_in(columns, rows) > 0
+    found: Ints = rows[some]
+    return found if len(found) <= MOST_NODES else None
 
 
 @dataclass(slots=True)

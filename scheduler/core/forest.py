@@ -16,7 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey, GroupSpec, PodInfo
+from scheduler.core.values import (
+    COMPOSITE_POD_GROUP,
+    POD_GROUP,
+    GroupKey,
+    GroupSpec,
+    PodInfo,
+    Topology,
+)
 
 if TYPE_CHECKING:
     from scheduler.core.shapes import Shape
@@ -114,6 +121,11 @@ class Group:
     def floor(self) -> int | None:
         """The minCount or minGroupCount; None while the object or its policy is not there."""
         return self.spec.floor if self.spec is not None else None
+
+    @property
+    def topology(self) -> Topology | None:
+        """What confines the subtree, as far as the object says so."""
+        return self.spec.topology if self.spec is not None else None
 
     @property
     def known(self) -> bool:

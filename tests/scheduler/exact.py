@@ -1,143 +1,199 @@
-"""The exact solver: whether an instance has a solution at all, and the best choice of victims."""
+"""Random tight instances, an exact answer by CP-SAT, and the greedy rule of KEP-6012 beside it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from ortools.sat.python import cp_model
 
-from tests.scheduler.instances import PREEMPTOR, Child, Instance
+from scheduler.core.placement import Budget, Placement, Refusal
+from scheduler.core.values import NodeInfo, Requirements
+from tests.scheduler.world import World
 
-Literals = list[cp_model.IntVar]
+RESOURCES: Final = ("cpu", "example.com/gpu", "memory")
+ROOT: Final = "root"
 
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The lexicographic optimum of what a choice of victims costs."""
-
-    violations: int
-    priority: int
-    units: int
+Amounts = tuple[int, ...]
 
 
-class Exact:
-    def __init__(self, instance: Instance) -> None:
-        self.instance = instance
-        self.model = cp_model.CpModel()
-        self.units = [
-            (group.priority, pods)
-            for group in instance.running
-            for pods in ([group.pods] if group.whole else [(pod,) for pod in group.pods])
-        ]
-        self.gone = [self.model.new_bool_var(f"gone{i}") for i in range(len(self.units))]
-        for (priority, _), gone in zip(self.units, self.gone, strict=True):
-            if priority >= PREEMPTOR:
-                self.model.add(gone == 0)
-        self.load: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in instance.nodes]
-        self._tree()
-        self._capacity()
+@dataclass
+class Tree:
+    """A leaf with pods by size, or a composite with children; `floor` counts one or the other."""
 
-    def feasible(self) -> bool:
-        """Whether there is any solution."""
-        return self._solve() is not None
+    name: str
+    floor: int
+    pods: list[Amounts] = field(default_factory=list)
+    children: list[Tree] = field(default_factory=list)
 
-    def best(self) -> Best | None:
-        """The cheapest victims: budgets exceeded, then highest priority, then units."""
-        violations = self._violations()
-        top = self.model.new_int_var(-1, PREEMPTOR, "top")
-        for (priority, _), gone in zip(self.units, self.gone, strict=True):
-            self.model.add(top >= priority).only_enforce_if(gone)
-        found = []
-        for goal in (violations, top, sum(self.gone)):
-            self.model.minimize(goal)
-            solver = self._solve()
-            if solver is None:
-                return None
-            value = round(solver.objective_value)
-            self.model.add(goal <= value)
-            found.append(value)
-        return Best(*found)
+    def leaves(self) -> Iterator[Tree]:
+        if not self.children:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
 
-    def _solve(self) -> cp_model.CpSolver | None:
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 1
-        status = solver.solve(self.model)
-        if status == cp_model.INFEASIBLE:
-            return None
-        if status != cp_model.OPTIMAL:
-            raise AssertionError(solver.status_name(status))
-        return solver
 
-    def _tree(self) -> None:
-        tree = self.instance.tree
-        above = self._domains(tree.above)
-        inside = self._domains(tree.key)
-        stand = []
-        for number, child in enumerate(tree.children):
-            stands = self.model.new_bool_var(f"stands{number}")
-            stand.append(stands)
-            self._child(child, number, stands, [above, inside])
-        self.model.add(sum(stand) >= tree.floor)
+@dataclass(frozen=True)
+class Instance:
+    nodes: list[Amounts]
+    tree: Tree
 
-    def _child(
-        self,
-        child: Child,
-        number: int,
-        stands: cp_model.IntVar,
-        outer: list[dict[int, cp_model.IntVar] | None],
-    ) -> None:
-        confined = [*outer, self._domains(child.key)]
-        for index, cpu in enumerate(child.sizes):
-            places = []
-            for node in range(len(self.instance.nodes)):
-                here = self.model.new_bool_var(f"p{number}.{index}.{node}")
-                for domains in confined:
-                    if domains is not None:
-                        if node in domains:
-                            self.model.add_implication(here, domains[node])
-                        else:
-                            self.model.add(here == 0)
-                self.load[node].append((cpu, here))
-                places.append(here)
-            self.model.add(sum(places) == 1).only_enforce_if(stands)
-            self.model.add(sum(places) == 0).only_enforce_if(stands.negated())
 
-    def _domains(self, key: str | None) -> dict[int, cp_model.IntVar] | None:
-        """Per node whether it lies in the domain that is chosen; nodes without the label do not."""
-        if key is None:
-            return None
-        chosen: dict[str, cp_model.IntVar] = {}
-        by_node = {}
-        for index, node in enumerate(self.instance.nodes):
-            value = node.label(key)
-            if value is not None:
-                if value not in chosen:
-                    chosen[value] = self.model.new_bool_var(f"{key}={value}")
-                by_node[index] = chosen[value]
-        self.model.add(sum(chosen.values()) <= 1)
-        return by_node
+def instance(seed: int, number: int) -> Instance:
+    """The instance of that number: up to 4 levels, 12 leaves, 8 nodes, 3 resources."""
+    dice = random.Random(f"{seed}/{number}")
+    sizes = [(dice.randint(1, 4), dice.choice((0, 0, 1, 2)), dice.randint(1, 4)) for _ in range(4)]
+    tree = _tree(dice, dice.randint(1, 4), dice.randint(1, 12), sizes)
+    count = dice.randint(2, 8)
+    need = [sum(amounts) for amounts in zip(*_floors(tree), strict=True)]
+    slack = dice.uniform(1.0, 1.6)
+    nodes: list[list[int]] = [[0] * len(need) for _ in range(count)]
+    for resource, total in enumerate(need):
+        for _ in range(round(total * slack)):
+            nodes[dice.randrange(count)][resource] += 1
+    return Instance([tuple(node) for node in nodes], tree)
 
-    def _capacity(self) -> None:
-        for index, node in enumerate(self.instance.nodes):
-            used = sum(
-                cpu * gone.negated()
-                for (_, pods), gone in zip(self.units, self.gone, strict=True)
-                for at, cpu, _ in pods
-                if at == index
-            )
-            self.model.add(sum(cpu * here for cpu, here in self.load[index]) + used <= node.cpu)
 
-    def _violations(self) -> cp_model.LinearExprT:
-        total = []
-        for app, allowed in self.instance.budgets.items():
-            covered = sum(
-                gone
-                for (_, pods), gone in zip(self.units, self.gone, strict=True)
-                for _, _, label in pods
-                if label == app
-            )
-            over = self.model.new_int_var(0, 100, f"over {app}")
-            self.model.add(over >= covered - allowed)
-            total.append(over)
-        return sum(total)
+def _tree(dice: random.Random, depth: int, leaves: int, sizes: Sequence[Amounts]) -> Tree:
+    serial = iter(range(100))
+
+    def grow(name: str, depth: int, leaves: int) -> Tree:
+        if depth == 1 or leaves == 1:
+            kinds = dice.sample(sizes, dice.choice((1, 1, 2)))
+            pods = [dice.choice(kinds) for _ in range(dice.randint(1, 6))]
+            return Tree(name, dice.randint(max(1, len(pods) - 2), len(pods)), pods=pods)
+        children = dice.randint(2, min(4, leaves))
+        shares = [leaves // children + (at < leaves % children) for at in range(children)]
+        made = [grow(f"g{next(serial):02}", depth - 1, share) for share in shares]
+        floor = children if dice.random() < 0.6 else dice.randint(1, children)
+        return Tree(name, floor, children=made)
+
+    return grow(ROOT, depth, leaves)
+
+
+def _floors(tree: Tree) -> list[Amounts]:
+    """Pods that make the tree stand if its first children do."""
+    if not tree.children:
+        return tree.pods[: tree.floor]
+    return [pod for child in tree.children[: tree.floor] for pod in _floors(child)]
+
+
+def solvable(problem: Instance) -> bool:
+    """By CP-SAT, to the end."""
+    model = cp_model.CpModel()
+    loads: list[list[list[cp_model.LinearExpr]]] = [[[] for _ in RESOURCES] for _ in problem.nodes]
+    model.add(_stands(model, problem, problem.tree, loads) == 1)
+    for node, load in zip(problem.nodes, loads, strict=True):
+        for amount, terms in zip(node, load, strict=True):
+            model.add(sum(terms) <= amount)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 1
+    status = solver.solve(model)
+    assert status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.INFEASIBLE)
+    return status != cp_model.INFEASIBLE
+
+
+def _stands(
+    model: cp_model.CpModel,
+    problem: Instance,
+    tree: Tree,
+    loads: list[list[list[cp_model.LinearExpr]]],
+) -> cp_model.IntVar:
+    stands = model.new_bool_var(tree.name)
+    if tree.children:
+        below = [_stands(model, problem, child, loads) for child in tree.children]
+        model.add(sum(below) >= tree.floor).only_enforce_if(stands)
+        return stands
+    placed = []
+    for size, count in sorted(Counter(tree.pods).items()):
+        here = [model.new_int_var(0, count, "") for _ in problem.nodes]
+        model.add(sum(here) <= count)
+        placed += here
+        for node, pods in enumerate(here):
+            for resource, amount in enumerate(size):
+                loads[node][resource].append(amount * pods)
+    model.add(sum(placed) >= tree.floor).only_enforce_if(stands)
+    return stands
+
+
+def greedy(problem: Instance) -> bool:
+    """KEP-6012's rule: children in order, every pod where most is free, no way back."""
+    free = [list(node) for node in problem.nodes]
+    return _greedy(problem.tree, free)
+
+
+def _greedy(tree: Tree, free: list[list[int]]) -> bool:
+    before = [list(node) for node in free]
+    if tree.children:
+        done = sum(_greedy(child, free) for child in tree.children)
+    else:
+        done = sum(_put(pod, free) for pod in tree.pods)
+    if done >= tree.floor:
+        return True
+    free[:] = before
+    return False
+
+
+def _put(pod: Amounts, free: list[list[int]]) -> bool:
+    fitting = [node for node in free if all(f >= a for f, a in zip(node, pod, strict=True))]
+    if not fitting:
+        return False
+    best = max(fitting, key=sum)
+    for resource, amount in enumerate(pod):
+        best[resource] -= amount
+    return True
+
+
+def muster(problem: Instance) -> Placement | Refusal:
+    """The decision core's answer; what it places is checked pod by pod."""
+    world = World()
+    for index, amounts in enumerate(problem.nodes):
+        world.state.set_node(NodeInfo(f"n{index}", {**_named(amounts), "pods": 110}))
+    _build(world, problem.tree, None)
+    budget = Budget()
+    decision = world.place(ROOT, composite=bool(problem.tree.children), budget=budget)
+    if isinstance(decision, Placement):
+        _check(problem, world.where(decision), world)
+    return decision
+
+
+def _named(amounts: Amounts) -> dict[str, int]:
+    return dict(zip(RESOURCES, amounts, strict=True))
+
+
+def _build(world: World, tree: Tree, parent: str | None) -> None:
+    composite = bool(tree.children)
+    world.gang(tree.name, tree.floor, parent=parent, composite=composite, created=tree.name)
+    for child in tree.children:
+        _build(world, child, tree.name)
+    for pod in tree.pods:
+        amounts = sorted((name, amount) for name, amount in _named(pod).items() if amount)
+        world.pod(tree.name, requirements=Requirements(tuple(amounts)))
+
+
+def _check(problem: Instance, where: Mapping[str, str], world: World) -> None:
+    used: Counter[tuple[str, str]] = Counter()
+    members: Counter[str] = Counter()
+    pods = {pod.info.name: pod.info for pod in world.state.pods.values()}
+    for name, node in where.items():
+        info = pods[name]
+        members[info.group or ""] += 1
+        for resource, amount in info.requirements.requests:
+            used[node, resource] += amount
+    for index, amounts in enumerate(problem.nodes):
+        for resource, amount in _named(amounts).items():
+            assert used[f"n{index}", resource] <= amount, (index, resource)
+    assert _whole(problem.tree, members), members
+
+
+def _whole(tree: Tree, members: Mapping[str, int]) -> bool:
+    """It stands, and in it no leaf has less than its floor but more than nothing."""
+    for leaf in tree.leaves():
+        assert members[leaf.name] in (0, *range(leaf.floor, len(leaf.pods) + 1)), leaf.name
+    if not tree.children:
+        return members[tree.name] >= tree.floor
+    return sum(_whole(child, members) for child in tree.children) >= tree.floor

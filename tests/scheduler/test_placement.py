@@ -372,3 +372,45 @@ def test_a_child_without_a_policy_yet_does_not_spoil_its_tree() -> None:
     world.gang("unfilled", None, parent="root")
 
     assert list(world.where(world.place("root", composite=True))) == [pod.name]
+
+
+def test_extras_go_round_by_round() -> None:
+    world = World()
+    world.node("n", 8)
+    world.composite("tree", 2)
+    for name in ("a", "b"):
+        world.gang(name, 1, parent="tree", created=name)
+        world.pods(name, 6)
+
+    placed = world.where(world.place("tree", composite=True))
+
+    groups = [pod.info.group for pod in world.state.pods.values() if pod.info.name in placed]
+    assert (groups.count("a"), groups.count("b")) == (4, 4)
+
+
+def test_extras_of_a_higher_priority_come_first() -> None:
+    world = World()
+    world.node("n", 4)
+    world.composite("tree", 2)
+    for name, priority in (("a", 0), ("b", 5)):
+        world.gang(name, 1, parent="tree", created=name)
+        for _ in range(4):
+            world.pod(name, priority=priority)
+
+    placed = world.where(world.place("tree", composite=True))
+
+    groups = [pod.info.group for pod in world.state.pods.values() if pod.info.name in placed]
+    assert (groups.count("a"), groups.count("b")) == (1, 3)
+
+
+def test_children_that_stand_in_each_others_way_are_packed_as_one() -> None:
+    world = World()
+    for name, cpu in (("m", 7), ("n", 7)):
+        world.node(name, cpu)
+    world.composite("tree", 3)
+    for name, sizes in (("a", (3, 3)), ("b", (4, 1)), ("c", (2, 1))):
+        world.gang(name, 2, parent="tree", created=name)
+        for cpu in sizes:
+            world.pod(name, cpu)
+
+    assert len(world.where(world.place("tree", composite=True))) == 6
