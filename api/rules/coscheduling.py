@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from api import causes, names
+from api import names
 from api.causes import Cause
 from api.constants import MAX_TEMPLATES
 from api.reading import Reader, listing, mapping
@@ -36,7 +36,7 @@ def check_coscheduling_update(
     """The subsets are fixed; their minMember and the time-out may change."""
     if _fixed(old) == _fixed(new):
         return []
-    return [causes.immutable(_PATH, new.get("subsets"))]
+    return [table.IMMUTABLE.at(_PATH, new.get("subsets"))]
 
 
 def _fixed(spec: Mapping[str, Any]) -> list[dict[str, Any]]:

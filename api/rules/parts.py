@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api import causes, names
+from api import names
 from api.causes import Cause
 from api.constants import HIGHEST_USER_PRIORITY, MAX_RESOURCE_CLAIMS
 from api.reading import Reader
 from api.rules import table
 
-PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 FLOORS: Final = {False: "minCount", True: "minGroupCount"}  # by "is composite"
 
 
@@ -90,10 +89,8 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
     if priority is not None and priority > HIGHEST_USER_PRIORITY and not name.startswith("system-"):
         reader.report.append(table.PRIORITY_MAXIMUM.at(f"{path}.priority", priority))
     policy = reader.text(owner, "preemptionPolicy", f"{path}.preemptionPolicy")
-    if policy and policy not in PREEMPTION_POLICIES:
-        reader.report.append(
-            causes.not_supported(f"{path}.preemptionPolicy", policy, PREEMPTION_POLICIES)
-        )
+    if policy and policy not in table.PREEMPTION_POLICY.words:
+        reader.report.append(table.PREEMPTION_POLICY.at(f"{path}.preemptionPolicy", policy))
 
 
 def check_claims(reader: Reader, owner: Mapping[str, Any], path: str) -> None:

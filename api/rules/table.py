@@ -1,7 +1,7 @@
 """Every rule's text, once: what an error says, and where the documents say it.
 
-A rule is a name, a Kubernetes cause reason and a text that tells the user what to do. The modules
-beside this one find where a rule is broken; they never word it.
+A rule is a name, the fields it is about, a Kubernetes cause reason, and a text that tells the user
+what to do. The modules beside this one find where a rule is broken; they never word it.
 """
 
 from dataclasses import dataclass
@@ -33,12 +33,17 @@ LABEL_KEY_TEXT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; `at` makes the cause for one place where it is broken."""
+    """One rule; `at` makes the cause for one place where it is broken.
+
+    `where` has the ends of the paths it is about: `[]` for a place in a list, `*` for any field.
+    """
 
     id: str
+    where: tuple[str, ...]
     reason: str
     text: str
     limit: int = 0
+    words: tuple[str, ...] = ()
 
     def at(self, path: str, value: Any = None) -> Cause:
         """The cause for `path`; `value` is what stands there (a count, for a list too long)."""
@@ -48,6 +53,8 @@ class Rule:
             return causes.too_many(path, int(value), self.limit)
         if self.reason == causes.DUPLICATE:
             return causes.duplicate(path, value)
+        if self.reason == causes.NOT_SUPPORTED:
+            return causes.not_supported(path, value, self.words)
         if self.reason == causes.FORBIDDEN:
             return causes.forbidden(path, self.text)
         return causes.invalid(path, value, self.text)
@@ -55,99 +62,190 @@ class Rule:
 
 _R, _I, _D, _T = causes.REQUIRED, causes.INVALID, causes.DUPLICATE, causes.TOO_MANY
 
+
+def _below(owners: tuple[str, ...], *fields: str) -> tuple[str, ...]:
+    return tuple(f"{owner}.{field}" for owner in owners for field in fields)
+
+
+_SPEC: Final = ("spec",)
+_LISTS: Final = ("podGroupTemplates", "compositePodGroupTemplates")
+_TEMPLATES: Final = ("podGroupTemplates[]", "compositePodGroupTemplates[]")
+_COMPOSITES: Final = ("compositePodGroupTemplates[]",)
+_POLICY: Final = ("schedulingPolicy",)
+_FLOORS: Final = (
+    "schedulingPolicy.gang.minCount",
+    "schedulingPolicy.gang.minGroupCount",
+    "spec.subsets[].minMember",
+)
+_TOPOLOGY_KEYS: Final = ("schedulingConstraints.topology[].key",)
+_MODE: Final = ("disruptionMode",)
+_REFERENCE: Final = ("spec.workloadRef",)
+_PARENT: Final = ("spec.parentCompositePodGroupName",)
+_CLAIM_NAMES: Final = ("resourceClaims[].name",)
+_CLAIM_REFERENCES: Final = (
+    "resourceClaims[].resourceClaimName",
+    "resourceClaims[].resourceClaimTemplateName",
+    "status.resourceClaimStatuses[].resourceClaimName",
+)
+
 TEMPLATES_MISSING: Final = Rule(
-    "templates-missing", _R, "set one of podGroupTemplates and compositePodGroupTemplates"
+    "templates-missing", _SPEC, _R, "set one of podGroupTemplates and compositePodGroupTemplates"
 )
 TEMPLATES_BOTH: Final = Rule(
-    "templates-both", _I, "set either podGroupTemplates or compositePodGroupTemplates, not both"
+    "templates-both",
+    _SPEC,
+    _I,
+    "set either podGroupTemplates or compositePodGroupTemplates, not both",
 )
-TEMPLATES_TOO_MANY: Final = Rule("templates-too-many", _T, "", MAX_TEMPLATES)
-TEMPLATE_NAME_REQUIRED: Final = Rule("template-name-required", _R, "every template needs a name")
-TEMPLATE_NAME: Final = Rule("template-name", _I, DNS_LABEL_TEXT)
-TEMPLATE_NAME_DUPLICATE: Final = Rule("template-name-duplicate", _D, "")
+TEMPLATES_TOO_MANY: Final = Rule("templates-too-many", _LISTS, _T, "", MAX_TEMPLATES)
+TEMPLATE_NAME_REQUIRED: Final = Rule(
+    "template-name-required", _below(_TEMPLATES, "name"), _R, "every template needs a name"
+)
+TEMPLATE_NAME: Final = Rule("template-name", _below(_TEMPLATES, "name"), _I, DNS_LABEL_TEXT)
+TEMPLATE_NAME_DUPLICATE: Final = Rule("template-name-duplicate", _below(_TEMPLATES, "name"), _D, "")
 COMPOSITE_EMPTY: Final = Rule(
     "composite-empty",
+    _COMPOSITES,
     _I,
     "a composite template needs at least one child in podGroupTemplates or "
     "compositePodGroupTemplates",
 )
 TREE_DEPTH: Final = Rule(
-    "tree-depth", _I, f"maximum template hierarchy depth is {MAX_DEPTH}", MAX_DEPTH
+    "tree-depth", _COMPOSITES, _I, f"maximum template hierarchy depth is {MAX_DEPTH}", MAX_DEPTH
 )
-POLICY_REQUIRED: Final = Rule("policy-required", _R, "set one of basic and gang")
+POLICY_REQUIRED: Final = Rule("policy-required", _POLICY, _R, "set one of basic and gang")
 POLICY_UNLESS_TEMPLATE: Final = Rule(
-    "policy-required", _R, "set one of basic and gang, or name a template in workloadRef"
+    "policy-required", _POLICY, _R, "set one of basic and gang, or name a template in workloadRef"
 )
-POLICY_ONE: Final = Rule("policy-one", _I, "must specify exactly one of `basic`, `gang`")
-FLOOR_REQUIRED: Final = Rule("floor-required", _R, "must be 1 or more")
-FLOOR_MINIMUM: Final = Rule("floor-minimum", _I, "must be greater than or equal to 1")
-TOPOLOGY_TOO_MANY: Final = Rule("topology-too-many", _T, "", 1)
-TOPOLOGY_KEY_REQUIRED: Final = Rule("topology-key-required", _R, "name a node label")
-TOPOLOGY_KEY: Final = Rule("topology-key", _I, LABEL_KEY_TEXT)
-MODE_ONE: Final = Rule("disruption-mode-one", _I, "must specify exactly one of `single`, `all`")
+POLICY_ONE: Final = Rule("policy-one", _POLICY, _I, "must specify exactly one of `basic`, `gang`")
+FLOOR_REQUIRED: Final = Rule("floor-required", _FLOORS, _R, "must be 1 or more")
+FLOOR_MINIMUM: Final = Rule(
+    "floor-minimum",
+    (*_FLOORS, "spec.scheduleTimeoutSeconds"),
+    _I,
+    "must be greater than or equal to 1",
+)
+TOPOLOGY_TOO_MANY: Final = Rule("topology-too-many", ("schedulingConstraints.topology",), _T, "", 1)
+TOPOLOGY_KEY_REQUIRED: Final = Rule(
+    "topology-key-required", _TOPOLOGY_KEYS, _R, "name a node label"
+)
+TOPOLOGY_KEY: Final = Rule("topology-key", _TOPOLOGY_KEYS, _I, LABEL_KEY_TEXT)
+MODE_ONE: Final = Rule(
+    "disruption-mode-one", _MODE, _I, "must specify exactly one of `single`, `all`"
+)
 MODE_UNDER_ALL: Final = Rule(
     "disruption-mode-under-all",
+    _below(_TEMPLATES, *_MODE),
     _I,
     "must be `all`, as every child of a composite template of mode `all`",
 )
-PRIORITY_CLASS_NAME: Final = Rule("priority-class-name", _I, DNS_SUBDOMAIN_TEXT)
+PRIORITY_CLASS_NAME: Final = Rule(
+    "priority-class-name", ("priorityClassName",), _I, DNS_SUBDOMAIN_TEXT
+)
 PRIORITY_CLASS_DIFFERS: Final = Rule(
-    "priority-class-differs", _I, "must be the same in every template of the Workload"
+    "priority-class-differs",
+    _below(_TEMPLATES, "priorityClassName"),
+    _I,
+    "must be the same in every template of the Workload",
 )
 PRIORITY_DIFFERS: Final = Rule(
-    "priority-differs", _I, "must be the same in every template of the Workload"
+    "priority-differs",
+    _below(_TEMPLATES, "priority"),
+    _I,
+    "must be the same in every template of the Workload",
 )
 PRIORITY_MAXIMUM: Final = Rule(
-    "priority-maximum", _I, f"must be less than or equal to {HIGHEST_USER_PRIORITY}"
+    "priority-maximum", ("priority",), _I, f"must be less than or equal to {HIGHEST_USER_PRIORITY}"
+)
+PREEMPTION_POLICY: Final = Rule(
+    "preemption-policy",
+    ("preemptionPolicy",),
+    causes.NOT_SUPPORTED,
+    "",
+    words=("PreemptLowerPriority", "Never"),
 )
 WORKLOAD_REF_REQUIRED: Final = Rule(
-    "workload-ref-required", _R, "a composite group names the template it is made from"
+    "workload-ref-required", _REFERENCE, _R, "a composite group names the template it is made from"
 )
 WORKLOAD_REF_FOR_PARENT: Final = Rule(
-    "workload-ref-for-parent", _R, "a group with a parent needs a workloadRef"
+    "workload-ref-for-parent", _REFERENCE, _R, "a group with a parent needs a workloadRef"
 )
-WORKLOAD_NAME_REQUIRED: Final = Rule("workload-name-required", _R, "name the Workload")
-WORKLOAD_NAME: Final = Rule("workload-name", _I, DNS_SUBDOMAIN_TEXT)
+WORKLOAD_NAME_REQUIRED: Final = Rule(
+    "workload-name-required", _below(_REFERENCE, "workloadName"), _R, "name the Workload"
+)
+WORKLOAD_NAME: Final = Rule(
+    "workload-name", _below(_REFERENCE, "workloadName"), _I, DNS_SUBDOMAIN_TEXT
+)
 TEMPLATE_REF_REQUIRED: Final = Rule(
-    "template-ref-required", _R, "name the template within the Workload"
+    "template-ref-required",
+    _below(_REFERENCE, "templateName"),
+    _R,
+    "name the template within the Workload",
 )
-TEMPLATE_REF: Final = Rule("template-ref", _I, DNS_LABEL_TEXT)
-PARENT_NAME: Final = Rule("parent-name", _I, DNS_SUBDOMAIN_TEXT)
-OWN_PARENT: Final = Rule("own-parent", _I, "a composite group cannot be its own parent")
-CONTROLLER_KIND_REQUIRED: Final = Rule("controller-kind-required", _R, "name the owner's kind")
-CONTROLLER_NAME_REQUIRED: Final = Rule("controller-name-required", _R, "name the owner")
+TEMPLATE_REF: Final = Rule("template-ref", _below(_REFERENCE, "templateName"), _I, DNS_LABEL_TEXT)
+PARENT_NAME: Final = Rule("parent-name", _PARENT, _I, DNS_SUBDOMAIN_TEXT)
+OWN_PARENT: Final = Rule("own-parent", _PARENT, _I, "a composite group cannot be its own parent")
+CONTROLLER_KIND_REQUIRED: Final = Rule(
+    "controller-kind-required", ("spec.controllerRef.kind",), _R, "name the owner's kind"
+)
+CONTROLLER_NAME_REQUIRED: Final = Rule(
+    "controller-name-required", ("spec.controllerRef.name",), _R, "name the owner"
+)
 CONTROLLER_SEGMENT: Final = Rule(
-    "controller-segment", _I, "must be a path segment: not '.' or '..', without '/' and '%'"
+    "controller-segment",
+    ("spec.controllerRef.kind", "spec.controllerRef.name"),
+    _I,
+    "must be a path segment: not '.' or '..', without '/' and '%'",
 )
-CONTROLLER_GROUP: Final = Rule("controller-group", _I, DNS_SUBDOMAIN_TEXT)
-CLAIMS_TOO_MANY: Final = Rule("claims-too-many", _T, "", MAX_RESOURCE_CLAIMS)
-CLAIM_NAME_REQUIRED: Final = Rule("claim-name-required", _R, "every claim needs a name")
-CLAIM_NAME: Final = Rule("claim-name", _I, DNS_LABEL_TEXT)
-CLAIM_NAME_DUPLICATE: Final = Rule("claim-name-duplicate", _D, "")
+CONTROLLER_GROUP: Final = Rule(
+    "controller-group", ("spec.controllerRef.apiGroup",), _I, DNS_SUBDOMAIN_TEXT
+)
+CLAIMS_TOO_MANY: Final = Rule("claims-too-many", ("resourceClaims",), _T, "", MAX_RESOURCE_CLAIMS)
+CLAIM_NAME_REQUIRED: Final = Rule(
+    "claim-name-required", _CLAIM_NAMES, _R, "every claim needs a name"
+)
+CLAIM_NAME: Final = Rule("claim-name", _CLAIM_NAMES, _I, DNS_LABEL_TEXT)
+CLAIM_NAME_DUPLICATE: Final = Rule("claim-name-duplicate", _CLAIM_NAMES, _D, "")
 CLAIM_ONE: Final = Rule(
     "claim-one",
+    ("resourceClaims[]",),
     _I,
     "must specify exactly one of `resourceClaimName`, `resourceClaimTemplateName`",
 )
-CLAIM_REFERENCE: Final = Rule("claim-reference", _I, DNS_SUBDOMAIN_TEXT)
+CLAIM_REFERENCE: Final = Rule("claim-reference", _CLAIM_REFERENCES, _I, DNS_SUBDOMAIN_TEXT)
 CLAIM_STATUS_UNKNOWN: Final = Rule(
-    "claim-status-unknown", _I, "must be the name of an entry of spec.resourceClaims"
+    "claim-status-unknown",
+    ("status.resourceClaimStatuses[].name",),
+    _I,
+    "must be the name of an entry of spec.resourceClaims",
 )
 TEMPLATE_REF_DIFFERS: Final = Rule(
-    "template-ref-differs", _I, "must be the same as podGroupTemplateName; set one of the two"
+    "template-ref-differs",
+    ("spec.podGroupTemplateRef.name",),
+    _I,
+    "must be the same as podGroupTemplateName; set one of the two",
 )
-SUBSETS_REQUIRED: Final = Rule("subsets-required", _R, "name at least one subset")
-SUBSETS_TOO_MANY: Final = Rule("subsets-too-many", _T, "", MAX_TEMPLATES)
+SUBSETS_REQUIRED: Final = Rule(
+    "subsets-required", ("spec.subsets",), _R, "name at least one subset"
+)
+SUBSETS_TOO_MANY: Final = Rule("subsets-too-many", ("spec.subsets",), _T, "", MAX_TEMPLATES)
 SUBSET_NAME_REQUIRED: Final = Rule(
-    "subset-name-required", _R, "every subset needs a name when there are several"
+    "subset-name-required",
+    ("spec.subsets[].name",),
+    _R,
+    "every subset needs a name when there are several",
 )
-SUBSET_NAME: Final = Rule("subset-name", _I, DNS_LABEL_TEXT)
-SUBSET_NAME_DUPLICATE: Final = Rule("subset-name-duplicate", _D, "")
+SUBSET_NAME: Final = Rule("subset-name", ("spec.subsets[].name",), _I, DNS_LABEL_TEXT)
+SUBSET_NAME_DUPLICATE: Final = Rule("subset-name-duplicate", ("spec.subsets[].name",), _D, "")
 PARENT_DELETING: Final = Rule(
-    "parent-deleting", causes.FORBIDDEN, "the group it belongs to is being deleted"
+    "parent-deleting", _PARENT, causes.FORBIDDEN, "the group it belongs to is being deleted"
 )
+
+IMMUTABLE: Final = Rule("immutable", ("spec.*",), _I, causes.IMMUTABLE_TEXT)
 
 NAME_TOO_LONG_WARNING: Final = (
     f"metadata.name: more than {LABEL_VALUE_LENGTH} characters: no pod can name this group by a "
     "label; use spec.schedulingGroup (Kubernetes 1.36) or a shorter name"
 )
+
+ALL: Final = tuple(value for value in globals().values() if isinstance(value, Rule))

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api import causes, inherit
+from api import inherit
 from api.causes import Cause
+from api.rules import table
 
 _FLOORS: Final = frozenset({"minCount", "minGroupCount"})
 
@@ -19,7 +20,7 @@ def check_update(
     """
     filled = inherit.filled_fields(old, new, template)
     return [
-        causes.immutable(f"spec.{key}", new.get(key))
+        table.IMMUTABLE.at(f"spec.{key}", new.get(key))
         for key in sorted(old.keys() | new.keys())
         if key not in filled and _frozen(old.get(key)) != _frozen(new.get(key))
     ]
