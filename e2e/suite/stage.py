@@ -1,7 +1,8 @@
 """One test's part of the cluster: a namespace, nodes of its own, and questions about them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -44,6 +45,7 @@ class Stage:
         self.name = name
         self.patience = PATIENCE
         self._nodes: list[str] = []
+        self._numbers = itertools.count()
 
     async def open(self) -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}}
@@ -74,7 +76,7 @@ class Stage:
 
         `labels` may put it into another room than the test's.
         """
-        name = f"{self.name}-{len(self._nodes)}"
+        name = f"{self.name}-{next(self._numbers)}"
         self._nodes.append(name)
         capacity = {"cpu": str(cpu), "pods": "200"}
         door = [{"key": _CLOSED, "effect": "NoSchedule"}] if closed else []
@@ -85,6 +87,11 @@ class Stage:
             taints=[*door, *taints],
         )
         return name
+
+    async def remove_node(self, name: str) -> None:
+        """The node is gone, and what ran there."""
+        self._nodes.remove(name)
+        await self.cluster.remove_node(name)
 
     async def open_node(self, name: str) -> None:
         """Let pods onto a closed node. Needs nobody's help, unlike a node that is new."""

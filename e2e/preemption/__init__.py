@@ -1,0 +1,1 @@
+"""Who goes for whom: preemption on any cluster."""

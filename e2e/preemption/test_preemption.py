@@ -1,0 +1,240 @@
+"""Groups of higher priority take the place of whole units of lower priority, and of no more."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from api.constants import (
+    ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_TOPOLOGY,
+)
+from e2e.muster import SCHEDULER
+from e2e.suite.groups import leaf, members
+from e2e.suite.objects import POD_GROUPS, Json, jobset, of_jobset, replicated_job
+from e2e.suite.stage import Stage
+from kube.patch import PatchBuilder
+from kube.resources import EVENTS, JOBSETS, PODS
+
+RACK = "test.muster.dev/rack"
+HOLD = "test.muster.dev/hold"
+
+
+async def racks(stage: Stage, count: int = 2, *, nodes: int = 2) -> None:
+    for rack in range(count):
+        for _ in range(nodes):
+            await stage.add_node(cpu=2, labels={RACK: f"r{rack}"})
+
+
+def in_one_rack(name: str, room: str, *, important: str | None = None) -> Json:
+    """A JobSet of four pods that go together in one rack."""
+    made = jobset(name, replicated_job("w", room, replicas=2, pods=2))
+    annotations = made["metadata"]["annotations"]
+    annotations |= {ANNOTATION_TOPOLOGY: RACK, ANNOTATION_DISRUPTION_MODE: "All"}
+    if important:
+        template = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        template["priorityClassName"] = important
+    return made
+
+
+async def uids(stage: Stage, selector: str) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in await stage.pods(selector)}
+
+
+async def let_go(stage: Stage, selector: str) -> None:
+    """Take the finalizer off, so that what terminates can end."""
+    for pod in await stage.pods(selector):
+        if pod["metadata"].get("finalizers"):
+            ops = PatchBuilder().remove("/metadata/finalizers")
+            await stage.client.patch(PODS, pod["metadata"]["name"], ops, stage.name)
+
+
+async def terminating(stage: Stage, selector: str) -> int:
+    return sum("deletionTimestamp" in pod["metadata"] for pod in await stage.pods(selector))
+
+
+async def all_terminate(stage: Stage, selector: str, count: int) -> None:
+    async def probe() -> bool:
+        return await terminating(stage, selector) == count
+
+    await stage.until(f"{count} pods of {selector} to terminate", probe)
+
+
+@pytest.mark.timeout(240)
+async def test_a_jobset_takes_exactly_one_rack_of_lower_ones(stage: Stage, important: str) -> None:
+    await racks(stage, 3)
+    for name in ("low0", "low1", "low2"):
+        await stage.create(JOBSETS, in_one_rack(name, stage.name))
+        await stage.runs_whole(of_jobset(name), 4)
+    before = {name: await uids(stage, of_jobset(name)) for name in ("low0", "low1", "low2")}
+
+    await stage.create(JOBSETS, in_one_rack("high", stage.name, important=important))
+    await stage.runs_whole(of_jobset("high"), 4)
+
+    kept = [name for name, pods in before.items() if pods == await uids(stage, of_jobset(name))]
+    assert len(kept) == 2
+    (lost,) = set(before) - set(kept)
+    assert not before[lost] & await uids(stage, of_jobset(lost))
+    events = (await stage.client.list(EVENTS, stage.name))["items"]
+    said = {(e["reason"], e["regarding"]["name"]): e["note"] for e in map(_told, events)}
+    assert f"pg-{lost}" in said["Preempting", "pg-high"]
+    assert "pg-high" in said["Preempted", f"pg-{lost}"]
+    group = await stage.group(f"pg-{lost}")
+    marks = {c["type"]: c["reason"] for c in group["status"]["conditions"]}
+    assert marks["DisruptionTarget"] == "PreemptionByScheduler"
+
+
+def _told(event: Json) -> Json:
+    """An event, under the names of either API that serves it."""
+    return {
+        "reason": event["reason"],
+        "regarding": event.get("regarding") or event["involvedObject"],
+        "note": event.get("note") or event.get("message", ""),
+    }
+
+
+async def test_victims_that_take_long_are_waited_for(stage: Stage, important: str) -> None:
+    await racks(stage)
+    for index in range(2):
+        await leaf(
+            stage,
+            f"low{index}",
+            4,
+            key=RACK,
+            mode="all",
+            of_pod={"terminationGracePeriodSeconds": 30},
+            finalizers=(HOLD,),
+        )
+        await stage.runs_whole(members(f"low{index}"), 4)
+
+    await leaf(stage, "high", 4, key=RACK, priority_class=important,
+               of_pod={"priorityClassName": important})  # fmt: skip
+    await stage.waits("high", needed=4)
+
+    async def one_goes() -> bool:
+        return sorted([await terminating(stage, members(f"low{i}")) for i in range(2)]) == [0, 4]
+
+    await stage.until("one unit to terminate", one_goes)
+    await asyncio.sleep(2)  # nothing more may happen
+    assert await one_goes()
+    assert await stage.bound(members("high")) == 0
+    nominated = {
+        pod["status"].get("nominatedNodeName") for pod in await stage.pods(members("high"))
+    }
+    assert None not in nominated
+
+    for index in range(2):
+        await let_go(stage, members(f"low{index}"))
+    await stage.runs_whole(members("high"), 4)
+
+
+async def test_a_node_that_vanishes_while_victims_terminate(stage: Stage, important: str) -> None:
+    await racks(stage)
+    for index in range(2):
+        await leaf(stage, f"low{index}", 4, key=RACK, mode="all", finalizers=(HOLD,))
+        await stage.runs_whole(members(f"low{index}"), 4)
+    await leaf(stage, "high", 4, key=RACK, priority_class=important,
+               of_pod={"priorityClassName": important})  # fmt: skip
+
+    async def one_goes() -> bool:
+        return sum([await terminating(stage, members(f"low{i}")) for i in range(2)]) == 4
+
+    await stage.until("one unit to terminate", one_goes)
+    (pod, *_) = [p for p in await stage.pods() if "deletionTimestamp" in p["metadata"]]
+    await stage.remove_node(pod["spec"]["nodeName"])
+
+    # Half a rack is not enough: now the other unit has to go as well.
+    for index in range(2):
+        await all_terminate(stage, members(f"low{index}"), 4)
+        await let_go(stage, members(f"low{index}"))
+    await stage.runs_whole(members("high"), 4)
+
+
+STEPS = ("marked", "terminating", "half gone", "bound")
+
+
+@pytest.mark.timeout(300)
+async def test_the_scheduler_killed_at_every_step(stage: Stage, important: str) -> None:
+    await stage.add_node(cpu=8)
+    for number, step in enumerate(STEPS):
+        low, high = f"low{number}", f"high{number}"
+        await leaf(stage, low, 8, mode="all", finalizers=(HOLD,))
+        await stage.runs_whole(members(low), 8)
+        async with killer(stage, step, high) as killed:
+            await leaf(stage, high, 8, priority_class=important,
+                       of_pod={"priorityClassName": important})  # fmt: skip
+            if step == "half gone":
+                await all_terminate(stage, members(low), 8)
+                await _let_some_go(stage, members(low), 4)
+            if step == "bound":
+                await all_terminate(stage, members(low), 8)
+                await let_go(stage, members(low))
+            async with asyncio.timeout(60):
+                await killed.wait()
+
+        await stage.muster.start(SCHEDULER)
+
+        if step != "bound":
+            await all_terminate(stage, members(low), 4 if step == "half gone" else 8)
+        await let_go(stage, members(low))
+        await stage.runs_whole(members(high), 8)
+        for name in (low, high):
+            await stage.delete(POD_GROUPS, name)
+            for pod in await stage.pods(members(name)):
+                await stage.delete(PODS, pod["metadata"]["name"])
+        await stage.empty()
+
+
+@asynccontextmanager
+async def killer(stage: Stage, step: str, high: str) -> AsyncIterator[asyncio.Event]:
+    """Kills the scheduler when the step is seen; the event is set then."""
+    killed = asyncio.Event()
+    async with stage.followed() as pods:
+
+        def look(_old: object, _new: object) -> None:
+            if not killed.is_set() and _reached(step, [p.raw for p in pods.values()], high):
+                stage.muster.kill(SCHEDULER)
+                killed.set()
+
+        pods.subscribe(look)
+        yield killed
+
+
+def _reached(step: str, pods: list[Json], high: str) -> bool:
+    if step == "marked":
+        return any(
+            condition["type"] == "DisruptionTarget"
+            for pod in pods
+            for condition in pod.get("status", {}).get("conditions") or []
+        )
+    if step == "terminating":
+        return any("deletionTimestamp" in pod["metadata"] for pod in pods)
+    if step == "half gone":
+        return sum("deletionTimestamp" in pod["metadata"] for pod in pods) == 4 and len(pods) <= 12
+    return any(
+        pod["spec"].get("nodeName") and pod["metadata"]["name"].startswith(high) for pod in pods
+    )
+
+
+async def _let_some_go(stage: Stage, selector: str, count: int) -> None:
+    for pod in (await stage.pods(selector))[:count]:
+        ops = PatchBuilder().remove("/metadata/finalizers")
+        await stage.client.patch(PODS, pod["metadata"]["name"], ops, stage.name)
+
+
+async def test_nobody_goes_before_the_delay_is_over(stage: Stage, important: str) -> None:
+    await stage.add_node(cpu=2)
+    await leaf(stage, "low", 2)
+    await stage.runs_whole(members("low"), 2)
+    delay = {ANNOTATION_PREEMPTION_DELAY: "1h"}
+    await leaf(stage, "high", 2, priority_class=important, annotations=delay,
+               of_pod={"priorityClassName": important})  # fmt: skip
+
+    blocker = await stage.waits("high", needed=2)
+    assert "unless there is room" in blocker["summary"]
+    await stage.add_node(cpu=2)
+
+    await stage.runs_whole(members("high"), 2)
+    assert await stage.running(members("low")) == 2

@@ -1,0 +1,73 @@
+"""Groups and their pods made by hand, where a flow needs more than Jobs can say."""
+
+from typing import Any
+
+from api.constants import LABEL_POD_GROUP
+from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, pod
+from e2e.suite.stage import Stage
+from kube.resources import PODS
+
+
+async def leaf(
+    stage: Stage,
+    name: str,
+    pods: int,
+    *,
+    spec: Json | None = None,
+    of_pod: Json | None = None,
+    finalizers: tuple[str, ...] = (),
+    **group: Any,
+) -> None:
+    """A gang of so many pods; keyword arguments as for `tree`."""
+    made = _group(POD_GROUPS.kind, name, {"gang": {"minCount": pods}}, **group)
+    made["spec"] |= spec or {}
+    await stage.create(POD_GROUPS, made)
+    for index in range(pods):
+        member = pod(f"{name}-{index}", stage.name, group=name)
+        member["metadata"]["finalizers"] = list(finalizers)
+        member["spec"] |= of_pod or {}
+        await stage.create(PODS, member)
+
+
+async def tree(stage: Stage, name: str, floor: int, **group: Any) -> None:
+    """A composite that needs so many of its children."""
+    policy = {"gang": {"minGroupCount": floor}}
+    await stage.create(
+        COMPOSITE_POD_GROUPS, _group(COMPOSITE_POD_GROUPS.kind, name, policy, **group)
+    )
+
+
+def members(name: str) -> str:
+    """The selector of a leaf's pods."""
+    return f"{LABEL_POD_GROUP}={name}"
+
+
+def _group(
+    kind: str,
+    name: str,
+    policy: Json,
+    *,
+    parent: str | None = None,
+    key: str | None = None,
+    mode: str | None = None,
+    priority_class: str | None = None,
+    annotations: Json | None = None,
+) -> Json:
+    spec: Json = {
+        "schedulingPolicy": policy,
+        "workloadRef": {"workloadName": "made-by-hand", "templateName": name},
+    }
+    if parent is not None:
+        spec["parentCompositePodGroupName"] = parent
+    if key is not None:
+        spec["schedulingConstraints"] = {"topology": [{"key": key}]}
+    if mode is not None:
+        spec["disruptionMode"] = {mode: {}}
+    if priority_class is not None:
+        spec["priorityClassName"] = priority_class
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": kind,
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": spec,
+    }

@@ -1,0 +1,1 @@
+"""Trees of groups in domains of nodes, on any cluster."""

@@ -1,0 +1,160 @@
+"""KEP-6012's topology examples and their kin, at two, three and four levels."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.core.placement import Refusal
+from tests.scheduler.contest import Contest
+
+LEVELS = {2: ["top"], 3: ["top", "middle"], 4: ["top", "upper", "middle"]}
+
+
+def cluster(slots: dict[tuple[str, str], int]) -> Contest:
+    """(block, rack) -> slots, one node each; everything lies in one zone."""
+    world = Contest()
+    for (block, rack), cpu in slots.items():
+        labels = {"zone": "z", "block": block, "rack": rack}
+        world.node(f"{block}-{rack}", cpu, labels=labels)
+    return world
+
+
+def above(world: Contest, levels: int, children: int, *, key: str | None) -> str:
+    """Composites from the root down; the lowest needs `children` and carries the key."""
+    parent = None
+    names = LEVELS[levels]
+    for name in names:
+        lowest = name == names[-1]
+        world.group(
+            name,
+            children if lowest else 1,
+            composite=True,
+            parent=parent,
+            topology=key if lowest else "zone",
+        )
+        parent = name
+    assert parent is not None
+    return parent
+
+
+def child(world: Contest, parent: str, name: str, pods: int, *, key: str = "rack") -> None:
+    world.group(name, pods, parent=parent, topology=key)
+    world.waits(name, pods)
+
+
+def placed(world: Contest) -> dict[str, set[str]]:
+    """Leaf -> the nodes it goes to."""
+    where = world.where(world.place("top", composite=True))
+    nodes: dict[str, set[str]] = {}
+    for uid, pod in world.state.pods.items():
+        if pod.group is not None and pod.info.name in where:
+            nodes.setdefault(pod.group.name, set()).add(where[pod.info.name])
+        assert uid
+    return nodes
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+@pytest.mark.parametrize("swapped", [False, True], ids=["as written", "reversed"])
+def test_the_block_with_room_for_both_racks_is_chosen(levels: int, swapped: bool) -> None:
+    """block-A has racks of 3 and 5 slots, block-B of 5 and 5; two children of 4 and 5 pods."""
+    slots = {("a", "r1"): 3, ("a", "r2"): 5, ("b", "r1"): 5, ("b", "r2"): 5}
+    world = cluster(dict(reversed(slots.items())) if swapped else slots)
+    parent = above(world, levels, 2, key="block")
+    for name, pods in (("one", 4), ("two", 5)) if not swapped else (("one", 5), ("two", 4)):
+        child(world, parent, name, pods)
+
+    nodes = placed(world)
+
+    assert set.union(*nodes.values()) == {"b-r1", "b-r2"}
+    assert all(len(each) == 1 for each in nodes.values())
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+def test_a_rack_that_only_one_child_fits_is_left_to_it(levels: int) -> None:
+    """Racks of 3 and 5 in one block: the child of 3 must not take the rack of 5."""
+    world = cluster({("a", "r1"): 5, ("a", "r2"): 3})
+    parent = above(world, levels, 2, key="block")
+    child(world, parent, "small", 3)
+    child(world, parent, "large", 5)
+
+    assert placed(world) == {"small": {"a-r2"}, "large": {"a-r1"}}
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+def test_child_one_may_sit_in_a_or_b_and_child_two_only_in_a(levels: int) -> None:
+    world = cluster({("a", "r"): 4, ("b", "r"): 3})
+    parent = above(world, levels, 2, key="zone")
+    child(world, parent, "one", 3, key="block")
+    child(world, parent, "two", 4, key="block")
+
+    assert placed(world) == {"one": {"b-r"}, "two": {"a-r"}}
+
+
+def test_equal_names_under_different_parents_are_different_domains() -> None:
+    world = cluster({("a", "r1"): 2, ("b", "r1"): 2})
+    world.group("top", 1, composite=True, topology="block")
+    child(world, "top", "leaf", 3)
+
+    assert isinstance(world.place("top", composite=True), Refusal)
+
+
+def test_nodes_without_the_label_do_not_count() -> None:
+    world = cluster({("a", "r1"): 2})
+    world.node("bare", 8, labels={"block": "a"})
+    world.group("top", 1, composite=True, topology="block")
+    child(world, "top", "leaf", 3)
+
+    assert isinstance(world.place("top", composite=True), Refusal)
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+def test_members_that_run_pin_every_level(levels: int) -> None:
+    world = cluster({("a", "r1"): 2, ("a", "r2"): 9, ("b", "r1"): 9})
+    parent = above(world, levels, 1, key="block")
+    world.group("leaf", 2, parent=parent, topology="rack")
+    world.runs("leaf", "a-r1")
+    world.waits("leaf", 1)
+
+    assert placed(world) == {"leaf": {"a-r1"}}
+
+
+def test_a_relabelled_node_changes_the_answer() -> None:
+    world = cluster({("a", "r1"): 2, ("b", "r1"): 2})
+    world.group("leaf", 4, topology="block")
+    world.waits("leaf", 4)
+    before = world.place("leaf")
+    world.node("b-r1", 2, labels={"zone": "z", "block": "a", "rack": "r9"})
+
+    assert isinstance(before, Refusal)
+    assert set(world.where(world.place("leaf")).values()) == {"a-r1", "b-r1"}
+
+
+def test_preferred_is_one_domain_if_possible_and_else_the_fewest() -> None:
+    for pods, want in ((4, 1), (6, 2), (9, 3)):
+        world = cluster({("a", "r1"): 4, ("a", "r2"): 3, ("a", "r3"): 2})
+        world.group("leaf", pods, topology="rack", preferred=True)
+        world.waits("leaf", pods)
+
+        assert len(set(world.where(world.place("leaf")).values())) == want, pods
+
+
+def test_preferred_below_required_and_required_below_preferred() -> None:
+    world = cluster({("a", "r1"): 2, ("a", "r2"): 2, ("b", "r1"): 3})
+    world.group("top", 1, composite=True, topology="block")
+    world.group("leaf", 4, parent="top", topology="rack", preferred=True)
+    world.waits("leaf", 4)
+    assert placed(world) == {"leaf": {"a-r1", "a-r2"}}
+
+    world = cluster({("a", "r1"): 2, ("b", "r2"): 3})
+    world.group("top", 2, composite=True, topology="block", preferred=True)
+    child(world, "top", "one", 2)
+    child(world, "top", "two", 3)
+    assert placed(world) == {"one": {"a-r1"}, "two": {"b-r2"}}
+
+
+def test_the_domain_that_places_more_wins_then_the_tightest() -> None:
+    world = cluster({("a", "r1"): 9, ("b", "r1"): 5, ("c", "r1"): 3})
+    world.group("leaf", 2, topology="block")
+    world.waits("leaf", 5)
+
+    assert set(world.where(world.place("leaf")).values()) == {"b-r1"}
