@@ -301,12 +301,18 @@ class Client:
         )
 
     async def watch_lines(
-        self, path: str, params: Mapping[str, str], *, inactivity: float | None = None
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        inactivity: float | None = None,
+        opened: Callable[[], None] | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """One watch stream, line by line, until the server ends it.
 
         `params` are given by the caller, `watch` included. After `inactivity` seconds without a
-        byte the stream counts as lost. Raises ApiError kinds, Unreachable, ProtocolError.
+        byte the stream counts as lost; `opened` is called once the server has agreed to it.
+        Raises ApiError kinds, Unreachable, ProtocolError.
         Close it (`contextlib.aclosing`) when leaving early.
         """
         timeout = aiohttp.ClientTimeout(
@@ -319,6 +325,8 @@ class Client:
             ) as response:
                 if response.status >= 400:
                     raise self._refused("WATCH", path, response, await response.read())
+                if opened is not None:
+                    opened()
                 async for line in response.content:
                     yield line
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

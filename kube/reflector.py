@@ -162,7 +162,6 @@ class Reflector(Generic[T]):
         """One stream to its end; False if it ended before it was of any use."""
         version = self._state.version
         assert version is not None
-        started = self._clock.monotonic()
         params = self._params | {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -170,16 +169,33 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(int(self._jitter.uniform(*_WATCH_SECONDS))),
         }
         useful = False
-        stream = self._client.watch_lines(self._path, params, inactivity=self._inactivity)
-        async with aclosing(stream) as lines:
-            async for line in lines:
-                self._apply(self._state.feed(line))
-                self._heard = self._clock.monotonic()
-                if not useful:
-                    useful = True
-                    self._expired = False
-                    self._backoff.reset()
-        return useful or self._clock.monotonic() - started >= _SHORT_WATCH
+        opened: list[float] = []
+        stream = self._client.watch_lines(
+            self._path,
+            params,
+            inactivity=self._inactivity,
+            opened=lambda: opened.append(self._clock.monotonic()),
+        )
+        try:
+            async with aclosing(stream) as lines:
+                async for line in lines:
+                    self._apply(self._state.feed(line))
+                    self._heard = self._clock.monotonic()
+                    if not useful:
+                        useful = True
+                        self._works()
+        finally:
+            # A quiet resource sends no line for minutes; that it was open is a success too,
+            # also for a stream that an outage broke.
+            if opened and self._clock.monotonic() - opened[0] >= _SHORT_WATCH:
+                useful = True
+                self._works()
+        return useful
+
+    def _works(self) -> None:
+        """The stream is or was of use: the next failure is the first of a new trouble."""
+        self._expired = False
+        self._backoff.reset()
 
     def _apply(self, changes: Iterable[Change[T]]) -> None:
         for change in changes:

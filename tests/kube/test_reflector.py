@@ -2,13 +2,15 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from kube import config
 from kube.client import Client
 from kube.meta import Key, Partial, decode_partial
 from kube.reflector import Reflector
@@ -319,6 +321,52 @@ async def test_an_overloaded_server_is_spared_the_list(
         seen = await server.received(6)
 
     assert ["watch" in request.query for request in seen] == [False] + [True] * 5
+
+
+class TellsOpening(Client):
+    """Says when a watch is open, which a quiet one otherwise shows to nobody."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.open = asyncio.Event()
+
+    def watch_lines(
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        inactivity: float | None = None,
+        opened: Callable[[], None] | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        def both() -> None:
+            assert opened is not None
+            opened()
+            self.open.set()
+
+        return super().watch_lines(path, params, inactivity=inactivity, opened=both)
+
+
+async def test_a_quiet_stream_that_was_open_ends_the_trouble_before_it(
+    server: ScriptedServer, sink: Record, clock: FakeClock, tmp_path: Path
+) -> None:
+    await server.answer(*[failure(500, "InternalError")] * 5, page(), Stream())
+
+    async with TellsOpening(await config.load(server.kubeconfig(tmp_path))) as client:
+        reflector = Reflector(client, PODS, sink, decode=decode_partial, clock=clock)
+        task = asyncio.ensure_future(reflector.run())
+        for _ in range(5):
+            await clock.sleeping()
+            await clock.advance_to_next()
+        await client.open.wait()
+        clock.jump(2)
+        await server.stop()
+        await clock.sleeping()
+        before = clock.monotonic()
+        await clock.advance_to_next()
+        task.cancel()
+        await asyncio.wait({task})
+
+    assert clock.monotonic() - before <= 0.2
 
 
 async def test_lag_is_the_age_of_the_last_sign_of_life(
