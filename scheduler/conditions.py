@@ -134,7 +134,18 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
 
 
 def _blocker(held: Held) -> Blocker:
-    return Blocker(held.message, "quorum", held.at.key, held.needed, held.present)
+    return Blocker(_advised(held), "quorum", held.at.key, held.needed, held.present)
+
+
+def _advised(held: Held) -> str:
+    """The message with the one thing to do about it, where somebody can do something."""
+    group, missing = held.at, held.needed - held.present
+    if group.spec is None:
+        callers = "child groups" if group.composite else "pods"
+        return f"{held.message}: create it, or correct the name that its {callers} give"
+    if missing > 0 and not group.composite:
+        return f"{held.message}: if no more come, the events of their Job say why"
+    return held.message
 
 
 def _stands(group: Group, bound: dict[GroupKey, bool]) -> bool:

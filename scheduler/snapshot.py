@@ -16,6 +16,7 @@ from scheduler.core.columns import Columns
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.fit import Profile
 from scheduler.core.forest import Group, Pod
+from scheduler.core.holds import Hold
 from scheduler.core.placement import Budget, Placement, place
 from scheduler.core.state import State
 from scheduler.core.values import (
@@ -57,13 +58,21 @@ class Decision(msgspec.Struct, frozen=True):
     blocker: Blocker | None = None
 
 
+class Held(msgspec.Struct, frozen=True):
+    """Places kept for a root whose victims leave: for each shape, by its number, pods by node."""
+
+    root: GroupKey
+    priority: int
+    places: list[tuple[int, list[tuple[str, int]]]]
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """Values in the order in which they must be put back.
 
     `nodes` are by row, None where a row is vacant; `vacant` is the order in which those are taken.
     `waiting` has each group's waiting pods (UIDs) in their order; `assumed` what is decided and not
-    bound yet, node by UID. `queue` are the roots in the order of their turn, and `decisions` what
-    was decided on the first of them.
+    bound yet, node by UID; `held` what is kept free for roots that preempted. `queue` are the roots
+    in the order of their turn, and `decisions` what was decided on the first of them.
     """
 
     format: int
@@ -81,6 +90,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     pods: list[PodInfo]
     assumed: dict[str, str]
     waiting: dict[str, list[str]]
+    held: list[Held]
     queue: list[GroupKey]
     decisions: list[Decision]
 
@@ -109,6 +119,7 @@ def take(state: State, queue: Queue, budget: Budget, *, decisions: int = 20) -> 
             for group in state.forest.groups.values()
             if group.pending
         },
+        held=[_held(hold) for hold in state.holds],
         queue=roots,
         decisions=list(decide(state, roots[:decisions], limits)),
     )
@@ -147,6 +158,8 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
         state.assume([state.pods[uid]], [state.columns.row_of[node]])
     for group in state.forest.groups.values():
         _order_pending(state, group, snapshot.waiting.get("/".join(group.key), []))
+    for held in snapshot.held:
+        state.holds.set(_hold(state, snapshot, held))
     queue = Queue(state)
     for root in snapshot.queue:
         queue.review(root)
@@ -178,6 +191,20 @@ def decode(data: bytes, source: str) -> Snapshot:
             f"{source} has format {snapshot.format}, this version of muster reads {FORMAT}"
         )
     return snapshot
+
+
+def _held(hold: Hold) -> Held:
+    return Held(
+        hold.root, hold.priority, [(shape.index, list(places)) for shape, places in hold.places]
+    )
+
+
+def _hold(state: State, snapshot: Snapshot, held: Held) -> Hold:
+    places = tuple(
+        (state.shapes.intern(snapshot.requirements[index]), tuple(there))
+        for index, there in held.places
+    )
+    return Hold(held.root, held.priority, places)
 
 
 def _order(pod: Pod) -> tuple[int, str]:

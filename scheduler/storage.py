@@ -35,6 +35,7 @@ class ClaimMetadata(_Struct):
 
     name: str = ""
     namespace: str = ""
+    uid: str = ""
     resource_version: str = ""
     deletion_timestamp: str | None = None
     annotations: dict[str, str] = {}

@@ -64,7 +64,7 @@ def _advice(
     if not impossible:
         return ""
     if not shape.permitted(columns).any():
-        return _other_nodes(reason)
+        return _other_nodes(columns, shape, reason)
     empty = shape.room(columns, columns.allocatable)
     most = int(empty.sum())
     if not most:
@@ -74,14 +74,22 @@ def _advice(
     return f"at most {count(most, 'pod')} of this kind fit: lower the floor or add nodes"
 
 
-def _other_nodes(reason: str) -> str:
-    if reason == filters.AFFINITY:
+def _other_nodes(columns: Columns, shape: Shape, reason: str) -> str:
+    """What keeps the pods off the nodes that they choose; if they choose none, that."""
+    chosen = [
+        node
+        for index, node in enumerate(columns.classes.all)
+        if (columns.node_class[: columns.size] == index).any()
+        and filters.attracted(shape.requirements, node)
+    ]
+    taints = [filters.untolerated(shape.requirements, node) for node in chosen]
+    if not chosen:
         return "change the node selector or affinity, or label a node"
-    if "taint" in reason:
-        return f"add a toleration for {reason.partition('taint ')[2]}, or remove the taint"
-    if reason == filters.UNSCHEDULABLE:
+    if all(taints):
+        return f"add a toleration for {taints[0]}, or remove the taint"
+    if all(node.unschedulable for node in chosen):
         return "uncordon a node"
-    return ""
+    return "" if reason != filters.NODE_NAME else "name another node, or none"
 
 
 def _too_large(columns: Columns, shape: Shape) -> str:

@@ -53,5 +53,9 @@ def _against_members(group: Group) -> Flaw | None:
         return None
     for priority in sorted(p for p, count in group.priorities.items() if count):
         if priority != group.spec.priority:
-            return Flaw(group, f"has priority {group.spec.priority}, one of its pods {priority}")
+            return Flaw(
+                group,
+                f"has priority {group.spec.priority}, one of its pods {priority}:"
+                " give the group and its pods the same priorityClassName",
+            )
     return None

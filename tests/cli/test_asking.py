@@ -94,7 +94,7 @@ def member(name: str, of: str) -> Json:
             [group("g", 2), member("a", "g")],
             [
                 "PodGroup ns/g: 0 of 1 pods placed, at least 2 together",
-                "  waits (quorum): has 1 of 2 pods",
+                "  waits (quorum): has 1 of 2 pods: if no more come, the events of their Job say why",
                 "    tried again on: a new member, a change of the group",
             ],
             id="a gang without its quorum",
@@ -180,7 +180,7 @@ def test_explain_of_a_child_points_to_the_fault() -> None:
     assert lines[1:4] == [
         "  is decided with its root, CompositePodGroup ns/top",
         "  the fault is at PodGroup ns/b",
-        "  waits (quorum): has 1 of 2 pods",
+        "  waits (quorum): has 1 of 2 pods: if no more come, the events of their Job say why",
     ]
 
 

@@ -110,6 +110,21 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="a taint that is not tolerated",
         ),
         pytest.param(
+            lambda world: (
+                world.nodes(2),
+                world.node("n", labels={"zone": "x"}, taints=(Taint("team", "a", "NoSchedule"),)),
+            ),
+            waits(1, Requirements(requests(1), selector=(("zone", "x"),))),
+            (
+                "needs room for 1 more pod, there is room for 0: "
+                "didn't match Pod's node affinity/selector on 2 of 3 nodes, "
+                "had untolerated taint {team: a} on 1 of 3 nodes; "
+                "impossible even if the cluster were empty; "
+                "add a toleration for {team: a}, or remove the taint"
+            ),
+            id="a taint on the only node that is chosen",
+        ),
+        pytest.param(
             lambda world: world.node("n", unschedulable=True),
             waits(1, Requirements(requests(1))),
             (

@@ -14,12 +14,14 @@ import yaml
 from kube.client import Client
 from kube.meta import Json, Key, RawObject, decode_raw
 from kube.reflector import Reflector
-from kube.resources import CRDS, LEASES, NAMESPACES, NODES, PODS, Resource
+from kube.resources import CRDS, LEASES, NAMESPACES, NODES, PDBS, PODS, PVCS, PVS, Resource
 from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.config import Config, Status
+from scheduler.sources import read
 from scheduler.status import RESOURCES
+from scheduler.storage import STORAGE_CLASSES
 
 CONFIG = Config(status=Status(delay_seconds=0.05, pods_seconds=0.2))
 ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
@@ -170,6 +172,39 @@ async def test_a_gang_runs_as_soon_as_its_last_member_and_a_node_are_there(stage
         await stage.until_condition("late", "Unschedulable")
         await stage.node("new", "3")
         await stage.until_bound("late", 3)
+
+
+async def test_objects_of_every_watched_kind_are_taken_in(stage: Stage) -> None:
+    await stage.node("n", "2")
+    claim = {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }  # fmt: skip
+    volume = {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+                 "hostPath": {"path": "/data"}},
+    }  # fmt: skip
+    storage = {
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"},
+        "provisioner": "example.com/disk",
+    }  # fmt: skip
+    budget = {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
+    }  # fmt: skip
+    await stage.client.create(PVCS, claim, "default")
+    await stage.client.create(PVS, volume)
+    await stage.client.create(STORAGE_CLASSES, storage)
+    await stage.client.create(PDBS, budget, "default")
+
+    sources = await read(stage.client)
+
+    assert list(sources.state.storage.claims) == [("default", "data")]
+    assert list(sources.state.storage.volumes) == ["disk"]
+    assert list(sources.state.storage.classes) == ["fast"]
+    assert sources.state.budgets
+    assert sources.state.columns.row_of == {"n": 0}
 
 
 async def test_the_lease_is_given_back_at_the_end(stage: Stage) -> None:

@@ -7,10 +7,11 @@ import random
 import pytest
 
 from kube.errors import ConfigError
+from scheduler.core.holds import Hold
 from scheduler.core.placement import Budget, Placement, place
 from scheduler.core.values import Requirements, Taint
 from scheduler.queue import Queue
-from scheduler.snapshot import decide, decode, encode, restore, take
+from scheduler.snapshot import Limits, decide, decode, encode, queue_of, restore, take
 from tests.scheduler.world import World, requests
 
 
@@ -62,6 +63,19 @@ def test_every_decision_is_the_same_after_writing_and_reading(seed: int) -> None
     assert len(snapshot.decisions) == len(snapshot.queue)
     assert list(decide(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
     assert encode(take(state, restored, Budget(), decisions=100)) == encode(snapshot)
+
+
+def test_places_held_for_a_preemptor_stay_held() -> None:
+    world = World()
+    world.nodes(2, cpu=1)
+    pod = world.pod(priority=0)
+    shape = world.state.pods[pod.uid].shape
+    world.state.holds.set(Hold(("PodGroup", "ns", "first"), 5, ((shape, (("n0", 1),)),)))
+
+    state, queue = restore(take(world.state, queue_of(world.state), Budget()))
+
+    (decision,) = decide(state, queue.waiting(), Limits.of(Budget()))
+    assert decision.placed == {pod.name: "n1"}
 
 
 def test_carrying_the_decisions_out_stays_the_same() -> None:

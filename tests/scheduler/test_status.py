@@ -29,7 +29,11 @@ async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
         said.append(harness.condition(key))
 
     assert said == [
-        ("False", "Incomplete", "has 1 of 2 pods"),
+        (
+            "False",
+            "Incomplete",
+            "has 1 of 2 pods: if no more come, the events of their Job say why",
+        ),
         (
             "False",
             "Unschedulable",
