@@ -150,6 +150,17 @@ class FakeApi:
         for tell in held:
             tell()
 
+    def relist(self) -> None:
+        """The caches lost events, or are new: they list everything again."""
+        self._held = None
+        for kind, (cache, decode) in self._feeds.items():
+            there = {slot[1:]: obj for slot, obj in self.objects.items() if slot[0] == kind}
+            for known in [it.metadata for it in cache.values()]:
+                if (known.namespace, known.name) not in there:
+                    cache.delete((known.namespace, known.name))
+            for obj in there.values():
+                cache.upsert(decode(msgspec.json.encode(obj)))
+
     def names(self, *kinds: str) -> list[str]:
         """The names of all objects of these kinds."""
         return sorted(name for kind, _, name in self.objects if kind in kinds)
