@@ -142,7 +142,8 @@ async def test_a_restarted_jobset_keeps_its_groups(stage: Stage) -> None:
 
     async def restarted() -> bool:
         pods = await stage.pods(of_jobset("a") + ",jobset.sigs.k8s.io/restart-attempt=1")
-        return sum(pod.get("status", {}).get("phase") == "Running" for pod in pods) == 4
+        running = [pod for pod in pods if pod.get("status", {}).get("phase") == "Running"]
+        return len(running) == 4
 
     await stage.until("the second attempt to run", restarted)
     assert await uids(stage) == before
