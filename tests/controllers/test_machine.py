@@ -1,0 +1,288 @@
+"""Any life of Jobs and JobSets, with any trouble on the way, ends with exactly the right objects.
+
+The model is the pure specification: `jobset_groups` and `job_groups` of what is there.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from api.constants import LABEL_MANAGED_BY, MANAGED_BY
+from api.integration.job import job_groups, read_job
+from api.integration.jobset import jobset_groups
+from kube.errors import ServerError, TooManyRequests
+from tests.controllers.conftest import House
+from tests.support.builders import make_pod
+from tests.support.owners import job_template, make_job, make_jobset
+
+Json = dict[str, Any]
+
+GROUPS = ("PodGroup", "CompositePodGroup")
+MADE = ("Workload", *GROUPS)
+ACTIVE = ("", "Pending", "Running")
+NAMES = st.sampled_from(["a", "b", "a-b"])
+KINDS = st.sampled_from(["Job", "JobSet"])
+COUNTS = st.integers(1, 4)
+# Longer than any wait of the controllers.
+LONG = 120.0
+
+
+class Life(RuleBasedStateMachine):
+    """Users, other controllers and faults act; the controllers work when they may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.house = self.run(_house())
+        self.uids = 0
+        self.pods = 0
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.runner.run(work)
+
+    # What users do.
+
+    @rule(name=NAMES, replicas=COUNTS, pods=COUNTS, suspended=st.booleans(), mode=st.sampled_from(
+        ["Off", "Basic", "Gang", "Composite", "own Gang", "own ReplicatedGang"]))  # fmt: skip
+    def create_jobset(
+        self, name: str, mode: str, replicas: int, pods: int, suspended: bool
+    ) -> None:
+        if ("JobSet", "default", name) in self.house.api.objects:
+            return
+        template = job_template().pods(pods)
+        made = make_jobset(name).suspended(suspended)
+        if mode.startswith("own "):
+            template = template.asks(gang_mode=mode.removeprefix("own "))
+        else:
+            made = made.asks(gang_mode=mode)
+        # Replicated job `b` of JobSet `a`, and JobSet `a-b`, want one name.
+        obj = self._new(made.replicated_job("b", replicas, template).build())
+        self.do(lambda: self.house.submit_jobset(obj))
+
+    @rule(name=NAMES, parallelism=COUNTS, completions=st.none() | COUNTS, suspended=st.booleans())
+    def create_job(
+        self, name: str, parallelism: int, completions: int | None, suspended: bool
+    ) -> None:
+        if ("Job", "default", name) in self.house.api.objects:
+            return
+        made = make_job(name).asks(gang_mode="Gang").pods(parallelism, completions)
+        self.do(lambda: self.house.submit_job(self._new(made.suspended(suspended).build())))
+
+    @rule(name=NAMES, parallelism=COUNTS)
+    def scale(self, name: str, parallelism: int) -> None:
+        if self._living("Job", name):
+            self.do(lambda: self.house.change("Job", name, parallelism=parallelism))
+
+    @rule(kind=KINDS, name=NAMES, suspend=st.booleans())
+    def suspend_or_resume(self, kind: str, name: str, suspend: bool) -> None:
+        if self._living(kind, name):
+            self.do(lambda: self.house.change(kind, name, suspend=suspend))
+
+    @rule(kind=KINDS, name=NAMES)
+    def delete(self, kind: str, name: str) -> None:
+        if self._living(kind, name):
+            self.do(lambda: self.house.api.remove(kind, "default", name))
+
+    @rule(data=st.data())
+    def delete_something_generated(self, data: st.DataObject) -> None:
+        there = [slot for slot in self.house.api.objects if slot[0] in MADE]
+        if there:
+            slot = data.draw(st.sampled_from(sorted(there)))
+            self.do(lambda: self.house.api.remove(*slot))
+
+    # What other controllers do.
+
+    @rule(data=st.data())
+    def start_a_pod(self, data: st.DataObject) -> None:
+        groups = self.house.api.names("PodGroup")
+        if groups:
+            group = data.draw(st.sampled_from(groups))
+            self.pods += 1
+            pod = make_pod(f"p{self.pods}").in_group(group).build() | {"kind": "Pod"}
+            self.do(lambda: self.house.api.put(pod))
+
+    @rule(data=st.data(), phase=st.sampled_from(["Succeeded", "Failed", "gone"]))
+    def end_a_pod(self, data: st.DataObject, phase: str) -> None:
+        pods = self.house.api.names("Pod")
+        if not pods:
+            return
+        name = data.draw(st.sampled_from(pods))
+        if phase == "gone":
+            self.do(lambda: self.house.api.remove("Pod", "default", name))
+            return
+        pod = self.house.api.objects["Pod", "default", name]
+        self.do(lambda: self.house.api.put(pod | {"status": {"phase": phase}}))
+
+    # What goes wrong.
+
+    @rule()
+    def events_are_late(self) -> None:
+        self.do(self.house.api.hold)
+
+    @rule()
+    def events_arrive(self) -> None:
+        self.do(self.house.api.flush)
+
+    @rule()
+    def events_were_lost(self) -> None:
+        self.do(self.house.api.relist)
+
+    @rule(count=st.integers(1, 3))
+    def requests_fail(self, count: int) -> None:
+        errors = [ServerError(500, "InternalError", "no"), TooManyRequests(429, "TooMany", "no")]
+        self.house.api.fail_next += [errors[index % 2] for index in range(count)]
+
+    @rule(linger=st.booleans())
+    def the_controller_is_killed(self, linger: bool) -> None:
+        """Another one takes over; the first may go on writing for a moment, from old caches."""
+        self.run(self._replace(linger=linger))
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 30.0]))
+    def the_controllers_work(self, seconds: float) -> None:
+        self.run(self.house.settle(seconds=seconds))
+
+    # What must hold.
+
+    @precondition(lambda self: self.house.api._held is None)
+    @rule()
+    def settled_objects_are_those_of_the_specification(self) -> None:
+        self.run(self._settle())
+        self._compare()
+
+    @invariant()
+    def no_object_has_two_controllers(self) -> None:
+        for (kind, _, name), obj in self.house.api.objects.items():
+            if kind in MADE:
+                owners = obj["metadata"].get("ownerReferences", [])
+                assert sum(bool(it.get("controller")) for it in owners) == 1, (kind, name)
+
+    def teardown(self) -> None:
+        self.house.api.relist()
+        self.run(self._settle())
+        self._compare()
+        self.run(self._end())
+        left = self.house.api.names(*MADE)
+        self.house.close()
+        self.runner.close()
+        assert left == []
+
+    def do(self, act: Any) -> None:
+        """Act inside the loop: caches wake queues there."""
+
+        async def inside() -> None:
+            act()
+
+        self.run(inside())
+
+    def _new(self, obj: Json) -> Json:
+        self.uids += 1
+        obj["metadata"]["uid"] = f"{obj['metadata']['uid']}-{self.uids}"
+        return obj
+
+    def _living(self, kind: str, name: str) -> bool:
+        return ("deletionTimestamp" not in self._meta(kind, name)) and bool(self._meta(kind, name))
+
+    def _meta(self, kind: str, name: str) -> Json:
+        found: Json = self.house.api.objects.get((kind, "default", name), {}).get("metadata", {})
+        return found
+
+    async def _settle(self) -> None:
+        self.house.api.fail_next.clear()
+        for _ in range(6):
+            await self.house.settle(seconds=LONG)
+
+    async def _replace(self, *, linger: bool) -> None:
+        old, self.house = self.house, House()
+        if linger:
+            for part in old.parts:
+                part.resync()
+            await old.settle()
+        old.close()
+        self.house.api.objects = old.api.objects
+        self.house.api._numbers = old.api._numbers
+        self.house.api.relist()
+        for part in self.house.parts:
+            part.resync()
+
+    async def _end(self) -> None:
+        for kind in ("Job", "JobSet", "Pod"):
+            for name in self.house.api.names(kind):
+                self.house.api.remove(kind, "default", name)
+        await self._settle()
+
+    def _compare(self) -> None:
+        wanted: dict[tuple[str, str], Json] = {}
+        maybe: set[tuple[str, str]] = set()
+        for (kind, _, _), obj in self.house.api.objects.items():
+            if kind not in {"Job", "JobSet"}:
+                continue
+            objects = jobset_groups(obj) if kind == "JobSet" else job_groups(obj)
+            slots = {(it["kind"], it["metadata"]["name"]): it for it in objects}
+            if obj["spec"].get("suspend"):
+                maybe |= set(slots)  # the Workload stays; groups as long as pods run
+            elif not self._clashes(obj):
+                wanted |= slots
+            else:
+                maybe |= set(slots)
+        there = {(slot[0], slot[2]) for slot in self.house.api.objects if slot[0] in MADE}
+        held = {slot for slot in there if self._is_held(slot)}
+        assert set(wanted) <= there, set(wanted) - there
+        assert there <= set(wanted) | maybe | held, there - set(wanted) - maybe - held
+        for (kind, name), obj in wanted.items():
+            live = self.house.api.objects[kind, "default", name]
+            assert live["metadata"]["labels"][LABEL_MANAGED_BY] == MANAGED_BY
+            if kind != "Workload" and "deletionTimestamp" not in live["metadata"]:
+                assert live["spec"] == obj["spec"], (kind, name)
+
+    def _clashes(self, obj: Json) -> bool:
+        """Whether another one's object has a wanted name; then it is told, and nothing is taken."""
+        return any(
+            reason == "NameTaken" and name == obj["metadata"]["name"]
+            for _, name, reason in self.house.told.events
+        )
+
+    def _is_held(self, slot: tuple[str, str]) -> bool:
+        """Whether pods, or children that pods hold, keep a group that goes."""
+        kind, name = slot
+        api = self.house.api
+        meta = api.objects[kind, "default", name]["metadata"]
+        if "deletionTimestamp" not in meta:
+            return False
+        if kind == "PodGroup":
+            return any(
+                pod["metadata"]["labels"]["scheduling.muster.dev/pod-group"] == name
+                and pod.get("status", {}).get("phase", "") in ACTIVE
+                for key, pod in api.objects.items()
+                if key[0] == "Pod"
+            )
+        return any(
+            other["spec"].get("parentCompositePodGroupName") == name
+            for key, other in api.objects.items()
+            if key[0] in GROUPS
+        )
+
+
+async def _house() -> House:
+    return House()
+
+
+@pytest.mark.timeout(240)
+def test_any_life_converges() -> None:
+    machine = settings(
+        max_examples=150,
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run = Life.TestCase
+    run.settings = machine
+    run("runTest").debug()
+
+
+def test_the_model_reads_jobs_as_admission_marks_them() -> None:
+    assert read_job(make_job("t").asks(gang_mode="Gang").managed("pg-job-t").build()).managed
