@@ -20,6 +20,9 @@ def _arguments() -> argparse.Namespace:
         "--token-file", type=Path, action="append", default=[], help="token,user,uid,groups lines"
     )
     parser.add_argument("--audit-log", type=Path, help="a line of JSON for each request")
+    parser.add_argument(
+        "--saved", type=Path, help="start from this file if it is there; written at the end"
+    )
     parser.add_argument("--no-jobset", action="store_true", help="leave JobSet out")
     return parser.parse_args()
 
@@ -29,7 +32,9 @@ async def _run(arguments: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    cluster = LocalCluster(jobset=not arguments.no_jobset, audit_log=arguments.audit_log)
+    cluster = LocalCluster(
+        jobset=not arguments.no_jobset, audit_log=arguments.audit_log, saved=arguments.saved
+    )
     await cluster.start(
         host=arguments.host,
         port=arguments.port,

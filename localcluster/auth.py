@@ -35,6 +35,14 @@ class Tokens:
         groups = (ACCOUNTS, f"{ACCOUNTS}:{namespace}")
         return self.add(account_name(namespace, name), groups, uid=uid)
 
+    def all(self) -> Iterable[tuple[str, User]]:
+        """Every token and its user."""
+        return self._users.items()
+
+    def restore(self, token: str, user: str, uid: str, groups: Iterable[str]) -> None:
+        """Know a user with all of its groups, as `all` gave it."""
+        self._users[token] = User(user, tuple(groups), uid)
+
     def forget(self, uid: str) -> None:
         """Take back all tokens of the account of that UID."""
         self._users = {token: user for token, user in self._users.items() if user.uid != uid}

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from localcluster import serving, tls
+from localcluster import serving, snapshot, tls
 from localcluster.admission.calling import Caller
 from localcluster.admission.webhooks import Webhooks
 from localcluster.api import Api
@@ -53,13 +53,15 @@ class LocalCluster:
         grace_cap: float = 0.05,
         jobset: bool = True,
         audit_log: Path | None = None,
+        saved: Path | None = None,
     ) -> None:
         """Build an empty cluster; nothing runs yet.
 
         `history` is the number of events of each kind that a watch can resume over,
         `bookmark_every` and `grace_cap` (the longest that a deleted pod takes to stop) are
         seconds, `jobset` says whether JobSet is installed, `audit_log` is a file that gets a line
-        for each request.
+        for each request, `saved` one from which the cluster starts, if it is there, and to which
+        it is written when it stops.
         """
         self.clock = clock or SystemClock()
         self.faults = FaultPlan()
@@ -71,6 +73,8 @@ class LocalCluster:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._listener: serving.Listener | None = None
         self._has_jobset = jobset
+        self._saved = saved
+        self._server: snapshot.Certificate | None = None
         store, registry = Store(history=history), Registry(BUILT_IN)
         custom = CustomResources(store, registry, self.clock)
         converter = Converter(store, Caller(self.services), custom.trim)
@@ -138,18 +142,34 @@ class LocalCluster:
 
     async def _start(self, host: str, port: int, token_files: Iterable[Path]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="localcluster-")
-        files = tls.make(self._path, self.clock.now(), host=host)
+        earlier = snapshot.load(self._saved) if self._saved else None
+        files = self._certificate(host, earlier)
         self.ca = files.ca
         for path in token_files:
             self.tokens.load(path)
-        await bootstrap(self.api)
-        if self._has_jobset:
-            await self.api.create(CRDS, jobset_crd())
+        if earlier is not None:
+            earlier.restore(self.api.store, self.tokens)
+        else:
+            await bootstrap(self.api)
+            if self._has_jobset:
+                await self.api.create(CRDS, jobset_crd())
         for part in self._parts:
             await part.start()
         self._listener = serving.Listener(self._application, files)
         bound = await self._listener.start(host, port)
-        self.url = f"https://{host}:{bound}"
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"https://{shown}:{bound}"
+
+    def _certificate(self, host: str, earlier: snapshot.Snapshot | None) -> tls.ServerFiles:
+        now = self.clock.now()
+        files = earlier.files(self._path, host, now) if earlier else None
+        if earlier is not None and files is not None:
+            self._server = earlier.server
+            return files
+        files = tls.make(self._path, now, host=host)
+        certificate, key = files.certificate.read_text(), files.key.read_text()
+        self._server = snapshot.Certificate(host, now, certificate, key, files.ca.decode())
+        return files
 
     @property
     def _path(self) -> Path:
@@ -174,6 +194,8 @@ class LocalCluster:
         for part in reversed(self._parts):
             await part.stop()
         await self.api.converter.close()
+        if self._saved is not None and self._server is not None and self.url:
+            snapshot.save(self._saved, self.api.store, self.tokens, self._server)
         if self._audit is not None:
             self._audit.close()
         if self._folder is not None:

@@ -231,6 +231,20 @@ class Store:
                 state[event.value.key] = event.old
         return state
 
+    def restore(self, which: CollectionId, objects: list[dict[str, Any]]) -> None:
+        """Put objects in as they were, with the revisions that they have; `resume` comes after."""
+        collection = self.collection(which)
+        for obj in objects:
+            stored = Stored(obj, int(obj["metadata"]["resourceVersion"]))
+            collection.objects[stored.key] = stored
+            insort(collection.keys, stored.key)
+            self._record(which, collection, Event("ADDED", stored))
+
+    def resume(self, revision: int) -> None:
+        """Go on from a revision, without the history before it."""
+        self._revision = max(self._revision, revision)
+        self.expire()
+
     def subscribe(self, listener: Callable[[CollectionId, Event], None]) -> Callable[[], None]:
         """Call `listener` at once after every change of any collection; returns the way out."""
         self._listeners.append(listener)

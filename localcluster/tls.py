@@ -88,15 +88,19 @@ def make(folder: Path, now: datetime, *, host: str = "127.0.0.1") -> ServerFiles
         .add_extension(authority, critical=False)
         .sign(ca_key, hashes.SHA256())
     )
-    files = ServerFiles(
-        folder / "server.crt", folder / "server.key", ca.public_bytes(serialization.Encoding.PEM)
-    )
-    files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
+    pem = serialization.Encoding.PEM
+    return write(folder, certificate.public_bytes(pem), private, ca.public_bytes(pem).decode())
+
+
+def write(folder: Path, certificate: bytes, key: bytes, ca: str) -> ServerFiles:
+    """Write `server.crt` and `server.key` into a folder."""
+    files = ServerFiles(folder / "server.crt", folder / "server.key", ca.encode())
+    files.certificate.write_bytes(certificate)
     files.key.touch(mode=0o600)
-    files.key.write_bytes(private)
+    files.key.write_bytes(key)
     return files

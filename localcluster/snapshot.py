@@ -1,0 +1,94 @@
+"""A whole cluster in one file: written when it stops, read when it starts again.
+
+Objects keep their revisions, users their tokens, and the server its certificate, so that clients
+go on with the kubeconfigs they have. The history is not kept: watches start anew with 410.
+"""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from localcluster import serving, tls
+from localcluster.auth import Tokens
+from localcluster.resources import CRDS
+from localcluster.store import Store
+
+Object = dict[str, Any]
+FORMAT: Literal[1] = 1
+
+
+class SnapshotError(Exception):
+    """The file is no snapshot of a cluster."""
+
+
+class Account(msgspec.Struct, frozen=True):
+    """A token and whose it is."""
+
+    token: str
+    user: str
+    uid: str
+    groups: list[str]
+
+
+class Certificate(msgspec.Struct, frozen=True):
+    """The server's certificate and key, and the authority that signed it, as PEM."""
+
+    host: str
+    made: datetime
+    certificate: str
+    key: str
+    ca: str
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """All that a cluster is, apart from the addresses it is reached at."""
+
+    format: Literal[1]
+    revision: int
+    accounts: list[Account]
+    server: Certificate
+    objects: dict[str, list[Object]]
+
+    def restore(self, store: Store, tokens: Tokens) -> None:
+        """Fill an empty store, definitions of kinds first, and make the users known."""
+        for account in self.accounts:
+            tokens.restore(account.token, account.user, account.uid, account.groups)
+        definitions = "/".join(CRDS.collection)
+        for name in sorted(self.objects, key=lambda name: name != definitions):
+            group, _, plural = name.partition("/")
+            store.restore((group, plural), self.objects[name])
+        store.resume(self.revision)
+
+    def files(self, folder: Path, host: str, now: datetime) -> tls.ServerFiles | None:
+        """The server's files, if the certificate is good for that address for long enough."""
+        server = self.server
+        if server.host != host or now - server.made > tls.LIFE / 2:
+            return None
+        return tls.write(folder, server.certificate.encode(), server.key.encode(), server.ca)
+
+
+def load(path: Path) -> Snapshot | None:
+    """What was saved; None if nothing was. Raises SnapshotError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Snapshot)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"{path} is no snapshot of format {FORMAT}: {error}") from error
+
+
+def save(path: Path, store: Store, tokens: Tokens, server: Certificate) -> None:
+    """Write everything, for its owner only, in one step."""
+    found = Snapshot(
+        FORMAT,
+        store.revision,
+        [Account(token, user.name, user.uid, list(user.groups)) for token, user in tokens.all()],
+        server,
+        {
+            "/".join(which): [stored.obj for stored in store.collection(which).objects.values()]
+            for which in store.collections()
+        },
+    )
+    serving.write_private(path, msgspec.json.encode(found).decode())
