@@ -17,7 +17,8 @@ _MAX_INT32: Final = 2**31 - 1
 
 def mapping(value: Any) -> Mapping[str, Any]:
     """The value if it is an object, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    # Nearly all are dicts, and asking an abstract class is ten times as slow.
+    return value if isinstance(value, (dict, Mapping)) else {}
 
 
 def listing(value: Any) -> list[Any]:
@@ -38,6 +39,8 @@ def integer(value: Any) -> int | None:
 def dig(value: Any, *keys: str) -> Any:
     """The value under nested keys, None where the way ends."""
     for key in keys:
+        if value is None:
+            return None
         value = mapping(value).get(key)
     return value
 
@@ -66,7 +69,7 @@ class Reader:
     def mapping(self, parent: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
         """An object field, empty when absent."""
         value = parent.get(key)
-        if value is None or isinstance(value, Mapping):
+        if value is None or isinstance(value, (dict, Mapping)):
             return value or {}
         return self._wrong({}, path, value, "an object")
 
@@ -79,7 +82,7 @@ class Reader:
             return self._wrong([], path, value, "a list")
         return [
             item
-            if isinstance(item, Mapping)
+            if isinstance(item, (dict, Mapping))
             else self._wrong({}, f"{path}[{at}]", item, "an object")
             for at, item in enumerate(value)
         ]

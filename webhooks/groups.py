@@ -50,7 +50,9 @@ def judge(request: Request, world: World) -> Answer:
         request.operation,
         group=request.kind.group,
         subresource=request.sub_resource,
-        template=_template(request, mapping(new.get("spec")), world),
+        template=_template(request, mapping(new.get("spec")), world)
+        if request.operation == "UPDATE"
+        else None,
     )
     gone = _deleting_parent(request, world)
     causes = [*gone, *verdict.causes]

@@ -15,6 +15,9 @@ from kube.patch import Operation
 
 API_VERSION = "admission.k8s.io/v1"
 
+OUTCOMES = ("allowed", "changed", "invalid", "forbidden")
+"""What an answer can be, in one word."""
+
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -81,7 +84,7 @@ class Answer:
 
     @property
     def outcome(self) -> str:
-        """One word for metrics: allowed, changed, invalid or forbidden."""
+        """One of OUTCOMES, for metrics."""
         if self.causes:
             return "forbidden" if self.forbidden else "invalid"
         return "changed" if self.operations else "allowed"

@@ -72,6 +72,8 @@ def pack(version: str, fields: Mapping[str, Any]) -> str:
 
 def unpack(written: str, version: str) -> Json:
     """The fields carried for `version`; empty when there are none that can be read."""
+    if not written:
+        return {}
     try:
         if written.startswith(_PACKED):
             written = _inflated(written.removeprefix(_PACKED))

@@ -1,0 +1,1 @@
+"""The webhook process from outside: installed, rotated, restarted, under load."""

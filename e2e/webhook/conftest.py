@@ -1,0 +1,43 @@
+"""A cluster of their own: these tests install and uninstall Muster as they like."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.clusters.local import Local
+from e2e.controlplane.commands import Options
+from e2e.controlplane.controlplane import ControlPlane
+from e2e.support.rest import Rest
+
+NAMESPACE = "team"
+
+
+@pytest.fixture(scope="package")
+def admin(server_kind: str) -> Iterator[Path]:
+    """The administrator's kubeconfig of an API server without controllers and nodes."""
+    if server_kind == "foreign":
+        pytest.skip("Muster is installed and removed many times: not on a cluster of others")
+    bare = Options(controllers=False, kwok=False, jobset=False)
+    made = ControlPlane(bare) if server_kind == "real" else Local()
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(made.start())
+            runner.run(_namespace(made.kubeconfig))
+            yield made.kubeconfig
+        finally:
+            runner.run(made.stop())
+
+
+@pytest.fixture
+async def api(admin: Path) -> AsyncIterator[Rest]:
+    """Raw HTTP as the administrator."""
+    async with Rest.open(admin) as rest:
+        yield rest
+
+
+async def _namespace(admin: Path) -> None:
+    async with Rest.open(admin) as rest:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        (await rest.post("/api/v1/namespaces", body)).expect(201)

@@ -1,0 +1,61 @@
+"""Creating groups at a steady rate, and writing down every failure."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from e2e.support.rest import Object, Rest
+from e2e.webhook.conftest import NAMESPACE
+
+GROUP = "/apis/scheduling.muster.dev"
+
+
+def pod_group(name: str, version: str = "v1alpha3") -> Object:
+    spec: Object = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+    if version == "v1alpha2":  # it knows a policy only by its template
+        spec = {"workloadRef": {"name": "w"}, "podGroupTemplateName": "t"}
+    return {
+        "apiVersion": f"scheduling.muster.dev/{version}",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": spec,
+    }
+
+
+@dataclass
+class Load:
+    """`rate` creations a second until `stop`; each tenth in an old version, so also converted."""
+
+    rest: Rest
+    rate: float
+    made: int = 0
+    failures: list[str] = field(default_factory=list)
+    _stopped: bool = False
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    async def run(self) -> None:
+        """Open-loop: a slow answer does not slow down what comes after it."""
+        started = time.monotonic()
+        number = 0
+        async with asyncio.TaskGroup() as group:
+            while not self._stopped:
+                due = int((time.monotonic() - started) * self.rate)
+                while number < due:
+                    group.create_task(self._create(number))
+                    number += 1
+                await asyncio.sleep(0.5 / self.rate)
+
+    async def _create(self, number: int) -> None:
+        version = "v1alpha2" if number % 10 == 9 else "v1alpha3"
+        path = f"{GROUP}/{version}/namespaces/{NAMESPACE}/podgroups"
+        try:
+            answer = await self.rest.post(path, pod_group(f"load-{number}", version))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a failed request
+            self.failures.append(f"{number}: {error!r}")
+            return
+        if answer.status == 201:
+            self.made += 1
+        else:
+            self.failures.append(f"{number} {version}: {answer.status} {answer.text[:400]}")

@@ -1,0 +1,33 @@
+"""Installed for the first time, the webhook becomes ready by itself, and the first apply works."""
+
+from pathlib import Path
+
+import pytest
+
+from e2e.support.rest import APPLY_PATCH, Rest
+from e2e.webhook.conftest import NAMESPACE
+from e2e.webhook.hooks import Hooks
+from e2e.webhook.load import GROUP, pod_group
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_the_first_apply_after_ready_succeeds_every_time(
+    admin: Path, api: Rest, long: bool, replicas: int
+) -> None:
+    for attempt in range(20 if long else 2):
+        async with Hooks(admin, count=replicas) as hooks:
+            await hooks.start()
+            answers = [
+                await api.patch(
+                    f"{GROUP}/{version}/namespaces/{NAMESPACE}/podgroups/first-{version}",
+                    pod_group(f"first-{version}", version),
+                    APPLY_PATCH,
+                    params={"fieldManager": "kubectl"},
+                )
+                for version in ("v1alpha3", "v1alpha2")
+            ]
+
+            for answer in answers:
+                made = answer.expect(201)
+                assert made["metadata"]["finalizers"], (attempt, hooks.log())

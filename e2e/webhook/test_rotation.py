@@ -1,0 +1,81 @@
+"""The CA and the certificate change under load, replicas restart: no request is lost."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from e2e.support.rest import Rest
+from e2e.webhook.hooks import Hooks
+from e2e.webhook.load import Load
+
+DAY = 86400.0
+
+
+def fast(period: float) -> dict[str, float]:
+    """Lifetimes in which a CA signs for about `period` seconds."""
+    return {
+        "caDays": 3 * period / DAY,
+        "serverDays": 2.5 * period / DAY,
+        "aheadDays": 2 * period / DAY,
+        "announcedSeconds": period / 4,
+    }
+
+
+class Seen:
+    """The different certificates that were served meanwhile."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.authorities: set[str] = set()
+        self.servers: set[str] = set()
+
+    def look(self) -> None:
+        self.authorities.add((self._folder / "ca.crt").read_text())
+        self.servers.add((self._folder / "tls.crt").read_text())
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_the_ca_and_the_certificate_rotate_twice_under_load(
+    admin: Path, api: Rest, long: bool, replicas: int
+) -> None:
+    seconds, rate = (60.0, 200.0) if long else (10.0, 40.0)
+    async with Hooks(admin, count=replicas, certificates=fast(seconds / 3)) as hooks:
+        await hooks.start()
+        load, seen = Load(api, rate), Seen(hooks.certificates)
+        running = asyncio.create_task(load.run())
+        ends = time.monotonic() + seconds
+        # A slow machine rotates a little later; what counts is that it happens under load.
+        while time.monotonic() < ends or (
+            min(len(seen.authorities), len(seen.servers)) < 3 and time.monotonic() < ends + 60
+        ):
+            seen.look()
+            await asyncio.sleep(0.1)
+        load.stop()
+        await running
+
+        assert load.failures == [], hooks.log()
+        assert load.made >= 0.9 * seconds * rate
+        assert len(seen.authorities) >= 3
+        assert len(seen.servers) >= 3
+
+
+@pytest.mark.timeout(240)
+async def test_a_rolling_restart_of_two_replicas_refuses_no_request(
+    admin: Path, api: Rest, long: bool
+) -> None:
+    rate, rounds = (200.0, 5) if long else (40.0, 1)
+    async with Hooks(admin, count=2, drain=2.0) as hooks:
+        await hooks.start()
+        load = Load(api, rate)
+        running = asyncio.create_task(load.run())
+        for _ in range(rounds):
+            for number in range(2):
+                await hooks.restart(number)
+        load.stop()
+        await running
+
+        assert load.failures == [], hooks.log()
+        assert load.made > 0
