@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Final
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from scheduler.core.values import GroupKey
 from scheduler.core.wheres import Wheres
 
 NONE: Ints = np.zeros(0, np.int64)
+
+_MANY: Final = 32
+"""Of more candidates than this only the likeliest are tried together."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -111,10 +115,10 @@ class _Choice:
         """Find fewer that are enough."""
         wheres = Wheres(self.room, self.candidates)
         least = wheres.least()
-        for scope in wheres.scopes():
-            self._keep(self._reduced(scope))
-            if self.room.exhausted or self.cost.units <= least:
+        for units, scope in wheres.scopes():
+            if self.cost.units <= max(least, units) or self.room.exhausted:
                 break
+            self._keep(self._reduced(scope))
         if len(self.best) == len(self.candidates):
             self._keep(self._reduced(self.candidates))
         self._fewer(least)
@@ -203,8 +207,12 @@ class _Choice:
 
     def _fewer(self, least: int) -> None:
         """Try whether fewer units would do, the likeliest first, as long as the effort lasts."""
-        last = self.room.solves + self.room.effort.subsets
-        order = self._by_gain()
+        if self.cost.units <= least:
+            return
+        order, subsets = self._by_size(), self.room.effort.subsets
+        if len(order) > _MANY:
+            order, subsets = order[:_MANY], subsets // 10
+        last = self.room.solves + subsets
         for size in range(least, self.cost.units):
             for subset in combinations(order, size):
                 if self.room.exhausted or self.room.solves >= last:
@@ -214,10 +222,14 @@ class _Choice:
                     self.best, self.cost = chosen, self._cost(chosen)
                     return
 
-    def _by_gain(self) -> list[int]:
+    def _by_size(self) -> list[int]:
         """Candidates with most pods first: what they free is likeliest to be enough."""
-        sizes = [(-len(self.units.unit(i).pods), i) for i in self.candidates.tolist()]
-        return [index for _, index in sorted(sizes)]
+        owners = self.units.owners
+        sizes = np.bincount(owners[owners >= 0], minlength=len(self.units.priorities))
+        order: list[int] = self.candidates[
+            np.argsort(-sizes[self.candidates], kind="stable")
+        ].tolist()
+        return order
 
     def _cost(self, chosen: Ints) -> Cost:
         priorities = self.units.priorities[chosen]

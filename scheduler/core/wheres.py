@@ -40,15 +40,12 @@ class Wheres:
             self._units.lift(self._slots)
             self._gain = np.maximum(self._shape.slots(columns) - self._now, 0)
 
-    def scopes(self) -> Iterator[Ints]:
-        """Sets of candidates, each enough as far as slots tell, the cheapest first."""
-        count = 0
-        for rows in self._places():
-            if count >= self._room.effort.wheres:
-                return
-            for scope in self._within(rows):
-                count += 1
-                yield scope
+    def scopes(self) -> Iterator[tuple[int, Ints]]:
+        """Sets of candidates that are enough, cheapest first, and how many may have to go."""
+        for _, rows in zip(range(self._room.effort.wheres), self._places(), strict=False):
+            scope = self._within(rows)
+            if scope is not None:
+                yield (int(self._estimate(rows)[0] / 1000), scope)
 
     def least(self) -> int:
         """So many units have to go at least: fewer do not hold as much as is missing anywhere."""
@@ -83,7 +80,7 @@ class Wheres:
         sums = self._room.state.topologies.domains(own).sums(free, None)
         return int(sums.max(initial=0))
 
-    def _within(self, rows: Ints) -> Iterator[Ints]:
+    def _within(self, rows: Ints) -> Ints | None:
         """The candidates on the cheapest nodes of a part: the fewest nodes that are enough."""
         useful = rows[(self._gain[rows] > 0) | (self._now[rows] > 0)]
         useful = useful[self._order(useful)]
@@ -92,10 +89,9 @@ class Wheres:
         while True:
             scope = self._on(useful[:enough])
             if len(scope) and self._room.fits(scope) is not None:
-                yield scope
-                return
+                return scope
             if enough >= len(useful) or self._room.exhausted:
-                return
+                return None
             enough *= 2
 
     def _on(self, rows: Ints) -> Ints:
@@ -148,13 +144,17 @@ class Wheres:
 
     def _prices(self, columns: Columns) -> Ints:
         """Per node, in thousandths, the units at least that one more slot costs."""
-        price = np.ones(len(self._now), np.int64)
+        size = len(self._now)
         rows = self._units.rows[self._slots]
+        pairs, where = np.unique(self._units.owners[self._slots] * size + rows, return_inverse=True)
+        price = np.ones(size, np.int64)
         for resource, amount in self._shape.demands:
-            free = columns.free[resource][: len(price)]
+            free = columns.free[resource][:size]
             missing = amount - (free - self._now * amount)
-            largest = np.zeros(len(price), np.int64)
-            np.maximum.at(largest, rows, self._units.released(self._slots, resource))
+            released = self._units.released(self._slots, resource)
+            by_unit = np.bincount(where, weights=released).astype(np.int64)
+            largest = np.zeros(size, np.int64)
+            np.maximum.at(largest, pairs % size, by_unit)
             price = np.maximum(price, missing * 1000 // np.maximum(largest, 1))
         return price
 

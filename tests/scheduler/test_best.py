@@ -1,0 +1,85 @@
+"""Against the exact solver: what fits is found, and victims are as few and as low as can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.preemption import Plan, preempt
+from tests.scheduler.best import Best, Exact
+from tests.scheduler.contest import Contest
+from tests.scheduler.instances import (
+    PREEMPTOR,
+    Instance,
+    build,
+    preemption_instance,
+    topology_instance,
+)
+
+
+def test_what_fits_under_topology_is_found(long: bool) -> None:
+    found: Counter[str] = Counter()
+    for seed in range(500 if long else 40):
+        instance = topology_instance(seed)
+        world = build(instance)
+        placed = isinstance(place(world.state, world.root("top"), Budget()), Placement)
+        feasible = Exact(instance).feasible()
+        assert feasible or not placed, f"seed {seed}: placed what does not fit"
+        if feasible:
+            found["placed" if placed else "missed"] += 1
+
+    assert found["missed"] <= max(1, 0.01 * found.total()), found
+
+
+def test_victims_are_those_of_the_exact_solver(long: bool) -> None:
+    found: Counter[str] = Counter()
+    ratios = []
+    for seed in range(500 if long else 40):
+        instance = preemption_instance(seed)
+        best = Exact(instance).best()
+        world = build(instance)
+        decision = place(world.state, world.root("top"), Budget())
+        if isinstance(decision, Placement):
+            assert best is not None, f"seed {seed}: placed what does not fit"
+            continue
+        plan = preempt(world.state, world.root("top"), decision, Budget())
+        outcome = judge(world, plan, best)
+        found[outcome] += 1
+        if outcome == "equal" and isinstance(plan, Plan) and best is not None:
+            ratios.append(len(plan.victims) / best.units)
+
+    possible = found.total() - found["impossible"]
+    assert found["missed"] + found["worse"] <= max(1, 0.01 * possible), found
+    assert sum(ratios) <= 1.05 * len(ratios), sum(ratios) / len(ratios)
+
+
+def judge(world: Contest, plan: Plan | Refusal, best: Best | None) -> str:
+    """How the plan compares; whatever it is, it must be lawful and without an unneeded victim."""
+    if isinstance(plan, Refusal):
+        return "impossible" if best is None else "missed"
+    assert best is not None, "a plan where there is none"
+    assert plan.cost is not None
+    lawful(world, plan)
+    same = (plan.cost.violations, plan.cost.priority) == (best.violations, best.priority)
+    return "equal" if same else "worse"
+
+
+def lawful(world: Contest, plan: Plan) -> None:
+    for unit in plan.victims:
+        assert unit.priority < PREEMPTOR
+        if unit.group is not None:
+            members = unit.group.members.values()
+            assert set(unit.pods) == {pod.info.uid for pod in members if pod.info.node}
+        others = [uid for other in plan.victims if other is not unit for uid in other.pods]
+        assert not world.fits_without("top", others), f"{unit.name} need not go"
+    everyone = [uid for unit in plan.victims for uid in unit.pods]
+    assert world.fits_without("top", everyone)
+
+
+def test_the_instances_are_worth_solving() -> None:
+    """Most have victims to choose from, and each kind of thing occurs."""
+    instances: list[Instance] = [preemption_instance(seed) for seed in range(40)]
+
+    assert sum(any(group.whole for group in i.running) for i in instances) > 20
+    assert sum(bool(i.budgets) for i in instances) > 20
+    assert sum(i.tree.children[0].key is not None for i in instances) > 15
