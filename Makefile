@@ -28,11 +28,14 @@ format: .venv
 
 generate: .venv ## write the files that are made from code
 	$(BIN)/python -m api.crd manifests/crd
+	$(BIN)/python -m api.reference docs/api-reference.md
 
 verify: .venv ## generated files are as the code says
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp" "$$tmp.md"' EXIT && \
 	$(BIN)/python -m api.crd "$$tmp" && \
-	diff -ru --exclude=Kustomization manifests/crd "$$tmp" || { echo "manifests/crd is stale: run make generate" >&2; exit 1; }
+	$(BIN)/python -m api.reference "$$tmp.md" && \
+	diff -ru --exclude=Kustomization manifests/crd "$$tmp" && diff -u docs/api-reference.md "$$tmp.md" || \
+	{ echo "generated files are stale: run make generate" >&2; exit 1; }
 
 test: check ## everything; the real control plane too where Go is present
 	$(BIN)/python -m e2e.run_tests
