@@ -131,11 +131,11 @@ def refusal(nodes: int = 5_000) -> Iterator[float]:
         yield time.perf_counter() - start
 
 
-def preemption(nodes: int = 1_000) -> Iterator[float]:
-    """Gangs of one to twenty take room from 10,000 pods in groups, with and without a rack."""
-    state = full(nodes)
+def preemption(nodes: int = 1_000, *, pods: int = 10, gangs: int = 200) -> Iterator[float]:
+    """Gangs of one to twenty take room from groups of ten pods, with and without a rack."""
+    state = full(nodes, pods=pods)
     state.units.refresh()
-    for number in range(200):
+    for number in range(gangs):
         size = (1, 4, 8, 20)[number % 4]
         root = gang(state, f"p{number}", size, priority=9, key="rack" if number % 8 > 3 else None)
         start = time.perf_counter()
@@ -164,7 +164,7 @@ CURVES: dict[str, Callable[[int], Iterator[float]]] = {
     "a gang of 4 in a rack": lambda nodes: many_racks(nodes, 1),
     "a tree of three levels": three_levels,
     "a refusal": refusal,
-    "a preemption": preemption,
+    "a preemption": lambda nodes: preemption(nodes, pods=2, gangs=8),
 }
 
 
