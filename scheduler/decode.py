@@ -27,12 +27,11 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 def node_info(node: Node) -> NodeInfo:
     """Raises kube.quantity.QuantityError for an allocatable that is no quantity."""
-    taints = (t for t in node.spec.taints if t.effect != "PreferNoSchedule")
     return NodeInfo(
         name=node.metadata.name,
         allocatable=amounts(node.status.allocatable),
         labels=node.metadata.labels,
-        taints=tuple(Taint(t.key, t.value, t.effect) for t in taints),
+        taints=tuple(Taint(t.key, t.value, t.effect) for t in node.spec.taints),
         unschedulable=node.spec.unschedulable,
     )
 

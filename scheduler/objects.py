@@ -79,10 +79,18 @@ class NodeSelector(_Struct):
     node_selector_terms: list[NodeSelectorTerm] = []
 
 
+class PreferredTerm(_Struct):
+    """A term that counts for so much."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = msgspec.field(default_factory=NodeSelectorTerm)
+
+
 class NodeAffinity(_Struct):
-    """The hard half."""
+    """The hard half and the soft one."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] = []
 
 
 class LabelSelector(_Struct):

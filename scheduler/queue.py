@@ -193,7 +193,7 @@ class Queue:
         region = np.array([row for row in rows if row < columns.size], np.int64)
         woken: set[GroupKey] = set()
         for shape, keys in self._by_shape.items():
-            if shape.slots_in(columns, region).any():
+            if shape.outlook(columns, region).any():
                 woken |= keys
         for key in sorted(woken):
             refused = self._refused[key]

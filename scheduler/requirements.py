@@ -88,6 +88,7 @@ def requirements_of(pod: Pod) -> Requirements:
         away=company.away(pod),
         spread=company.spread(pod),
         claims=_claims(pod),
+        preferences=_preferences(spec),
     )
 
 
@@ -97,6 +98,12 @@ def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
     if required is None:
         return None
     return tuple(_term(term) for term in required.node_selector_terms)
+
+
+def _preferences(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
+    node = spec.affinity.node_affinity if spec.affinity else None
+    soft = node.preferred_during_scheduling_ignored_during_execution if node else ()
+    return tuple((term.weight, _term(term.preference)) for term in soft)
 
 
 def _term(term: NodeSelectorTerm) -> Term:

@@ -43,6 +43,12 @@ def untolerated(requirements: Requirements, node: NodeClass) -> Taint | None:
     return None
 
 
+def disliked(requirements: Requirements, node: NodeClass) -> int:
+    """How many soft taints of the node the pod does not tolerate."""
+    soft = (taint for taint in node.taints if taint.effect == "PreferNoSchedule")
+    return sum(not _tolerates(requirements.tolerations, taint) for taint in soft)
+
+
 def attracted(requirements: Requirements, node: NodeClass) -> bool:
     """Whether node selector and node affinity are met, names of nodes aside."""
     if any(node.labels.get(key) != value for key, value in requirements.selector):

@@ -22,8 +22,8 @@ def choose(
 ) -> tuple[Ints, Ints] | None:
     """Nodes and how many pods each takes, `count` in all; None if there is not room for so many.
 
-    pack fills the fullest nodes first, spread raises the emptiest to one level.
-    Equal nodes are taken in the order of their rows.
+    pack fills the fullest nodes first, spread raises the emptiest to one level; what the shape
+    likes counts as much fuller, or emptier. Equal nodes are taken in the order of their rows.
     """
     slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
     at = np.flatnonzero(slots)
@@ -32,9 +32,10 @@ def choose(
         return None
     rows = at if region is None else region[at]
     used, step = _utilisation(columns, shape, rows)
+    liked = _liked(columns, shape, rows)
     if profile == "pack":
-        return _fill(rows, room, -used, count)
-    return _level(rows, room, used, step, count)
+        return _fill(rows, room, -used - liked, count)
+    return _level(rows, room, used - liked, step, count)
 
 
 def choose_some(
@@ -56,7 +57,8 @@ def choose_some(
         return None
     rows = at if region is None else region[at]
     used, _ = _utilisation(columns, shape, rows)
-    order = np.lexsort((rows, -used if profile == "pack" else used))
+    cost = (-used if profile == "pack" else used) - _liked(columns, shape, rows)
+    order = np.lexsort((rows, cost))
     rows, room = rows[order], slots[at][order]
     if profile == "spread":
         room = np.minimum(room, 1)
@@ -67,6 +69,11 @@ def choose_some(
     before = np.cumsum(room) - room
     counts = np.clip(count - before, 0, room)
     return rows[counts > 0], counts[counts > 0]
+
+
+def _liked(columns: Columns, shape: Shape, rows: Ints) -> Ints | int:
+    liking = shape.liking(columns)
+    return 0 if liking is None else liking[rows]
 
 
 def _within(limit: Limit, rows: Ints, room: Ints) -> Ints:

@@ -16,6 +16,8 @@ from scheduler.core.relations import UNMARKED, Marks, Relations
 from scheduler.core.values import Requirements, Term
 
 _OK: Final = 0
+_ATTRACTION: Final = 2000
+_DISLIKE: Final = 3000
 
 
 class Shape:
@@ -28,9 +30,9 @@ class Shape:
     """
 
     __slots__ = (
-        "_codes", "_codes_generation", "_company", "_slots", "_slots_version", "_social",
-        "_social_version", "_verdicts", "demands", "index", "leaning", "marks", "reasons",
-        "request", "requirements", "sees", "sizes",
+        "_codes", "_codes_generation", "_company", "_liking", "_liking_generation", "_slots",
+        "_slots_version", "_social", "_social_version", "_verdicts", "demands", "index", "leaning",
+        "marks", "reasons", "request", "requirements", "sees", "sizes",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +65,8 @@ class Shape:
         self._company = company
         self._social: Codes = np.zeros(0, np.int16)
         self._social_version = -1
+        self._liking: Ints | None = None
+        self._liking_generation = -1
         self.sees = company.sees(self)
         self.leaning = company.leans(self)
 
@@ -77,6 +81,30 @@ class Shape:
             self._social = self._company.judge(self)
             self._social_version = columns.version
         return self._social
+
+    def liking(self, columns: Columns) -> Ints | None:
+        """Per node (N,) how much it is preferred, in thousandths of its use; None: all alike.
+
+        Weighted as by kube-scheduler: preferred node affinity twice, soft taints three times as
+        much as the use of the node.
+        """
+        if self._liking_generation != columns.generation:
+            self._liking = self._like(columns)
+            self._liking_generation = columns.generation
+        return self._liking
+
+    def _like(self, columns: Columns) -> Ints | None:
+        wants = self.requirements
+        attraction = np.zeros(columns.size, np.int64)
+        for weight, term in wants.preferences:
+            attraction += weight * self._meets(columns, term)
+        table = np.array([*(filters.disliked(wants, c) for c in columns.classes.all), 0], np.int64)
+        dislike: Ints = table[columns.node_class[: columns.size]]
+        if not attraction.any() and not dislike.any():
+            return None
+        most, worst = max(1, int(attraction.max())), max(1, int(dislike.max()))
+        liking: Ints = attraction * _ATTRACTION // most - dislike * _DISLIKE // worst
+        return liking
 
     def included(self, columns: Columns, *, affinity: bool, taints: bool) -> Bools:
         """Nodes (N,) over which it spreads: all, or those its affinity or tolerations admit."""
@@ -226,5 +254,7 @@ def _by_class(columns: Columns, test: Callable[[NodeClass], bool]) -> Bools:
 def _labels_of(requirements: Requirements) -> set[str]:
     keys = {key for key, _ in requirements.selector}
     for term in requirements.affinity or ():
+        keys.update(expression.key for expression in term.expressions)
+    for _, term in requirements.preferences:
         keys.update(expression.key for expression in term.expressions)
     return keys

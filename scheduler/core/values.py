@@ -16,7 +16,7 @@ GroupKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A node's taint; PreferNoSchedule is soft and never reaches the core."""
+    """A node's taint; PreferNoSchedule only makes it less liked."""
 
     key: str
     value: str
@@ -142,7 +142,8 @@ class Requirements:
 
     `requests` are in milli-units for cpu and whole units otherwise, sorted by name, without zeros.
     `affinity` is None where the pod has none, and matches nothing where it is empty.
-    `near`, `away` and `spread` are the hard terms about other pods.
+    `near`, `away` and `spread` are the hard terms about other pods. `preferences` are terms over
+    nodes with their weights, 1 to 100.
     `undecided` names features the scheduler cannot decide: such a pod is refused, never guessed.
     """
 
@@ -157,6 +158,7 @@ class Requirements:
     away: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
     claims: tuple[ClaimKey, ...] = ()
+    preferences: tuple[tuple[int, Term], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,6 +224,16 @@ def test_hard_spread(fields: dict[str, Any], want: dict[str, Any]) -> None:
     assert spread == (Spread(PodSelector((IS_WEB,), ("ns",)), "t", 2, **want),)
 
 
+def test_preferred_node_affinity() -> None:
+    expression = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    soft = [{"weight": 5, "preference": {"matchExpressions": [expression]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": soft}}
+
+    assert pod(affinity=affinity).requirements.preferences == (
+        (5, Term((Expression("disk", "In", ("ssd",)),))),
+    )
+
+
 def test_selectors_affinity_and_tolerations() -> None:
     expression = {"key": "zone", "operator": "In", "values": ["a"]}
     by_name = {"key": "metadata.name", "operator": "In", "values": ["n"]}
@@ -292,7 +302,7 @@ def test_a_node() -> None:
         "n",
         {"cpu": 3500, "memory": 1024, "pods": 110},
         {"zone": "a"},
-        (Taint("hard", "v", "NoExecute"),),
+        (Taint("soft", "", "PreferNoSchedule"), Taint("hard", "v", "NoExecute")),
         unschedulable=True,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.explain import reasons
+from scheduler.core.placement import Budget
 from scheduler.core.values import Expression, Requirements, Taint, Term, Toleration
 from tests.scheduler.world import World, requests
 
@@ -147,3 +148,53 @@ def test_labels_nobody_asks_for_make_no_classes() -> None:
         world.node(f"n{index}", labels={"kubernetes.io/hostname": f"n{index}"})
 
     assert len(world.state.columns.classes.all) == 1
+
+
+def prefers(value: str, weight: int = 1) -> tuple[int, Term]:
+    return (weight, Term((Expression("disk", "In", (value,)),)))
+
+
+@pytest.mark.parametrize("profile", ["pack", "spread"])
+@pytest.mark.parametrize(
+    ("requirements", "want"),
+    [
+        pytest.param(wants(), "ssd hdd", id="soft taints are avoided"),
+        pytest.param(wants(preferences=(prefers("hdd"),)), "hdd", id="what is preferred"),
+        pytest.param(
+            wants(preferences=(prefers("hdd", 1), prefers("ssd", 9))), "ssd", id="by weight"
+        ),
+        pytest.param(
+            wants(
+                preferences=(prefers("nvme"),), tolerations=(Toleration("slow", "Exists", "", ""),)
+            ),
+            "nvme",
+            id="a soft taint may be tolerated",
+        ),
+        pytest.param(
+            wants(preferences=(prefers("nvme"),)), "ssd hdd", id="a soft taint weighs more"
+        ),
+    ],
+)
+def test_soft_rules_choose_among_permitted_nodes(
+    requirements: Requirements, want: str, profile: str
+) -> None:
+    world = World()
+    for disk in ("nvme", "ssd", "hdd"):
+        taints = (Taint("slow", "", "PreferNoSchedule"),) if disk == "nvme" else ()
+        world.node(disk, labels={"disk": disk}, taints=taints)
+    world.gang("g", 1)
+    world.pod("g", requirements=requirements)
+
+    decision = world.place("g", budget=Budget(profile="spread" if profile == "spread" else "pack"))
+
+    assert set(world.where(decision).values()) <= set(want.split())
+
+
+def test_soft_rules_never_keep_a_pod_out() -> None:
+    world = World()
+    world.node("n", 2, taints=(Taint("slow", "", "PreferNoSchedule"),))
+    world.gang("g", 2)
+    for _ in range(2):
+        world.pod("g", requirements=wants(preferences=(prefers("nvme"),)))
+
+    assert len(world.where(world.place("g"))) == 2

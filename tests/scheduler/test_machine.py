@@ -1,0 +1,317 @@
+"""What must always hold, while nodes, pods and groups come, go and change, and bindings fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from scheduler.core.forest import Group, Pod
+from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.values import (
+    POD_GROUP,
+    Expression,
+    GroupKey,
+    HostPort,
+    PodInfo,
+    PodSelector,
+    PodTerm,
+    Requirements,
+    Spread,
+)
+from scheduler.queue import Queue
+from tests.scheduler.world import World, requests
+
+STEPS = 40
+
+NAMES = ("n0", "n1", "n2", "n3", "n4")
+LEAVES = ("g0", "g1", "g2", "g3")
+TREES = ("t0", "t1")
+
+_WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
+_KINDS = {
+    "plain": {},
+    "ssd": {"selector": (("disk", "ssd"),)},
+    "port": {"ports": (HostPort("TCP", 80),)},
+    "near": {"near": (PodTerm(_WEB, "rack"),)},
+    "away": {"away": (PodTerm(_WEB, "rack"),)},
+    "spread": {"spread": (Spread(_WEB, "rack"),)},
+}
+
+names, leaves, trees = st.sampled_from(NAMES), st.sampled_from(LEAVES), st.sampled_from(TREES)
+
+
+class Cluster(RuleBasedStateMachine):
+    """Events in any order; `settle` decides all that is ready, as the scheduler does."""
+
+    steps: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.queue = Queue(self.world.state)
+        self.now = 0.0
+        self.disrupted: set[str] = set()
+        self.settled = False
+
+    @initialize(cpus=st.lists(st.integers(2, 6), min_size=3, max_size=3))
+    def nodes(self, cpus: list[int]) -> None:
+        for index, cpu in enumerate(cpus):
+            self.world.node(f"n{index}", cpu, labels={"rack": f"r{index % 2}", "disk": "ssd"})
+
+    @rule(name=names, cpu=st.integers(1, 6), rack=st.sampled_from(("", "r0", "r1")),
+          ssd=st.booleans())  # fmt: skip
+    def node_comes(self, name: str, cpu: int, rack: str, ssd: bool) -> None:
+        if name in self.world.state.columns.row_of:
+            return
+        labels = ({"rack": rack} if rack else {}) | ({"disk": "ssd"} if ssd else {})
+        self.world.node(name, cpu, labels=labels)
+        self.settled = False
+
+    @rule(name=names)
+    def node_goes(self, name: str) -> None:
+        self.world.state.remove_node(name)
+        for pod in list(self.world.state.pods.values()):
+            if pod.node == name:
+                self._disrupt(pod)
+                self.world.state.remove_pod(pod.info.uid)
+        self.settled = False
+
+    @rule(name=leaves, floor=st.integers(1, 4), tree=st.sampled_from((None, *TREES)),
+          rack=st.booleans())  # fmt: skip
+    def group_comes_or_changes(self, name: str, floor: int, tree: str | None, rack: bool) -> None:
+        self.world.gang(name, floor, parent=tree, rack=rack)
+        # Pods that run may be in another rack, or too few for another floor.
+        self.disrupted.add(name)
+        if not self._members(name):
+            self.disrupted.discard(name)
+        self.settled = False
+
+    @rule(
+        name=leaves,
+        size=st.integers(1, 4),
+        tree=st.sampled_from((None, *TREES)),
+        kind=st.sampled_from(sorted(_KINDS)),
+        web=st.booleans(),
+    )
+    def job_comes(self, name: str, size: int, tree: str | None, kind: str, web: bool) -> None:
+        """A gang with all its pods, in whatever tree is there, decided at once."""
+        if name in self.disrupted or self._members(name):
+            return
+        self.world.gang(name, size, parent=tree)
+        if tree is not None:
+            self.world.composite(tree, 1)
+        wants = Requirements(requests(1), **_KINDS[kind])  # type: ignore[arg-type]
+        for _ in range(size + 1):
+            self.world.pod(name, requirements=wants, labels={"app": "web"} if web else {})
+        self.settle()
+
+    @rule(name=leaves)
+    def job_goes(self, name: str) -> None:
+        for pod in self._members(name):
+            self.world.state.remove_pod(pod.info.uid)
+        self.world.state.remove_group((POD_GROUP, "ns", name))
+        self.disrupted.discard(name)
+        self.settle()
+
+    @rule(name=trees, floor=st.integers(1, 3))
+    def tree_comes_or_changes(self, name: str, floor: int) -> None:
+        self.world.composite(name, floor)
+        self.settled = False
+
+    @rule(name=leaves)
+    def group_goes(self, name: str) -> None:
+        self.world.state.remove_group((POD_GROUP, "ns", name))
+        self.disrupted.add(name)
+        self.settled = False
+
+    @rule(group=st.sampled_from((None, *LEAVES)), cpu=st.integers(1, 3),
+          kind=st.sampled_from(sorted(_KINDS)), web=st.booleans(), gated=st.booleans())  # fmt: skip
+    def pods_come(self, group: str | None, cpu: int, kind: str, web: bool, gated: bool) -> None:
+        wants = Requirements(requests(cpu), **_KINDS[kind])  # type: ignore[arg-type]
+        for _ in range(2):
+            labels = {"app": "web"} if web else {}
+            self.world.pod(group, requirements=wants, labels=labels, gated=gated)
+        self.settled = False
+
+    @rule(at=st.integers(0, 30), phase=st.sampled_from(("Succeeded", "Failed", "")))
+    def pod_ends_or_goes(self, at: int, phase: str) -> None:
+        pods = list(self.world.state.pods.values())
+        if not pods:
+            return
+        pod = pods[at % len(pods)]
+        if phase and pod.info.node:
+            self.world.state.set_pod(replace(pod.info, phase=phase))
+        else:
+            self.world.state.remove_pod(pod.info.uid)
+        self._disrupt(pod)
+        self.settled = False
+
+    @rule(at=st.integers(0, 30))
+    def binding_fails(self, at: int) -> None:
+        assumed = [pod for pod in self.world.state.pods.values() if pod.assumed]
+        if assumed:
+            pod = assumed[at % len(assumed)]
+            self._disrupt(pod)
+            self.world.state.forget(pod.info.uid)
+            self.settled = False
+
+    @rule()
+    def bindings_are_heard_of(self) -> None:
+        for pod in list(self.world.state.pods.values()):
+            if pod.assumed:
+                self.world.state.set_pod(replace(pod.info, node=pod.node, phase="Running"))
+
+    @rule()
+    def settle(self) -> None:
+        state, queue = self.world.state, self.queue
+        for _ in range(100):
+            queue.refresh(state.take_changes(), self.now)
+            key = queue.pop()
+            if key is None:
+                self.settled = True
+                return
+            self._decide(key)
+        raise AssertionError("it goes round in circles")
+
+    def _decide(self, key: GroupKey) -> None:
+        state = self.world.state
+        entity = self.queue.entity(key)
+        assert entity is not None
+        free = state.columns.free.copy()
+        decision, again = place(state, entity, Budget()), place(state, entity, Budget())
+        assert _answer(decision) == _answer(again)
+        assert (state.columns.free == free).all()
+        if isinstance(decision, Refusal):
+            self.queue.refuse(key, decision, self.now)
+            return
+        state.assume(decision.pods, decision.rows)
+        self.queue.review(key)
+        self._check(entity, decision)
+
+    def _check(self, entity: Group | Pod, decision: Placement) -> None:
+        """What was decided just now keeps all rules."""
+        columns = self.world.state.columns
+        assert (columns.free[:, list(decision.rows)] >= 0).all()
+        for pod in decision.pods:
+            assert pod.shape.permitted(columns)[pod.row]
+            self._check_company(pod)
+        if isinstance(entity, Group):
+            assert entity.standing
+            for leaf in entity.leaves():
+                assert leaf.standing or not any(pod.group is leaf for pod in decision.pods)
+                self._check_rack(leaf, decision)
+
+    def _check_company(self, pod: Pod) -> None:
+        """No pod is in one rack with another that either of them keeps away."""
+        rack = self._rack(pod)
+        for other in self.world.state.pods.values():
+            if other is pod or other.row < 0 or not rack or self._rack(other) != rack:
+                continue
+            assert not _keeps_away(pod.info, other.info)
+            assert not _keeps_away(other.info, pod.info)
+        if pod.info.requirements.near:
+            assert rack
+            assert any(
+                other.info.labels.get("app") == "web" and self._rack(other) == rack
+                for other in self.world.state.pods.values()
+                if other.row >= 0 and (other is not pod or pod.info.labels.get("app") == "web")
+            )
+
+    def _check_rack(self, leaf: Group, decision: Placement) -> None:
+        confined = leaf.spec is not None and leaf.spec.topology is not None
+        racks = {self._rack(pod) for pod in decision.pods if pod.group is leaf}
+        assert not confined or len(racks) <= 1
+        assert not confined or "" not in racks
+
+    def _rack(self, pod: Pod) -> str:
+        node = self.world.state.columns.nodes[pod.row] if pod.row >= 0 else None
+        return node.labels.get("rack", "") if node is not None else ""
+
+    def _members(self, name: str) -> list[Pod]:
+        return [pod for pod in self.world.state.pods.values() if pod.info.group == name]
+
+    def _disrupt(self, pod: Pod) -> None:
+        if pod.info.group is not None:
+            self.disrupted.add(pod.info.group)
+
+    @invariant()
+    def all_is_accounted_for(self) -> None:
+        Cluster.steps += 1
+        columns = self.world.state.columns
+        used: Counter[tuple[int, int]] = Counter()
+        counted: Counter[tuple[int, int]] = Counter()
+        for pod in self.world.state.pods.values():
+            if pod.row >= 0:
+                for resource, amount in pod.shape.demands:
+                    used[resource, pod.row] += amount
+                for tally in pod.shape.marks.counted:
+                    counted[tally, pod.row] += 1
+                assert pod.shape.marks == self.world.state.relations.marks(pod.info)
+        for row in columns.row_of.values():
+            for resource in columns.resources.values():
+                whole = int(columns.allocatable[resource, row])
+                assert int(columns.free[resource, row]) == whole - used[resource, row]
+        for tally in {tally for tally, _ in counted}:
+            rows, amounts = columns.tallies.rows(tally), columns.tallies.amounts(tally)
+            kept = dict(zip(rows.tolist(), amounts.tolist(), strict=True))
+            assert kept == {row: n for (t, row), n in counted.items() if t == tally}
+
+    @invariant()
+    def no_gang_is_half_there(self) -> None:
+        if not self.settled:
+            return
+        for name in LEAVES:
+            group = self.world.state.forest.groups.get((POD_GROUP, "ns", name))
+            if group is not None and group.known and name not in self.disrupted:
+                assert not group.incomplete, name
+
+    @invariant()
+    def nothing_that_fits_waits(self) -> None:
+        """After `settle` every waiting entity was tried after the event that could help it."""
+        if not self.settled:
+            return
+        state = self.world.state
+        tops = [g for g in state.forest.groups.values() if g.parent is None]
+        keys = [*(group.key for group in tops), *state.singles]
+        for key in keys:
+            entity = self.queue.entity(key)
+            if entity is not None:
+                assert isinstance(place(state, entity, Budget()), Refusal), key
+
+
+def _keeps_away(pod: PodInfo, other: PodInfo) -> bool:
+    return bool(pod.requirements.away) and other.labels.get("app") == "web"
+
+
+def _answer(decision: Placement | Refusal) -> object:
+    if isinstance(decision, Refusal):
+        return decision.shortage
+    return ([pod.info.uid for pod in decision.pods], decision.rows)
+
+
+@pytest.mark.timeout(1200)
+def test_what_must_always_hold(long: bool) -> None:
+    Cluster.steps = 0
+    checks = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+    run_state_machine_as_test(
+        Cluster,
+        settings=settings(
+            max_examples=2500 if long else 60,
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=checks,
+        ),
+    )
+    assert Cluster.steps >= (20_000 if long else 400)
