@@ -20,10 +20,14 @@ class Ledger:
         """Read the managedFields of an object."""
         self.entries: list[Object] = copy([e for e in entries if e.get("manager") is not None])
 
-    def find(self, manager: str, operation: str, subresource: str) -> Object | None:
-        """The entry of a manager."""
+    def find(
+        self, manager: str, operation: str, subresource: str, api_version: str = ""
+    ) -> Object | None:
+        """The entry of a manager; plain writes have one for each version they were made in."""
         for entry in self.entries:
             same = entry["manager"] == manager and entry["operation"] == operation
+            if operation == "Update" and entry.get("apiVersion") != api_version:
+                continue
             if same and entry.get("subresource", "") == subresource:
                 return entry
         return None
@@ -32,7 +36,7 @@ class Ledger:
         self, manager: str, operation: str, subresource: str, api_version: str, now: str
     ) -> Object:
         """The entry of a manager, made if there is none."""
-        entry = self.find(manager, operation, subresource)
+        entry = self.find(manager, operation, subresource, api_version)
         if entry is None:
             entry = {
                 "manager": manager,

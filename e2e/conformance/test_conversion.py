@@ -260,6 +260,19 @@ async def test_managers_of_both_versions_are_kept_apart(rest: Rest, kind: Kind) 
     assert versions["two"] == f"{kind.group}/v1"
 
 
+async def test_a_manager_has_an_entry_for_each_version_it_wrote_in(rest: Rest, kind: Kind) -> None:
+    one = {"fieldManager": "one"}
+    await rest.post(kind.path("v2"), kind.v2("a", "here", 80), params=one)
+    label = {"metadata": {"labels": {"by": "v1"}}}
+    await rest.patch(kind.path("v1", "a"), label, params=one)
+
+    found = (await rest.get(kind.path("v2", "a"))).ok()["metadata"]["managedFields"]
+
+    entries = {entry["apiVersion"]: entry["fieldsV1"] for entry in found}
+    assert set(entries) == {f"{kind.group}/v1", f"{kind.group}/v2"}
+    assert "f:by" in entries[f"{kind.group}/v1"]["f:metadata"]["f:labels"]
+
+
 async def test_apply_creates_and_changes_in_any_version(rest: Rest, kind: Kind) -> None:
     params = {"fieldManager": "one"}
     path = kind.path("v1", "a")

@@ -1,5 +1,6 @@
 """Conversion of stored objects: how often a webhook is asked, and what its failures do."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,12 @@ import pytest
 from aiohttp import web
 
 from localcluster import resources
+from localcluster.cluster import LocalCluster
 from localcluster.errors import StatusError
 from localcluster.resources import ResourceInfo
 from tests.localcluster.admission.hook_server import HookServer, make_certificate
-from tests.localcluster.world import World, make_crd, make_widget
+from tests.localcluster.test_cluster import session
+from tests.localcluster.world import World, make_crd, make_widget, until
 
 Object = dict[str, Any]
 V2 = "t.muster.dev/v2"
@@ -155,3 +158,27 @@ async def test_a_webhook_that_is_away_is_said(scene: Scene) -> None:
 
     assert "connection refused" in said
     assert f'Post "https://127.0.0.1:{scene.hooks.port}/convert?timeout=30s"' in said
+
+
+async def test_a_watch_that_cannot_be_converted_ends_with_the_reason(tmp_path: Path) -> None:
+    async with LocalCluster(jobset=False) as cluster, session(cluster) as http:
+        webhook = {
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "conversionReviewVersions": ["v1"],
+        }
+        crd = make_crd(conversion={"strategy": "Webhook", "webhook": webhook})
+        (first,) = crd["spec"]["versions"]
+        crd["spec"]["versions"].append({**first, "name": "v2", "storage": False})
+        await cluster.api.create(resources.CRDS, crd)
+        name = ("t.muster.dev", "v1", "widgets")
+        await until(lambda: cluster.api.registry.lookup(*name) is not None)
+        info = cluster.api.registry.lookup(*name)
+        assert info is not None
+        await cluster.api.create(info, make_widget("w"), "default")
+
+        url = "/apis/t.muster.dev/v2/widgets?watch=1"
+        async with http.get(url) as answer:
+            (line,) = [json.loads(line) async for line in answer.content]
+
+    assert (line["type"], line["object"]["code"]) == ("ERROR", 500)
+    assert line["object"]["message"].startswith("conversion webhook for t.muster.dev/v1")
