@@ -1,0 +1,161 @@
+"""`kubectl apply` of what is there already changes nothing and is not refused, in three ways."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from api.constants import GROUP
+from e2e.controlplane import build
+from e2e.controlplane.places import BIN, ROOT
+from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, job, jobset, of_jobset, replicated_job
+from e2e.suite.stage import Stage
+from kube.resources import JOBS, JOBSETS, PODS, Resource
+
+WAYS = {
+    "client-side": ["apply", "-f", "-"],
+    "server-side": ["apply", "--server-side", "-f", "-"],
+    "replace": ["replace", "-f", "-"],
+}
+_COMPONENT = ROOT / "manifests" / "jobset-gangconfig"
+
+
+class Kubectl:
+    """An unmodified kubectl; every command must succeed."""
+
+    def __init__(self, kubeconfig: Path | None, home: Path) -> None:
+        built = BIN / "kubectl"
+        found = str(built) if built.is_file() else shutil.which("kubectl")
+        if found is None:
+            pytest.skip("there is no kubectl here")
+        self._command = [found, *([f"--kubeconfig={kubeconfig}"] if kubeconfig else [])]
+        self._home = home
+
+    async def __call__(self, *arguments: str, stdin: Any = None) -> str:
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"HOME": str(self._home), "PATH": "/usr/bin:/bin"},
+        )
+        out, error = await process.communicate(yaml.safe_dump(stdin).encode() if stdin else b"")
+        assert process.returncode == 0, f"{arguments}: {out.decode()} {error.decode()}"
+        return out.decode()
+
+
+def manifest(kind: str, stage: Stage) -> tuple[Resource, Json, str]:
+    """Kind, what the user's file says, and the group that comes of it."""
+    if kind == "Job":
+        made = job("t", stage.name, pods=2)
+        made["metadata"]["namespace"] = stage.name
+        return JOBS, made, "pg-job-t"
+    worker = replicated_job("w", stage.name, replicas=2, pods=2)
+    # JobSet v0.11.0 sets this when a JobSet is made, and refuses a client-side apply that leaves it
+    # out: that replaces the whole list of replicatedJobs. It does so for every JobSet.
+    worker["template"]["spec"]["completionMode"] = "Indexed"
+    made = jobset("a", worker, mode="Composite" if kind == "Composite" else "Gang")
+    made["metadata"]["namespace"] = stage.name
+    return JOBSETS, made, "pg-a-w-0" if kind == "Composite" else "pg-a"
+
+
+async def state(stage: Stage, resource: Resource, name: str) -> dict[str, Any]:
+    """What may not change: the owner's marks, every group, every Job and pod."""
+    owner = await stage.client.get(resource, name, stage.name)
+    templates = [it["template"] for it in owner["spec"].get("replicatedJobs", [owner["spec"]])]
+    found: dict[str, Any] = {"metadata": [it.get("metadata") for it in templates]}
+    found["annotations"] = {
+        key: value
+        for key, value in owner["metadata"]["annotations"].items()
+        if key.startswith(GROUP)
+    }
+    for kind in (WORKLOADS, POD_GROUPS, PODS, JOBS):
+        for obj in (await stage.client.list(kind, stage.name))["items"]:
+            found[obj["metadata"]["uid"]] = (obj["metadata"]["name"], obj["spec"])
+    return found
+
+
+async def generation(stage: Stage, resource: Resource, name: str) -> int:
+    found = await stage.client.get(resource, name, stage.name)
+    return int(found["metadata"]["generation"])
+
+
+@pytest.mark.parametrize("kind", ["Job", "Gang", "Composite"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_applying_it_twice_changes_nothing(
+    stage: Stage, tmp_path: Path, kind: str, way: str
+) -> None:
+    await stage.add_node(cpu=4)
+    kubectl = Kubectl(stage.cluster.kubeconfig, tmp_path)
+    resource, made, group = manifest(kind, stage)
+    first = ["create", "-f", "-"] if way == "replace" else WAYS[way]
+    await kubectl(*first, stdin=made)
+    await stage.runs_whole("", 2 if kind == "Job" else 4)
+    await stage.scheduled(group)
+    name = made["metadata"]["name"]
+    before = await state(stage, resource, name)
+
+    generations = []
+    for _ in range(2):
+        await kubectl(*WAYS[way], stdin=await _fitted(stage, resource, made, way))
+        generations.append(await generation(stage, resource, name))
+
+    assert await state(stage, resource, name) == before
+    # JobSet's defaults go when a manifest without them replaces the object, as for any JobSet.
+    assert generations[0] == generations[1]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_jobset_of_ours_changes_no_more_than_a_plain_one(
+    stage: Stage, tmp_path: Path, way: str
+) -> None:
+    kubectl = Kubectl(stage.cluster.kubeconfig, tmp_path)
+    grew = {}
+    for mode in ("Gang", None):
+        _, made, _ = manifest("Gang", stage)
+        made["metadata"] |= {"name": f"a-{mode}".lower()}
+        if mode is None:
+            made["metadata"].pop("annotations")
+        name = made["metadata"]["name"]
+        await kubectl(*(["create", "-f", "-"] if way == "replace" else WAYS[way]), stdin=made)
+        # A replacement that meets a change of status is refused as a conflict: let it come to rest.
+        await stage.has_pods(of_jobset(name), 4)
+        await asyncio.sleep(1)
+        before = await generation(stage, JOBSETS, name)
+        await kubectl(*WAYS[way], stdin=made)
+        grew[mode] = await generation(stage, JOBSETS, name) - before
+
+    assert grew["Gang"] == grew[None]
+
+
+async def _fitted(stage: Stage, resource: Resource, made: Json, way: str) -> Json:
+    """A Job's selector and labels are made by the server: a replacement must repeat them."""
+    if way != "replace" or resource != JOBS:
+        return made
+    live = await stage.client.get(JOBS, made["metadata"]["name"], stage.name)
+    spec = {**live["spec"], **{k: v for k, v in made["spec"].items() if k != "template"}}
+    return made | {"spec": spec}
+
+
+@pytest.mark.timeout(60)
+async def test_the_component_keeps_the_field_in_jobset_s_own_crd(
+    server_kind: str, tmp_path: Path
+) -> None:
+    if server_kind != "real":
+        pytest.skip("JobSet's CRD comes with the modules of the real control plane")
+    crds = build.sources()["sigs.k8s.io/jobset"] / "config/components/crd/bases"
+    shutil.copy(crds / "jobset.x-k8s.io_jobsets.yaml", tmp_path / "crd.yaml")
+    shutil.copytree(_COMPONENT, tmp_path / "component")
+    wanted = {"resources": ["crd.yaml"], "components": ["component"]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(wanted))
+
+    crd = yaml.safe_load(await Kubectl(None, tmp_path)("kustomize", str(tmp_path)))
+
+    (version,) = crd["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    for holder in (spec, spec["replicatedJobs"]["items"]["properties"]):
+        assert holder["gangConfig"]["properties"]["gangMode"]["type"] == "string"
