@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP
 from kube.errors import ConfigError
 from scheduler.conditions import RETRY_ON, waiting_for
+from scheduler.core.domains import domains
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Budget, Placement, place
+from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.preemption import preempt
 from scheduler.core.state import State
 from scheduler.core.values import SINGLE_POD, GroupKey
 from scheduler.objects import GroupObject
+
+_MOST_DOMAINS: Final = 20
 
 _KINDS = {
     name: kind
@@ -100,6 +105,32 @@ def blocker_lines(blocker: Blocker) -> Iterator[str]:
     yield f"  tried again on: {', '.join(RETRY_ON[blocker.kind])}"
 
 
+def refusal_lines(
+    state: State, entity: Group | Pod, refusal: Refusal, budget: Budget
+) -> Iterator[str]:
+    """Domain by domain what is there, and who would be evicted; nobody is."""
+    rooms = domains(state, entity, refusal)
+    for room in rooms[:_MOST_DOMAINS]:
+        out = "".join(f"; {nodes} nodes: {reason}" for reason, nodes in room.excluded)
+        yield (
+            f"  {room.key}={room.value}: room for {room.free}, {room.reclaimable} more by"
+            f" preemption, {room.missing} missing{out}"
+        )
+    if len(rooms) > _MOST_DOMAINS:
+        yield f"  and {len(rooms) - _MOST_DOMAINS} domains with less room"
+    plan = preempt(state, entity, refusal, budget)
+    if isinstance(plan, Refusal):
+        return
+    if plan.cost is None:
+        yield "  fits as soon as the pods that are leaving are gone"
+        return
+    yield f"  would evict {plan.cost.pods} pods as {plan.cost.units} units of lower priority:"
+    for unit in plan.victims:
+        yield f"    {unit.name}, priority {unit.priority}, {len(unit.pods)} pods"
+    if plan.cost.violations:
+        yield f"    {plan.cost.violations} pods more than their disruption budgets allow"
+
+
 def _owned(
     state: State, observed: Mapping[GroupKey, GroupObject], kind: str, namespace: str, name: str
 ) -> Iterable[Group]:
@@ -154,3 +185,4 @@ def _outcome(
     if asked is not None and blocker.at != asked:
         yield f"the fault is at {words(blocker.at)}"
     yield from blocker_lines(blocker)
+    yield from refusal_lines(state, entity, outcome, budget)

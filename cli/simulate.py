@@ -28,7 +28,7 @@ from api.integration.job import job_admission, job_groups
 from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
 from api.integration.view import members_of, read_jobset
-from cli.explain import blocker_lines, explain_lines, headline, placed_line, words
+from cli.explain import blocker_lines, explain_lines, headline, placed_line, refusal_lines, words
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
 from scheduler import decode
@@ -98,6 +98,7 @@ def _decide(state: State, entity: Group | Pod, budget: Budget) -> Iterator[str]:
         if isinstance(entity, Group) and blocker.at != entity.key:
             yield f"  the fault is at {words(blocker.at)}"
         yield from (f"  {line}" for line in blocker_lines(blocker))
+        yield from (f"  {line}" for line in refusal_lines(state, entity, outcome, budget))
         return
     names = state.columns.name_of
     where = {pod.info.name: names(row) for pod, row in zip(outcome.pods, outcome.rows, strict=True)}

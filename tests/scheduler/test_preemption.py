@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.placement import Refusal
+from scheduler.core.domains import domains
+from scheduler.core.placement import Budget, Refusal, place
 from scheduler.core.preemption import Plan
 from scheduler.core.values import PodInfo
 from tests.scheduler.contest import Contest
@@ -259,3 +260,21 @@ def test_a_plan_comes_true_once_its_victims_are_gone() -> None:
     world.evict(plan)
 
     assert len(world.where(world.place("g"))) == 4
+
+
+def test_the_table_says_what_each_domain_has_and_lacks() -> None:
+    world = Contest()
+    world.nodes(4, cpu=2, rack_of=2)
+    world.runs(None, "n0", "n0")
+    world.runs(None, "n2", "n2", "n3", priority=9)
+    world.group("g", 4, priority=5, topology="rack")
+    world.waits("g", 4, priority=5)
+    refusal = place(world.state, world.root("g"), Budget())
+    assert isinstance(refusal, Refusal)
+
+    rooms = domains(world.state, world.root("g"), refusal)
+
+    assert [(r.value, r.free, r.reclaimable, r.missing) for r in rooms] == [
+        ("r000", 2, 2, 0),
+        ("r001", 1, 0, 3),
+    ]
