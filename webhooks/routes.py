@@ -55,14 +55,14 @@ def build(
             response.headers["Connection"] = "close"
         return response
 
-    @app.post("/{phase}/{plural}")
-    async def review(phase: str, plural: str, request: Request) -> Response:
+    async def review(request: Request) -> Response:
+        route = f"{request.path_params['phase']}/{request.path_params['plural']}"
+
         async def answer(body: bytes) -> bytes:
-            return reviewer.review(f"{phase}/{plural}", body)
+            return reviewer.review(route, body)
 
         return await answered(request, BODY_LIMIT, answer)
 
-    @app.post(CONVERT)
     async def convert(request: Request) -> Response:
         async def answer(body: bytes) -> bytes:
             if len(body) < LONG_CONVERSION:
@@ -71,6 +71,10 @@ def build(
 
         return await answered(request, CONVERSION_LIMIT, answer)
 
+    # Plain routes: nothing of a review is a parameter, and FastAPI's own would cost more than
+    # most rules do.
+    app.add_route(CONVERT, convert, methods=["POST"])
+    app.add_route("/{phase}/{plural}", review, methods=["POST"])
     _add_pages(app, readiness)
     return app
 
