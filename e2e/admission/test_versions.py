@@ -258,3 +258,27 @@ async def test_an_apply_in_an_older_version_owns_its_fields_there(room: Room) ->
     [template] = stored["spec"]["podGroupTemplates"]
     assert template["schedulingPolicy"] == {"gang": {"minCount": 4}}
     assert template["schedulingConstraints"] == RACK
+
+
+async def test_one_word_lists_all_of_a_namespace(room: Room, kubectl: Kubectl) -> None:
+    groups = [
+        workload("listed"),
+        written("v1alpha3", "PodGroup", "listed", schedulingPolicy={"gang": {"minCount": 2}}),
+        written("v1alpha1", "PodGroup", "listed", subsets=[{"minMember": 1}])
+        | {"apiVersion": "coscheduling.muster.dev/v1alpha1"},
+    ]
+    for obj in groups:
+        (await room.rest.post(room.path(obj), obj)).expect(201)
+
+    names = (await kubectl("get", "muster", "-o", "name")).split()
+    wide = await kubectl("get", "mpg", "listed", "-o", "wide")
+    for obj in groups:
+        (await room.rest.delete(f"{room.path(obj)}/listed")).ok()
+
+    assert {
+        "workload.scheduling.muster.dev/listed",
+        "podgroup.scheduling.muster.dev/listed",
+        "podgroup.coscheduling.muster.dev/listed",
+    } <= set(names)
+    heads = ["POLICY", "FLOOR", "MEMBERS", "SCHEDULED", "STATUS", "REASON", "AGE", "BLOCKER"]
+    assert set(heads) <= set(wide.split())
