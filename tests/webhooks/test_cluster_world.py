@@ -1,0 +1,64 @@
+"""The caches against an API server: what they hold, and when they may be believed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from kube.client import Client
+from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream
+from webhooks.readiness import CACHES
+from webhooks.world import ClusterWorld, Composite
+
+
+def meta(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "namespace": "team", "uid": name, "resourceVersion": "1", **more}
+
+
+LEAVING = "2026-01-01T00:00:00Z"
+TEMPLATES = {"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"basic": {}}}]}
+ITEMS: dict[str, list[dict[str, Any]]] = {
+    "priorityclasses": [{"metadata": {"name": "high", "uid": "u"}, "value": 7}],
+    "workloads": [{"metadata": meta("w"), "spec": TEMPLATES, "unknown": {"field": 1}}],
+    "compositepodgroups": [
+        {"metadata": meta("root"), "spec": {}},
+        {
+            "metadata": meta("mid", deletionTimestamp=LEAVING),
+            "spec": {"parentCompositePodGroupName": "root"},
+        },
+    ],
+    "podgroups": [
+        {"metadata": meta("here"), "spec": {}},
+        {"metadata": meta("leaving", deletionTimestamp=LEAVING), "spec": {}},
+    ],
+}
+
+
+async def answer(seen: Seen) -> Answer:
+    if seen.query.get("watch"):
+        return Stream()
+    items = ITEMS[seen.path.rpartition("/")[2]]
+    return Reply({"metadata": {"resourceVersion": "1"}, "items": items})
+
+
+async def test_what_is_watched_is_known_once_it_is_synced(tmp_path: Path) -> None:
+    async with ScriptedServer() as server:
+        server.handler = answer
+        async with await Client.connect(server.kubeconfig(tmp_path)) as client:
+            world = ClusterWorld(client)
+            running = asyncio.create_task(world.run())
+            for synced in world.synced.values():
+                await synced.wait()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    assert set(world.synced) == set(CACHES)
+    assert [each.name for each in world.priority_classes()] == ["high"]
+    assert world.workload("team", "w") == {"spec": TEMPLATES}
+    assert world.workload("other", "w") is None
+    assert world.composite("team", "root") == Composite()
+    assert world.composite("team", "mid") == Composite("root", deleting=True)
+    assert world.composite("team", "gone") is None
+    assert world.pod_group_is_deleting("team", "leaving")
+    assert not world.pod_group_is_deleting("team", "here")
