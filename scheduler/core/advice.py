@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core import filters
+from scheduler.core import company, filters
 from scheduler.core.columns import PODS, Columns
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
@@ -61,6 +61,11 @@ def _advice(
     columns: Columns, shape: Shape, short: Shortage, reason: str, *, impossible: bool
 ) -> str:
     """The one thing to change; nothing where waiting is enough."""
+    if "PersistentVolumeClaim" in reason:
+        return "bind the claims, or give them a storageClassName that makes volumes"
+    if shape.requirements.away and reason == company.APART:
+        keys = ", ".join(sorted({term.key for term in shape.requirements.away}))
+        return f"its pods must be apart by {keys}: lower the floor, or add nodes"
     if not impossible:
         return ""
     if not shape.permitted(columns).any():

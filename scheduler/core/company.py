@@ -32,6 +32,7 @@ REASONS: Final = (
     "node(s) didn't satisfy existing pods anti-affinity rules",
 )
 _NO_LABEL, _SKEWED, _FAR, _NEAR, _SHUNNED = range(1, 6)
+APART: Final = REASONS[_NEAR]
 
 _PLENTY: Final = 1 << 40
 

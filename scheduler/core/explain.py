@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core import advice, filters, ports
+from scheduler.core import advice, company, filters, ports
 from scheduler.core.columns import PODS, Bools, Columns, Ints
 from scheduler.core.placement import Refusal
 from scheduler.core.shapes import Shape
@@ -70,8 +70,16 @@ def reasons(columns: Columns, shape: Shape) -> tuple[tuple[str, int], ...]:
         if count and shape.reasons[code] not in ("", "no node"):
             found[shape.reasons[code]] += int(count)
     permitted = shape.permitted(columns)
+    open_to = np.ones(columns.size, np.bool_)
+    if shape.sees:
+        open_to = shape.social(columns) == 0
+    full = shape.room(columns, columns.free) <= 0
+    if shape.requirements.away:
+        # What a node with room has against one more is the pod that would be there by then.
+        found[company.APART] += int((permitted & open_to & ~full).sum())
+        open_to = full
     for reason, mask in _lacking(columns, shape):
-        found[reason] += int((mask & permitted).sum())
+        found[reason] += int((mask & permitted & (open_to | full)).sum())
     if shape.sees:
         for code, count in enumerate(np.bincount(shape.social(columns)[permitted])):
             found[shape.reasons[code]] += int(count) if code else 0

@@ -8,7 +8,14 @@ import pytest
 
 from scheduler.core.explain import explain
 from scheduler.core.placement import Refusal
-from scheduler.core.values import Requirements, Taint
+from scheduler.core.values import (
+    ClaimInfo,
+    Expression,
+    PodSelector,
+    PodTerm,
+    Requirements,
+    Taint,
+)
 from tests.scheduler.world import GIB, World, requests
 
 
@@ -156,3 +163,38 @@ def test_the_summary_says_what_is_short_and_what_to_change(
 
     assert isinstance(refusal, Refusal)
     assert explain(world.state, refusal).summary == want
+
+
+def test_pods_that_must_be_apart_are_told_so_and_not_that_cpu_is_short() -> None:
+    world = World()
+    for name in ("a", "b"):
+        world.node(name, labels={"host": name})
+    selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
+    apart = Requirements(requests(1), away=(PodTerm(selector, "host"),))
+    world.gang("g", 4)
+    for _ in range(4):
+        world.pod("g", requirements=apart, labels={"app": "x"})
+
+    refusal = world.place("g")
+
+    assert isinstance(refusal, Refusal)
+    summary = explain(world.state, refusal).summary
+    assert "cpu" not in summary
+    assert "didn't match pod anti-affinity rules on 2 of 2 nodes" in summary
+    assert summary.endswith("its pods must be apart by host: lower the floor, or add nodes")
+
+
+def test_a_claim_that_is_not_bound_is_told_and_not_that_cpu_is_short() -> None:
+    world = World()
+    world.nodes(2)
+    world.state.storage.set_claim(ClaimInfo(("ns", "data")))
+    waits(4, Requirements(requests(1), claims=(("ns", "data"),)))(world)
+
+    refusal = world.place("g")
+
+    assert isinstance(refusal, Refusal)
+    assert explain(world.state, refusal).summary == (
+        "needs room for 4 more pods, there is room for 0: "
+        "pod has unbound immediate PersistentVolumeClaims on 2 of 2 nodes; "
+        "bind the claims, or give them a storageClassName that makes volumes"
+    )
