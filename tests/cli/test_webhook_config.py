@@ -23,7 +23,7 @@ def written(folder: Path, text: str) -> File:
 def test_by_service_it_listens_for_all_and_drains() -> None:
     config = webhook_config(File(), None)
 
-    assert (config.host, config.port, config.drain_seconds) == ("0.0.0.0", 9443, 10)  # noqa: S104
+    assert (config.host, config.port, config.drain_seconds) == ("0.0.0.0", 9443, 10)
     assert config.lifetimes == USUAL
     assert config.announced_seconds == 60
 
