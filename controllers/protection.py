@@ -3,6 +3,10 @@
 A PodGroup is held while an active pod names it, a CompositePodGroup while a child group is left.
 Nothing holds a group whose namespace is going; composites that are each other's ancestors, all of
 them being deleted, do not hold each other.
+
+Pods are looked up in the cache and not asked for again: admission lets no pod into a group that is
+being deleted, and one that the cache has not seen yet loses nothing, as its living owner gets the
+group again. A list for every group that goes would cost a large cluster more than that.
 """
 
 from collections.abc import Iterator

@@ -107,7 +107,7 @@ class World:
 
     def has_pods(self, namespace: str, group: str) -> bool:
         """Whether a pod that is not finished names the PodGroup."""
-        return bool(self.pods.by_index(BY_GROUP, (namespace, group)))
+        return self.pods.has(BY_GROUP, (namespace, group))
 
     def children(self, namespace: str, composite: str) -> list[Group]:
         """The groups of either kind whose parent is the composite."""

@@ -84,7 +84,7 @@ async def generation(stage: Stage, resource: Resource, name: str) -> int:
     return int(found["metadata"]["generation"])
 
 
-@pytest.mark.parametrize("kind", ["Job", "Gang", "Composite"])
+@pytest.mark.parametrize("kind", ["Job", "Gang", pytest.param("Composite", marks=pytest.mark.long)])
 @pytest.mark.parametrize("way", WAYS)
 async def test_applying_it_twice_changes_nothing(
     stage: Stage, tmp_path: Path, kind: str, way: str

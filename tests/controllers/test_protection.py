@@ -1,5 +1,6 @@
 """Finalizers come off from the leaves up, as soon as nothing holds a group, and never by hand."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from api.constants import finalizer_of
 from kube.errors import ServerError
 from tests.controllers.conftest import House
 from tests.support.builders import make_pod
+from tests.support.owners import job_template, make_jobset
 
 Json = dict[str, Any]
 
@@ -217,3 +219,59 @@ async def test_a_failed_release_is_tried_again(house: House) -> None:
     await house.settle(seconds=60)
 
     assert left(house) == []
+
+
+async def test_a_pod_that_is_seen_too_late_has_its_group_again(house: House) -> None:
+    """The pod cache is behind when the group goes: its JobSet makes it anew."""
+    jobset = make_jobset("a").asks(gang_mode="Gang").replicated_job("b", 1, job_template().pods(2))
+    house.submit_jobset(jobset.build())
+    await house.settle()
+    before = house.api.objects["PodGroup", "default", "pg-a"]["metadata"]["uid"]
+    house.api.objects["Pod", "default", "p"] = pod("p", "pg-a")  # its event is still under way
+
+    house.api.remove("PodGroup", "default", "pg-a")
+    await house.settle()
+    house.api.put(pod("p", "pg-a"))
+    await house.settle()
+
+    group = house.api.objects["PodGroup", "default", "pg-a"]["metadata"]
+    assert "deletionTimestamp" not in group
+    assert group["uid"] != before
+
+
+async def test_thousands_of_pods_cost_a_look_each(house: House) -> None:
+    """Every pod that ends has its group looked at; none of these looks copies the other pods."""
+    house.api.put(leaf("g"))
+    for number in range(2000):
+        house.api.put(pod(f"p{number}", "g"))
+    house.api.remove("PodGroup", "default", "g")
+    listed = 0
+    by_index = house.world.pods.by_index
+
+    def counted(name: str, value: Hashable) -> list[Any]:
+        nonlocal listed
+        listed += 1
+        return by_index(name, value)
+
+    house.world.pods.by_index = counted  # type: ignore[method-assign]
+    for number in range(2000):
+        assert ("PodGroup", "default", "g") in house.api.objects
+        house.api.put(pod(f"p{number}", "g", "Succeeded"))
+        await house.settle()
+
+    assert left(house) == []
+    assert listed == 0
+
+
+async def test_a_pod_that_ends_is_no_news_for_other_groups(house: House) -> None:
+    for name in ("g", "h"):
+        house.api.put(leaf(name))
+        house.api.put(pod(f"of-{name}", name))
+        house.api.remove("PodGroup", "default", name)
+    await house.settle()
+
+    house.api.remove("Pod", "default", "of-g")
+
+    assert len(house.protection.controller.queue) == 1
+    await house.settle()
+    assert left(house) == ["h"]
