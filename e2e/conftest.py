@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the embedded cluster, or a real control plane built from Go modules",
     )
     group.addoption("--kubeconfig", type=Path, help="any cluster instead, kind for instance")
+    group.addoption("--keep-audit", type=Path, help="for python -m e2e.permissions, afterwards")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,7 +79,7 @@ async def rest(cluster: Cluster) -> AsyncIterator[Rest]:
 
 
 @pytest.fixture(scope="session")
-def running_muster(cluster: Cluster) -> Iterator[Muster]:
+def running_muster(cluster: Cluster, pytestconfig: pytest.Config) -> Iterator[Muster]:
     """The three processes, started once."""
     muster = Muster(cluster.kubeconfig)
     with asyncio.Runner() as runner:
@@ -87,10 +89,19 @@ def running_muster(cluster: Cluster) -> Iterator[Muster]:
             runner.run(muster.start(*processes.ALL))
             yield muster
             runner.run(muster.uninstall())
-            refused = permissions.refused(cluster.audit_log) if cluster.audit_log else []
-            assert not refused, "a right is missing in manifests/base:\n" + "\n".join(refused)
+            _check_rights(cluster.audit_log, pytestconfig.getoption("--keep-audit"))
         finally:
             muster.stop()
+
+
+def _check_rights(audit: Path | None, keep: Path | None) -> None:
+    """No request of Muster's accounts was refused for want of a right."""
+    if audit is None:
+        return
+    if keep is not None:
+        shutil.copyfile(audit, keep)
+    refused = permissions.refused(audit)
+    assert not refused, "a right is missing in manifests/base:\n" + "\n".join(refused)
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """Rights of Muster's accounts: given by manifests/, asked for in an audit log.
 
 `python -m e2e.permissions AUDIT_LOG` names what was refused, and what was given and never used.
+`pytest e2e --keep-audit=FILE` leaves the log of a run. That a right to change finalizers is used
+cannot be seen there: admission asks for it when an object names its owner.
 """
 
 import json
@@ -90,7 +92,8 @@ def main() -> int:
     for text in refusals:
         print(f"refused: {text}")
     for right in sorted(given(manifests.load()) - used(audit)):
-        print(f"never used: {right}")
+        if not right.resource.endswith("/finalizers"):
+            print(f"never used: {right}")
     return 1 if refusals else 0
 
 
