@@ -17,6 +17,7 @@ from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import Muster
 from e2e.suite.stage import Stage
+from e2e.support import manifests
 from e2e.support.rest import Rest
 from kube.client import Client
 
@@ -31,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--kubeconfig", type=Path, help="any cluster instead, kind for instance")
     group.addoption("--keep-audit", type=Path, help="for python -m e2e.permissions, afterwards")
+    group.addoption("--record", action="store_true", help="write what docs/ shows of a run anew")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,6 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("timeout") is None:
             # The first test of a run also starts the cluster.
             item.add_marker(pytest.mark.timeout(120))
+
+
+@pytest.fixture(scope="session")
+def record(pytestconfig: pytest.Config) -> bool:
+    """Whether documents made by a run are to be written."""
+    return bool(pytestconfig.getoption("--record"))
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +108,7 @@ def _check_rights(audit: Path | None, keep: Path | None) -> None:
         return
     if keep is not None:
         shutil.copyfile(audit, keep)
-    refused = permissions.refused(audit)
+    refused = permissions.refused(audit, permissions.given(manifests.load()))
     assert not refused, "a right is missing in manifests/base:\n" + "\n".join(refused)
 
 

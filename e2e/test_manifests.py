@@ -129,6 +129,7 @@ def test_an_audit_log_tells_what_was_used_and_what_was_refused(tmp_path: Path) -
         "\n".join(
             [
                 line(ours, "list", "allow", resource="jobs", apiGroup="batch"),
+                line(ours, "list", "forbid", resource="jobs", apiGroup="batch"),
                 line(ours, "patch", "forbid", resource="pods", subresource="status"),
                 line(ours, "patch", "forbid", resource="pods", subresource="status"),
                 line("system:serviceaccount:x:y", "patch", "forbid", resource="nodes"),
@@ -136,5 +137,6 @@ def test_an_audit_log_tells_what_was_used_and_what_was_refused(tmp_path: Path) -
         )
     )
 
-    assert permissions.used(log) == {Right("muster-controller", "list", "batch", "jobs")}
-    assert permissions.refused(log) == ["muster-controller: patch pods/status /path"]
+    jobs = Right("muster-controller", "list", "batch", "jobs")
+    assert permissions.used(log) == {jobs}
+    assert permissions.refused(log, {jobs}) == ["muster-controller: patch pods/status /path"]
