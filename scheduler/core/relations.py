@@ -26,6 +26,12 @@ class Marks:
     counted: tuple[int, ...] = ()
     shuns: tuple[int, ...] = ()
 
+    def and_of(self, tally: Tally) -> Marks:
+        """With one tally more that speaks of such pods, newer than all of these."""
+        if tally.carried is None:
+            return Marks((*self.counted, tally.number), self.shuns)
+        return Marks(self.counted, (*self.shuns, tally.number))
+
 
 UNMARKED: Final = Marks()
 

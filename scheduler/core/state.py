@@ -15,7 +15,7 @@ from scheduler.core.columns import Columns
 from scheduler.core.company import Company
 from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.holds import Holds
-from scheduler.core.relations import Relations
+from scheduler.core.relations import Relations, Tally
 from scheduler.core.shapes import Shape, Shapes
 from scheduler.core.storage import Storage
 from scheduler.core.topology import Topologies
@@ -251,15 +251,27 @@ class State:
     def _shape_of(self, info: PodInfo) -> Shape:
         """The pod's shape; pods that its terms are the first to speak of get another one."""
         for tally in self.relations.register(info.requirements):
-            for pod in self._bearers.of(tally):
-                self._reshape(pod)
+            self._mark(tally)
         return self.shapes.intern(info.requirements, self.relations.marks(info))
+
+    def _mark(self, tally: Tally) -> None:
+        """Let pods of which a new tally speaks have it among their marks: once per shape."""
+        shapes: dict[Shape, Shape] = {}
+        for pod in self._bearers.of(tally):
+            if tally.speaks_of(pod.info, self.relations.namespaces):
+                old = pod.shape
+                if old not in shapes:
+                    marks = old.marks.and_of(tally)
+                    shapes[old] = self.shapes.intern(old.requirements, marks)
+                self._swap(pod, shapes[old])
 
     def _reshape(self, pod: Pod) -> None:
         """Give the pod the shape that its marks make it now; it stays where it is."""
         shape = self.shapes.intern(pod.info.requirements, self.relations.marks(pod.info))
-        if shape is pod.shape:
-            return
+        if shape is not pod.shape:
+            self._swap(pod, shape)
+
+    def _swap(self, pod: Pod, shape: Shape) -> None:
         self._uncount(pod)
         if pod.row >= 0:
             self._take(pod, -1)
