@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from scheduler.core.placement import Budget, Placement, Refusal, place
 from scheduler.core.preemption import Plan, preempt
 from tests.scheduler.best import Best, Exact
@@ -17,6 +19,7 @@ from tests.scheduler.instances import (
 )
 
 
+@pytest.mark.timeout(1800)
 def test_what_fits_under_topology_is_found(long: bool) -> None:
     found: Counter[str] = Counter()
     for seed in range(500 if long else 40):
@@ -31,6 +34,7 @@ def test_what_fits_under_topology_is_found(long: bool) -> None:
     assert found["missed"] <= max(1, 0.01 * found.total()), found
 
 
+@pytest.mark.timeout(1800)
 def test_victims_are_those_of_the_exact_solver(long: bool) -> None:
     found: Counter[str] = Counter()
     ratios = []

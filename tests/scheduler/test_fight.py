@@ -79,6 +79,7 @@ class Fight:
                 assert not stays, f"{name} was broken, not taken whole"
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(2))
 async def test_two_priorities_fight_and_it_settles(seed: int, long: bool) -> None:
     fight = Fight(seed)
