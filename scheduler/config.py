@@ -41,7 +41,7 @@ class Config(Section, frozen=True):
     """How the scheduler decides and binds.
 
     `bind_workers` and `status.writers` together stay below the client's connections, so that
-    renewing the lease never waits for a free one.
+    neither waits for the other's; renewing the lease has connections of its own.
     """
 
     profile: Literal["pack", "spread"] = "pack"

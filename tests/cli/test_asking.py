@@ -94,7 +94,10 @@ def member(name: str, of: str) -> Json:
             [group("g", 2), member("a", "g")],
             [
                 "PodGroup ns/g: 0 of 1 pods placed, at least 2 together",
-                "  waits (quorum): has 1 of 2 pods: if no more come, the events of their Job say why",
+                (
+                    "  waits (quorum): has 1 of 2 pods: "
+                    "if no more come, the events of their Job say why"
+                ),
                 "    tried again on: a new member, a change of the group",
             ],
             id="a gang without its quorum",
