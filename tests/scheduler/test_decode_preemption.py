@@ -1,0 +1,83 @@
+"""What preemption reads from objects: policies, delays, marks, ends of grace, budgets."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scheduler import decode
+from scheduler.core.values import POD_GROUP, Expression, PodInfo
+from scheduler.objects import decode_budget, decode_group, decode_pod
+
+DELAY = "scheduling.muster.dev/preemption-delay"
+
+
+def pod(*, meta: dict[str, object] | None = None, spec: dict[str, object] | None = None,
+        status: dict[str, object] | None = None) -> PodInfo:  # fmt: skip
+    body = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u"} | (meta or {}),
+        "spec": spec or {},
+        "status": status or {},
+    }
+    return decode.pod_info(decode_pod(msgspec.json.encode(body)))
+
+
+@pytest.mark.parametrize(
+    ("policy", "preempts"), [("", True), ("PreemptLowerPriority", True), ("Never", False)]
+)
+def test_only_never_keeps_a_pod_and_a_group_from_preempting(policy: str, preempts: bool) -> None:
+    group = {"metadata": {"name": "g", "namespace": "ns"}, "spec": {"preemptionPolicy": policy}}
+    spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
+
+    assert pod(spec={"preemptionPolicy": policy}).preempts is preempts
+    assert spec.preempts is preempts
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("5m", 300), ("1h", 3600), ("", 0), ("soon", 0), ("-5s", 0), ("1.5m", 0)],
+)
+def test_the_delay_is_a_number_with_a_unit(text: str, seconds: float) -> None:
+    assert pod(meta={"annotations": {DELAY: text}}).delay == seconds
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "ours"),
+    [
+        ("muster-scheduler: preempted for PodGroup ns/g", "True", True),
+        ("default-scheduler: preempting to accommodate a higher priority pod", "True", False),
+        ("muster-scheduler: preempted for PodGroup ns/g", "False", False),
+    ],
+)
+def test_only_our_own_mark_makes_a_pod_a_victim(message: str, status: str, ours: bool) -> None:
+    mark = {"type": "DisruptionTarget", "status": status, "message": message}
+
+    assert pod(status={"conditions": [mark]}).targeted is ours
+
+
+def test_start_and_end_of_grace_are_seconds() -> None:
+    info = pod(
+        meta={"deletionTimestamp": "1970-01-01T00:02:00Z"},
+        status={"startTime": "1970-01-01T00:01:00Z"},
+    )
+
+    assert (info.started, info.leaves_by, info.terminating) == (60.0, 120.0, True)
+
+
+@pytest.mark.parametrize(
+    ("selector", "expressions"),
+    [
+        ({"matchLabels": {"app": "a"}}, (Expression("app", "In", ("a",)),)),
+        ({}, ()),
+        (None, None),
+    ],
+)
+def test_a_budgets_selector(selector: object, expressions: object) -> None:
+    body = {
+        "metadata": {"name": "b", "namespace": "ns"},
+        "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": 2},
+    }
+    budget = decode.budget(decode_budget(msgspec.json.encode(body)))
+
+    assert (budget.key, budget.expressions, budget.allowed) == (("ns", "b"), expressions, 2)
