@@ -124,7 +124,7 @@ def refusal_lines(
     if plan.cost is None:
         yield "  fits as soon as the pods that are leaving are gone"
         return
-    yield f"  would evict {plan.cost.pods} pods as {plan.cost.units} units of lower priority:"
+    yield f"  would evict pods of lower priority, {plan.cost.pods} in all:"
     for unit in plan.victims:
         yield f"    {unit.name}, priority {unit.priority}, {len(unit.pods)} pods"
     if plan.cost.violations:

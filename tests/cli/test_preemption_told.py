@@ -20,6 +20,6 @@ def test_the_domains_and_the_victims_are_listed_and_nobody_goes() -> None:
 
     assert "rack=r000: room for 0, 2 more by preemption, 0 missing" in lines
     assert "rack=r001: room for 1, 0 more by preemption, 1 missing" in lines
-    at = lines.index("would evict 2 pods as 1 units of lower priority:")
+    at = lines.index("would evict pods of lower priority, 2 in all:")
     assert lines[at + 1] == "PodGroup ns/low, priority 0, 2 pods"
     assert len(world.state.pods) == 5
