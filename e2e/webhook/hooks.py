@@ -147,19 +147,24 @@ async def uninstall(rest: Rest) -> None:
         await _emptied(rest, name)
         await rest.delete(f"{DEFINITIONS}/{name}")
     for name in names:
-        await eventually(lambda name=name: _absent(rest, f"{DEFINITIONS}/{name}"), name, 60)  # type: ignore[misc]
+        await eventually(lambda name=name: _absent(rest, f"{DEFINITIONS}/{name}"), name, 240)  # type: ignore[misc]
 
 
 async def _emptied(rest: Rest, name: str) -> None:
     """Take the finalizers off all objects: no controller runs here that would."""
     plural, _, group = name.partition(".")
     version = "v1alpha1" if group.startswith("coscheduling") else "v1alpha3"
-    found = await rest.get(f"/apis/{group}/{version}/{plural}")
-    for obj in found.body.get("items", []) if found.status == 200 else []:
-        meta = obj["metadata"]
-        if meta.get("finalizers"):
-            path = f"/apis/{group}/{version}/namespaces/{meta['namespace']}/{plural}"
-            await rest.patch(f"{path}/{meta['name']}", {"metadata": {"finalizers": None}})
+    found = await rest.get(f"/apis/{group}/{version}/{plural}", timeout=60)
+    objects = found.body.get("items", []) if found.status == 200 else []
+    held = [obj["metadata"] for obj in objects if obj["metadata"].get("finalizers")]
+    gate = asyncio.Semaphore(32)
+
+    async def free(meta: Mapping[str, str]) -> None:
+        path = f"/apis/{group}/{version}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"
+        async with gate:
+            await rest.patch(path, {"metadata": {"finalizers": None}}, timeout=60)
+
+    await asyncio.gather(*map(free, held))
 
 
 async def _established(rest: Rest, path: str) -> bool:

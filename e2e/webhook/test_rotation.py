@@ -36,7 +36,7 @@ class Seen:
         self.servers.add((self._folder / "tls.crt").read_text())
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("replicas", [1, 2])
 async def test_the_ca_and_the_certificate_rotate_twice_under_load(
     admin: Path, api: Rest, long: bool, replicas: int
@@ -62,7 +62,7 @@ async def test_the_ca_and_the_certificate_rotate_twice_under_load(
         assert len(seen.servers) >= 3
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_a_rolling_restart_of_two_replicas_refuses_no_request(
     admin: Path, api: Rest, long: bool
 ) -> None:
