@@ -15,8 +15,9 @@ from tests.api.objects_strategy import Json, objects
 
 HUB = f"{GROUP}/v1alpha3"
 LONG = settings.default is not None and settings.default.max_examples > 1000
-EXAMPLES = settings(max_examples=5_000) if LONG else settings()
-ROUND_TRIPS = pytest.mark.timeout(900)
+# Three pairs, both ways: more than 10,000 objects make the round trip.
+EXAMPLES = settings(max_examples=1_700) if LONG else settings()
+ROUND_TRIPS = pytest.mark.timeout(1_800)
 
 
 class Pair(NamedTuple):
