@@ -74,7 +74,7 @@ def review_of(
         "dryRun": False,
         "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
     }
-    if isinstance(name, dict) and name.get("name"):
+    if isinstance(name, dict) and isinstance(name.get("name"), str):
         request["name"] = name["name"]
     if subresource:
         request["subResource"] = subresource
