@@ -1,8 +1,8 @@
 """All suites one after another: `make test` and `make test-long` call this.
 
 The unit tests; the end-to-end and conformance suites on the embedded cluster; and, where Go is
-present, the same on a real control plane built from its modules. With MUSTER_REQUIRE_REAL=1 a
-missing Go is an error.
+present, `REAL_SUITES` (with `--long` all) on a real control plane built from its modules. With
+MUSTER_REQUIRE_REAL=1 a missing Go is an error.
 """
 
 import argparse
@@ -15,6 +15,16 @@ from dataclasses import dataclass
 
 from e2e.controlplane import build
 from e2e.controlplane.places import ROOT
+
+REAL_SUITES = (
+    "e2e/suite",
+    "e2e/conformance",
+    "e2e/client",
+    "e2e/test_controlplane.py",
+    "e2e/test_manifests.py",
+)
+"""What runs on the real control plane without `--long`: what users count on, and what the embedded
+server is held to. The other suites run on the embedded cluster then, and on both with `--long`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,8 @@ def _real(flags: Sequence[str], *, required: bool) -> Outcome:
     except build.BuildError as error:
         return Outcome(name, 1, str(error))
     print(f"the control plane is built ({time.monotonic() - started:.0f} s)", flush=True)
-    return _pytest(name, ["e2e", "--cluster=real", *flags])
+    suites = ["e2e"] if "--long" in flags else REAL_SUITES
+    return _pytest(name, [*suites, "--cluster=real", *flags])
 
 
 def _pytest(name: str, arguments: Sequence[str]) -> Outcome:
