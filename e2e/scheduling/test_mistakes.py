@@ -24,7 +24,7 @@ from e2e.suite.objects import (
 from e2e.suite.stage import Stage
 from kube.errors import AlreadyExists, NotFound
 from kube.patch import PatchBuilder
-from kube.resources import EVENTS, JOBSETS, PODS, PRIORITY_CLASSES, PVCS, Resource
+from kube.resources import EVENTS, JOBSETS, NODES, PODS, PRIORITY_CLASSES, PVCS, Resource
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "mistakes.md"
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
@@ -159,7 +159,12 @@ async def test_the_message_says_what_to_change(
 
 
 async def _nodes(stage: Stage) -> None:
-    """Two nodes for the test's pods, and one that a taint keeps them off."""
+    """Two nodes for the test's pods, and one that a taint keeps them off.
+
+    No other: the messages count nodes, and a test before may have left one.
+    """
+    for node in (await stage.client.list(NODES))["items"]:
+        await stage.cluster.remove_node(node["metadata"]["name"])
     for _ in range(2):
         await stage.add_node(cpu=4)
     taint = {"key": "team", "value": "blue", "effect": "NoSchedule"}
