@@ -21,6 +21,8 @@ from api.constants import (
     EVENT_NAME_TAKEN,
     EVENT_TEMPLATE_NOT_FOUND,
     EVENT_WORKLOAD_CONFLICT,
+    JOB,
+    JOBSET,
     LABEL_MANAGED_BY,
     MANAGED_BY,
     WORKLOAD,
@@ -269,11 +271,24 @@ def _standing(owner: Owner, meta: ObjectMeta) -> _Standing:
         return _Standing.PASSING
     if mine:
         return _Standing.OURS
-    if controller is None or meta.labels.get(LABEL_MANAGED_BY) != MANAGED_BY:
+    if meta.labels.get(LABEL_MANAGED_BY) != MANAGED_BY:
         return _Standing.FOREIGN
+    if controller is None:
+        return _Standing.PASSING if _lost_its_owner(owner, meta) else _Standing.FOREIGN
     # Made for a namesake that is gone: the garbage collector is about to take it.
     namesake = (controller.kind, controller.name) == (owner.kind, owner.metadata.name)
     return _Standing.PASSING if namesake else _Standing.FOREIGN
+
+
+def _lost_its_owner(owner: Owner, meta: ObjectMeta) -> bool:
+    """Whether it was made for a namesake of the owner and has only the Workload of that left.
+
+    The garbage collector takes the reference to the owner off first, and the object later.
+    """
+    if owner.kind not in {JOB.kind, JOBSET.kind}:
+        return False
+    usual = names.workload_name(owner.kind, owner.metadata.name, owner.metadata.namespace)
+    return {reference.name for reference in meta.owner_references} == {usual}
 
 
 def _corrections(found: Group, wanted: Json) -> PatchBuilder:

@@ -121,8 +121,14 @@ class Holders(DeletingObjects):
         """A group is there: of ours made for a Job or JobSet, or of somebody else."""
         super().upsert(obj)
         meta = obj.metadata
-        owner = meta.controller if meta.labels.get(LABEL_MANAGED_BY) == MANAGED_BY else None
-        self._owners[meta.key] = (owner.kind, owner.name) if owner else None
+        owner, managed = meta.controller, meta.labels.get(LABEL_MANAGED_BY) == MANAGED_BY
+        if managed and owner:
+            self._owners[meta.key] = (owner.kind, owner.name)
+        elif managed:
+            # The garbage collector takes off the reference to a gone owner before the group goes.
+            self._owners.setdefault(meta.key, None)
+        else:
+            self._owners[meta.key] = None
 
     def delete(self, key: Key) -> None:
         """A group is gone."""

@@ -232,6 +232,31 @@ async def test_a_namesake_waits_for_what_its_predecessor_left(house: House) -> N
     assert group["metadata"]["ownerReferences"][0]["uid"] == "uid-of-the-second"
 
 
+async def test_a_group_whose_owner_was_taken_off_by_the_collector_is_waited_for(
+    house: House,
+) -> None:
+    left = {
+        "kind": "PodGroup",
+        "metadata": {
+            "name": "pg-a",
+            "namespace": "default",
+            "labels": {"app.kubernetes.io/managed-by": "muster"},
+            "ownerReferences": [{"kind": "Workload", "name": "w-a", "uid": "gone"}],
+        },
+        "spec": {},
+    }
+    house.api.put(left)
+
+    house.submit_jobset(gang().build())
+    await house.settle()
+    assert house.told.events == []
+    house.api.forget("PodGroup", "default", "pg-a")
+    await house.settle(seconds=10)
+
+    group = house.api.objects["PodGroup", "default", "pg-a"]
+    assert group["metadata"]["ownerReferences"][0]["kind"] == "JobSet"
+
+
 def _renewed(jobset: Json) -> Json:
     return {**jobset["metadata"], "uid": "uid-of-the-second"}
 
