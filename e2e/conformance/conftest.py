@@ -1,6 +1,5 @@
-"""A namespace for each test, and one node for those that run pods."""
+"""A namespace for each test, and a node for those that run pods."""
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator
 
@@ -9,8 +8,6 @@ import pytest
 from e2e.clusters.protocol import Cluster
 from e2e.conformance.objects import Namespace
 from e2e.support.rest import Rest
-
-NODE = "conformance-node"
 
 
 @pytest.fixture
@@ -23,9 +20,10 @@ async def ns(rest: Rest) -> AsyncIterator[Namespace]:
     await rest.delete(f"/api/v1/namespaces/{name}")
 
 
-@pytest.fixture(scope="session")
-def node(cluster: Cluster) -> str:
-    """The name of a Ready node."""
-    with asyncio.Runner() as runner:
-        runner.run(cluster.add_node(NODE, capacity={"pods": "1000", "cpu": "100"}))
-    return NODE
+@pytest.fixture
+async def node(cluster: Cluster) -> AsyncIterator[str]:
+    """The name of a Ready node that is gone afterwards."""
+    name = f"conformance-{secrets.token_hex(3)}"
+    await cluster.add_node(name, capacity={"pods": "1000", "cpu": "100"})
+    yield name
+    await cluster.remove_node(name)
