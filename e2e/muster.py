@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,16 +48,22 @@ class _Part:
 class Muster:
     """The three processes on one cluster. Logs are in `logs`, one file for each."""
 
-    def __init__(self, kubeconfig: Path, *, logs: Path | None = None) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        *,
+        logs: Path | None = None,
+        config: Mapping[str, object] = _CONFIG,
+    ) -> None:
         self._kubeconfig = kubeconfig
         self._temporary = Path(tempfile.mkdtemp(prefix="muster-e2e-"))
         self.logs = logs or self._temporary / "logs"
-        config = self._temporary / "muster.yaml"
-        config.write_text(yaml.safe_dump(_CONFIG))
+        file = self._temporary / "muster.yaml"
+        file.write_text(yaml.safe_dump(dict(config)))
         webhook, *health = ports.free(1 + len(ALL))
         extra = {WEBHOOK: ["--url", f"https://127.0.0.1:{webhook}"]}
         self._parts = {
-            name: self._part(name, port, ["--config", str(config), *extra.get(name, [])])
+            name: self._part(name, port, ["--config", str(file), *extra.get(name, [])])
             for name, port in zip(ALL, health, strict=True)
         }
 

@@ -27,7 +27,8 @@ class Options:
     `scheduler` starts kube-scheduler for the pods that name no other; `taint_nodes` lets new
     nodes carry the not-ready taint until they are Ready; `enforce_owner_permissions` turns on
     OwnerReferencesPermissionEnforcement, as hardened clusters do; `gang_config` keeps KEP-1068's
-    field in the JobSet CRD; `extender` is a URL that kube-scheduler asks after its own filters.
+    field in the JobSet CRD; `extender` is a URL that kube-scheduler asks after its own filters;
+    `audit` writes a line for each request of Muster's accounts.
     """
 
     controllers: bool = True
@@ -41,6 +42,7 @@ class Options:
     runtime_config: tuple[str, ...] = ()
     extra_controllers: tuple[str, ...] = ()
     extender: str = ""
+    audit: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +110,13 @@ def apiserver(layout: Layout, options: Options) -> list[str | Path]:
         f"--service-account-signing-key-file={pki / 'sa.key'}",
         f"--token-auth-file={layout.folder / 'tokens.csv'}",
         "--authorization-mode=RBAC",
-        f"--audit-policy-file={audit_policy(layout)}",
-        f"--audit-log-path={layout.audit_log}",
         "--service-cluster-ip-range=10.0.0.0/24",
         f"--disable-admission-plugins={','.join(disabled)}",
         *_gates(options),
     ]
+    if options.audit:
+        command.append(f"--audit-policy-file={audit_policy(layout)}")
+        command.append(f"--audit-log-path={layout.audit_log}")
     if options.enforce_owner_permissions:
         command.append("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
     if options.runtime_config:

@@ -79,7 +79,7 @@ class ControlPlane:
                 "kube-controller-manager", commands.controller_manager(self._layout, self.options)
             )
         if self.options.scheduler:
-            self._run("kube-scheduler", commands.scheduler(self._layout, self.options))
+            self.start_scheduler()
         if self.options.kwok:
             module = build.sources()["sigs.k8s.io/kwok"]
             self._run("kwok", commands.kwok(self._layout, module))
@@ -109,6 +109,11 @@ class ControlPlane:
             await self._apiserver_ready()
         if name == "jobset":
             await self._jobset_ready()
+
+    def start_scheduler(self) -> str:
+        """Starts kube-scheduler; answers the URL that says 200 once its caches are in sync."""
+        self._run("kube-scheduler", commands.scheduler(self._layout, self.options))
+        return f"https://127.0.0.1:{self._layout.scheduler}/readyz"
 
     async def stop_apiserver(self) -> None:
         self.kill("kube-apiserver")

@@ -1,0 +1,133 @@
+"""The objects of the cases, for kube-scheduler's own groups and for Muster's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from api.constants import LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
+from bench.e2e.cases import Case
+
+NAMESPACE = "bench"
+RACK = "example.com/rack"
+URGENT = "bench-urgent"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+# Room for many gangs, or for two pods where all nodes must be full.
+CPU, FULL_CPU = 32, 2
+
+Json = dict[str, Any]
+
+
+def node(case: Case, index: int) -> Json:
+    cpu = FULL_CPU if case.preemption else CPU
+    name = f"n{index}"
+    labels = {"kubernetes.io/hostname": name}
+    if case.racks:
+        labels[RACK] = f"r{index % case.racks}"
+    resources = {"cpu": str(cpu), "memory": f"{4 * cpu}Gi", "pods": "110"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": resources, "allocatable": resources, "conditions": [ready]},
+    }
+
+
+def namespace() -> Json:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+
+
+def urgent() -> Json:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": URGENT},
+        "value": 1000,
+    }
+
+
+def binding(pod: str, node_name: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
+    }
+
+
+def _pod(name: str, urgent_pod: bool, node_name: str | None) -> Json:
+    container = {
+        "name": "main",
+        "image": "registry.example/none:1",
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+    }
+    spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    if urgent_pod:
+        spec["priorityClassName"] = URGENT
+    if node_name:
+        spec["nodeName"] = node_name
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def _group(api_version: str, name: str, case: Case, *, lower: bool, mode: object) -> Json:
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": case.size}}}
+    if case.racks:
+        spec["schedulingConstraints"] = {"topology": [{"key": RACK}]}
+    if case.preemption:
+        spec["disruptionMode"] = mode
+    if case.preemption and not lower:
+        spec["priorityClassName"] = URGENT
+    meta = {"name": name}
+    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": meta, "spec": spec}
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """How a scheduler's pods and groups are written."""
+
+    groups_path: str
+    native: bool
+
+    def pod(self, case: Case, gang: str | None, name: str, node_name: str | None = None) -> Json:
+        """`node_name` makes it one that runs already, and gives way to others."""
+        made = _pod(name, case.preemption and node_name is None, node_name)
+        if not self.native:
+            made["spec"]["schedulerName"] = SCHEDULER_NAME
+        if gang and self.native:
+            made["spec"]["schedulingGroup"] = {"podGroupName": gang}
+        elif gang:
+            made["metadata"]["labels"] = {LABEL_POD_GROUP: gang}
+        return made
+
+    def group(self, case: Case, name: str, *, lower: bool = False) -> Json:
+        if self.native:
+            version, mode = "scheduling.k8s.io/v1alpha2", "PodGroup"
+            return _group(version, name, case, lower=lower, mode=mode)
+        return _group(POD_GROUP.api_version, name, case, lower=lower, mode={"all": {}})
+
+    def waiting(self, case: Case) -> Iterator[tuple[str | None, list[Json]]]:
+        """Each gang with its pods; plain pods are one lot without a gang."""
+        if not case.gangs:
+            yield None, [self.pod(case, None, f"p-{index}") for index in range(case.size)]
+        for number in range(case.gangs):
+            gang = f"g{number}"
+            yield gang, [self.pod(case, gang, f"{gang}-{index}") for index in range(case.size)]
+
+    def running(self, case: Case) -> Iterator[tuple[str, list[Json]]]:
+        """The lower gangs that fill every node."""
+        for number in range(case.nodes * FULL_CPU // case.size):
+            gang = f"v{number}"
+            first = number * case.size
+            yield (
+                gang,
+                [
+                    self.pod(case, gang, f"{gang}-{i}", f"n{(first + i) // FULL_CPU}")
+                    for i in range(case.size)
+                ],
+            )
+
+
+NATIVE = Flavour(f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups", True)
+OURS = Flavour(f"/apis/{POD_GROUP.api_version}/namespaces/{NAMESPACE}/podgroups", False)

@@ -1,0 +1,215 @@
+"""One measurement: a fresh control plane, the objects, one scheduler, and what it took."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.e2e import raw
+from bench.e2e.cases import RAW, Case
+from bench.e2e.objects import NAMESPACE, NATIVE, PODS, Json, namespace, node, urgent
+from bench.e2e.observer import Seen, observed
+from bench.e2e.results import Result
+from bench.e2e.subjects import OPTIONS, SUBJECTS, Subject
+from bench.e2e.usage import Meter, peak_mib
+from bench.e2e.wire import Wire, WireError, request
+from e2e.controlplane.controlplane import ControlPlane
+from e2e.support import kubeconfig
+
+_SERVERS = ("etcd", "kube-apiserver")
+_CONNECTIONS = 48
+_SETTLE = 20.0
+"""Seconds that statuses and events may take after the last bind before nobody waits for them."""
+_EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_WRITES = ("POST", "PUT", "PATCH", "DELETE", "APPLY")
+
+
+async def measure(case: Case, subject: str) -> Result:
+    """Raises WireError, BuildError, ProcessFailedError."""
+    async with (
+        ControlPlane(OPTIONS) as plane,
+        Wire(kubeconfig.read(plane.kubeconfig), _CONNECTIONS) as wire,
+    ):
+        await wire.post("/api/v1/namespaces", [namespace()])
+        await wire.post("/api/v1/nodes", [node(case, index) for index in range(case.nodes)])
+        if subject == RAW:
+            return await _raw(case, plane, wire)
+        with _subject(subject, plane) as scheduler:
+            return await _Run(case, subject, plane, wire, scheduler).measure()
+
+
+async def _raw(case: Case, plane: ControlPlane, wire: Wire) -> Result:
+    rates = {}
+    count = min(case.pods, 3_000)
+    for connections in raw.CONNECTIONS:
+        names = [f"raw{connections}-{index}" for index in range(count)]
+        plain = Case("raw", "", count, nodes=case.nodes)
+        await wire.post(PODS, [NATIVE.pod(plain, None, name) for name in names])
+        rates[str(connections)] = round(
+            await asyncio.to_thread(raw.rate, plane.kubeconfig, names, case.nodes, connections), 1
+        )
+    return Result(case.name, RAW, case.nodes, count, bound=count, rate=max(rates.values()),
+                  rates=rates)  # fmt: skip
+
+
+@contextmanager
+def _subject(name: str, plane: ControlPlane) -> Iterator[Subject]:
+    scheduler = SUBJECTS[name](plane)
+    try:
+        yield scheduler
+    finally:
+        scheduler.stop()
+
+
+class _Run:
+    def __init__(
+        self, case: Case, name: str, plane: ControlPlane, wire: Wire, subject: Subject
+    ) -> None:
+        self._case = case
+        self._plane = plane
+        self._wire = wire
+        self._subject = subject
+        self._flavour = subject.flavour
+        self._created: dict[str, float] = {}
+        self._result = Result(case.name, name, case.nodes, case.pods, case.gangs)
+
+    async def measure(self) -> Result:
+        case, result = self._case, self._result
+        await self._subject.prepare()
+        await self._create_what_is_there()
+        groups_path = self._flavour.groups_path if case.gangs else None
+        async with self._plane.client() as rest, observed(rest, groups_path) as seen:
+            writes = await self._writes()
+            meter = Meter(self._pids())
+            started = time.time()
+            synced = await self._subject.start()
+            result.start_seconds = round(synced - started, 2)
+            if case.rate:
+                await self._arrive()
+            limit = synced + case.limit - time.time()
+            await seen.until(lambda: len(seen.bound) >= case.pods, max(1.0, limit))
+            result.cpu = meter.read(self._pids())
+            result.writes = dict(await self._writes() - writes)
+            result.memory = {name: round(peak_mib(pid)) for name, pid in self._pids().items()}
+            await self._settle(seen)
+            self._times(seen, synced)
+        return result
+
+    def _pids(self) -> dict[str, int]:
+        servers = {name: self._plane.processes[name].pid for name in _SERVERS}
+        return servers | self._subject.pids() | {"bench": os.getpid()}
+
+    async def _create_what_is_there(self) -> None:
+        case = self._case
+        if case.preemption:
+            await self._wire.post("/apis/scheduling.k8s.io/v1/priorityclasses", [urgent()])
+        if case.gangs:
+            await self._groups_are_taken()
+        if case.preemption:
+            running = list(self._flavour.running(case))
+            groups = [self._flavour.group(case, name, lower=True) for name, _ in running]
+            await self._wire.post(self._flavour.groups_path, groups)
+            await self._wire.post(PODS, [pod for _, pods in running for pod in pods])
+        if case.rate:
+            return
+        waiting = list(self._flavour.waiting(case))
+        names = [name for name, _ in waiting if name]
+        await self._wire.post(
+            self._flavour.groups_path, [self._flavour.group(case, name) for name in names]
+        )
+        await self._wire.post(PODS, [pod for _, pods in waiting for pod in pods])
+
+    async def _groups_are_taken(self) -> None:
+        """A webhook, and a new priority class, are known everywhere only a moment later."""
+        body = self._flavour.group(self._case, "asking")
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    await self._wire.post(f"{self._flavour.groups_path}?dryRun=All", [body])
+                except WireError:
+                    await asyncio.sleep(0.1)
+                else:
+                    return
+
+    async def _arrive(self) -> None:
+        """Pods come at the case's rate, each gang's group first; late ones are sent at once."""
+        case, started = self._case, time.time()
+        async with asyncio.TaskGroup() as group:
+            for number, (gang, pods) in enumerate(self._flavour.waiting(case)):
+                await asyncio.sleep(started + number * case.size / case.rate - time.time())
+                assert gang is not None
+                group.create_task(self._create_gang(gang, pods))
+        self._result.arrival_rate = round(case.pods / (time.time() - started), 1)
+
+    async def _create_gang(self, gang: str, pods: list[Json]) -> None:
+        group = self._flavour.group(self._case, gang)
+        access = self._wire.access
+        await self._wire.call(request(access, "POST", self._flavour.groups_path, group))
+        members = [request(access, "POST", PODS, pod) for pod in pods]
+        await asyncio.gather(*map(self._wire.call, members))
+        self._created[gang] = time.time()
+
+    async def _writes(self) -> Counter[str]:
+        """Writes that the API server has answered so far, by resource; not those of leases."""
+        found: Counter[str] = Counter()
+        for line in (await self._wire.get("/metrics")).decode().splitlines():
+            if line.startswith("apiserver_request_total{"):
+                labels = dict(_LABEL.findall(line))
+                if labels["verb"] in _WRITES and labels["resource"] != "leases":
+                    name = "/".join(filter(None, (labels["resource"], labels["subresource"])))
+                    found[name] += int(float(line.rpartition(" ")[2]))
+        return found
+
+    async def _settle(self, seen: Seen) -> None:
+        """Wait until every group is said to be scheduled and no more events come."""
+        last = max(seen.bound.values(), default=time.time())
+        ends = last + _SETTLE
+        if self._case.gangs:
+            whole = lambda: len(seen.scheduled) >= self._case.gangs  # noqa: E731
+            await seen.until(whole, max(0.1, ends - time.time()))
+        count, changed = 0, last
+        while (now := time.time()) < ends and now - max(changed, last) < 2.0:
+            if (new := await self._events()) != count:
+                count, changed = new, time.time()
+            await asyncio.sleep(0.25)
+        self._result.events = count
+        self._result.events_lag = round(max(0.0, changed - last), 2)
+
+    async def _events(self) -> int:
+        page = json.loads(await self._wire.get(f"{_EVENTS}?limit=1"))
+        left: int = page["metadata"].get("remainingItemCount", 0)
+        return len(page["items"]) + left
+
+    def _times(self, seen: Seen, synced: float) -> None:
+        result, times = self._result, seen.bound.values()
+        result.bound = len(times)
+        if not times:
+            return
+        result.first = round(min(times) - synced, 3)
+        result.last = round(max(times) - synced, 3)
+        result.rate = round(len(times) / (max(times) - synced), 1)
+        ends = _last_binds(seen) if self._case.gangs else {}
+        lags = [said - ends[gang] for gang, said in seen.scheduled.items() if gang in ends]
+        if lags:
+            result.status_lag = round(max(lags), 2)
+            result.statuses = len(lags)
+        waits = sorted(ends[gang] - made for gang, made in self._created.items() if gang in ends)
+        if waits:
+            result.p50 = round(waits[len(waits) // 2], 3)
+            result.p99 = round(waits[len(waits) * 99 // 100], 3)
+
+
+def _last_binds(seen: Seen) -> dict[str, float]:
+    """When the last pod of each gang was bound. Gangs that are not whole are among them."""
+    ends: dict[str, float] = {}
+    for pod, when in seen.bound.items():
+        gang = pod.rpartition("-")[0]
+        ends[gang] = max(when, ends.get(gang, 0.0))
+    return ends

@@ -1,0 +1,36 @@
+"""What processes cost, from /proc."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that the process ever held. Raises RuntimeError for a dead one."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"process {pid} has no memory: it has ended")
+
+
+class Meter:
+    """CPU seconds from its making on; a process that began later counts from its own start."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+
+    def read(self, pids: Mapping[str, int]) -> dict[str, float]:
+        return {
+            name: round(cpu_seconds(pid) - self._before.get(name, 0.0), 2)
+            for name, pid in pids.items()
+        }
