@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long check format generate verify e2e e2e-modules up down lock clean
+.PHONY: demo test test-long check format generate verify e2e e2e-modules up down bench bench-e2e lock clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -55,6 +55,12 @@ up: e2e-modules ## keep a real control plane with Muster running; kubeconfig: .c
 
 down: .venv ## end what `make up` started
 	$(BIN)/python -m e2e.controlplane.down
+
+bench: .venv ## decisions alone: times and memory beside their ranges and the last results
+	$(BIN)/python -m bench.decisions $(BENCH)
+
+bench-e2e: e2e-modules ## scheduling on the real control plane, beside kube-scheduler; BENCH=--record renews the page
+	$(BIN)/python -m bench.e2e $(BENCH)
 
 lock: .venv ## renew requirements/*.txt: hashes, no addresses
 	$(BIN)/python -m pip install --quiet uv

@@ -1,119 +1,184 @@
 """Decisions alone, no I/O: python -m bench.decisions
 
-Fixed inputs; each case is timed over several runs and printed as median and spread, beside the
-target it has to stay under.
+Fixed inputs; each case is measured as `bench.frame` says and shown beside its range and the last
+result that was kept (bench/results/decisions.json). `--record` keeps the new ones and renews
+docs/performance.md. Ends with 1 if a range was missed.
 """
 
 from __future__ import annotations
 
-import statistics
+import argparse
+import multiprocessing
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 
+from bench import frame
+from bench.clusters import GPU, cluster, composite, full, gang
+from bench.events import decoded, memory, received, woken
+from bench.frame import Case, Measured
 from scheduler.core.explain import explain
+from scheduler.core.forest import Group
 from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.preemption import Plan, preempt
 from scheduler.core.state import State
-from scheduler.core.values import POD_GROUP, GroupSpec, NodeInfo, PodInfo, Requirements, Topology
+from scheduler.core.values import POD_GROUP, GroupSpec
 
-RUNS = 5
-GIB = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    name: str
-    target_ms: float
-    prepare: Callable[[], State]
-    decide: Callable[[State], None]
+FILE = frame.RESULTS / "decisions.json"
 
 
-def cluster(nodes: int, *, gpus: int = 8, racks: int = 50) -> State:
-    state = State()
-    for index in range(nodes):
-        allocatable = {"cpu": 64_000, "memory": 512 * GIB, "pods": 110, "nvidia.com/gpu": gpus}
-        labels = {"rack": f"r{index % racks:03}", "kubernetes.io/hostname": f"n{index}"}
-        state.set_node(NodeInfo(f"n{index}", allocatable, labels))
-    return state
+def one_large(nodes: int = 50_000, pods: int = 10_000) -> Iterator[float]:
+    """A gang of equal pods."""
+    state = cluster(nodes, gpus=8, cpu=64)
+    yield _placed(state, gang(state, "large", pods, wants=GPU))
 
 
-def gang(state: State, name: str, size: int, *, rack: bool = False, gpu: int = 1) -> None:
-    topology = Topology("rack") if rack else None
-    state.set_group(GroupSpec((POD_GROUP, "ns", name), size, topology=topology))
-    wants = Requirements((("cpu", 4000), ("memory", 16 * GIB), ("nvidia.com/gpu", gpu)))
-    for index in range(size):
-        pod = f"{name}-{index}"
-        state.set_pod(PodInfo(pod, "ns", pod, wants, group=name))
+def small_gangs(
+    nodes: int = 5_000, gangs: int = 1_000, *, key: str | None = None
+) -> Iterator[float]:
+    """Gangs of four, one after another."""
+    state = cluster(nodes, gpus=8, cpu=64)
+    groups = [gang(state, f"g{index}", 4, wants=GPU, key=key) for index in range(gangs)]
+    for group in groups:
+        yield _placed(state, group)
 
 
-def decide(state: State, name: str) -> Placement | Refusal:
-    return place(state, state.forest.groups[POD_GROUP, "ns", name], Budget())
+def in_racks(nodes: int = 5_000, gangs: int = 750) -> Iterator[float]:
+    """Gangs of four, each in one rack of 50, on nodes for ten pods."""
+    state = cluster(nodes)
+    groups = [gang(state, f"g{index}", 4, key="rack") for index in range(gangs)]
+    for group in groups:
+        yield _placed(state, group)
 
 
-def one_large() -> State:
-    state = cluster(50_000)
-    gang(state, "large", 10_000)
-    return state
-
-
-def decide_large(state: State) -> None:
-    assert isinstance(decide(state, "large"), Placement)
-
-
-def many_small(*, rack: bool) -> State:
-    state = cluster(5_000)
-    for index in range(1_000):
-        gang(state, f"g{index}", 4, rack=rack)
-    return state
-
-
-def decide_all(state: State) -> None:
-    for index in range(1_000):
-        decision = decide(state, f"g{index}")
-        assert isinstance(decision, Placement)
+def three_levels(nodes: int = 20_000, trees: int = 8) -> Iterator[float]:
+    """A tree: one zone, two blocks in it, four racks in each."""
+    state = cluster(nodes, racks=max(20, nodes // 20))
+    for number in range(trees):
+        root = composite(state, f"t{number}", 2, "zone")
+        for block in range(2):
+            name = f"t{number}-{block}"
+            composite(state, name, 4, "block", root.name)
+            for rack in range(4):
+                gang(state, f"{name}-{rack}", 16, key="rack", parent=name)
+        start = time.perf_counter()
+        decision = place(state, root, Budget())
+        seconds = time.perf_counter() - start
+        if isinstance(decision, Refusal):  # the smallest cluster is full by then
+            return
+        yield seconds
         state.assume(decision.pods, decision.rows)
 
 
-def too_large() -> State:
-    state = cluster(5_000, gpus=1)
-    gang(state, "never", 5_001)
-    return state
+def refusal(nodes: int = 5_000) -> Iterator[float]:
+    """A gang that is one pod larger than the cluster, with the reasons."""
+    state = cluster(nodes, gpus=1, cpu=64)
+    yield from _refused(state, gang(state, "never", nodes + 1, wants=GPU))
 
 
-def refuse(state: State) -> None:
-    decision = decide(state, "never")
-    assert isinstance(decision, Refusal)
-    explain(state, decision)
+def refusal_in_racks(nodes: int = 5_000) -> Iterator[float]:
+    """A gang that is one pod larger than any rack of 50."""
+    state = cluster(nodes)
+    yield from _refused(state, gang(state, "never", nodes // 50 * 10 + 1, key="rack"))
+
+
+def preemption(
+    nodes: int = 1_000, *, pods: int = 10, gangs: int = 200, racks: int = 50
+) -> Iterator[float]:
+    """Gangs of one to twenty take room from groups of ten pods, with and without a rack."""
+    state = full(nodes, pods=pods, racks=racks)
+    state.units.refresh()
+    for number in range(gangs):
+        size = (1, 4, 8, 20)[number % 4]
+        root = gang(state, f"p{number}", size, priority=9, key="rack" if number % 8 > 3 else None)
+        start = time.perf_counter()
+        decision = place(state, root, Budget())
+        if isinstance(decision, Placement):  # whole units left more room than was needed
+            state.assume(decision.pods, decision.rows)
+            continue
+        plan = preempt(state, root, decision, Budget())
+        yield time.perf_counter() - start
+        assert isinstance(plan, Plan)
+        for unit in plan.victims:
+            for uid in list(unit.pods):
+                state.remove_pod(uid)
+        state.assume(plan.placement.pods, plan.placement.rows)
+
+
+def _placed(state: State, group: Group) -> float:
+    start = time.perf_counter()
+    decision = place(state, group, Budget())
+    seconds = time.perf_counter() - start
+    assert isinstance(decision, Placement)
+    state.assume(decision.pods, decision.rows)
+    return seconds
+
+
+def _refused(state: State, root: Group) -> Iterator[float]:
+    for number in range(20):
+        # As after an event: nothing that was worked out before holds.
+        state.set_group(GroupSpec((POD_GROUP, "ns", f"event-{number}"), 1))
+        state.columns.version += 1
+        start = time.perf_counter()
+        decision = place(state, root, Budget())
+        assert isinstance(decision, Refusal)
+        explain(state, decision)
+        yield time.perf_counter() - start
 
 
 CASES = (
-    Case("10,000 equal pods on 50,000 nodes", 50, one_large, decide_large),
-    Case("1,000 gangs x 4 on 5,000 nodes", 1_000, lambda: many_small(rack=False), decide_all),
-    Case("1,000 gangs x 4, a rack each, 5,000 nodes", 1_000,
-         lambda: many_small(rack=True), decide_all),
-    Case("refusal with reasons on 5,000 nodes", 10, too_large, refuse),
+    Case("10,000 equal pods on 50,000 nodes", one_large, {"total": 50}),
+    Case("1,000 gangs x 4 on 5,000 nodes", small_gangs, {"total": 1_000}),
+    Case("1,000 gangs x 4, a rack each, 5,000 nodes", lambda: small_gangs(key="rack"),
+         {"total": 1_000}),
+    Case("750 gangs x 4, one of 50 racks each, 5,000 nodes", in_racks, {"total": 750}),
+    Case("trees of 128 pods on three levels, 20,000 nodes", three_levels, {"P50": 100}),
+    Case("refusal with reasons, 5,000 nodes", refusal, {"P50": 10}),
+    Case("refusal with reasons, 5,000 nodes in 50 racks", refusal_in_racks, {"P50": 10}),
+    Case("preemption, 1,000 nodes, 10,000 pods in groups", preemption, {"P50": 10, "P99": 50}),
+    Case("queue: an arriving pod, 5,000 gangs x 4", received, {"each": 0.1}),
+    Case("queue: a node is freed, 2,000 refused gangs", woken, {"P50": 20}),
+    Case("decoding a 6 KB pod event into the state", decoded, {"each": 0.1}),
 )  # fmt: skip
 
+MEMORY = ("memory of 5,000 nodes and 20,000 pods of 6 KB", "MiB", 120.0)
 
-def measure(case: Case) -> tuple[float, float]:
-    """Median and spread in milliseconds."""
-    times = []
-    for _ in range(RUNS):
-        state = case.prepare()
-        start = time.perf_counter()
-        case.decide(state)
-        times.append((time.perf_counter() - start) * 1000)
-    return statistics.median(times), max(times) - min(times)
+
+def run(cases: Iterable[Case], tell: Callable[[Measured], None]) -> list[Measured]:
+    results = []
+    for case in cases:
+        for measured in frame.measure(case):
+            results.append(measured)
+            tell(measured)
+    return results
+
+
+def measure_memory() -> Measured:
+    """In a process that has done nothing else."""
+    title, unit, limit = MEMORY
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return Measured(title, unit, pool.apply(memory), 0.0, limit)
 
 
 def main() -> int:
-    late = 0
-    for case in CASES:
-        median, spread = measure(case)
-        late += median > case.target_ms
-        print(f"{case.name:45} {median:9.2f} ms  ±{spread:8.2f}  target {case.target_ms:6.0f} ms")
-    return 1 if late else 0
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--record", action="store_true", help="keep the results and show them")
+    parser.add_argument("--only", default="", help="cases with these words in their title")
+    options = parser.parse_args()
+    last = frame.load(FILE)
+    cases = [case for case in CASES if options.only in case.title]
+    results = run(cases, lambda it: print(frame.table([it], last).splitlines()[-1], flush=True))
+    if options.only in MEMORY[0]:
+        results.append(measure_memory())
+    print(frame.table(results, last))
+    if options.record:
+        from bench import page
+
+        frame.keep([*(last | {it.name: it for it in results}).values()], FILE)
+        page.write()
+    return 0 if all(measured.kept for measured in results) else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,156 @@
+"""What comes in: watch lines into the state, arrivals and free room into the queue."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from api.constants import LABEL_POD_GROUP, SCHEDULER_NAME
+from bench.clusters import SMALL, cluster, gang
+from kube.watching import Upserted, WatchState
+from scheduler.cache import Nodes, Pods
+from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.state import State
+from scheduler.core.values import POD_GROUP, GroupSpec, PodInfo
+from scheduler.objects import Pod, decode_node, decode_pod
+from scheduler.queue import Queue
+
+_GANG = 4
+_BYTES = 6_000
+
+
+def received(gangs: int = 5_000) -> Iterator[float]:
+    """The members of gangs of four arrive one by one; the fourth makes its gang ready."""
+    state = cluster(100)
+    queue = Queue(state)
+    for number in range(gangs):
+        state.set_group(GroupSpec((POD_GROUP, "ns", f"g{number}"), _GANG))
+    for member in range(_GANG):
+        start = time.perf_counter()
+        for number in range(gangs):
+            uid = f"g{number}-{member}"
+            state.set_pod(PodInfo(uid, "ns", uid, SMALL, group=f"g{number}"))
+            queue.refresh(state.take_changes(), 0.0)
+        yield (time.perf_counter() - start) / gangs
+    assert len(queue) == gangs
+
+
+def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
+    """A pod ends on a full cluster, and it is looked whom its room could help."""
+    state = cluster(nodes, cpu=1)
+    running = gang(state, "running", nodes)
+    decision = place(state, running, Budget())
+    assert isinstance(decision, Placement)
+    state.assume(decision.pods, decision.rows)
+    queue = Queue(state)
+    for number in range(gangs):
+        group = gang(state, f"g{number}", _GANG)
+        answer = place(state, group, Budget())
+        assert isinstance(answer, Refusal)
+        queue.refuse(group.key, answer, 0.0)
+    state.take_changes()
+    for index in range(20):
+        state.remove_pod(f"running-{index}")
+        start = time.perf_counter()
+        queue.refresh(state.take_changes(), 0.0)
+        yield time.perf_counter() - start
+
+
+def decoded(pods: int = 2_000) -> Iterator[float]:
+    """Watch lines of pods that run, as they come from a socket, until the state knows them."""
+    state = cluster(1_000)
+    sink = Pods(state, lambda: None)
+    watch: WatchState[Pod] = WatchState(decode_pod)
+    watch.begin_list()
+    watch.feed_page(b'{"metadata":{"resourceVersion":"1"}}')
+    watch.end_list()
+    lines = [pod_event(index, 1_000) for index in range(pods)]
+    gc.collect()
+    start = time.perf_counter()
+    for line in lines:
+        for change in watch.feed(line):
+            assert isinstance(change, Upserted)
+            sink.upsert(change.obj)
+    yield (time.perf_counter() - start) / pods
+    assert len(state.pods) == pods
+
+
+def memory(nodes: int = 5_000, pods: int = 20_000) -> float:
+    """MiB of this process for a cluster that came in as watch events."""
+    gc.collect()
+    before = _resident_mib()
+    state = State()
+    node_sink, pod_sink = Nodes(state, lambda: None), Pods(state, lambda: None)
+    for index in range(nodes):
+        node_sink.upsert(decode_node(_node(index)))
+    for index in range(pods):
+        pod_sink.upsert(decode_pod(json.dumps(_pod(index, nodes)).encode()))
+    gc.collect()
+    assert len(state.pods) == pods
+    return round(_resident_mib() - before, 1)
+
+
+def _resident_mib() -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("/proc does not say how much memory this process has")
+
+
+def pod_event(index: int, nodes: int) -> bytes:
+    """A line of a watch, about 6 KB."""
+    return json.dumps({"type": "ADDED", "object": _pod(index, nodes)}).encode()
+
+
+def _pod(index: int, nodes: int) -> dict[str, Any]:
+    requests = {"cpu": "100m", "memory": "256Mi"}
+    container = {
+        "name": "main",
+        "image": "registry.example/team/train:1.2.3",
+        "resources": {"requests": requests, "limits": requests},
+        "env": [{"name": f"RANK_{number}", "value": str(number)} for number in range(20)],
+        "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets", "readOnly": True}],
+    }
+    meta: dict[str, Any] = {
+        "name": f"g{index // _GANG}-{index}",
+        "namespace": "team",
+        "uid": f"5f0c2f8e-0000-4000-8000-{index:012}",
+        "resourceVersion": str(100 + index),
+        "creationTimestamp": "2026-11-01T08:00:00Z",
+        "labels": {LABEL_POD_GROUP: f"g{index // _GANG}", "app": "train"},
+    }
+    condition = {"status": "True", "lastTransitionTime": "2026-11-01T08:00:05Z"}
+    kinds = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+    pod: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {
+            "nodeName": f"n{index % nodes}",
+            "schedulerName": SCHEDULER_NAME,
+            "containers": [container, {**container, "name": "sidecar"}],
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}],
+        },
+        "status": {
+            "phase": "Running",
+            "startTime": "2026-11-01T08:00:06Z",
+            "conditions": [{"type": kind, **condition} for kind in kinds],
+        },
+    }
+    rest = _BYTES - len(json.dumps(pod))
+    fields = {f"f:field-{number:04}": None for number in range(max(0, rest) // 23)}
+    meta["managedFields"] = [{"manager": "kubelet", "fieldsV1": fields}]
+    return pod
+
+
+def _node(index: int) -> bytes:
+    amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti"}
+    name = f"n{index}"
+    labels = {"kubernetes.io/hostname": name, "rack": f"r{index % 50}", "zone": f"z{index % 3}"}
+    meta = {"name": name, "uid": f"node-{index}", "resourceVersion": "1", "labels": labels}
+    status = {"capacity": amounts, "allocatable": amounts}
+    return json.dumps({"metadata": meta, "spec": {}, "status": status}).encode()

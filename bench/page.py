@@ -1,0 +1,61 @@
+"""Puts what was measured last into docs/performance.md: python -m bench.page
+
+The page is written by hand but for the parts between `<!-- begin NAME -->` and `<!-- end NAME -->`,
+which are made anew from bench/results.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench import bars, decisions, frame, growth
+from bench.e2e import results as e2e
+from bench.e2e.cases import CASES
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE = DOCS / "performance.md"
+PICTURES = DOCS / "pictures"
+
+
+def replaced(page: str, parts: Mapping[str, str]) -> str:
+    """The page with these parts made anew. Raises ValueError for one that it has no place for."""
+    for name, text in parts.items():
+        marks = re.compile(rf"(<!-- begin {name} -->\n)(.*?)(<!-- end {name} -->)", re.DOTALL)
+        found = marks.findall(page)
+        if len(found) != 1:
+            raise ValueError(f"{PAGE.name} needs one pair of marks for {name}")
+        begin, before, end = found[0]
+        page = page.replace(f"{begin}{before}{end}", f"{begin}{text}{end}")
+    return page
+
+
+def write() -> None:
+    """Everything that was measured, into the page and the pictures."""
+    measured = e2e.load()
+    groups: dict[str, dict[str, float]] = {}
+    for result in measured:
+        groups.setdefault(CASES[result.case].title, {})[result.subject] = result.rate
+    curves = growth.load()
+    drawn = growth.pictures(curves)
+    if groups:
+        drawn["scheduling-rate.svg"] = bars.draw(groups, "pods/s")
+    for name, picture in drawn.items():
+        (PICTURES / name).write_text(picture)
+    parts = {
+        "e2e": e2e.table(measured),
+        "decisions": frame.table(frame.load(decisions.FILE).values()),
+        "growth": growth.table(curves),
+    }
+    PAGE.write_text(replaced(PAGE.read_text(), parts))
+
+
+def main() -> int:
+    write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
