@@ -1,4 +1,4 @@
-"""All suites one after another: `make test` and `make test-long` call this.
+"""All suites: `make test` and `make test-long` call this.
 
 The unit tests; the end-to-end and conformance suites on the embedded cluster; and, where Go is
 present, `REAL_SUITES` (with `--long` all) on a real control plane built from its modules. With
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from e2e.controlplane import build
@@ -41,13 +42,18 @@ class Outcome:
 
 
 def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
-    """Runs every suite, also after one failed."""
+    """Runs every suite, also after one failed.
+
+    The suites on a cluster mostly wait for it, so the embedded cluster's run beside the others.
+    """
     flags = ["--long"] if long else []
-    return [
-        _pytest("unit tests", ["tests", *flags]),
-        _pytest("end to end on the embedded cluster", ["e2e", "--cluster=local", *flags]),
-        _real(flags, required=require_real),
-    ]
+    with ThreadPoolExecutor() as lanes:
+        local = lanes.submit(
+            _pytest, "end to end on the embedded cluster", ["e2e", "--cluster=local", *flags]
+        )
+        unit = _pytest("unit tests", ["tests", *flags])
+        real = _real(flags, required=require_real)
+        return [unit, local.result(), real]
 
 
 def _real(flags: Sequence[str], *, required: bool) -> Outcome:
@@ -65,11 +71,16 @@ def _real(flags: Sequence[str], *, required: bool) -> Outcome:
 
 
 def _pytest(name: str, arguments: Sequence[str]) -> Outcome:
-    print(f"== {name}", flush=True)
+    """One run of pytest; what it prints is shown when it ends, not mixed with its neighbour's."""
+    print(f"== {name}: begun", flush=True)
     started = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    code = subprocess.run(command, cwd=ROOT, check=False).returncode
-    return Outcome(name, code, f"{time.monotonic() - started:.0f} s")
+    done = subprocess.run(
+        command, cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    outcome = Outcome(name, done.returncode, f"{time.monotonic() - started:.0f} s")
+    print(f"== {name}\n{done.stdout}{outcome.line()}", flush=True)
+    return outcome
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
