@@ -65,22 +65,28 @@ def _real(flags: Sequence[str], *, required: bool) -> Outcome:
         build.build()
     except build.BuildError as error:
         return Outcome(name, 1, str(error))
-    print(f"the control plane is built ({time.monotonic() - started:.0f} s)", flush=True)
+    _say(f"the control plane is built ({time.monotonic() - started:.0f} s)")
     suites = ["e2e"] if "--long" in flags else REAL_SUITES
     return _pytest(name, [*suites, "--cluster=real", *flags])
 
 
 def _pytest(name: str, arguments: Sequence[str]) -> Outcome:
     """One run of pytest; what it prints is shown when it ends, not mixed with its neighbour's."""
-    print(f"== {name}: begun", flush=True)
+    _say(f"== {name}: begun")
     started = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
     done = subprocess.run(
         command, cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     outcome = Outcome(name, done.returncode, f"{time.monotonic() - started:.0f} s")
-    print(f"== {name}\n{done.stdout}{outcome.line()}", flush=True)
+    _say(f"== {name}\n{done.stdout}{outcome.line()}")
     return outcome
+
+
+def _say(text: str) -> None:
+    """In one write, so that two lanes' lines do not run into each other."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
