@@ -60,7 +60,7 @@ class Axis:
 
 def among_running(pods: int) -> Iterator[float]:
     """A gang of four is placed among so many pods that run."""
-    state = full(5_000, pods=pods // 5_000 or 1) if pods >= 5_000 else full(pods)
+    state = full(1_000, pods=pods // 1_000)
     for index in range(100):
         state.remove_pod(f"v{index // 10}-{index % 10}")
     for number in range(5):
@@ -69,7 +69,7 @@ def among_running(pods: int) -> Iterator[float]:
 
 def evicting_among(pods: int) -> Iterator[float]:
     """A gang of eight takes room from so many pods."""
-    state = full(max(100, pods // 10))
+    state = full(1_000, pods=pods // 1_000)
     state.units.refresh()
     for number in range(5):
         root = gang(state, f"p{number}", 8, priority=9)
@@ -163,7 +163,7 @@ def best(line: Callable[[int], Iterable[float]], size: int, runs: int = 3) -> fl
 
 def power(points: Sequence[tuple[float, float]]) -> float:
     """The slope over the upper half of a line whose axes are both logarithmic."""
-    (x0, y0), (x1, y1) = points[len(points) // 2 - 1], points[-1]
+    (x0, y0), (x1, y1) = points[len(points) // 2], points[-1]
     return math.log(y1 / y0) / math.log(x1 / x0)
 
 

@@ -192,7 +192,8 @@ class _Run:
         result.bound = len(times)
         if not times:
             return
-        result.first = round(min(times) - synced, 3)
+        # kube-scheduler is asked whether it is in sync 20 times a second: it may bind before.
+        result.first = round(max(0.0, min(times) - synced), 3)
         result.last = round(max(times) - synced, 3)
         result.rate = round(len(times) / (max(times) - synced), 1)
         ends = _last_binds(seen) if self._case.gangs else {}
