@@ -130,5 +130,8 @@ def bound(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises OSError: taken, or not our address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.create_server((host, port), family=family, backlog=2048)
+    # Inherited by every connection. An answer goes out in pieces, and asyncio, which does not see
+    # that this is TCP, would let each wait 40 ms for the client's word that it has the one before.
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setblocking(False)
     return sock

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -314,3 +315,12 @@ async def test_what_is_no_conversion_review_is_refused(served: Served) -> None:
 async def test_a_taken_port_is_an_error_at_once() -> None:
     with bound("127.0.0.1", 0) as sock, pytest.raises(OSError, match="in use"):
         bound("127.0.0.1", sock.getsockname()[1])
+
+
+def test_no_answer_waits_for_the_client_to_confirm_its_head() -> None:
+    with bound("127.0.0.1", 0) as listening:
+        listening.setblocking(True)
+        with socket.create_connection(listening.getsockname()):
+            connection, _ = listening.accept()
+    with connection:
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
