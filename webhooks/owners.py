@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from api.constants import POD_GROUP
 from api.integration.admission import Admission, Taken
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
@@ -55,13 +54,10 @@ def _job(request: Request, world: World) -> Admission:
 
 
 def _taken(request: Request, world: World) -> Taken:
-    """Whose the names of groups are: what pods will name must not be somebody else's group.
-
-    Composites are not asked about: pods do not name them, and the controller tells of a clash.
-    """
+    """Whether the name of a group is somebody else's: such a group is never changed."""
     owner = (request.kind.kind, text(dig(request.object, "metadata", "name")))
 
     def taken(kind: str, name: str) -> bool:
-        return kind == POD_GROUP.kind and world.pod_group_is_taken(request.namespace, name, owner)
+        return world.group_is_taken(kind, request.namespace, name, owner)
 
     return taken

@@ -19,7 +19,7 @@ from api.constants import (
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from kube.cache import Cache
 from kube.client import Client
-from kube.meta import Key, ObjectMeta, Partial, decode_partial
+from kube.meta import Key, ObjectMeta, decode_partial
 from kube.reflector import Reflector
 from kube.resources import PRIORITY_CLASSES, Resource
 
@@ -49,8 +49,15 @@ class World(Protocol):
     def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
         """Whether a PodGroup is there and being deleted."""
 
-    def pod_group_is_taken(self, namespace: str, name: str, owner: tuple[str, str]) -> bool:
-        """Whether a PodGroup is there that was not made for the owner (kind, name)."""
+    def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
+        """Whether a group of this kind is there that was not made for the owner (kind, name)."""
+
+
+class Named(Protocol):
+    """Anything decoded with its whole metadata."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
 
 
 class PriorityClassObject(msgspec.Struct, rename="camel", gc=False):
@@ -98,7 +105,7 @@ class DeletingObjects:
     def __contains__(self, key: Key) -> bool:
         return key in self._keys
 
-    def upsert(self, obj: Partial) -> None:
+    def upsert(self, obj: Named) -> None:
         """An object is there; deletion cannot be taken back, but the name can be used again."""
         if obj.metadata.deletion_timestamp is None:
             self._keys.discard(obj.metadata.key)
@@ -117,7 +124,7 @@ class Holders(DeletingObjects):
         super().__init__()
         self._owners: dict[Key, tuple[str, str] | None] = {}
 
-    def upsert(self, obj: Partial) -> None:
+    def upsert(self, obj: Named) -> None:
         """A group is there: of ours made for a Job or JobSet, or of somebody else."""
         super().upsert(obj)
         meta = obj.metadata
@@ -166,8 +173,35 @@ class CompositeSpec(msgspec.Struct, rename="camel", gc=False):
 class CompositeObject(msgspec.Struct, gc=False):
     """A CompositePodGroup as it is watched."""
 
-    metadata: Meta
+    metadata: ObjectMeta
     spec: CompositeSpec = msgspec.field(default_factory=CompositeSpec)
+
+
+class Composites:
+    """Sink of CompositePodGroups: their parents, and for whom each was made."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Key, str] = {}
+        self._holders = Holders()
+
+    def get(self, key: Key) -> Composite | None:
+        """What is known of one; None if it is not there."""
+        parent = self._parents.get(key)
+        return None if parent is None else Composite(parent, key in self._holders)
+
+    def is_taken(self, key: Key, owner: tuple[str, str]) -> bool:
+        """Whether a composite of this name is there and made for nobody called as the owner."""
+        return self._holders.is_taken(key, owner)
+
+    def upsert(self, obj: CompositeObject) -> None:
+        """A composite is there, as it is now."""
+        self._holders.upsert(obj)
+        self._parents[obj.metadata.key] = obj.spec.parent_composite_pod_group_name or ""
+
+    def delete(self, key: Key) -> None:
+        """A composite is gone."""
+        self._holders.delete(key)
+        self._parents.pop(key, None)
 
 
 class ClusterWorld:
@@ -177,7 +211,7 @@ class ClusterWorld:
         self._classes = PriorityClasses()
         self._pod_groups = Holders()
         self._workloads: Cache[WorkloadObject] = Cache()
-        self._composites: Cache[CompositeObject] = Cache()
+        self._composites = Composites()
         self._reflectors: dict[str, Reflector[Any]] = {
             resource.plural: Reflector(client, resource, sink, decode=decode)
             for resource, sink, decode in (
@@ -213,18 +247,16 @@ class ClusterWorld:
 
     def composite(self, namespace: str, name: str) -> Composite | None:
         """A CompositePodGroup; None if it is not there."""
-        found = self._composites.get(namespace, name)
-        if found is None:
-            return None
-        parent = found.spec.parent_composite_pod_group_name or ""
-        return Composite(parent, found.metadata.deletion_timestamp is not None)
+        return self._composites.get((namespace, name))
 
     def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
         """Whether a PodGroup is there and being deleted."""
         return (namespace, name) in self._pod_groups
 
-    def pod_group_is_taken(self, namespace: str, name: str, owner: tuple[str, str]) -> bool:
-        """Whether a PodGroup is there that was not made for the owner (kind, name)."""
+    def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
+        """Whether a group of this kind is there that was not made for the owner (kind, name)."""
+        if kind == COMPOSITE_POD_GROUP.kind:
+            return self._composites.is_taken((namespace, name), owner)
         return self._pod_groups.is_taken((namespace, name), owner)
 
 

@@ -22,6 +22,7 @@ class FakeWorld:
     """A cluster with these PriorityClasses and objects, by (namespace, name).
 
     `deleting` are composites on their way out; they need not be among `composites`.
+    `foreign_groups` are groups of others in namespace `team`, by (kind, name).
     """
 
     classes: Sequence[PriorityClass] = ()
@@ -46,8 +47,8 @@ class FakeWorld:
     def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
         return (namespace, name) in self.deleting_groups
 
-    def pod_group_is_taken(self, namespace: str, name: str, owner: tuple[str, str]) -> bool:
-        return (namespace, name) in self.foreign_groups
+    def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
+        return namespace == "team" and (kind, name) in self.foreign_groups
 
 
 def review_of(
@@ -57,15 +58,23 @@ def review_of(
     *,
     operation: str = "",
     subresource: str = "",
+    version: str = "",
     uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002",
 ) -> dict[str, Any]:
-    """An AdmissionReview; without `operation`, CREATE or UPDATE as `old` says."""
+    """An AdmissionReview; without `operation`, CREATE or UPDATE as `old` says.
+
+    `version` is what the client wrote, where that is not the kind's.
+    """
     name = (new or old or {}).get("metadata", {})
     request: dict[str, Any] = {
         "uid": uid,
         "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
         "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
-        "requestKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "requestKind": {
+            "group": kind.group,
+            "version": version or kind.version,
+            "kind": kind.kind,
+        },
         "namespace": "team",
         "operation": operation or ("UPDATE" if old else "CREATE"),
         "userInfo": {"username": "someone", "groups": ["system:authenticated"]},

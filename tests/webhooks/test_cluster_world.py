@@ -60,5 +60,9 @@ async def test_what_is_watched_is_known_once_it_is_synced(tmp_path: Path) -> Non
     assert world.composite("team", "root") == Composite()
     assert world.composite("team", "mid") == Composite("root", deleting=True)
     assert world.composite("team", "gone") is None
+    assert world.group_is_taken("CompositePodGroup", "team", "root", ("JobSet", "j"))
+    assert not world.group_is_taken("CompositePodGroup", "team", "gone", ("JobSet", "j"))
+    assert world.group_is_taken("PodGroup", "team", "here", ("JobSet", "j"))
+    assert not world.group_is_taken("PodGroup", "team", "root", ("JobSet", "j"))
     assert world.pod_group_is_deleting("team", "leaving")
     assert not world.pod_group_is_deleting("team", "here")

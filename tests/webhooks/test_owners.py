@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from api.constants import JOB, JOBSET, KindName
+from api.integration.jobset import jobset_groups
 from api.names import hashed
 from tests.webhooks.reviews import FakeWorld, Read, encoded, read, review_of
 from webhooks.reviewer import Reviewer
@@ -43,6 +44,14 @@ def jobset(name: str = "training", *, mode: str = "Gang") -> dict[str, Any]:
         "kind": "JobSet",
         "metadata": {"name": name, "namespace": "team", "annotations": {MODE: mode}},
         "spec": {"replicatedJobs": replicated},
+    }
+
+
+def marks_of(jobset: dict[str, Any]) -> set[str]:
+    """What is written on the Job templates of a JobSet."""
+    return {
+        entry["template"]["metadata"]["annotations"]["scheduling.muster.dev/group-scope"]
+        for entry in jobset["spec"]["replicatedJobs"]
     }
 
 
@@ -154,7 +163,7 @@ def test_a_mode_does_not_change_after_creation() -> None:
 
 
 def test_the_name_of_a_foreign_group_is_avoided() -> None:
-    world = FakeWorld(foreign_groups={("team", "pg-job-sweep"), ("team", "pg-training")})
+    world = FakeWorld(foreign_groups={("PodGroup", "pg-job-sweep"), ("PodGroup", "pg-training")})
 
     def asked(route: str, kind: KindName, new: dict[str, Any]) -> Read:
         review = review_of(kind, new)
@@ -164,7 +173,30 @@ def test_the_name_of_a_foreign_group_is_avoided() -> None:
     assert group == label == hashed("pg-job-sweep", "PodGroup", "team")
     marked = asked("mutate/jobsets", JOBSET, jobset()).result
     assert marked is not None
-    assert {
-        entry["template"]["metadata"]["annotations"]["scheduling.muster.dev/group-scope"]
-        for entry in marked["spec"]["replicatedJobs"]
-    } == {"JobSet/Hashed"}
+    assert marks_of(marked) == {"JobSet/Hashed"}
+
+
+@pytest.mark.parametrize("name", ["cpg-training", "cpg-training-decoder"])
+def test_the_name_of_a_foreign_composite_is_avoided_by_all_groups_of_the_tree(name: str) -> None:
+    world = FakeWorld(foreign_groups={("CompositePodGroup", name)})
+    review = review_of(JOBSET, jobset(mode="Composite"))
+
+    marked = read(Reviewer(world).review("mutate/jobsets", encoded(review)), review).result
+
+    assert marked is not None
+    assert marks_of(marked) == {"Job/Hashed"}
+    marked["metadata"]["uid"] = "u"
+    made = {obj["metadata"]["name"] for obj in jobset_groups(marked)[1:]}
+    assert hashed(name, "CompositePodGroup", "team") in made
+    assert name not in made
+
+
+def test_a_tree_whose_names_are_too_long_has_hashed_ones_that_fit() -> None:
+    long = "training-" * 5
+    marked = ask("mutate/jobsets", jobset(f"{long}x", mode="Composite")).result
+
+    assert marked is not None
+    assert marks_of(marked) == {"Job"}
+    made = [obj["metadata"]["name"] for obj in jobset_groups(marked)]
+    assert len(set(made)) == len(made) == 8
+    assert max(map(len, made)) <= 63

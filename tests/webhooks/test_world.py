@@ -6,7 +6,16 @@ from datetime import UTC, datetime
 
 from api.priority import PriorityClass
 from kube.meta import ObjectMeta, OwnerReference, Partial
-from webhooks.world import DeletingObjects, Holders, PriorityClasses, PriorityClassObject
+from webhooks.world import (
+    Composite,
+    CompositeObject,
+    Composites,
+    CompositeSpec,
+    DeletingObjects,
+    Holders,
+    PriorityClasses,
+    PriorityClassObject,
+)
 
 GONE = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -78,3 +87,19 @@ def test_a_group_is_taken_unless_it_was_made_for_the_same_owner() -> None:
         "nobody's",
     }
     assert not holders.is_taken(("team", "free"), ("Job", "sweep"))
+
+
+def test_a_composite_has_its_parent_until_it_is_gone() -> None:
+    composites, key = Composites(), ("team", "mid")
+    spec = CompositeSpec(parent_composite_pod_group_name="root")
+
+    composites.upsert(CompositeObject(ObjectMeta("mid", "team"), spec))
+    there = composites.get(key)
+    composites.upsert(CompositeObject(ObjectMeta("mid", "team", deletion_timestamp=GONE), spec))
+    leaving = composites.get(key)
+    composites.delete(key)
+
+    assert there == Composite("root")
+    assert leaving == Composite("root", deleting=True)
+    assert composites.get(key) is None
+    assert not composites.is_taken(key, ("JobSet", "j"))
