@@ -2,7 +2,8 @@
 
 The bare route parses the same review with the same model and answers "allowed". Both are served
 by the same listener over TLS, each in a process of its own, in turns on the same machine in the
-same run; where there are two cores, server and client have one each.
+same run; where there are two cores, server and client have one each. It fails when Muster answers
+at less than SHARE_WANTED of the bare route's rate, or its P99 at 100/s is not under P99_WANTED_MS.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
+from operator import truediv
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ from webhooks.routes import build
 from webhooks.server import Listener, bound
 from webhooks.world import Composite
 
-ROUNDS = 3
+ROUNDS = 5
 CONNECTIONS = 16
 RATE = 100.0
 SHARE_WANTED = 0.8
@@ -65,7 +67,7 @@ class Still:
     def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
         return False
 
-    def pod_group_is_taken(self, namespace: str, name: str, owner: tuple[str, str]) -> bool:
+    def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
         return False
 
 
@@ -152,29 +154,28 @@ def pin(core: int) -> None:
 
 @dataclass
 class Measured:
-    """Requests a second, latencies in milliseconds, and the server's processor time in
-    microseconds a request, one value a round. On a machine that does other things as well, the
-    last one is the one to compare."""
+    """Requests a second and the server's processor time in microseconds a request, one value a
+    round; the latencies in seconds of all rounds."""
 
     rate: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
-    p50: list[float] = field(default_factory=list)
-    p99: list[float] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
 
     def add(self, latencies: list[float], seconds: float, cpu: float) -> None:
-        latencies.sort()
+        self.latencies += latencies
         self.cpu.append(1e6 * cpu / len(latencies))
         self.rate.append(len(latencies) / seconds)
-        self.p50.append(1000 * latencies[len(latencies) // 2])
-        self.p99.append(1000 * latencies[int(len(latencies) * 0.99)])
+
+    def percentile(self, share: float) -> float:
+        """Milliseconds within which that share of all requests was answered."""
+        return 1000 * sorted(self.latencies)[int(len(self.latencies) * share)]
 
     def line(self) -> str:
         low, high = min(self.rate), max(self.rate)
         return (
             f"{statistics.median(self.rate):8.0f}/s ({low:.0f} to {high:.0f})"
             f"  {statistics.median(self.cpu):4.0f} us"
-            f"  p50 {statistics.median(self.p50):6.2f} ms"
-            f"  p99 {statistics.median(self.p99):6.2f} ms (worst {max(self.p99):.2f})"
+            f"  p50 {self.percentile(0.5):6.2f} ms  p99 {self.percentile(0.99):6.2f} ms"
         )
 
 
@@ -274,7 +275,7 @@ async def measure(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each measurement")
+    parser.add_argument("--seconds", type=float, default=4.0, help="for each measurement")
     seconds = parser.parse_args().seconds
     material = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
     context = multiprocessing.get_context("spawn")
@@ -288,7 +289,7 @@ def main() -> int:
         servers[name] = Served(here.recv(), child.pid or 0)
     pin(1)
     good = True
-    print(f"{len(review())} bytes a review, {ROUNDS} rounds of {seconds:g} s, median of rounds")
+    print(f"{len(review())} bytes a review, {ROUNDS} rounds of {seconds:g} s")
     try:
         for route in ROUTES:
             results = uvloop.run(measure(servers, material, route, seconds))
@@ -296,11 +297,11 @@ def main() -> int:
             for (name, load), measured in results.items():
                 print(f"  {name:11} {load:10} {measured.line()}")
             rate, cpu = _shares(results)
-            worst = statistics.median(results[MUSTER, STEADY].p99)
-            good = good and max(rate, cpu) >= SHARE_WANTED and worst < P99_WANTED_MS
+            slowest = results[MUSTER, STEADY].percentile(0.99)
+            good = good and rate >= SHARE_WANTED and slowest < P99_WANTED_MS
             print(
                 f"  {rate:.2f} of the bare route's rate, {cpu:.2f} by processor time (wanted "
-                f"{SHARE_WANTED}); p99 at 100/s {worst:.2f} ms (wanted under {P99_WANTED_MS:g})"
+                f"{SHARE_WANTED}); p99 at 100/s {slowest:.2f} ms (wanted under {P99_WANTED_MS:g})"
             )
     finally:
         for child in children:
@@ -310,11 +311,14 @@ def main() -> int:
 
 
 def _shares(results: dict[tuple[str, str], Measured]) -> tuple[float, float]:
-    """What Muster reaches of the bare route's rate: as counted, and by processor time."""
+    """What Muster reaches of the bare route's rate: as counted, and by processor time.
+
+    The median of rounds, in each of which both had the same machine at the same time.
+    """
     ours, bare = results[MUSTER, FULL], results[BARE, FULL]
     return (
-        statistics.median(ours.rate) / statistics.median(bare.rate),
-        statistics.median(bare.cpu) / statistics.median(ours.cpu),
+        statistics.median(map(truediv, ours.rate, bare.rate)),
+        statistics.median(map(truediv, bare.cpu, ours.cpu)),
     )
 
 
