@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from api import inherit, priority
+from api import conversion, inherit, priority
 from api.causes import Cause
 from api.constants import POD_GROUP
 from api.defaults import defaults
-from api.reading import dig, mapping, text
+from api.reading import annotations_of, dig, mapping, text
 from api.rules import table, validate
 from kube.patch import Operation
 from webhooks import hints
@@ -20,12 +20,34 @@ PARENT = "spec.parentCompositePodGroupName"
 
 
 def mutate(request: Request, world: World) -> Answer:
-    """Completes a group when it is made, and a PodGroup whose template's values come later."""
+    """Completes a group when it is made, and a PodGroup whose template's values come later.
+
+    An update that an older version cannot say in full keeps the rest as it was.
+    """
     if request.object is None:
         return ALLOWED
     if request.operation == "CREATE":
         return _created(request, request.object, world)
-    return _filled(request, request.object, world) if request.operation == "UPDATE" else ALLOWED
+    kept = keep(request, world)
+    waits = request.operation == "UPDATE" and kept is ALLOWED
+    return _filled(request, request.object, world) if waits else kept
+
+
+def keep(request: Request, _world: World) -> Answer:
+    """What the client's version cannot say stays as it was when that says nothing of it."""
+    new, old, asked = request.object, request.old_object, request.request_kind
+    if request.operation != "UPDATE" or new is None or old is None or asked is None:
+        return ALLOWED
+    meant = conversion.completed(request.kind.kind, asked.version, new, old)
+    operations: list[Operation] = [
+        {"op": "add", "path": f"/{place}", "value": meant[place]}
+        for place in ("spec", "status")
+        if place in meant and meant[place] != new.get(place)
+    ]
+    if annotations_of(meant) != annotations_of(new):
+        value = dict(annotations_of(meant))
+        operations.append({"op": "add", "path": "/metadata/annotations", "value": value})
+    return Answer(operations) if operations else ALLOWED
 
 
 def _filled(request: Request, obj: Mapping[str, Any], world: World) -> Answer:

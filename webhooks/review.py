@@ -47,11 +47,13 @@ class Request(Model):
     """What the API server asks about: the fields of `AdmissionRequest` in use.
 
     `object` is the new state, None on DELETE; `old_object` is None on CREATE. Both are raw JSON:
-    a mutating webhook sees them before their schema was checked.
+    a mutating webhook sees them before their schema was checked. They are in the version of
+    `kind`; the client may have written another one, which `request_kind` names.
     """
 
     uid: str = Field(min_length=1)
     kind: GroupVersionKind
+    request_kind: GroupVersionKind | None = Field(None, alias="requestKind")
     resource: GroupVersionResource
     sub_resource: str = Field("", alias="subResource")
     name: str = ""

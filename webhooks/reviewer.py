@@ -35,6 +35,7 @@ class Route(NamedTuple):
 
 
 ROUTES: Mapping[str, Route] = {
+    "mutate/workloads": Route(WORKLOAD, groups.keep),
     "mutate/podgroups": Route(POD_GROUP, groups.mutate),
     "mutate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.mutate),
     "mutate/jobsets": Route(JOBSET, owners.mutate_jobset),

@@ -8,16 +8,20 @@ has is never taken from the annotation: what a client can see wins.
 A conversion never fails because of what an object holds: objects come here before the API server
 has looked at them, and one that could not be converted could not even be listed. What has the
 wrong shape is handed on for the schema and the rules to refuse.
+
+An update may come without the annotation: `kubectl replace` with a manifest that was written by
+hand in an older version. It says nothing about what its version cannot say, so that stays as it is
+(`completed`); otherwise an update that means to change nothing would be refused as immutable.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from api.constants import GROUP, POD_GROUP, V1ALPHA1, V1ALPHA2, VERSION, WORKLOAD
-from api.conversion import podgroup, workload
+from api.conversion import parcel, podgroup, workload
 from api.reading import text
 
-__all__ = ["ConversionError", "convert"]
+__all__ = ["ConversionError", "completed", "convert"]
 
 Json = dict[str, Any]
 
@@ -55,6 +59,30 @@ def convert(obj: Mapping[str, Any], api_version: str) -> Json:
         if wanted != VERSION:
             converted = _SPOKES[kind, wanted].down(converted)
     return converted | {"apiVersion": api_version}
+
+
+def completed(
+    kind: str, version: str, new: Mapping[str, Any], old: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """An update as a client of `version` means it; `old` and `new` are in v1alpha3.
+
+    Without the annotation what the version cannot say is as in `old`; with it, the annotation
+    speaks. The status is that of `old`: an update of an object itself never writes it, and a part
+    of it travels in the annotation too. A version that is not an older one says all it means.
+    """
+    spoke = _SPOKES.get((kind, version))
+    if spoke is None:
+        return new
+    meant = _without_status(new)
+    said = spoke.down(meant)
+    if not parcel.text_of(said):
+        there = spoke.down(_without_status(old))
+        meant = spoke.up(parcel.attach(said, parcel.text_of(there)))
+    return {**meant, "status": old["status"]} if "status" in old else meant
+
+
+def _without_status(obj: Mapping[str, Any]) -> Json:
+    return {key: value for key, value in obj.items() if key != "status"}
 
 
 def _version(kind: str, api_version: str) -> str:

@@ -117,14 +117,70 @@ async def test_an_older_version_is_no_way_round_immutability(room: Room) -> None
     (await room.rest.post(room.path(obj), obj)).expect(201)
     path = path_of(room, "v1alpha1", obj)
     renamed = {"spec": {"podGroups": [{"name": "u", "policy": {"gang": {"minCount": 2}}}]}}
-    emptied = {"metadata": {"annotations": {ANNOTATION_CONVERSION_DATA: None}}}
+    zone = {"name": "t", "schedulingConstraints": {"topology": [{"key": "example.com/zone"}]}}
+    carried = json.dumps({"v1alpha3": {"spec": {"podGroupTemplates": [zone]}}})
+    moved, emptied = (
+        {"metadata": {"annotations": {ANNOTATION_CONVERSION_DATA: data}}}
+        for data in (carried, None)
+    )
 
-    answers = [await room.rest.patch(path, change) for change in (renamed, emptied)]
+    answers = [await room.rest.patch(path, change) for change in (renamed, moved)]
+    (await room.rest.patch(path, emptied)).ok()
+    stored = (await room.rest.get(path_of(room, "v1alpha3", obj))).ok()
     (await room.rest.delete(path)).ok()
 
     for answer in answers:
         [cause] = answer.expect(422)["details"]["causes"]
         assert (cause["field"], cause["reason"]) == ("spec.podGroupTemplates", "FieldValueInvalid")
+    assert stored["spec"] == obj["spec"]
+
+
+async def test_a_replace_in_an_older_version_keeps_what_that_cannot_say(
+    room: Room, kubectl: Kubectl
+) -> None:
+    obj = workload("replaced", schedulingConstraints=RACK, preemptionPolicy="Never")
+    made = (await room.rest.post(room.path(obj), obj)).expect(201)
+    newest = path_of(room, "v1alpha3", obj)
+
+    def manifest(floor: int) -> Json:
+        groups = [{"name": "t", "policy": {"gang": {"minCount": floor}}}]
+        return written("v1alpha1", "Workload", "replaced", podGroups=groups)
+
+    await kubectl("replace", "-f", "-", stdin=manifest(2))
+    same = (await room.rest.get(newest)).ok()
+    await kubectl("replace", "-f", "-", stdin=manifest(5))
+    raised = (await room.rest.get(newest)).ok()
+    (await room.rest.delete(newest)).ok()
+
+    assert same["spec"] == made["spec"] == obj["spec"]
+    assert same["metadata"]["generation"] == made["metadata"]["generation"]
+    leaf = obj["spec"]["podGroupTemplates"][0]
+    floor = {"schedulingPolicy": {"gang": {"minCount": 5}}}
+    assert raised["spec"] == {"podGroupTemplates": [leaf | floor]}
+
+
+async def test_a_replaced_group_of_an_older_version_keeps_its_policy_and_its_status(
+    room: Room, kubectl: Kubectl
+) -> None:
+    spec = {
+        "workloadRef": {"workloadName": "w", "templateName": "t"},
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}],
+    }
+    obj = written("v1alpha3", "PodGroup", "replaced", **spec)
+    made = (await room.rest.post(room.path(obj), obj)).expect(201)
+    newest = path_of(room, "v1alpha3", obj)
+    claims = [{"name": "gpu", "resourceClaimName": "gpu-1"}]
+    status = {"status": {"resourceClaimStatuses": claims}}
+    (await room.rest.patch(f"{newest}/status", status)).ok()
+    named = {"workloadRef": {"name": "w"}, "podGroupTemplateName": "t"}
+
+    await kubectl("replace", "-f", "-", stdin=written("v1alpha2", "PodGroup", "replaced", **named))
+    after = (await room.rest.get(newest)).ok()
+    (await room.rest.delete(newest)).ok()
+
+    assert after["spec"] == made["spec"]
+    assert after["status"]["resourceClaimStatuses"] == claims
 
 
 async def test_a_pod_group_of_v1alpha2_takes_its_policy_from_its_template(room: Room) -> None:

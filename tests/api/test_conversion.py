@@ -4,12 +4,12 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from api.constants import ANNOTATION_CONVERSION_DATA, GROUP
-from api.conversion import ConversionError, convert
+from api.conversion import ConversionError, completed, convert
 from api.models import v1alpha1, v1alpha2, v1alpha3
 from tests.api.objects_strategy import Json, objects
 
@@ -52,8 +52,12 @@ def data_of(obj: Json) -> str:
 
 
 def with_data(obj: Json, data: str) -> Json:
+    """The object with that annotation, without it for no data."""
     annotations = obj["metadata"].get("annotations", {}) | {ANNOTATION_CONVERSION_DATA: data}
-    return {**obj, "metadata": obj["metadata"] | {"annotations": annotations}}
+    if not data:
+        del annotations[ANNOTATION_CONVERSION_DATA]
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "annotations"}
+    return {**obj, "metadata": metadata | ({"annotations": annotations} if annotations else {})}
 
 
 @ROUND_TRIPS
@@ -92,6 +96,53 @@ def test_what_an_older_client_sees_wins_over_what_is_carried(
     back = convert(convert(written, HUB), pair.api_version)
 
     assert {**back, "metadata": 0} == {**written, "metadata": 0}
+
+
+def replaced(pair: Pair, written: Json, stored: Json) -> Json:
+    """What comes of a manifest of the older version, without the annotation, over `stored`."""
+    new = convert(with_data(written, ""), HUB)
+    return dict(completed(pair.kind, pair.version, new, stored))
+
+
+@each_pair
+@given(data=st.data())
+def test_a_manifest_without_the_annotation_changes_nothing_that_it_cannot_say(
+    pair: Pair, data: st.DataObject
+) -> None:
+    stored = data.draw(pair.strategy_of_hub())
+
+    assert replaced(pair, convert(stored, pair.api_version), stored) == stored
+
+
+@each_pair
+@given(data=st.data())
+def test_a_manifest_without_the_annotation_still_says_what_it_can(
+    pair: Pair, data: st.DataObject
+) -> None:
+    stored = data.draw(pair.strategy_of_hub())
+    written = data.draw(pair.strategy_of_old())
+
+    after = convert(replaced(pair, written, stored), pair.api_version)
+
+    assert after.get("spec") == written.get("spec")
+    assert after.get("status") == convert(stored, pair.api_version).get("status")
+
+
+@each_pair
+@given(data=st.data())
+def test_the_annotation_speaks_where_there_is_one(pair: Pair, data: st.DataObject) -> None:
+    stored, other = (data.draw(pair.strategy_of_hub()) for _ in range(2))
+    without = {key: value for key, value in other.items() if key != "status"}
+    assume(data_of(convert(without, pair.api_version)))
+
+    assert completed(pair.kind, pair.version, other, stored).get("spec") == other.get("spec")
+
+
+def test_the_newest_version_says_all_it_means() -> None:
+    new, old = workload(), workload(podGroupTemplates=[LEAF])
+
+    assert completed("Workload", "v1alpha3", new, old) == new
+    assert completed("CompositePodGroup", "v1alpha2", new, old) == new
 
 
 @each_pair
@@ -139,6 +190,8 @@ def test_no_structure_makes_a_conversion_fail(
     for obj in (odd, sound):
         for source, target in ((pair.api_version, HUB), (HUB, pair.api_version)):
             convert({**obj, "apiVersion": source}, target)
+    for new, old in ((odd, sound), (sound, odd)):
+        completed(pair.kind, pair.version, new, old)
 
 
 WORKLOAD_METADATA = {"name": "w", "namespace": "n", "labels": {"a": "b"}}

@@ -107,12 +107,14 @@ def test_any_bytes_are_answered(caller: Caller, route: str, body: bytes) -> None
     operation=OPERATIONS,
     new=st.none() | SHAPED_OBJECTS,
     old=st.none() | SHAPED_OBJECTS,
-    subresource=st.sampled_from(["", "status", "scale"]),
+    asked=st.sampled_from(
+        [{}, {"subresource": "status"}, {"version": "v1alpha2"}, {"version": "x"}]
+    ),
 )
 def test_objects_of_any_structure_are_answered(
-    caller: Caller, route: str, operation: str, new: Any, old: Any, subresource: str
+    caller: Caller, route: str, operation: str, new: Any, old: Any, asked: dict[str, str]
 ) -> None:
-    review = review_of(ROUTES[route].kind, new, old, operation=operation, subresource=subresource)
+    review = review_of(ROUTES[route].kind, new, old, operation=operation, **asked)
 
     answer = caller.review(route, review)
 

@@ -312,3 +312,53 @@ def test_deletion_is_never_refused() -> None:
     answer = ask("validate", POD_GROUP, None, pod_group(), operation="DELETE")
 
     assert answer.allowed
+
+
+TEMPLATES = {"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}}]}
+RACK = {"topology": [{"key": "rack"}]}
+
+
+def stored_workload(**template: Any) -> dict[str, Any]:
+    leaf = TEMPLATES["podGroupTemplates"][0] | template
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": WORKLOAD.kind,
+        "metadata": {"name": "w", "namespace": "team"},
+        "spec": {"podGroupTemplates": [leaf]},
+    }
+
+
+def test_a_replace_in_an_older_version_keeps_what_that_cannot_say() -> None:
+    old = stored_workload(schedulingConstraints=RACK)
+    sent = stored_workload(schedulingPolicy={"gang": {"minCount": 5}})
+
+    kept = ask("mutate", WORKLOAD, sent, old, version="v1alpha1")
+    newest = ask("mutate", WORKLOAD, sent, old)
+
+    assert kept.result == stored_workload(
+        schedulingPolicy={"gang": {"minCount": 5}}, schedulingConstraints=RACK
+    )
+    assert newest.result == sent
+    assert ask("validate", WORKLOAD, kept.result, old).allowed
+    assert not ask("validate", WORKLOAD, sent, old).allowed
+
+
+def test_a_replace_in_an_older_version_keeps_a_groups_policy_and_its_status() -> None:
+    reference = {"workloadName": "w", "templateName": "t"}
+    old = pod_group(workloadRef=reference) | {"status": {"members": 3, "scheduledPods": 1}}
+    sent = pod_group(workloadRef=reference, schedulingPolicy=None)
+    other = pod_group(workloadRef=reference | {"templateName": "u"}, schedulingPolicy=None)
+
+    assert ask("mutate", POD_GROUP, sent, old, version="v1alpha2").result == old
+    moved = ask("mutate", POD_GROUP, other, old, version="v1alpha2").result
+    assert moved is not None
+    assert moved["spec"]["schedulingPolicy"] == old["spec"]["schedulingPolicy"]
+    assert ask("validate", POD_GROUP, moved, old).faults == [
+        ("spec.workloadRef", "FieldValueInvalid")
+    ]
+
+
+def test_a_new_workload_is_as_it_was_sent() -> None:
+    sent = stored_workload()
+
+    assert ask("mutate", WORKLOAD, sent, version="v1alpha1").result == sent

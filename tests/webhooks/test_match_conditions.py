@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from localcluster.cel import compile_condition
+from localcluster.webhook_rules import CONDITION_VARIABLES
 from webhooks.registration import load_manifests
 
 ASKS = {"scheduling.muster.dev/gang-mode": "Gang"}
@@ -23,17 +24,19 @@ def reaches(
     new: dict[str, Any] | None,
     old: dict[str, Any] | None = None,
     phase: str = "validate",
+    version: str = "v1alpha3",
 ) -> bool:
-    """Whether the named webhook is called."""
+    """Whether the named webhook is called; `version` is what the client wrote."""
     (conditions,) = (
         entry["matchConditions"]
         for manifest in load_manifests()
         for entry in manifest["webhooks"]
         if entry["name"] == f"{webhook}.{phase}.scheduling.muster.dev"
     )
-    values = {"object": new, "oldObject": old}
+    asked = {"requestKind": {"version": version}}
+    values = {"object": new, "oldObject": old, "request": asked}
     return all(
-        compile_condition(condition["expression"], ("object", "oldObject")).evaluate(values)
+        compile_condition(condition["expression"], CONDITION_VARIABLES).evaluate(values)
         for condition in conditions
     )
 
@@ -173,6 +176,39 @@ def test_groups_are_completed_when_new_and_when_given_their_policy(
     new: dict[str, Any], old: dict[str, Any] | None, want: bool
 ) -> None:
     assert reaches("podgroups", new, old, "mutate") is want
+
+
+DELAY = "scheduling.muster.dev/preemption-delay"
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "want"),
+    [
+        pytest.param({DELAY: "soon"}, None, True, id="given"),
+        pytest.param({DELAY: "soon"}, {"a": "b"}, True, id="given beside others"),
+        pytest.param({DELAY: "soon"}, {DELAY: "1h"}, True, id="another"),
+        pytest.param({DELAY: "1h", "a": "b"}, {DELAY: "1h"}, False, id="as it was"),
+        pytest.param({"a": "b"}, {DELAY: "1h"}, False, id="taken away"),
+        pytest.param(None, {DELAY: "1h"}, False, id="no annotations any more"),
+    ],
+)
+@pytest.mark.parametrize("webhook", ["podgroups-delay", "compositepodgroups-delay"])
+def test_an_update_of_the_spec_alone_or_the_delay_alone_is_asked_about_once(
+    webhook: str, new: Any, old: Any, want: bool
+) -> None:
+    other = SPEC | {"priority": 1}
+
+    assert reaches(webhook, obj(new, SPEC), obj(old, SPEC)) is want
+    assert not reaches(webhook, obj(new, other), obj(old, SPEC))
+    assert not reaches(webhook, {"metadata": {"annotations": new}}, obj(old, SPEC))
+
+
+@pytest.mark.parametrize("webhook", ["workloads", "podgroups"])
+def test_an_update_by_an_older_version_is_completed(webhook: str) -> None:
+    same = obj(spec=SPEC)
+
+    assert reaches(webhook, same, same, "mutate", "v1alpha2")
+    assert not reaches(webhook, same, same, "mutate", "v1alpha3")
 
 
 LABEL = "scheduling.muster.dev/pod-group"

@@ -89,7 +89,7 @@ async def test_what_is_right_is_not_written_again(target: UrlTarget | ServiceTar
             lambda all_: all_[1]["clientConfig"].update(caBundle="b2xk"), id="another caBundle"
         ),
         pytest.param(lambda all_: all_[2].update(failurePolicy="Ignore"), id="a weaker policy"),
-        pytest.param(lambda all_: all_[2].pop("matchConditions"), id="a lost match condition"),
+        pytest.param(lambda all_: all_[1].pop("matchConditions"), id="a lost match condition"),
         pytest.param(
             lambda all_: all_[0]["clientConfig"].update(url="https://elsewhere/x"),
             id="another URL",
