@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
@@ -12,6 +11,7 @@ from api.constants import (
     CONDITION_DISRUPTION_TARGET,
     SCHEDULER_NAME,
 )
+from api.delay import seconds
 from api.groups import WorkloadForm, group_of_pod
 from scheduler.company import expressions
 from scheduler.core.budgets import DisruptionBudget
@@ -20,9 +20,6 @@ from scheduler.objects import Budget, ConditionType, GroupObject, Node, Pod
 from scheduler.requirements import amounts, requirements_of, requirements_of_others
 
 NEVER: Final = "Never"
-
-_DURATION: Final = re.compile(r"(\d{1,6})(s|m|h)")
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 def node_info(node: Node) -> NodeInfo:
@@ -71,8 +68,7 @@ def budget(obj: Budget) -> DisruptionBudget:
 
 def delay(annotations: Mapping[str, str]) -> float:
     """Seconds to wait before anybody is evicted; none where the annotation is no duration."""
-    match = _DURATION.fullmatch(annotations.get(ANNOTATION_PREEMPTION_DELAY, ""))
-    return float(match[1]) * _UNITS[match[2]] if match else 0.0
+    return seconds(annotations.get(ANNOTATION_PREEMPTION_DELAY)) or 0.0
 
 
 def _targets(condition: ConditionType) -> bool:

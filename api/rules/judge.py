@@ -29,6 +29,7 @@ class _Kind:
     check: Check
     changes: Callable[[Json, Json, Json | None], list[Cause]] = update.check_update
     named_by_label: bool = False
+    has_delay: bool = False
 
 
 _KINDS: Final[Mapping[tuple[str, str], _Kind]] = {
@@ -38,9 +39,11 @@ _KINDS: Final[Mapping[tuple[str, str], _Kind]] = {
     (GROUP, POD_GROUP.kind): _Kind(
         lambda reader, obj, spec: groups.check_pod_group(reader, spec, chosen_words(obj)),
         named_by_label=True,
+        has_delay=True,
     ),
     (GROUP, COMPOSITE_POD_GROUP.kind): _Kind(
         lambda reader, obj, spec: groups.check_composite(reader, _name(obj), spec),
+        has_delay=True,
     ),
     (COSCHEDULING.group, COSCHEDULING.kind): _Kind(
         lambda reader, _, spec: coscheduling.check_coscheduling(reader, spec),
@@ -63,8 +66,9 @@ def validate(
     """Judges an object of ours, in the version that is stored, as raw JSON of any structure.
 
     `operation` and `subresource` are those of the admission request; `old` is None on CREATE.
-    An update is judged on what it changes: one that leaves the spec as it was is always allowed,
-    and a fault the old object already had is not held against the new one. `template` is the
+    An update is judged on what it changes: one that leaves the spec as it was is always allowed
+    (what it spoils in an annotation is a warning), and a fault the old object already had is not
+    held against the new one. `template` is the
     live template a PodGroup's workloadRef names, if known (`inherit.template_of`). Raises
     ValueError for a kind that is not ours.
     """
@@ -78,7 +82,8 @@ def validate(
     if operation == "CREATE" or old is None:
         return Verdict(_spec_faults(known, new), _warnings(known, new))
     if old.get("spec") == new.get("spec"):
-        return Verdict()
+        spoilt = _new_faults(lambda obj: _annotation_faults(known, obj), new, old)
+        return Verdict(warnings=[f"{fault.field}: {fault.message}" for fault in spoilt])
     changed = known.changes(mapping(old.get("spec")), mapping(new.get("spec")), template)
     return Verdict(changed + _new_faults(lambda obj: _spec_faults(known, obj), new, old))
 
@@ -92,6 +97,13 @@ def _spec_faults(known: _Kind, obj: Json) -> list[Cause]:
     report: list[Cause] = []
     reader = Reader(report)
     known.check(reader, obj, reader.mapping(obj, "spec", "spec"))
+    return report + _annotation_faults(known, obj)
+
+
+def _annotation_faults(known: _Kind, obj: Json) -> list[Cause]:
+    report: list[Cause] = []
+    if known.has_delay:
+        parts.check_delay(Reader(report), obj)
     return report
 
 

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api import names
+from api import delay, names
 from api.causes import Cause
-from api.constants import HIGHEST_USER_PRIORITY, MAX_RESOURCE_CLAIMS
-from api.reading import Reader
+from api.constants import (
+    ANNOTATION_PREEMPTION_DELAY,
+    HIGHEST_USER_PRIORITY,
+    MAX_RESOURCE_CLAIMS,
+)
+from api.reading import Reader, annotations_of
 from api.rules import table
 
 FLOORS: Final = {False: "minCount", True: "minGroupCount"}  # by "is composite"
@@ -91,6 +95,13 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
     policy = reader.text(owner, "preemptionPolicy", f"{path}.preemptionPolicy")
     if policy and policy not in table.PREEMPTION_POLICY.words:
         reader.report.append(table.PREEMPTION_POLICY.at(f"{path}.preemptionPolicy", policy))
+
+
+def check_delay(reader: Reader, obj: Mapping[str, Any]) -> None:
+    """The annotation `preemption-delay` of a group: absent, or a duration."""
+    written = annotations_of(obj).get(ANNOTATION_PREEMPTION_DELAY)
+    if written is not None and delay.seconds(written) is None:
+        reader.report.append(table.PREEMPTION_DELAY.at(table.PREEMPTION_DELAY.where[0], written))
 
 
 def check_claims(reader: Reader, owner: Mapping[str, Any], path: str) -> None:

@@ -7,9 +7,10 @@ what to do. The modules beside this one find where a rule is broken; they never 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import causes
+from api import causes, delay
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_PREEMPTION_DELAY,
     HIGHEST_USER_PRIORITY,
     LABEL_VALUE_LENGTH,
     MAX_DEPTH,
@@ -239,6 +240,9 @@ SUBSET_NAME: Final = Rule("subset-name", ("spec.subsets[].name",), _I, DNS_LABEL
 SUBSET_NAME_DUPLICATE: Final = Rule("subset-name-duplicate", ("spec.subsets[].name",), _D, "")
 PARENT_DELETING: Final = Rule(
     "parent-deleting", _PARENT, causes.FORBIDDEN, "the group it belongs to is being deleted"
+)
+PREEMPTION_DELAY: Final = Rule(
+    "preemption-delay", (f"metadata.annotations[{ANNOTATION_PREEMPTION_DELAY}]",), _I, delay.TEXT
 )
 
 IMMUTABLE: Final = Rule("immutable", ("spec.*",), _I, causes.IMMUTABLE_TEXT)

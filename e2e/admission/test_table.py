@@ -21,7 +21,7 @@ async def test_admission(case: Case, room: Room) -> None:
     found = _faults(answer) if case.faults else []
     wanted = case.faults if case.server is None else case.server
     assert found == sorted(wanted)
-    said = [warning for warning in answer.warnings if "metadata.name" in warning]
+    said = [warning for warning in answer.warnings if "metadata." in warning]
     assert len(said) == len(case.warnings)
     for beginning in case.warnings:
         assert any(beginning in warning for warning in said)

@@ -1,10 +1,12 @@
 """PodGroups and CompositePodGroups: templates, parents, names, and what admission completes."""
 
 from api.constants import FINALIZER_COMPOSITE, FINALIZER_POD_GROUP
-from tests.support.admission.case import INVALID, REQUIRED, TYPE, accepted
+from tests.support.admission.case import INVALID, REQUIRED, TYPE, Json, accepted
 from tests.support.admission.case import refused as no
 from tests.support.admission.objects import (
     ALL_MODE,
+    DELAY,
+    DELAY_PATH,
     REF,
     SINGLE,
     composite_group,
@@ -16,6 +18,11 @@ from tests.support.admission.objects import (
 
 WORKLOAD, TEMPLATE = "spec.workloadRef.workloadName", "spec.workloadRef.templateName"
 PARENT = "spec.parentCompositePodGroupName"
+
+
+def delayed(obj: Json, delay: str) -> Json:
+    return with_metadata(obj, annotations={DELAY: delay})
+
 
 CASES = (
     accepted(
@@ -48,6 +55,17 @@ CASES = (
         spec__disruptionMode=None,
         spec__priority=None,
         spec__schedulingPolicy=None,
+    ),
+    accepted("a delay before anybody is evicted", delayed(pod_group(), "90s")),
+    accepted("a delay of nothing", delayed(composite_group(), "0s")),
+    no("a delay without a unit", delayed(pod_group(), "90"), (DELAY_PATH, INVALID)),
+    no("a delay of no number", delayed(pod_group(), "soon"), (DELAY_PATH, INVALID)),
+    no("an empty delay", delayed(composite_group(), ""), (DELAY_PATH, INVALID)),
+    no(
+        "a delay that is no duration beside another fault",
+        delayed(pod_group(schedulingPolicy=gang(0)), "-5m"),
+        ("spec.schedulingPolicy.gang.minCount", INVALID),
+        (DELAY_PATH, INVALID),
     ),
     accepted("a group of a template", pod_group(workloadRef=REF)),
     accepted(

@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from api.constants import GROUP
+from api.constants import ANNOTATION_PREEMPTION_DELAY, GROUP
 from tests.support.admission.case import Json
 
 REF: Json = {"workloadName": "w", "templateName": "t"}
 BASIC: Json = {"basic": {}}
 SINGLE: Json = {"single": {}}
 ALL_MODE: Json = {"all": {}}
+DELAY = ANNOTATION_PREEMPTION_DELAY
+DELAY_PATH = f"metadata.annotations[{DELAY}]"
 
 
 def gang(count: Any = 2) -> Json:

@@ -4,6 +4,8 @@ from tests.support.admission.case import INVALID, REQUIRED, TYPE, Case, Json, ch
 from tests.support.admission.objects import (
     ALL_MODE,
     BASIC,
+    DELAY,
+    DELAY_PATH,
     REF,
     SINGLE,
     claim,
@@ -163,6 +165,25 @@ CASES: tuple[Case, ...] = (
     ),
     changed("an annotation", group(), with_metadata(group(), annotations={"a": "b"})),
     changed("the same again", group(), group()),
+    changed(
+        "a delay that is no duration, and nothing else",
+        group(),
+        with_metadata(group(), annotations={DELAY: "soon"}),
+        warnings=(DELAY_PATH,),
+    ),
+    changed(
+        "a composite's delay that is no duration, and nothing else",
+        composed(),
+        with_metadata(composed(), annotations={DELAY: "5 m"}),
+        warnings=(DELAY_PATH,),
+    ),
+    changed("a delay that is one", group(), with_metadata(group(), annotations={DELAY: "5m"})),
+    changed(
+        "a delay that is no duration, with a floor",
+        group(),
+        with_metadata(group(schedulingPolicy=gang(1)), annotations={DELAY: "soon"}),
+        (DELAY_PATH, INVALID),
+    ),
     # A group that waits may be completed by its template's values alone; here there is none.
     changed(
         "a policy set later on a group whose template is not there",
