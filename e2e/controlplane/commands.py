@@ -28,7 +28,8 @@ class Options:
     nodes carry the not-ready taint until they are Ready; `enforce_owner_permissions` turns on
     OwnerReferencesPermissionEnforcement, as hardened clusters do; `gang_config` keeps KEP-1068's
     field in the JobSet CRD; `extender` is a URL that kube-scheduler asks after its own filters;
-    `audit` writes a line for each request of Muster's accounts.
+    `audit` writes a line for each request of Muster's accounts; `routes_services` lets the API
+    server itself find a webhook's Service among its EndpointSlices: nothing else routes here.
     """
 
     controllers: bool = True
@@ -43,6 +44,7 @@ class Options:
     extra_controllers: tuple[str, ...] = ()
     extender: str = ""
     audit: bool = True
+    routes_services: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ def apiserver(layout: Layout, options: Options) -> list[str | Path]:
         command.append(f"--audit-log-path={layout.audit_log}")
     if options.enforce_owner_permissions:
         command.append("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+    if options.routes_services:
+        command.append("--enable-aggregator-routing=true")
     if options.runtime_config:
         command.append(f"--runtime-config={','.join(options.runtime_config)}")
     return command

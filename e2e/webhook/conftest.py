@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,16 @@ NAMESPACE = "team"
 @pytest.fixture(scope="package")
 def admin(server_kind: str) -> Iterator[Path]:
     """The administrator's kubeconfig of an API server without controllers and nodes."""
+    with api_server(server_kind) as kubeconfig:
+        yield kubeconfig
+
+
+@contextmanager
+def api_server(server_kind: str) -> Iterator[Path]:
+    """One of its own, until the end of the block; gives its administrator's kubeconfig."""
     if server_kind == "foreign":
         pytest.skip("Muster is installed and removed many times: not on a cluster of others")
-    bare = Options(controllers=False, kwok=False, jobset=False)
+    bare = Options(controllers=False, kwok=False, jobset=False, routes_services=True)
     made = ControlPlane(bare) if server_kind == "real" else Local()
     with asyncio.Runner() as runner:
         try:
@@ -28,6 +36,19 @@ def admin(server_kind: str) -> Iterator[Path]:
             yield made.kubeconfig
         finally:
             runner.run(made.stop())
+
+
+# How API servers reach the replicas: their number, and whether by the Service.
+WAYS = {"one by URL": (1, False), "two by URL": (2, False), "two by Service": (2, True)}
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, server_kind: str) -> tuple[int, bool]:
+    """Number of replicas, and whether API servers call their Service."""
+    count, by_service = WAYS[request.param]
+    if by_service and server_kind != "real":
+        pytest.skip("nothing routes to Services here: see tests/webhooks/test_by_service.py")
+    return count, by_service
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
-"""Replicas of `muster webhook` behind one URL, installed as an administrator does it."""
+"""Replicas of `muster webhook` behind one URL or their Service, installed as administrators do."""
 
 import asyncio
+import base64
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,8 +18,11 @@ from e2e.support import accounts, kubeconfig, manifests, ports
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually, healthy
 from e2e.webhook.balancer import Backend, Balancer
+from e2e.webhook.slices import Slices
 
 NAMESPACE = "muster-system"
+SERVICE = "muster-webhook"
+SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/muster-webhook-certificates"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 CONFIGURATIONS = (
@@ -30,8 +34,10 @@ CONFIGURATIONS = (
 class Hooks:
     """`count` replicas on one cluster, with the rights of their account and no others.
 
-    `certificates` is that section of the configuration. Use it as an async context manager: on
-    entering, everything is installed and no replica runs yet.
+    `certificates` is that section of the configuration. `by_service`: API servers call the
+    Service of the manifests, and the replicas share its Secret. `command` is how `muster` is
+    called. `leaves_all`: nothing is uninstalled at the end. Use it as an async context
+    manager: on entering, everything is installed and no replica runs yet.
     """
 
     def __init__(
@@ -41,19 +47,28 @@ class Hooks:
         count: int = 1,
         certificates: Mapping[str, Any] | None = None,
         drain: float = 0.0,
+        by_service: bool = False,
+        command: Sequence[str] = (sys.executable, "-m", "cli"),
+        leaves_all: bool = False,
     ) -> None:
         self._admin = admin
+        self._by_service = by_service
+        self._command = command
+        self._leaves_all = leaves_all
         self._folder = Path(tempfile.mkdtemp(prefix="muster-hooks-"))
         self._access = self._folder / "webhook.kubeconfig"
-        self.certificates = self._folder / "certificates"
+        self._kept = self._folder / "certificates"
         self._port, *own = ports.free(1 + 2 * count)
-        if count == 1:
-            own[0] = self._port  # one replica is called directly
-        self._section = {
-            "certDir": str(self.certificates),
+        direct = count == 1 and not by_service
+        if direct:
+            own[0] = self._port
+        self._section: dict[str, Any] = {
+            "host": "0.0.0.0" if by_service else "127.0.0.1",
             "certificates": dict(certificates or {}),
             "drainSeconds": drain,
         }
+        if not by_service:
+            self._section["certDir"] = str(self._kept)
         self.backends = [
             Backend(port, f"http://127.0.0.1:{health}/readyz")
             for port, health in zip(own[:count], own[count:], strict=True)
@@ -62,15 +77,19 @@ class Hooks:
             self._process(number, port, health)
             for number, (port, health) in enumerate(zip(own[:count], own[count:], strict=True))
         ]
-        self._balancer = Balancer(self._port, self.backends) if count > 1 else None
+        self._front: Balancer | Slices | None = None
+        if by_service:
+            self._front = Slices(admin, NAMESPACE, SERVICE, self.backends)
+        elif not direct:
+            self._front = Balancer(self._port, self.backends)
 
     async def __aenter__(self) -> Self:
         async with Rest.open(self._admin) as rest:
             await install(rest)
             token = await accounts.token(rest, NAMESPACE, "muster-webhook")
         kubeconfig.derive(self._admin, self._access, token)
-        if self._balancer is not None:
-            await self._balancer.__aenter__()
+        if self._front is not None:
+            await self._front.__aenter__()
         return self
 
     async def __aexit__(
@@ -78,10 +97,11 @@ class Hooks:
     ) -> None:
         for process in self.processes:
             process.kill()
-        if self._balancer is not None:
-            await self._balancer.__aexit__()
-        async with Rest.open(self._admin) as rest:
-            await uninstall(rest)
+        if self._front is not None:
+            await self._front.__aexit__()
+        if not self._leaves_all:
+            async with Rest.open(self._admin) as rest:
+                await uninstall(rest)
         if error is None:
             shutil.rmtree(self._folder)
 
@@ -95,8 +115,8 @@ class Hooks:
         """Until one replica is ready. Raises ProcessFailedError."""
         backend = self.backends[number]
         await self.processes[number].ready(lambda: healthy(backend.ready_url), timeout=60)
-        if self._balancer is not None:
-            await eventually(lambda: _is(backend, ready=True), "the balancer to see the replica")
+        if self._front is not None:
+            await eventually(lambda: _is(backend, ready=True), "the replica to be called")
 
     async def restart(self, number: int) -> None:
         """As a Deployment restarts a pod: SIGTERM, until it has ended by itself; a new one."""
@@ -110,17 +130,26 @@ class Hooks:
         process.start()
         await self.ready(number)
 
+    async def certificates(self, rest: Rest) -> tuple[str, str]:
+        """The CA and the server certificate that are served now, in PEM."""
+        if not self._by_service:
+            return (self._kept / "ca.crt").read_text(), (self._kept / "tls.crt").read_text()
+        held = (await rest.get(SECRET)).ok()["data"]
+        ca, server = (base64.b64decode(held[key]).decode() for key in ("ca.crt", "tls.crt"))
+        return ca, server
+
     def log(self) -> str:
         """The ends of all logs."""
         return "\n".join(process.log.read_text()[-3000:] for process in self.processes)
 
     def _process(self, number: int, port: int, health: int) -> Process:
         config = self._folder / f"replica-{number}.yaml"
-        section = {**self._section, "host": "127.0.0.1", "port": port}
+        section = {**self._section, "port": port}
         config.write_text(yaml.safe_dump({"namespace": NAMESPACE, "webhook": section}))
-        command = [sys.executable, "-m", "cli", "webhook", f"--kubeconfig={self._access}"]
-        url = f"--url=https://127.0.0.1:{self._port}"
-        arguments = [f"--config={config}", url, f"--health=127.0.0.1:{health}"]
+        command = [*self._command, "webhook", f"--kubeconfig={self._access}"]
+        arguments = [f"--config={config}", f"--health=127.0.0.1:{health}"]
+        if not self._by_service:
+            arguments.append(f"--url=https://127.0.0.1:{self._port}")
         return Process(f"webhook-{number}", [*command, *arguments], logs=self._folder / "logs")
 
 

@@ -11,12 +11,12 @@ from e2e.webhook.load import GROUP, pod_group
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("replicas", [1, 2])
 async def test_the_first_apply_after_ready_succeeds_every_time(
-    admin: Path, api: Rest, long: bool, replicas: int
+    admin: Path, api: Rest, long: bool, way: tuple[int, bool]
 ) -> None:
+    count, by_service = way
     for attempt in range(20 if long else 2):
-        async with Hooks(admin, count=replicas) as hooks:
+        async with Hooks(admin, count=count, by_service=by_service) as hooks:
             await hooks.start()
             answers = [
                 await api.patch(
