@@ -5,7 +5,7 @@ COPY requirements/runtime.txt requirements/
 RUN python -m venv /opt/muster \
  && /opt/muster/bin/pip install --no-cache-dir --require-hashes --requirement requirements/runtime.txt
 COPY . .
-RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+RUN /opt/muster/bin/pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
  && /opt/muster/bin/pip install --no-cache-dir --no-deps /wheels/*.whl \
  && /opt/muster/bin/pip uninstall --yes pip
 
