@@ -88,9 +88,6 @@ def gc(
         raise typer.Exit(1)
 
 
-asking.register(app)
-
-
 @app.command()
 def localcluster(
     kubeconfig: Annotated[Path, typer.Option(help="where to write it")],

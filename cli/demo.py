@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -202,7 +203,14 @@ def racks(seen: Objects, jobset: str) -> set[str]:
 
 
 async def run(*, keep: bool) -> int:
-    """Plays the story; returns the exit code. With `keep` the cluster stays up until Ctrl-C."""
+    """Plays the story; returns the exit code. With `keep` the cluster stays up until Ctrl-C.
+
+    SIGTERM ends it as Ctrl-C does, with CancelledError after the children have ended.
+    """
+    playing = asyncio.current_task()
+    assert playing is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, playing.cancel)
     with open_view(RACK) as view:
         try:
             async with _stage(view) as stage:
@@ -295,6 +303,6 @@ def main(*, keep: bool) -> int:
     (FOLDER / "kubeconfig").unlink(missing_ok=True)
     try:
         return asyncio.run(run(keep=keep))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         sys.stdout.write("\n")
         return 0

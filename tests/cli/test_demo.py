@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +37,35 @@ def test_the_demo_shows_every_promise_come_true(tmp_path: Path) -> None:
     for promise in PROMISES:
         assert any(promise in line for line in lines), promise
     assert "there is room for 15" in played.stdout
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda it: it.name)
+def test_a_demo_that_is_told_to_end_leaves_no_child_running(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "cli", "demo"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    demo_process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with demo_process as played:
+        assert played.stdout is not None
+        next(line for line in played.stdout if line.startswith("dashboard:"))
+
+        played.send_signal(number)
+        code = played.wait()
+
+        with contextlib.suppress(ProcessLookupError):
+            # It led a group of its own: who is still there is a child that it left.
+            os.killpg(played.pid, signal.SIGKILL)
+            pytest.fail("a child of the demo still runs")
+    assert code == 0
 
 
 @pytest.mark.timeout(60)
