@@ -110,7 +110,7 @@ class Queue:
         group = self._state.forest.groups.get(key)
         if group is None or group.parent is not None or not group.pending_total:
             return None
-        return group if self._state.forest.held(group) is None else None
+        return group if self._state.forest.ready(group) else None
 
     def refuse(self, key: GroupKey, refusal: Refusal, now: float) -> None:
         """It does not fit now."""

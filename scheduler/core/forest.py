@@ -249,9 +249,11 @@ class Forest:
             return Held(group, f"{_words(group)} does not exist")
         if not group.known:
             return Held(group, f"{_words(group)} has no scheduling policy yet")
-        if group.quorate:
-            return None
-        return self._shortage(group)
+        return None if group.quorate else self._shortage(group)
+
+    def ready(self, group: Group) -> bool:
+        """Whether `held` finds nothing, without looking for what to say."""
+        return group.quorate and group.key not in self._cyclic
 
     def cyclic(self, group: Group) -> bool:
         return group.key in self._cyclic

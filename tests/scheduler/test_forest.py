@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -10,6 +14,7 @@ from hypothesis import strategies as st
 
 from scheduler.core.forest import Group
 from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
+from scheduler.queue import Queue
 from tests.scheduler.world import World
 
 
@@ -95,6 +100,48 @@ def test_an_arriving_pod_costs_the_depth_of_the_tree_whatever_its_size() -> None
         return world.state.forest.visited - before
 
     assert cost(10_000) == cost(1_000) == cost(10) <= 4
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions were called, those of the interpreter too."""
+    counted = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+@pytest.mark.parametrize("short", [0, 10], ids=["ready", "held"])
+def test_the_work_for_an_arriving_pod_is_the_same_whatever_else_is_there(short: int) -> None:
+    """From the event to the queue: neither the gang, its siblings nor the nodes are walked."""
+
+    def cost(size: int) -> int:
+        world = World()
+        world.nodes(size // 100)
+        world.composite("root", 1 + bool(short))
+        world.gang("leaf", size + short, parent="root", priority=0)
+        world.pods("leaf", size)
+        for index in range(size // 100):
+            world.gang(f"other{index}", 5, parent="root", priority=0)
+            world.pods(f"other{index}", 2)
+        queue = Queue(world.state)
+        queue.refresh(world.state.take_changes(), 0.0)
+        info = replace(world.pod("leaf"), uid="one-more", name="one-more")
+
+        def arrive() -> None:
+            world.state.set_pod(info)
+            queue.refresh(world.state.take_changes(), 0.0)
+
+        return calls(arrive)
+
+    assert cost(10_000) == cost(1_000)
 
 
 def test_lowering_the_floor_makes_a_held_group_ready() -> None:
