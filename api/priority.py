@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from api import causes
 from api.causes import Cause
@@ -19,6 +19,16 @@ class PriorityClass:
     value: int
     global_default: bool = False
     preemption_policy: str = DEFAULT_PREEMPTION_POLICY
+
+    @classmethod
+    def of(cls, obj: Mapping[str, Any]) -> Self:
+        """The class as the API server gives it."""
+        return cls(
+            obj["metadata"]["name"],
+            obj.get("value", 0),
+            obj.get("globalDefault", False),
+            obj.get("preemptionPolicy") or DEFAULT_PREEMPTION_POLICY,
+        )
 
 
 @dataclass(frozen=True, slots=True)

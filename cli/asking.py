@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,13 +17,16 @@ from typing import Annotated
 
 import typer
 
+from api.priority import PriorityClass
 from cli.explain import blocker_lines, explain_lines, find, placed_line, words
 from cli.simulate import documents_of, simulate
 from cli.snapshot_tree import branches
 from cli.text import tree_lines
 from kube.client import Client
 from kube.errors import ConfigError, KubeError
+from kube.resources import PRIORITY_CLASSES
 from scheduler import snapshot as snapshots
+from scheduler.config import Preemption
 from scheduler.core.placement import Budget
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
@@ -39,11 +43,15 @@ Namespace = Annotated[str, typer.Option("--namespace", "-n", help="of names with
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A cluster to ask about; `observed` is empty for a snapshot, which knows no owners."""
+    """A cluster to ask about; `observed` is empty for a snapshot, which knows no owners.
+
+    `priorities` None: a snapshot of the scheduler's own, which does not know the classes.
+    """
 
     state: State
     limits: Limits
     observed: Mapping[GroupKey, GroupObject] = field(default_factory=dict)
+    priorities: list[PriorityClass] | None = None
 
     @property
     def budget(self) -> Budget:
@@ -73,7 +81,7 @@ def simulate_(
     with _complaints():
         documents = list(documents_of(files))
         copy = _copy(kubeconfig, snapshot)
-        lines = simulate(copy.state, documents, namespace, copy.budget)
+        lines = simulate(copy.state, documents, namespace, copy.budget, copy.priorities)
     _print(lines or ["nothing to place"])
     if any(line.startswith("  waits") for line in lines):
         raise typer.Exit(1)
@@ -87,7 +95,8 @@ def snapshot_(
     with _complaints():
         copy = _copy(kubeconfig, None)
         queue = snapshots.queue_of(copy.state)
-        data = snapshots.encode(snapshots.take(copy.state, queue, copy.budget))
+        taken = snapshots.take(copy.state, queue, copy.limits, priorities=copy.priorities)
+        data = snapshots.encode(taken)
         file.write_bytes(data)
     typer.echo(f"{file}: {len(data)} bytes, {len(queue.waiting())} roots wait")
 
@@ -127,12 +136,16 @@ def register(app: typer.Typer) -> None:
 def _copy(kubeconfig: Path | None, snapshot: Path | None) -> Copy:
     if snapshot is not None:
         recorded = _read(snapshot)
-        return Copy(snapshots.restore(recorded)[0], recorded.limits)
+        state, _ = snapshots.restore(recorded)
+        return Copy(state, recorded.limits, priorities=recorded.priorities)
 
     async def look() -> Copy:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
             sources = await read(client)
-            return Copy(sources.state, Limits.of(Budget()), sources.observed)
+            found = (await client.list(PRIORITY_CLASSES))["items"]
+            limits = Limits.of(Budget(), overdue=time.time() - Preemption().patience_seconds)
+            classes = [PriorityClass.of(obj) for obj in found]
+            return Copy(sources.state, limits, sources.observed, classes)
 
     return asyncio.run(look())
 
@@ -153,6 +166,10 @@ def _decision_lines(decision: Decision | None, verdict: str) -> Iterator[str]:
         yield f"  placed: {placed_line(decision.placed or {})}"
     else:
         yield from (f"  {line}" for line in blocker_lines(decision.blocker))
+    if decision.evicts:
+        yield f"  evicts {', '.join(decision.evicts)}"
+    if decision.nominated is not None:
+        yield f"  then goes to {placed_line(decision.nominated)}"
 
 
 def _verdict(*, agrees: bool) -> str:

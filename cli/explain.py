@@ -12,11 +12,12 @@ from scheduler.conditions import RETRY_ON, waiting_for
 from scheduler.core.domains import domains
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.placement import Budget, Placement, Refusal
 from scheduler.core.preemption import preempt
 from scheduler.core.state import State
 from scheduler.core.values import SINGLE_POD, GroupKey
 from scheduler.objects import GroupObject
+from scheduler.preemptor import place_root
 
 _MOST_DOMAINS: Final = 20
 
@@ -174,7 +175,7 @@ def _decision_lines(state: State, top: Group, asked: Group, budget: Budget) -> I
 def _outcome(
     state: State, entity: Group | Pod, asked: GroupKey | None, budget: Budget
 ) -> Iterator[str]:
-    outcome = place(state, entity, budget)
+    outcome = place_root(state, entity, budget)
     if isinstance(outcome, Placement):
         names = state.columns.name_of
         pairs = zip(outcome.pods, outcome.rows, strict=True)

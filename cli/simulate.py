@@ -7,13 +7,15 @@ by the same formulas; every pod is decided as if it were Muster's. Nothing is se
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
+from api import priority
+from api.causes import Cause
 from api.constants import (
     COMPOSITE_POD_GROUP,
     JOB,
@@ -28,6 +30,7 @@ from api.integration.job import job_admission, job_groups
 from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
 from api.integration.view import members_of, read_jobset
+from api.priority import PriorityClass
 from cli.explain import blocker_lines, explain_lines, headline, placed_line, refusal_lines, words
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
@@ -46,14 +49,22 @@ Json = dict[str, Any]
 _UID = "00000000-0000-0000-0000-000000000000"
 
 
-def simulate(state: State, documents: Iterable[Json], namespace: str, budget: Budget) -> list[str]:
+def simulate(
+    state: State,
+    documents: Iterable[Json],
+    namespace: str,
+    budget: Budget,
+    classes: Sequence[PriorityClass] | None = (),
+) -> list[str]:
     """Add the documents to the state and decide what is new, in the order of the queue.
 
-    Lines of text, one block for each root. Raises ConfigError for what is refused at admission.
+    `classes` give priorities their numbers, None where they are not known. Lines of text, one
+    block for each root. Raises ConfigError for what is refused at admission.
     """
     before = {*state.forest.groups, *state.pods}
     for document in documents:
         for obj in _expand(document, namespace):
+            _set_priority(obj, classes)
             _add(state, obj)
     lines: list[str] = []
     for key in queue_of(state).waiting():
@@ -167,6 +178,23 @@ def _groups(objects: Iterable[Json]) -> Iterator[Json]:
     return (obj for obj in objects if obj["kind"] != WORKLOAD.kind)
 
 
+def _set_priority(obj: Json, classes: Sequence[PriorityClass] | None) -> None:
+    """What admission does for groups and pods alike. Raises ConfigError."""
+    spec = obj.setdefault("spec", {})
+    name = f"{obj['kind']} {obj['metadata'].get('name')}"
+    if classes is None:
+        if spec.get("priorityClassName"):
+            raise ConfigError(
+                f"{name}: this snapshot is the scheduler's own and says nothing of PriorityClass"
+                f" {spec['priorityClassName']}; take one with `muster snapshot`"
+            )
+        return
+    resolved = priority.resolve(spec, classes)
+    if isinstance(resolved, Cause):
+        raise ConfigError(f"{name} would be refused: {resolved.field}: {resolved.message}")
+    _patch(obj, resolved.operations(spec))
+
+
 def _add(state: State, obj: Json) -> None:
     meta = obj["metadata"]
     meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
@@ -189,6 +217,10 @@ def _admit(obj: Json, causes: Iterable[Any], patch: Iterable[Mapping[str, Any]])
     if faults:
         name = obj["metadata"].get("name")
         raise ConfigError(f"{obj['kind']} {name} would be refused: {'; '.join(faults)}")
+    _patch(obj, patch)
+
+
+def _patch(obj: Json, patch: Iterable[Mapping[str, Any]]) -> None:
     for operation in patch:
         *way, last = (_unescape(token) for token in operation["path"].split("/")[1:])
         holder: Any = obj

@@ -8,9 +8,10 @@ from cli.tree import Branch
 from scheduler.conditions import group_views, waiting_for
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group
-from scheduler.core.placement import Budget, Refusal, place
+from scheduler.core.placement import Budget, Refusal
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
+from scheduler.preemptor import place_root
 
 
 def branches(state: State, budget: Budget) -> tuple[Branch, ...]:
@@ -32,7 +33,7 @@ def _blocker(state: State, root: Group, budget: Budget) -> Blocker | None:
     held = waiting_for(state, root)
     if held is not None or not root.pending_total:
         return held
-    outcome = place(state, root, budget)
+    outcome = place_root(state, root, budget)
     return explain(state, outcome) if isinstance(outcome, Refusal) else None
 
 

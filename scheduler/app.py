@@ -25,7 +25,7 @@ from scheduler.evictor import Evictor
 from scheduler.loop import Loop
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
-from scheduler.snapshot import encode, queue_of, take
+from scheduler.snapshot import Limits, encode, queue_of, take
 from scheduler.sources import Sources
 from scheduler.status import Reporter
 
@@ -121,10 +121,15 @@ class Scheduler:
         return {"/debug/snapshot": self._snapshot}
 
     async def _snapshot(self) -> bytes:
-        budget = Budget(steps=self._config.search.steps, profile=self._config.profile)
+        preemption = self._config.preemption
+        limits = Limits.of(
+            Budget(steps=self._config.search.steps, profile=self._config.profile),
+            preempts=preemption.enabled,
+            overdue=self._clock.now().timestamp() - preemption.patience_seconds,
+        )
         # Who does not lead has no queue of its own.
         queue = self.queue if self._leading else queue_of(self.state)
-        return encode(take(self.state, queue, budget))
+        return encode(take(self.state, queue, limits))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Trouble with the API server is waited out."""

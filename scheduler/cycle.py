@@ -12,11 +12,11 @@ from typing import Protocol
 from kube.clock import Clock
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.placement import Budget, Placement, Refusal
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
-from scheduler.preemptor import Preemptor
+from scheduler.preemptor import Preemptor, place_root
 from scheduler.queue import Queue
 
 _placed, _refused = DECISIONS.labels("placed"), DECISIONS.labels("refused")
@@ -88,18 +88,13 @@ class Cycle:
         if entity is None:
             return True  # it went away between two cycles
         with DECISION_SECONDS.time():
-            decision = self._place(key, entity)
+            decision = place_root(self._state, entity, self._budget())
         SEARCH_STEPS.observe(decision.steps)
         if isinstance(decision, Placement):
             self._bind(key, decision)
         else:
             self._refuse(key, entity, decision)
         return True
-
-    def _place(self, key: GroupKey, entity: Group | Pod) -> Placement | Refusal:
-        if self._preemptor is not None:
-            return self._preemptor.place(key, entity)
-        return place(self._state, entity, self._budget())
 
     def _bind(self, key: GroupKey, placement: Placement) -> None:
         _placed.inc()

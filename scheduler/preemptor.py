@@ -44,6 +44,16 @@ class Evicting(Protocol):
         ...
 
 
+def place_root(state: State, root: Group | Pod, budget: Budget) -> Placement | Refusal:
+    """Place a root: where it holds room if that does, else anywhere."""
+    rows = state.holds.rows(root.key if isinstance(root, Group) else state.entity(root))
+    if rows is not None:
+        decision = place(state, root, budget, region=rows)
+        if isinstance(decision, Placement):
+            return decision
+    return place(state, root, budget)
+
+
 class Preemptor:
     """Finds room by eviction for roots that were refused."""
 
@@ -64,15 +74,6 @@ class Preemptor:
         self._config = config
         self._budget = budget
         self._since: dict[GroupKey, float] = {}
-
-    def place(self, key: GroupKey, entity: Group | Pod) -> Placement | Refusal:
-        """Place a root: where it holds room if that does, else anywhere."""
-        rows = self._state.holds.rows(key)
-        if rows is not None:
-            decision = place(self._state, entity, self._budget(), region=rows)
-            if isinstance(decision, Placement):
-                return decision
-        return place(self._state, entity, self._budget())
 
     def placed(self, key: GroupKey) -> None:
         """The root is being bound: what it held is its own now."""

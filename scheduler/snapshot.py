@@ -11,13 +11,17 @@ from collections.abc import Iterator
 
 import msgspec
 
+from api.priority import PriorityClass
 from kube.errors import ConfigError
+from scheduler.core.budgets import DisruptionBudget
 from scheduler.core.columns import Columns
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.fit import Profile
 from scheduler.core.forest import Group, Pod
 from scheduler.core.holds import Hold
-from scheduler.core.placement import Budget, Placement, place
+from scheduler.core.placement import Budget, Placement
+from scheduler.core.preemption import Plan, preempt
+from scheduler.core.room import Effort
 from scheduler.core.state import State
 from scheduler.core.values import (
     ClaimInfo,
@@ -29,33 +33,46 @@ from scheduler.core.values import (
     StorageClassInfo,
     VolumeInfo,
 )
+from scheduler.preemptor import place_root
 from scheduler.queue import Queue
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """The budget of one decision; time is not in it, a replay takes what it needs."""
+    """The budget of one decision; time is not in it, a replay takes what it needs.
+
+    `preempts` says whether anybody may be evicted, `overdue` (seconds since 1970) which pods that
+    terminate are not waited for any more.
+    """
 
     steps: int
     exhaust: int
     profile: Profile
+    preempts: bool = True
+    overdue: float = 0.0
 
     @classmethod
-    def of(cls, budget: Budget) -> Limits:
-        return cls(budget.steps, budget.exhaust, budget.profile)
+    def of(cls, budget: Budget, *, preempts: bool = True, overdue: float = 0.0) -> Limits:
+        return cls(budget.steps, budget.exhaust, budget.profile, preempts, overdue)
 
     def budget(self) -> Budget:
         return Budget(self.steps, self.exhaust, self.profile)
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What is decided on one root: node by pod, or why not."""
+    """What is decided on one root: node by pod, or why not.
+
+    A root that does not fit may be `nominated`, node by pod, for when the pods that it `evicts`
+    (namespace/name) and those that leave already are gone.
+    """
 
     root: GroupKey
     steps: int
     placed: dict[str, str] | None = None
     blocker: Blocker | None = None
+    nominated: dict[str, str] | None = None
+    evicts: list[str] = []
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -71,8 +88,11 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     `nodes` are by row, None where a row is vacant; `vacant` is the order in which those are taken.
     `waiting` has each group's waiting pods (UIDs) in their order; `assumed` what is decided and not
-    bound yet, node by UID; `held` what is kept free for roots that preempted. `queue` are the roots
-    in the order of their turn, and `decisions` what was decided on the first of them.
+    bound yet, node by UID; `held` what is kept free for roots that preempted, `doomed` the UIDs of
+    the pods that are evicted for them, and `units` those of all running pods in the order in which
+    they are looked at as victims. `queue` are the roots in the order of their turn, and
+    `decisions` what was decided on the first of them. `priorities` decide nothing, for what is
+    here has its priority; who simulates needs them. None: the scheduler does not know them.
     """
 
     format: int
@@ -91,13 +111,24 @@ class Snapshot(msgspec.Struct, frozen=True):
     assumed: dict[str, str]
     waiting: dict[str, list[str]]
     held: list[Held]
+    doomed: list[str]
+    units: list[str]
+    budgets: list[DisruptionBudget]
     queue: list[GroupKey]
     decisions: list[Decision]
+    priorities: list[PriorityClass] | None = None
 
 
-def take(state: State, queue: Queue, budget: Budget, *, decisions: int = 20) -> Snapshot:
+def take(
+    state: State,
+    queue: Queue,
+    limits: Limits,
+    *,
+    decisions: int = 20,
+    priorities: list[PriorityClass] | None = None,
+) -> Snapshot:
     """Everything as it is now, with the decisions on the first roots. Changes nothing."""
-    limits, roots = Limits.of(budget), queue.waiting()
+    roots = queue.waiting()
     storage = state.storage
     return Snapshot(
         format=FORMAT,
@@ -120,8 +151,12 @@ def take(state: State, queue: Queue, budget: Budget, *, decisions: int = 20) -> 
             if group.pending
         },
         held=[_held(hold) for hold in state.holds],
+        doomed=sorted(state.units.doomed),
+        units=state.units.order(),
+        budgets=list(state.budgets),
         queue=roots,
         decisions=list(decide(state, roots[:decisions], limits)),
+        priorities=priorities,
     )
 
 
@@ -131,14 +166,31 @@ def decide(state: State, roots: list[GroupKey], limits: Limits) -> Iterator[Deci
         entity: Group | Pod | None = state.singles.get(root) or state.forest.groups.get(root)
         if entity is None:
             continue
-        outcome = place(state, entity, limits.budget())
+        outcome = place_root(state, entity, limits.budget())
         if isinstance(outcome, Placement):
-            names = state.columns.name_of
-            pairs = zip(outcome.pods, outcome.rows, strict=True)
-            placed = {pod.info.name: names(row) for pod, row in pairs}
-            yield Decision(root, outcome.steps, placed=placed)
-        else:
-            yield Decision(root, outcome.steps, blocker=explain(state, outcome))
+            yield Decision(root, outcome.steps, placed=_nodes(state, outcome))
+            continue
+        blocker, plan = explain(state, outcome), None
+        if limits.preempts:
+            effort = Effort(overdue=limits.overdue)
+            plan = preempt(state, entity, outcome, limits.budget(), effort)
+        if not isinstance(plan, Plan):
+            yield Decision(root, outcome.steps, blocker=blocker)
+            continue
+        victims = (pod.info for unit in plan.victims for pod in unit.pods.values())
+        yield Decision(
+            root,
+            outcome.steps,
+            blocker=blocker,
+            nominated=_nodes(state, plan.placement),
+            evicts=sorted(f"{info.namespace}/{info.name}" for info in victims),
+        )
+
+
+def _nodes(state: State, placement: Placement) -> dict[str, str]:
+    names = state.columns.name_of
+    pairs = zip(placement.pods, placement.rows, strict=True)
+    return {pod.info.name: names(row) for pod, row in pairs}
 
 
 def restore(snapshot: Snapshot) -> tuple[State, Queue]:
@@ -158,6 +210,10 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
         state.assume([state.pods[uid]], [state.columns.row_of[node]])
     for group in state.forest.groups.values():
         _order_pending(state, group, snapshot.waiting.get("/".join(group.key), []))
+    state.units.doom(state.pods[uid] for uid in snapshot.doomed if uid in state.pods)
+    state.units.arrange(snapshot.units)
+    for budget in snapshot.budgets:
+        state.budgets.set(budget)
     for held in snapshot.held:
         state.holds.set(_hold(state, snapshot, held))
     queue = Queue(state)

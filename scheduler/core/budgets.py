@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scheduler.core.filters import meets
@@ -37,6 +37,10 @@ class Budgets:
 
     def __bool__(self) -> bool:
         return bool(self._by_namespace)
+
+    def __iter__(self) -> Iterator[DisruptionBudget]:
+        for budgets in self._by_namespace.values():
+            yield from budgets.values()
 
     def set(self, budget: DisruptionBudget) -> None:
         namespace, name = budget.key

@@ -129,6 +129,23 @@ class Units:
         info = pod.info
         return info.terminating or info.targeted or info.uid in self._doomed
 
+    @property
+    def doomed(self) -> frozenset[str]:
+        """UIDs of those that are about to be evicted."""
+        return frozenset(self._doomed)
+
+    def order(self) -> list[str]:
+        """UIDs of the table's pods by the index of their unit: ties are broken by that."""
+        self.refresh()
+        last = len(self._by_index)
+        ranked = ((int(self.owners[slot]), slot, uid) for uid, slot in self._slots.items())
+        return [uid for _, _, uid in sorted((o if o >= 0 else last, s, u) for o, s, u in ranked)]
+
+    def arrange(self, uids: Iterable[str]) -> None:
+        """Let the next refresh take up these pods first, and number their units in this order."""
+        first = {uid: self._dirty[uid] for uid in uids if uid in self._dirty}
+        self._dirty = first | self._dirty
+
     def refresh(self) -> None:
         """Bring the table up to date. Costs what changed since the last time."""
         dirty, self._dirty = self._dirty, {}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from api.priority import PriorityClass
 from cli.explain import explain_lines, find
 from cli.main import main
 from cli.simulate import simulate
@@ -15,7 +16,7 @@ from kube.errors import ConfigError
 from kube.meta import OwnerReference
 from scheduler.core.placement import Budget
 from scheduler.objects import GroupObject, Metadata
-from scheduler.snapshot import encode, queue_of, take
+from scheduler.snapshot import Limits, encode, queue_of, take
 from tests.scheduler.world import World
 
 Json = dict[str, Any]
@@ -126,6 +127,64 @@ def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() 
     )
 
 
+def urgent(document: Json, name: str = "urgent") -> Json:
+    spec = document["spec"]
+    inner = spec["template"]["spec"] if document["kind"] == "Job" else spec
+    inner["priorityClassName"] = name
+    return document
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        pytest.param([urgent(job("a", 2))], id="of a Job's pods"),
+        pytest.param(
+            [
+                urgent(group("g", 2)),
+                *(urgent(member(name, "g")) for name in ("a", "b")),
+            ],
+            id="of a group and its pods",
+        ),
+    ],
+)
+def test_a_priority_class_counts_as_after_admission(documents: list[Json]) -> None:
+    world = World()
+    world.nodes(2, cpu=1)
+    world.pod("", node="n0", name="low")
+
+    lines = simulate(world.state, documents, "ns", Budget(), [PriorityClass("urgent", 1000, False)])
+
+    assert lines[-2:] == [
+        "    would evict pods of lower priority, 1 in all:",
+        "      Pod ns/low, priority 0, 1 pods",
+    ]
+
+
+def test_the_global_default_speaks_where_no_class_is_named() -> None:
+    world = World()
+    world.nodes(1, cpu=1)
+    world.pod("", node="n0", name="low")
+    default = PriorityClass("usual", 5, global_default=True)
+
+    lines = simulate(world.state, [job("a", 1)], "ns", Budget(), [default])
+
+    assert "      Pod ns/low, priority 0, 1 pods" in lines
+
+
+@pytest.mark.parametrize(
+    ("classes", "want"),
+    [
+        pytest.param([], "Pod a-0 would be refused: .*no PriorityClass", id="gone"),
+        pytest.param(None, "Pod a-0: this snapshot .* `muster snapshot`", id="unread"),
+    ],
+)
+def test_a_class_that_is_not_there_is_refused_as_at_admission(
+    classes: list[PriorityClass] | None, want: str
+) -> None:
+    with pytest.raises(ConfigError, match=want):
+        simulate(World().state, [urgent(job("a", 1, mode="Off"))], "ns", Budget(), classes)
+
+
 @pytest.mark.parametrize(
     ("document", "want"),
     [
@@ -227,7 +286,7 @@ def test_explain_of_what_is_not_there_says_so(what: str) -> None:
 def snapshot(tmp_path: Path) -> Path:
     world = waiting_world()
     file = tmp_path / "snapshot.json"
-    file.write_bytes(encode(take(world.state, queue_of(world.state), Budget())))
+    file.write_bytes(encode(take(world.state, queue_of(world.state), Limits.of(Budget()))))
     return file
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
 from kube.errors import ConfigError
+from scheduler.core.budgets import DisruptionBudget
 from scheduler.core.holds import Hold
 from scheduler.core.placement import Budget, Placement, place
-from scheduler.core.values import Requirements, Taint
+from scheduler.core.values import Expression, Requirements, Taint
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, decide, decode, encode, queue_of, restore, take
 from tests.scheduler.world import World, requests
+
+LIMITS = Limits.of(Budget())
 
 
 def churned(seed: int) -> tuple[World, Queue]:
@@ -55,14 +59,94 @@ def churned(seed: int) -> tuple[World, Queue]:
 @pytest.mark.parametrize("seed", range(25))
 def test_every_decision_is_the_same_after_writing_and_reading(seed: int) -> None:
     world, queue = churned(seed)
-    snapshot = take(world.state, queue, Budget(), decisions=100)
+    snapshot = take(world.state, queue, LIMITS, decisions=100)
 
     state, restored = restore(decode(encode(snapshot), "a test"))
 
     assert snapshot.queue == restored.waiting()
     assert len(snapshot.decisions) == len(snapshot.queue)
     assert list(decide(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
-    assert encode(take(state, restored, Budget(), decisions=100)) == encode(snapshot)
+    assert encode(take(state, restored, LIMITS, decisions=100)) == encode(snapshot)
+
+
+def contested(seed: int) -> tuple[World, Queue]:
+    """A full cluster with a history; who waits can only come in by preemption."""
+    chance, world = random.Random(seed), World()
+    world.nodes(9, cpu=4, rack_of=3)
+    for index in range(8):
+        world.gang(f"low{index}", 1, disruption=chance.choice(("single", "all")), priority=0)
+    for turn in range(60):
+        if turn % 4 == 3:
+            world.state.remove_pod(chance.choice(sorted(world.state.pods)))
+            world.state.units.refresh()
+        elif free := with_room(world):
+            labels = {"app": chance.choice("ab")}
+            group = f"low{chance.randrange(8)}"
+            world.pod(group, node=chance.choice(free), labels=labels)
+    while free := with_room(world):
+        world.pod(node=free[0], labels={"app": "b"})
+    for index, app in enumerate("ab"):
+        selected = (Expression("app", "In", (app,)),)
+        budget = DisruptionBudget(("ns", f"pdb{index}"), selected, chance.randint(0, 3))
+        world.state.budgets.set(budget)
+    leaving = chance.sample(sorted(world.state.pods), 2)
+    world.state.units.doom(world.state.pods[uid] for uid in leaving)
+    for index in range(4):
+        size = chance.randint(1, 4)
+        rack = chance.random() < 0.5
+        world.gang(f"high{index}", size, rack=rack, priority=chance.choice((0, 5)))
+        world.pods(f"high{index}", size, cpu=chance.randint(1, 3))
+    return world, queue_of(world.state)
+
+
+def with_room(world: World) -> list[str]:
+    used = Counter(pod.node for pod in world.state.pods.values())
+    return [node for node in sorted(world.state.columns.row_of) if used[node] < 4]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_who_is_evicted_is_the_same_after_writing_and_reading(seed: int) -> None:
+    world, queue = contested(seed)
+    limits = Limits.of(Budget(), overdue=5.0)
+    snapshot = take(world.state, queue, limits, decisions=100)
+
+    state, restored = restore(decode(encode(snapshot), "a test"))
+
+    assert list(decide(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
+    assert encode(take(state, restored, limits, decisions=100)) == encode(snapshot)
+
+
+def test_decisions_of_contested_clusters_evict_wait_and_refuse() -> None:
+    decisions = [
+        decision
+        for world, queue in map(contested, range(25))
+        for decision in take(world.state, queue, LIMITS).decisions
+    ]
+
+    assert any(decision.evicts for decision in decisions)
+    assert any(decision.nominated and not decision.evicts for decision in decisions)
+    assert any(decision.blocker and not decision.nominated for decision in decisions)
+
+
+def test_nobody_is_evicted_where_that_is_switched_off() -> None:
+    world, queue = contested(0)
+
+    taken = take(world.state, queue, Limits.of(Budget(), preempts=False))
+
+    assert not any(decision.evicts or decision.nominated for decision in taken.decisions)
+
+
+def test_who_holds_places_is_placed_there() -> None:
+    world = World()
+    world.nodes(3, cpu=2)
+    key = world.gang("first", 1)
+    pod = world.pod("first")
+    shape = world.state.pods[pod.uid].shape
+    world.state.holds.set(Hold(key, 5, ((shape, (("n2", 1),)),)))
+
+    (decision,) = take(world.state, queue_of(world.state), LIMITS).decisions
+
+    assert decision.placed == {pod.name: "n2"}
 
 
 def test_places_held_for_a_preemptor_stay_held() -> None:
@@ -72,15 +156,15 @@ def test_places_held_for_a_preemptor_stay_held() -> None:
     shape = world.state.pods[pod.uid].shape
     world.state.holds.set(Hold(("PodGroup", "ns", "first"), 5, ((shape, (("n0", 1),)),)))
 
-    state, queue = restore(take(world.state, queue_of(world.state), Budget()))
+    state, queue = restore(take(world.state, queue_of(world.state), LIMITS))
 
-    (decision,) = decide(state, queue.waiting(), Limits.of(Budget()))
+    (decision,) = decide(state, queue.waiting(), LIMITS)
     assert decision.placed == {pod.name: "n1"}
 
 
 def test_carrying_the_decisions_out_stays_the_same() -> None:
     world, queue = churned(3)
-    state, restored = restore(take(world.state, queue, Budget()))
+    state, restored = restore(take(world.state, queue, LIMITS))
 
     for root in queue.waiting():
         outcomes = []
@@ -99,7 +183,7 @@ def test_taking_a_snapshot_changes_nothing() -> None:
     columns = world.state.columns
     before = (columns.free.tobytes(), columns.version, queue.waiting())
 
-    take(world.state, queue, Budget())
+    take(world.state, queue, LIMITS)
 
     assert (columns.free.tobytes(), columns.version, queue.waiting()) == before
 
@@ -109,13 +193,13 @@ def test_taking_a_snapshot_changes_nothing() -> None:
     [
         pytest.param(b"{", "broken is no snapshot: ", id="not JSON"),
         pytest.param(b'{"format": 1}', "broken is no snapshot: ", id="something else"),
-        pytest.param(None, "broken has format 99, this version of muster reads 1", id="newer"),
+        pytest.param(None, "broken has format 99, this version of muster reads 2", id="newer"),
     ],
 )
 def test_a_file_that_is_no_snapshot_is_refused_by_name(data: bytes | None, want: str) -> None:
     world, queue = churned(0)
     if data is None:
-        data = encode(take(world.state, queue, Budget())).replace(b'"format":1', b'"format":99')
+        data = encode(take(world.state, queue, LIMITS)).replace(b'"format":2', b'"format":99')
 
     with pytest.raises(ConfigError, match=want):
         decode(data, "broken")
