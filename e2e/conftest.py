@@ -13,13 +13,16 @@ from e2e import permissions
 from e2e.clusters.foreign import Foreign
 from e2e.clusters.local import Local
 from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import Options
+from e2e.controlplane.commands import QUOTA_AND_VOLUMES, Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import Muster
+from e2e.suite.objects import POD_GROUPS, Json, pod_group
 from e2e.suite.stage import Stage
 from e2e.support import manifests
 from e2e.support.rest import Rest
 from kube.client import Client
+from kube.errors import Forbidden
+from kube.resources import PRIORITY_CLASSES
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,7 +71,7 @@ def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
     if server_kind == "foreign":
         made = Foreign(pytestconfig.getoption("--kubeconfig").resolve())
     elif server_kind == "real":
-        made = ControlPlane(Options())
+        made = ControlPlane(Options(extra_controllers=QUOTA_AND_VOLUMES))
     else:
         made = Local()
     with asyncio.Runner() as runner:
@@ -134,6 +137,27 @@ async def stage(cluster: Cluster, muster: Muster, client: Client) -> AsyncIterat
     await stage.open()
     yield stage
     await stage.close()
+
+
+@pytest.fixture
+async def important(stage: Stage) -> AsyncIterator[str]:
+    """The name of a priority class above the default, which the webhook knows already."""
+    name = f"{stage.name}-important"
+    await stage.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 1000})
+    asking: Json = pod_group("asking", 1)
+    asking["spec"]["priorityClassName"] = name
+
+    async def known() -> bool:
+        try:
+            await stage.create(POD_GROUPS, asking)
+        except Forbidden:
+            return False
+        return True
+
+    await stage.until("the class to be known", known)
+    await stage.delete(POD_GROUPS, "asking")
+    yield name
+    await stage.client.delete(PRIORITY_CLASSES, name)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -42,7 +42,7 @@ _CONFIG = {
 @dataclass(frozen=True, slots=True)
 class _Part:
     process: Process
-    ready: str  # the URL that answers 200 once it is ready
+    address: str  # HOST:PORT of its health, metrics and debug pages
 
 
 class Muster:
@@ -61,7 +61,7 @@ class Muster:
         file = self._temporary / "muster.yaml"
         file.write_text(yaml.safe_dump(dict(config)))
         webhook, *health = ports.free(1 + len(ALL))
-        extra = {WEBHOOK: ["--url", f"https://127.0.0.1:{webhook}"]}
+        extra = {WEBHOOK: ["--url", f"https://127.0.0.1:{webhook}"], SCHEDULER: ["--debug"]}
         self._parts = {
             name: self._part(name, port, ["--config", str(file), *extra.get(name, [])])
             for name, port in zip(ALL, health, strict=True)
@@ -104,9 +104,13 @@ class Muster:
         part = self._parts[name]
 
         async def probe() -> bool:
-            return await healthy(part.ready)
+            return await healthy(self.page(name, "/readyz"))
 
         await part.process.ready(probe, timeout=30)
+
+    def page(self, name: str, path: str) -> str:
+        """The URL of one of a process's own pages, `/metrics` for instance."""
+        return f"http://{self._parts[name].address}{path}"
 
     def kill(self, name: str) -> None:
         """SIGKILL: nothing is flushed, nothing given back."""
@@ -152,7 +156,7 @@ class Muster:
         access = kubeconfig or self.kubeconfig(process)
         options = ["--kubeconfig", str(access), "--health", address]
         command = [*MUSTER, process, *options, *arguments]
-        return _Part(Process(name, command, logs=self.logs), f"http://{address}/readyz")
+        return _Part(Process(name, command, logs=self.logs), address)
 
     async def _established(self, client: Client, name: str) -> None:
         async def probe() -> bool:

@@ -19,6 +19,14 @@ _CONTROLLERS = (
     "ttl-after-finished-controller",
 )
 
+QUOTA_AND_VOLUMES = (
+    "resourcequota-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
+)
+"""Extra controllers for tests of what users see; where scheduling is measured they only cost."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -12,7 +12,7 @@ from api.constants import (
     ANNOTATION_TOPOLOGY,
 )
 from e2e.muster import SCHEDULER
-from e2e.suite.groups import leaf, members
+from e2e.suite.groups import leaf, let_go, members
 from e2e.suite.objects import POD_GROUPS, Json, jobset, of_jobset, replicated_job
 from e2e.suite.stage import Stage
 from kube.patch import PatchBuilder
@@ -41,14 +41,6 @@ def in_one_rack(name: str, room: str, *, important: str | None = None) -> Json:
 
 async def uids(stage: Stage, selector: str) -> set[str]:
     return {pod["metadata"]["uid"] for pod in await stage.pods(selector)}
-
-
-async def let_go(stage: Stage, selector: str) -> None:
-    """Take the finalizer off, so that what terminates can end."""
-    for pod in await stage.pods(selector):
-        if pod["metadata"].get("finalizers"):
-            ops = PatchBuilder().remove("/metadata/finalizers")
-            await stage.client.patch(PODS, pod["metadata"]["name"], ops, stage.name)
 
 
 async def terminating(stage: Stage, selector: str) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 from api.constants import LABEL_POD_GROUP
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, pod
 from e2e.suite.stage import Stage
+from kube.patch import PatchBuilder
 from kube.resources import PODS
 
 
@@ -40,6 +41,14 @@ async def tree(stage: Stage, name: str, floor: int, **group: Any) -> None:
 def members(name: str) -> str:
     """The selector of a leaf's pods."""
     return f"{LABEL_POD_GROUP}={name}"
+
+
+async def let_go(stage: Stage, selector: str) -> None:
+    """Take the finalizer off, so that what terminates can end."""
+    for found in await stage.pods(selector):
+        if found["metadata"].get("finalizers"):
+            ops = PatchBuilder().remove("/metadata/finalizers")
+            await stage.client.patch(PODS, found["metadata"]["name"], ops, stage.name)
 
 
 def _group(
