@@ -93,9 +93,11 @@ def contested(seed: int) -> tuple[World, Queue]:
     world.state.units.doom(world.state.pods[uid] for uid in leaving)
     for index in range(4):
         size = chance.randint(1, 4)
-        rack = chance.random() < 0.5
-        world.gang(f"high{index}", size, rack=rack, priority=chance.choice((0, 5)))
-        world.pods(f"high{index}", size, cpu=chance.randint(1, 3))
+        rack, priority = chance.random() < 0.5, chance.choice((0, 5))
+        world.gang(f"high{index}", size, rack=rack, priority=priority)
+        cpu = chance.randint(1, 3)
+        for _ in range(size):
+            world.pod(f"high{index}", cpu, priority=priority)
     return world, queue_of(world.state)
 
 
