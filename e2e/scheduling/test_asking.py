@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import yaml
 
 from e2e.controlplane.places import ROOT
@@ -48,11 +49,15 @@ async def debug_snapshot(stage: Stage) -> bytes:
         return await answer.read()
 
 
-def again(snapshot: Snapshot) -> bytes:
+def decided(snapshot: Snapshot) -> bytes:
+    """The order of the queue and the decisions, to the last bit."""
+    return msgspec.json.encode((snapshot.queue, snapshot.decisions))
+
+
+def again(snapshot: Snapshot) -> Snapshot:
     """The snapshot of a state made from it, its decisions made anew."""
     state, queue = snapshots.restore(snapshot)
-    taken = snapshots.take(state, queue, snapshot.limits, priorities=snapshot.priorities)
-    return snapshots.encode(taken)
+    return snapshots.take(state, queue, snapshot.limits, priorities=snapshot.priorities)
 
 
 def decision_on(snapshot: Snapshot, stage: Stage, name: str) -> Decision:
@@ -124,7 +129,7 @@ async def test_a_snapshot_of_a_live_cluster_is_replayed_bit_for_bit(
         decision = decision_on(taken, stage, "late")
         assert decision.blocker is not None
         assert decision.blocker.summary == blocker["summary"]
-        assert again(taken) == data
+        assert decided(again(taken)) == decided(taken)
 
 
 async def test_a_snapshot_in_the_middle_of_a_preemption_is_replayed_bit_for_bit(
@@ -142,19 +147,18 @@ async def test_a_snapshot_in_the_middle_of_a_preemption_is_replayed_bit_for_bit(
 
     await stage.until("the victims to terminate", victims_leave)
     data = await debug_snapshot(stage)
+    await let_go(stage, members("low"))
+    await stage.runs_whole(members("high"), 2)
 
     taken = snapshots.decode(data, "live")
     decision = decision_on(taken, stage, "high")
     assert [held.root[2] for held in taken.held] == ["high"]
     assert decision.nominated is not None
     assert decision.evicts == []
-    assert again(taken) == data
+    assert decided(again(taken)) == decided(taken)
     file = tmp_path / "snapshot.json"
     file.write_bytes(data)
     assert f"PodGroup {stage.name}/high: as recorded" in await muster(stage, "replay", str(file))
-
-    await let_go(stage, members("low"))
-    await stage.runs_whole(members("high"), 2)
 
 
 async def low_pods(stage: Stage) -> list[Json]:
