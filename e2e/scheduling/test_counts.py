@@ -19,7 +19,7 @@ async def test_a_lowered_min_count_lets_a_gang_start_with_what_fits(stage: Stage
 
     await stage.runs_whole(members("gang"), 2)
     # The others are extras now, and come one by one.
-    await stage.waits("gang", needed=1, free=0)
+    await stage.waits("gang", needed=2, free=0)
     await stage.add_node(cpu=1)
     await stage.runs_whole(members("gang"), 3)
 
