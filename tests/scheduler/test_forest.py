@@ -120,12 +120,15 @@ def calls(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("short", [0, 10], ids=["ready", "held"])
 def test_the_work_for_an_arriving_pod_is_the_same_whatever_else_is_there(short: int) -> None:
-    """From the event to the queue: neither the gang, its siblings nor the nodes are walked."""
+    """From the event to the queue: neither the gang, its siblings nor the nodes are walked.
+
+    Admission has resolved the priorities; where it has not, all groups of a tree are asked.
+    """
 
     def cost(size: int) -> int:
         world = World()
         world.nodes(size // 100)
-        world.composite("root", 1 + bool(short))
+        world.gang("root", 1 + bool(short), composite=True, priority=0)
         world.gang("leaf", size + short, parent="root", priority=0)
         world.pods("leaf", size)
         for index in range(size // 100):
