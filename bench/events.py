@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from api.constants import LABEL_POD_GROUP, SCHEDULER_NAME
 from bench.clusters import SMALL, cluster, gang
+from bench.frame import clock
 from kube.watching import Upserted, WatchState
 from scheduler.cache import Nodes, Pods
 from scheduler.core.placement import Budget, Placement, Refusal, place
@@ -30,12 +30,12 @@ def received(gangs: int = 5_000) -> Iterator[float]:
     for number in range(gangs):
         state.set_group(GroupSpec((POD_GROUP, "ns", f"g{number}"), _GANG))
     for member in range(_GANG):
-        start = time.perf_counter()
+        start = clock()
         for number in range(gangs):
             uid = f"g{number}-{member}"
             state.set_pod(PodInfo(uid, "ns", uid, SMALL, group=f"g{number}"))
             queue.refresh(state.take_changes(), 0.0)
-        yield (time.perf_counter() - start) / gangs
+        yield (clock() - start) / gangs
     assert len(queue) == gangs
 
 
@@ -55,9 +55,9 @@ def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
     state.take_changes()
     for index in range(20):
         state.remove_pod(f"running-{index}")
-        start = time.perf_counter()
+        start = clock()
         queue.refresh(state.take_changes(), 0.0)
-        yield time.perf_counter() - start
+        yield clock() - start
 
 
 def decoded(pods: int = 2_000) -> Iterator[float]:
@@ -70,12 +70,12 @@ def decoded(pods: int = 2_000) -> Iterator[float]:
     watch.end_list()
     lines = [pod_event(index, 1_000) for index in range(pods)]
     gc.collect()
-    start = time.perf_counter()
+    start = clock()
     for line in lines:
         for change in watch.feed(line):
             assert isinstance(change, Upserted)
             sink.upsert(change.obj)
-    yield (time.perf_counter() - start) / pods
+    yield (clock() - start) / pods
     assert len(state.pods) == pods
 
 

@@ -13,7 +13,6 @@ import gc
 import json
 import math
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -30,6 +29,7 @@ from bench.decisions import (
     three_levels,
 )
 from bench.events import decoded, received, woken
+from bench.frame import clock
 from scheduler.core.forest import Group
 from scheduler.core.placement import Budget, Placement, place
 from scheduler.core.preemption import Plan, preempt
@@ -73,11 +73,11 @@ def evicting_among(pods: int) -> Iterator[float]:
     state.units.refresh()
     for number in range(5):
         root = gang(state, f"p{number}", 8, priority=9)
-        start = time.perf_counter()
+        start = clock()
         refused = place(state, root, Budget())
         assert not isinstance(refused, Placement)
         assert isinstance(preempt(state, root, refused, Budget()), Plan)
-        yield time.perf_counter() - start
+        yield clock() - start
 
 
 def deep(depth: int) -> Iterator[float]:
@@ -107,9 +107,9 @@ def _tree(state: State, name: str, depth: int) -> Group:
 
 
 def _decided(state: State, group: Group) -> float:
-    start = time.perf_counter()
+    start = clock()
     decision = place(state, group, Budget())
-    seconds = time.perf_counter() - start
+    seconds = clock() - start
     assert isinstance(decision, Placement)
     state.assume(decision.pods, decision.rows)
     return seconds

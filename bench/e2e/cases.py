@@ -55,6 +55,7 @@ CASES = {
             100,
             gangs=100,
             preemption=True,
+            limit=240,
         ),
         Case("arrivals", "2,000 gangs x 5, 500 pods/s", 5, gangs=2_000, rate=500),
     )

@@ -19,6 +19,7 @@ _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 class _Meta(msgspec.Struct):
     name: str = ""
+    version: str = msgspec.field(name="resourceVersion", default="")
 
 
 class _Spec(msgspec.Struct):
@@ -103,16 +104,21 @@ async def observed(rest: Rest, groups_path: str | None) -> AsyncIterator[Seen]:
 async def _follow(
     rest: Rest, path: str, take: Callable[[_Event, float], None], opened: asyncio.Event
 ) -> None:
-    page = (await rest.get(path, params={"limit": "1"})).ok()
-    params = {"watch": "true", "resourceVersion": page["metadata"]["resourceVersion"]}
-    async with rest.session.get(path, params=params, timeout=None) as response:
-        if response.status != 200:
-            raise RuntimeError(f"watch of {path}: HTTP {response.status}")
-        opened.set()
-        rest_of_line = b""
-        async for chunk in response.content.iter_any():
-            now = time.time()
-            *lines, rest_of_line = (rest_of_line + chunk).split(b"\n")
-            for line in lines:
-                take(_decode(line), now)
-    raise RuntimeError(f"the watch of {path} ended")
+    """Until cancelled; a server that is too busy for a watcher closes its stream."""
+    version = (await rest.get(path, params={"limit": "1"})).ok()["metadata"]["resourceVersion"]
+    while True:
+        params = {"watch": "true", "resourceVersion": version}
+        async with rest.session.get(path, params=params, timeout=None) as response:
+            if response.status != 200:
+                raise RuntimeError(f"watch of {path}: HTTP {response.status}")
+            opened.set()
+            rest_of_line = b""
+            async for chunk in response.content.iter_any():
+                now = time.time()
+                *lines, rest_of_line = (rest_of_line + chunk).split(b"\n")
+                for line in lines:
+                    event = _decode(line)
+                    if event.type == "ERROR":
+                        raise RuntimeError(f"watch of {path}: {line.decode()}")
+                    version = event.object.metadata.version
+                    take(event, now)
