@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench import bars, decisions, frame, growth
+from bench import bars, decisions, frame, growth, targets
 from bench.e2e import results as e2e
 from bench.e2e.cases import CASES
 
@@ -44,9 +44,11 @@ def write() -> None:
         drawn["scheduling-rate.svg"] = bars.draw(groups, "pods/s")
     for name, picture in drawn.items():
         (PICTURES / name).write_text(picture)
+    decided = frame.load(decisions.FILE).values()
     parts = {
+        "targets": targets.table(measured, decided),
         "e2e": e2e.table(measured),
-        "decisions": frame.table(frame.load(decisions.FILE).values()),
+        "decisions": frame.table(decided),
         "growth": growth.table(curves),
     }
     PAGE.write_text(replaced(PAGE.read_text(), parts))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import bars, curve, frame, growth, page
+from bench import bars, curve, frame, growth, page, targets
 from bench.e2e import results as e2e
 from bench.e2e.cases import CASES, KUBE_SCHEDULER, MUSTER, RAW
 from bench.e2e.results import Result
@@ -78,7 +78,7 @@ def test_a_page_without_marks_is_refused() -> None:
 
 
 def test_the_page_has_a_place_for_everything() -> None:
-    parts = dict.fromkeys(("e2e", "decisions", "growth"), "")
+    parts = dict.fromkeys(("targets", "e2e", "decisions", "growth"), "")
     page.replaced(page.PAGE.read_text(), parts)
 
 
@@ -110,6 +110,19 @@ def test_a_rate_is_shown_beside_the_raw_one_of_its_case() -> None:
     assert "| 1,500 | 0.75 |" in of_ours
     assert "| 0.10 |" in of_ours  # writes besides Bindings
     assert "100 of 3,000" in of_late
+
+
+def test_each_promise_is_kept_or_missed_by_its_own_number() -> None:
+    raw = Result("gangs-3", RAW, 5000, 3000, rate=1000.0)
+    peer = Result("gangs-3", KUBE_SCHEDULER, 5000, 3000, 1000, 3000, 300.0)
+    ours = Result("gangs-3", MUSTER, 5000, 3000, 1000, 3000, 700.0, first=0.5, statuses=1000,
+                  status_lag=6.0, writes={"pods/binding": 3000, "events": 300})  # fmt: skip
+
+    rows = targets.table([raw, peer, ours], [_measured(11)]).splitlines()[2:]
+
+    assert [row.split("|")[3].strip() for row in rows] == [
+        "0.70", "0.50 s", "700 pods/s", "0.30", "6.0 s", "11"]  # fmt: skip
+    assert ["missed" in row for row in rows] == [True, False, False, False, True, True]
 
 
 @pytest.mark.parametrize("name", CASES)

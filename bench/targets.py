@@ -1,0 +1,68 @@
+"""What was wanted and what was reached, from the results that were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from bench.e2e.cases import CASES, KUBE_SCHEDULER, MUSTER, RAW
+from bench.e2e.results import Result
+from bench.frame import Measured
+
+SHARE = 0.75
+FIRST_BIND = 1.0
+OTHER_WRITES = 0.3
+LAG = 5.0
+MAIN = ("plain", "gangs-3", "gangs-1000", "racks")
+"""The cases that must reach a share of the raw Binding rate."""
+
+Row = tuple[str, str, str, str]
+
+
+def table(results: Sequence[Result], decisions: Iterable[Measured]) -> str:
+    """Markdown: one line for each promise. Of what was not measured nothing is said."""
+    found = {(it.case, it.subject): it for it in results}
+    rows: list[Row] = [("wanted", "", "reached", ""), ("---",) * 4]
+    for case in CASES:
+        if (ours := found.get((case, MUSTER))) is not None:
+            rows += _of_case(ours, found)
+    rows += [
+        (f"{it.title} {it.of}", f"< {it.limit:g}", f"{it.median:.3g}", _kept(it.kept))
+        for it in decisions
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]:
+    case = CASES[ours.case]
+    title = case.title
+    raw, peer = found.get((ours.case, RAW)), found.get((ours.case, KUBE_SCHEDULER))
+    rows: list[Row] = []
+    if ours.case in MAIN and raw is not None:
+        share = ours.rate / raw.rate
+        rows.append((f"{title}: of the raw Binding rate", f">= {SHARE}", f"{share:.2f}",
+                     _kept(share >= SHARE)))  # fmt: skip
+        rows.append((f"{title}: first bind", f"< {FIRST_BIND:g} s", f"{ours.first:.2f} s",
+                     _kept(ours.first < FIRST_BIND)))  # fmt: skip
+    if peer is not None:
+        ahead = (ours.bound, ours.rate) > (peer.bound, peer.rate)
+        if ours.p99 and peer.p99:
+            wanted, reached = f"P99 < {peer.p99:.2f} s", f"{ours.p99:.2f} s"
+            ahead = ours.bound >= peer.bound and ours.p99 < peer.p99
+        else:
+            wanted, reached = f"> {peer.rate:,.0f} pods/s", f"{ours.rate:,.0f} pods/s"
+        rows.append((f"{title}: ahead of kube-scheduler", wanted, reached, _kept(ahead)))
+    if ours.gangs and not case.preemption and not case.rate:
+        # Elsewhere earlier gangs are told of, or make room, while later ones are bound.
+        others = ours.others / ours.gangs
+        rows.append((f"{title}: writes besides Bindings, a gang", f"<= {OTHER_WRITES}",
+                     f"{others:.2f}", _kept(others <= OTHER_WRITES)))  # fmt: skip
+    if ours.gangs:
+        lag = max(ours.status_lag, ours.events_lag)
+        whole = ours.statuses >= ours.gangs
+        rows.append((f"{title}: status and events follow", f"< {LAG:g} s", f"{lag:.1f} s",
+                     _kept(lag < LAG and whole)))  # fmt: skip
+    return rows
+
+
+def _kept(kept: bool) -> str:
+    return "kept" if kept else "**missed**"
