@@ -54,8 +54,10 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
     if ours.gangs and not case.preemption and not case.rate:
         # Elsewhere earlier gangs are told of, or make room, while later ones are bound.
         others = ours.others / ours.gangs
-        rows.append((f"{title}: writes besides Bindings, a gang", f"<= {OTHER_WRITES}",
-                     f"{others:.2f}", _kept(others <= OTHER_WRITES)))  # fmt: skip
+        # Less than one write in all there cannot be.
+        kept = others <= OTHER_WRITES or ours.others <= 1
+        rows.append((f"{title}: writes besides Bindings, a gang",
+                     f"<= {OTHER_WRITES}, or 1 in all", f"{others:.2f}", _kept(kept)))  # fmt: skip
     if ours.gangs:
         lag = max(ours.status_lag, ours.events_lag)
         whole = ours.statuses >= ours.gangs
