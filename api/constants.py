@@ -82,6 +82,8 @@ ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
 ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
 ANNOTATION_FLOOR_BASIS: Final = f"{GROUP}/floor-basis"
+# On a generated object: API group, kind, name and UID of what it was made for.
+ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
 # On a Job or JobSet: what it waits for, in a person's words.
 ANNOTATION_WAITING_FOR: Final = f"{GROUP}/waiting-for"
 

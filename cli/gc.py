@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from api import constants
-from cli.leftovers import Cluster, Finding, leftovers
+import msgspec
+
+from cli.leftovers import Finding, leftovers
+from controllers.remains import GENERATED, OWNERS
+from controllers.world import World
 from kube.client import Client
 from kube.errors import NotFound
-from kube.resources import JOBS, JOBSETS, PODS, Resource
-
-_OWNERS = (
-    JOBS,
-    JOBSETS,
-    Resource(*constants.COSCHEDULING),
-    Resource(*constants.PLUGINS_POD_GROUP),
-)
+from kube.resources import PODS, Resource
 
 
 async def check(client: Client, namespace: str | None = None) -> list[Finding]:
     """What is left over in a namespace, or in all. Raises kube errors."""
-    kinds = (constants.WORKLOAD, constants.COMPOSITE_POD_GROUP, constants.POD_GROUP)
+    world = World()
     # Dependents first: an owner made meanwhile is then known, one that went is not missed.
-    workloads, composites, pod_groups = [
-        await _items(client, Resource(*kind), namespace) for kind in kinds
-    ]
-    pods, *owners = await asyncio.gather(
-        *(_items(client, resource, namespace) for resource in (PODS, *_OWNERS))
-    )
-    made_for = [owner for some in owners for owner in some]
-    found = Cluster(made_for, workloads, composites, pod_groups, pods)
-    return leftovers(found, datetime.now(UTC))
+    for resource in (*GENERATED, PODS, *OWNERS[1:]):
+        cache, decode = world.feeds[resource]
+        for item in await _items(client, resource, namespace):
+            cache.upsert(decode(msgspec.json.encode(item)))
+    return leftovers(world, datetime.now(UTC))
 
 
 async def check_with(kubeconfig: Path | None, namespace: str | None) -> list[Finding]:

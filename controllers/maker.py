@@ -8,7 +8,6 @@ the names that are taken then).
 """
 
 from collections.abc import Callable, Iterator
-from enum import Enum, auto
 from functools import partial
 from typing import Final
 
@@ -21,13 +20,10 @@ from api.constants import (
     EVENT_NAME_TAKEN,
     EVENT_TEMPLATE_NOT_FOUND,
     EVENT_WORKLOAD_CONFLICT,
-    JOB,
-    JOBSET,
-    LABEL_MANAGED_BY,
-    MANAGED_BY,
     WORKLOAD,
 )
 from api.integration.templates import TemplateNotFoundError, adapt
+from api.ownership import Standing, made_for, standing
 from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Workload
 from controllers.runtime import HeldError, NotYetError, Writer, bounded
 from controllers.world import BY_OWNER, World
@@ -48,14 +44,6 @@ Formula = Callable[[str | None], list[Json]]
 
 Slot = tuple[str, Key]
 """The kind and key of an object."""
-
-
-class _Standing(Enum):
-    """Whose an object of a wanted name is."""
-
-    OURS = auto()
-    PASSING = auto()
-    FOREIGN = auto()
 
 
 class Maker:
@@ -107,9 +95,8 @@ class Maker:
 
     async def remove_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them."""
-        namespace = owner.metadata.namespace
         leaves = self._world.pod_groups.by_index(BY_OWNER, owner.metadata.uid)
-        if any(self._world.has_pods(namespace, leaf.metadata.name) for leaf in leaves):
+        if any(self._world.is_held(POD_GROUPS.kind, leaf) for leaf in leaves):
             return
         composites = self._world.composites.by_index(BY_OWNER, owner.metadata.uid)
         for resource, groups in ((POD_GROUPS, leaves), (COMPOSITES, composites)):
@@ -144,8 +131,7 @@ class Maker:
         found = [
             it
             for it in self._world.workloads_for(namespace, owner.resource.group, owner.kind, name)
-            if it.metadata.controller is None
-            or it.metadata.labels.get(LABEL_MANAGED_BY) != MANAGED_BY
+            if made_for(it.metadata) is None
         ]
         if len(found) > 1:
             several = " and ".join(sorted(it.metadata.name for it in found))
@@ -193,7 +179,7 @@ class Maker:
             if await self._create(resource, owner, wanted) is None:
                 taken.append(self._taken(owner, resource, name))
             return
-        if self._stands(owner, found.metadata) is _Standing.FOREIGN:
+        if not self._is_ours(owner, found.metadata):
             taken.append(self._taken(owner, resource, name))
             return
         ops = _corrections(found, wanted)
@@ -217,7 +203,7 @@ class Maker:
         except AlreadyExists:
             live = await self._there(resource, name, namespace)
         meta = decode_partial(msgspec.json.encode(live)).metadata
-        if self._stands(owner, meta) is _Standing.FOREIGN:
+        if not self._is_ours(owner, meta):
             return None
         if self._cached(resource, meta.key) is None:
             self._made[slot] = (self._clock.monotonic(), meta)
@@ -242,16 +228,14 @@ class Maker:
 
     def _is_fresh(self, made: tuple[float, ObjectMeta], owner: Owner) -> bool:
         at, meta = made
-        controller = meta.controller
-        mine = controller is not None and controller.uid == owner.metadata.uid
-        return mine and self._clock.monotonic() - at < _SEEN_WITHIN
+        return made_for(meta) == owner.maker and self._clock.monotonic() - at < _SEEN_WITHIN
 
-    def _stands(self, owner: Owner, meta: ObjectMeta) -> _Standing:
-        """OURS or FOREIGN. Raises NotYetError for an object that is on its way out."""
-        standing = _standing(owner, meta)
-        if standing is _Standing.PASSING:
+    def _is_ours(self, owner: Owner, meta: ObjectMeta) -> bool:
+        """Whether it is the owner's. Raises NotYetError for an object that is on its way out."""
+        found = standing(meta, owner.maker)
+        if found is Standing.PASSING:
             raise NotYetError(f"{meta.name} is left from before and goes first", _GONE_WITHIN)
-        return standing
+        return found is Standing.OURS
 
     def _taken(self, owner: Owner, resource: Resource, name: str) -> str:
         """Remember who waits for a name; what is to be told the owner."""
@@ -262,33 +246,6 @@ class Maker:
             f"{resource.kind} {name} exists and is not this {owner.kind}'s: its pods wait until "
             "that object is deleted"
         )
-
-
-def _standing(owner: Owner, meta: ObjectMeta) -> _Standing:
-    controller = meta.controller
-    mine = controller is not None and controller.uid == owner.metadata.uid
-    if meta.deletion_timestamp is not None:
-        return _Standing.PASSING
-    if mine:
-        return _Standing.OURS
-    if meta.labels.get(LABEL_MANAGED_BY) != MANAGED_BY:
-        return _Standing.FOREIGN
-    if controller is None:
-        return _Standing.PASSING if _lost_its_owner(owner, meta) else _Standing.FOREIGN
-    # Made for a namesake that is gone: the garbage collector is about to take it.
-    namesake = (controller.kind, controller.name) == (owner.kind, owner.metadata.name)
-    return _Standing.PASSING if namesake else _Standing.FOREIGN
-
-
-def _lost_its_owner(owner: Owner, meta: ObjectMeta) -> bool:
-    """Whether it was made for a namesake of the owner and has only the Workload of that left.
-
-    The garbage collector takes the reference to the owner off first, and the object later.
-    """
-    if owner.kind not in {JOB.kind, JOBSET.kind}:
-        return False
-    usual = names.workload_name(owner.kind, owner.metadata.name, owner.metadata.namespace)
-    return {reference.name for reference in meta.owner_references} == {usual}
 
 
 def _corrections(found: Group, wanted: Json) -> PatchBuilder:

@@ -1,6 +1,6 @@
 """What the controllers keep of each watched object: a few fields, decoded straight from bytes."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,8 @@ from api.constants import (
     WORKLOAD,
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
-from kube.meta import Json, ObjectMeta
+from api.ownership import Maker
+from kube.meta import Json, ObjectMeta, OwnerReference
 from kube.resources import Resource
 
 WORKLOADS = Resource(*WORKLOAD)
@@ -48,8 +49,15 @@ class PodMeta(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
 
 
+class JobOf(NamedTuple):
+    """The Job that made a pod."""
+
+    name: str
+    uid: str
+
+
 class Pod(msgspec.Struct, gc=False):
-    """A pod: the groups it names, and whether it is not Succeeded or Failed yet.
+    """A pod: the groups it names, whether it is not Succeeded or Failed yet, the Job it is of.
 
     `implicit` is set where the pod names its group by Workload and template, `coscheduling` where
     by KEP-3370's label (with the subset): then `state` and `priority_class` are kept too.
@@ -58,6 +66,7 @@ class Pod(msgspec.Struct, gc=False):
     metadata: PodMeta
     groups: tuple[str, ...] = ()
     active: bool = True
+    job: JobOf | None = None
     implicit: WorkloadForm | None = None
     coscheduling: tuple[str, str] | None = None
     state: str = ""
@@ -118,6 +127,11 @@ class Owner(msgspec.Struct, gc=False):
         """Its kind."""
         return self.resource.kind
 
+    @property
+    def maker(self) -> Maker:
+        """What it is called on the objects made for it."""
+        return Maker(self.resource.group, self.kind, self.metadata.name, self.metadata.uid)
+
     def as_object(self) -> Json:
         """The object as the API's formulas read it."""
         meta = self.metadata
@@ -161,12 +175,13 @@ class _PodStatus(msgspec.Struct, gc=False):
     conditions: list[_Condition] | None = None
 
 
-class _LabelledMeta(PodMeta, rename="camel", gc=False):
+class _FullPodMeta(PodMeta, rename="camel", gc=False):
     labels: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 class _WirePod(msgspec.Struct, gc=False):
-    metadata: _LabelledMeta
+    metadata: _FullPodMeta
     spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
@@ -258,6 +273,7 @@ def decode_pod(data: bytes) -> Pod:
         metadata=PodMeta(meta.name, meta.namespace, meta.uid, meta.resource_version),
         groups=tuple(dict.fromkeys(reference.name for reference in named)),
         active=wire.status.phase not in _FINISHED_PHASES,
+        job=_job_of(meta.owner_references or []) if named else None,
     )
     if named and named[0].form is Form.WORKLOAD:
         pod.implicit = workload_form(labels, workload)
@@ -317,6 +333,13 @@ def decode_jobset(data: bytes) -> Owner:
     """A JobSet; its spec is kept if one of its Job templates is marked."""
     wire = _owner.decode(data)
     return _as_owner(JOBSETS, wire, _MARK in bytes(wire.spec))
+
+
+def _job_of(references: list[OwnerReference]) -> JobOf | None:
+    for reference in references:
+        if reference.controller and reference.kind == JOBS.kind:
+            return JobOf(reference.name, reference.uid)
+    return None
 
 
 def _pod_state(status: _PodStatus) -> str:

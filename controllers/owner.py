@@ -6,6 +6,7 @@ When to make groups, when to remove them, and what to tell meanwhile.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from api.ownership import made_for
 from controllers.maker import Maker
 from controllers.mirror import Mirror
 from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
@@ -121,39 +122,36 @@ class OwnerController:
             self.controller.queue.add(key)
 
     def _queue_owner(self, meta: ObjectMeta, after: float = 0.0) -> None:
-        controller = meta.controller
-        if controller is not None and self._owns(meta):
-            self.controller.queue.add_after((meta.namespace, controller.name), after)
+        name = self._made_for(meta)
+        if name:
+            self.controller.queue.add_after((meta.namespace, name), after)
 
     def _queue_known(self, key: Key) -> None:
         owner = self._owners.get(*key)
         if owner is not None and owner.spec:
             self.controller.queue.add(key)
 
-    def _owns(self, meta: ObjectMeta) -> bool:
-        said = meta.controller
-        return (
-            said is not None
-            and said.kind == self._resource.kind
-            and said.api_version.partition("/")[0] == self._resource.group
-        )
+    def _made_for(self, meta: ObjectMeta) -> str:
+        """The name of the owner of this kind that an object was made for; empty for no such."""
+        maker = made_for(meta)
+        kind = (self._resource.group, self._resource.kind)
+        return maker.name if maker is not None and maker[:2] == kind else ""
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """The last pod of a suspended owner is gone: its groups may go."""
         if old is None or not old.active or (new is not None and new.active):
             return
-        namespace = old.metadata.namespace
         for name in old.groups:
-            group = self._world.pod_groups.get(namespace, name)
-            if group is not None and not self._world.has_pods(namespace, name):
-                self._queue_suspended(group.metadata)
+            group = self._world.pod_groups.get(old.metadata.namespace, name)
+            if group is not None:
+                self._queue_suspended(group)
 
-    def _queue_suspended(self, meta: ObjectMeta) -> None:
-        controller = meta.controller
-        if controller is None or not self._owns(meta):
+    def _queue_suspended(self, group: Group) -> None:
+        meta = group.metadata
+        owner = self._owners.get(meta.namespace, self._made_for(meta))
+        if owner is None or not owner.suspended:
             return
-        owner = self._owners.get(meta.namespace, controller.name)
-        if owner is not None and owner.suspended:
+        if not self._world.is_held(POD_GROUPS.kind, group):
             self.controller.queue.add(owner.metadata.key)
 
 

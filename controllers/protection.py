@@ -4,6 +4,9 @@ A PodGroup is held while an active pod names it, a CompositePodGroup while a chi
 Nothing holds a group whose namespace is going; composites that are each other's ancestors, all of
 them being deleted, do not hold each other.
 
+A PodGroup is not held by pods that name it by chance, of a namesake of its owner as a rule: they
+wait for the one that is made for them once it is gone.
+
 Pods are looked up in the cache and not asked for again: admission lets no pod into a group that is
 being deleted, and one that the cache has not seen yet loses nothing, as its living owner gets the
 group again. A list for every group that goes would cost a large cluster more than that.
@@ -11,8 +14,9 @@ group again. A list for every group that goes would cost a large cluster more th
 
 from collections.abc import Iterator
 
+from api.constants import ANNOTATION_MANAGED_GROUP as MANAGED_GROUP
 from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, finalizer_of
-from controllers.objects import COMPOSITES, POD_GROUPS, Group, Pod
+from controllers.objects import COMPOSITES, POD_GROUPS, Group, Owner, Pod
 from controllers.runtime import Controller, Writer
 from controllers.world import World
 from kube.cache import Cache
@@ -40,6 +44,7 @@ class Protection:
             lambda old, new: self._on_group(COMPOSITE_POD_GROUP.kind, old, new)
         )
         world.pods.subscribe(self._on_pod)
+        world.jobs.subscribe(self._on_job)
         world.namespaces.subscribe(self._on_namespace)
 
     def resync(self) -> None:
@@ -67,7 +72,7 @@ class Protection:
         if self._world.is_terminating(namespace):
             return False
         if kind == POD_GROUP.kind:
-            return self._world.has_pods(namespace, name)
+            return self._world.is_held(kind, group)
         loop = self._deleted_loop(group)
         return any(
             child.metadata.uid not in loop for child in self._world.children(namespace, name)
@@ -103,6 +108,15 @@ class Protection:
             group = self._world.pod_groups.get(old.metadata.namespace, name)
             if group is not None:
                 self._queue(POD_GROUP.kind, group)
+
+    def _on_job(self, _old: Owner | None, new: Owner | None) -> None:
+        """Whose pods these are is known now: perhaps they hold their group no more."""
+        if new is None:
+            return
+        namespace, name = new.metadata.namespace, new.metadata.annotations.get(MANAGED_GROUP, "")
+        group = self._world.pod_groups.get(namespace, name)
+        if group is not None:
+            self._queue(POD_GROUP.kind, group)
 
     def _on_namespace(self, _old: Partial | None, new: Partial | None) -> None:
         if new is None or new.metadata.deletion_timestamp is None:

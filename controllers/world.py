@@ -1,11 +1,12 @@
 """The caches all controllers read, and the watches that fill them."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from api import names
 from api.groups import WorkloadForm
+from api.ownership import Maker, is_meant_for_another, made_for
 from controllers.objects import (
     COMPOSITES,
     COSCHEDULINGS,
@@ -35,9 +36,12 @@ from kube.reflector import Reflector
 from kube.resources import NAMESPACES, PODS, Resource
 
 _PROBE_SECONDS = 15.0
+COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
+
+Decode = Callable[[bytes], HasMeta]
 
 BY_OWNER = "owner"
-"""Workloads and groups by the UID of the controller owner."""
+"""Workloads and groups by the UID of what they were made for."""
 BY_SUBJECT = "subject"
 """Workloads by (namespace, API group, kind, name) of what their controllerRef names."""
 BY_PARENT = "parent"
@@ -67,6 +71,17 @@ class World:
         self.composites: Cache[Group] = Cache()
         self.pods: Cache[Pod] = Cache()
         self.namespaces: Cache[Partial] = Cache()
+        self.feeds: Mapping[Resource, tuple[Cache[Any], Decode]] = {
+            JOBS: (self.jobs, decode_job),
+            JOBSETS: (self.jobsets, decode_jobset),
+            COSCHEDULINGS: (self.coschedulings, decode_coscheduling),
+            PLUGINS_POD_GROUPS: (self.plugins_pod_groups, decode_plugins_pod_group),
+            WORKLOADS: (self.workloads, decode_workload),
+            POD_GROUPS: (self.pod_groups, decode_group),
+            COMPOSITES: (self.composites, decode_group),
+            PODS: (self.pods, decode_pod),
+            NAMESPACES: (self.namespaces, decode_partial),
+        }
         self._owners = {
             JOBS: self.jobs,
             JOBSETS: self.jobsets,
@@ -105,9 +120,23 @@ class World:
         """Both caches of groups, with their kinds."""
         return [(POD_GROUPS.kind, self.pod_groups), (COMPOSITES.kind, self.composites)]
 
-    def has_pods(self, namespace: str, group: str) -> bool:
-        """Whether a pod that is not finished names the PodGroup."""
-        return self.pods.has(BY_GROUP, (namespace, group))
+    def is_held(self, kind: str, group: Group) -> bool:
+        """Whether an active pod, or any child, names the group and is meant for it."""
+        key = group.metadata.key
+        if kind == COMPOSITES.kind:
+            return bool(self.children(*key))
+        maker = made_for(group.metadata)
+        return any(
+            not self._is_meant_for_another(pod, group.metadata.name, maker)
+            for pod in self.pods.each(BY_GROUP, key)
+        )
+
+    def _is_meant_for_another(self, pod: Pod, group: str, maker: Maker | None) -> bool:
+        """As far as is known: a pod whose Job is not known is taken at its word."""
+        job = self.jobs.get(pod.metadata.namespace, pod.job.name) if pod.job else None
+        if job is None or pod.job is None or job.metadata.uid != pod.job.uid:
+            return False
+        return is_meant_for_another(group, maker, job.metadata)
 
     def children(self, namespace: str, composite: str) -> list[Group]:
         """The groups of either kind whose parent is the composite."""
@@ -134,21 +163,12 @@ class Watches:
         self._client = client
         self._clock = clock
         self._world = world
-        self._later = {
-            JOBSETS: self._reflector(JOBSETS, world.jobsets, decode_jobset),
-            COSCHEDULINGS: self._reflector(COSCHEDULINGS, world.coschedulings, decode_coscheduling),
-            PLUGINS_POD_GROUPS: self._reflector(
-                PLUGINS_POD_GROUPS, world.plugins_pod_groups, decode_plugins_pod_group
-            ),
+        reflectors = {
+            resource: Reflector(client, resource, cache, decode=decode, clock=clock)
+            for resource, (cache, decode) in world.feeds.items()
         }
-        self._reflectors = [
-            self._reflector(JOBS, world.jobs, decode_job),
-            self._reflector(WORKLOADS, world.workloads, decode_workload),
-            self._reflector(POD_GROUPS, world.pod_groups, decode_group),
-            self._reflector(COMPOSITES, world.composites, decode_group),
-            self._reflector(PODS, world.pods, decode_pod),
-            self._reflector(NAMESPACES, world.namespaces, decode_partial),
-        ]
+        self._later = {it: reflectors.pop(it) for it in (JOBSETS, *COSCHEDULING_KINDS)}
+        self._reflectors = list(reflectors.values())
 
     async def run(self) -> None:
         """Fill the caches until cancelled; `world.synced` is set once all of them are whole."""
@@ -188,15 +208,10 @@ class Watches:
             else:
                 return True
 
-    def _reflector(
-        self, resource: Resource, cache: Cache[Any], decode: Callable[[bytes], HasMeta]
-    ) -> Reflector[Any]:
-        return Reflector(self._client, resource, cache, decode=decode, clock=self._clock)
-
 
 def _owner_uid(meta: ObjectMeta) -> Iterable[Hashable]:
-    controller = meta.controller
-    return () if controller is None else (controller.uid,)
+    maker = made_for(meta)
+    return () if maker is None else (maker.uid,)
 
 
 def _subject(workload: Workload) -> Iterable[Hashable]:

@@ -66,9 +66,9 @@ class Cache(Generic[T]):
         """The objects indexed under `value`, oldest first. Raises KeyError for no such index."""
         return list(self._indexes[name].buckets.get(value, {}).values())
 
-    def has(self, name: str, value: Hashable) -> bool:
-        """Whether any object is indexed under `value`, however many. Raises KeyError as above."""
-        return value in self._indexes[name].buckets
+    def each(self, name: str, value: Hashable) -> Iterator[T]:
+        """The same one by one; the cache must not change meanwhile. Raises KeyError as above."""
+        return iter(self._indexes[name].buckets.get(value, {}).values())
 
     def subscribe(self, listener: Listener[T]) -> None:
         """Call `listener(old, new)` after each change; None stands for absent."""

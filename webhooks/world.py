@@ -11,11 +11,10 @@ import msgspec
 
 from api.constants import (
     COMPOSITE_POD_GROUP,
-    LABEL_MANAGED_BY,
-    MANAGED_BY,
     POD_GROUP,
     WORKLOAD,
 )
+from api.ownership import made_for
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from kube.cache import Cache
 from kube.client import Client
@@ -127,15 +126,8 @@ class Holders(DeletingObjects):
     def upsert(self, obj: Named) -> None:
         """A group is there: of ours made for a Job or JobSet, or of somebody else."""
         super().upsert(obj)
-        meta = obj.metadata
-        owner, managed = meta.controller, meta.labels.get(LABEL_MANAGED_BY) == MANAGED_BY
-        if managed and owner:
-            self._owners[meta.key] = (owner.kind, owner.name)
-        elif managed:
-            # The garbage collector takes off the reference to a gone owner before the group goes.
-            self._owners.setdefault(meta.key, None)
-        else:
-            self._owners[meta.key] = None
+        maker = made_for(obj.metadata)
+        self._owners[obj.metadata.key] = (maker.kind, maker.name) if maker else None
 
     def delete(self, key: Key) -> None:
         """A group is gone."""

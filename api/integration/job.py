@@ -141,7 +141,7 @@ def job_groups(
     group = objects.group_object(POD_GROUP, owner, view.managed, name, made_from)
     if "gang" in group["spec"]["schedulingPolicy"]:
         group["spec"]["schedulingPolicy"] = {"gang": {"minCount": floor_of(view, succeeded)}}
-        group["metadata"]["annotations"] = {ANNOTATION_FLOOR_BASIS: floor_basis(view)}
+        group["metadata"]["annotations"][ANNOTATION_FLOOR_BASIS] = floor_basis(view)
     return [
         objects.workload_object(owner, name, {"podGroupTemplates": [made_from]}),
         group,

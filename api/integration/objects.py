@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from api import names
 from api.constants import (
+    ANNOTATION_MADE_FOR,
     COMPOSITE_POD_GROUP,
     JOBSET,
     JOBSET_LABEL_JOB_INDEX,
@@ -24,6 +25,7 @@ from api.constants import (
 )
 from api.integration.options import ALL, BASIC, COMPOSITE, SINGLE, Options
 from api.integration.view import SCOPE_JOB, SCOPE_JOBSET, JobSetView, ReplicatedJob
+from api.ownership import Maker
 from api.reading import text
 
 Json = dict[str, Any]
@@ -235,6 +237,11 @@ def _object(kind: KindName, owner: Owner, name: str, spec: Json) -> Json:
         "name": name,
         "namespace": owner.namespace,
         "labels": {LABEL_MANAGED_BY: MANAGED_BY},
+        "annotations": {
+            ANNOTATION_MADE_FOR: Maker(
+                owner.kind.group, owner.kind.kind, owner.name, owner.uid
+            ).said()
+        },
         "ownerReferences": [
             {
                 "apiVersion": owner.kind.api_version,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api.constants import COMPOSITE_POD_GROUP, POD_GROUP
+from api.constants import ANNOTATION_FLOOR_BASIS, COMPOSITE_POD_GROUP, POD_GROUP
 from api.inherit import INHERITED
 from api.reading import dig, listing, mapping, text
 
@@ -81,7 +81,10 @@ def _adapted(group: Json, templates: list[Template], workload: str, *, alone: bo
             f"Workload {workload} has no template {wanted} or {wanted.partition('-')[2]} for "
             f"{group['kind']} {group['metadata']['name']}; its templates of that kind: {have}"
         )
-    metadata = {key: value for key, value in group["metadata"].items() if key != "annotations"}
+    # The floor is the template's, and does not follow the owner.
+    kept = group["metadata"]["annotations"].items()
+    notes = {key: value for key, value in kept if key != ANNOTATION_FLOOR_BASIS}
+    metadata = group["metadata"] | {"annotations": notes}
     spec = chosen.apply(group["spec"])
     spec["workloadRef"] = {"workloadName": workload, "templateName": chosen.name}
     return group | {"metadata": metadata, "spec": spec}

@@ -189,9 +189,6 @@ async def test_orphaned_jobs_keep_running_and_their_groups_go_last(stage: Stage)
     await stage.empty()
 
 
-# Not in the short profile: when the new pods come before the old group is being deleted, they hold
-# it for ever, and the new group is never made. Pods of another owner must not hold a group.
-@pytest.mark.long
 async def test_a_namesake_starts_while_the_first_one_s_groups_go(stage: Stage) -> None:
     await stage.add_node(cpu=4)
     made = jobset("a", replicated_job("w", stage.name, replicas=2, pods=2))

@@ -226,6 +226,7 @@ def test_a_group_is_complete_but_for_the_workload_s_owner_reference() -> None:
     metadata = {
         "namespace": "default",
         "labels": {"app.kubernetes.io/managed-by": "muster"},
+        "annotations": {"scheduling.muster.dev/made-for": "jobset.x-k8s.io/JobSet/a/uid-of-a"},
         "ownerReferences": [owner],
     }
     assert workload == {

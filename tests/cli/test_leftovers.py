@@ -3,30 +3,43 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
-from api.constants import LABEL_MANAGED_BY, finalizer_of
+from api.constants import JOB, finalizer_of
 from cli import commands
 from cli.gc import check
-from cli.leftovers import GRACE_SECONDS, Cluster, leftovers
+from cli.leftovers import GRACE_SECONDS, leftovers
+from controllers.world import COSCHEDULING_KINDS, World
 from kube.client import Client
 from localcluster.cluster import LocalCluster
 from tests.support.builders import make_pod
+from tests.support.owners import made_for
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def owner(uid: str = "job") -> Json:
-    return {"metadata": {"name": "t", "namespace": "default", "uid": uid}}
+    metadata = {"name": "t", "namespace": "default", "uid": uid}
+    return {"metadata": metadata, "spec": {"template": {}}}
+
+
+def job_reference(uid: str) -> Json:
+    return {"apiVersion": "batch/v1", "kind": "Job", "name": "t", "uid": uid, "controller": True}
+
+
+def workload_reference(name: str) -> Json:
+    reference = {"apiVersion": "scheduling.muster.dev/v1alpha3", "kind": "Workload"}
+    return reference | {"name": name, "uid": name}
 
 
 def made(
-    name: str, *owners: str, kind: str = "PodGroup", parent: str = "", deleted: float | None = None
+    name: str, *owners: Json, kind: str = "PodGroup", parent: str = "", deleted: float | None = None
 ) -> Json:
     metadata: Json = {"name": name, "namespace": "default", "uid": name}
-    metadata["labels"] = {LABEL_MANAGED_BY: "muster"}
-    metadata["ownerReferences"] = [{"uid": uid} for uid in owners]
+    metadata |= made_for(JOB, "t", "job")
+    metadata["ownerReferences"] = list(owners)
     if finalizer_of(kind):
         metadata["finalizers"] = [finalizer_of(kind)]
     if deleted is not None:
@@ -36,10 +49,17 @@ def made(
     return {"metadata": metadata, "spec": spec}
 
 
+def world(lists: dict[str, list[Json]]) -> World:
+    filled = World()
+    for resource, (cache, decode) in filled.feeds.items():
+        for obj in lists.pop(resource.plural, []) if resource not in COSCHEDULING_KINDS else []:
+            cache.upsert(decode(msgspec.json.encode(obj)))
+    assert not lists
+    return filled
+
+
 def names(**lists: list[Json]) -> list[str]:
-    kinds = ("owners", "workloads", "composites", "pod_groups", "pods")
-    cluster = Cluster(**{kind: lists.get(kind, []) for kind in kinds})
-    return [it.name for it in leftovers(cluster, NOW)]
+    return [it.name for it in leftovers(world(lists), NOW)]
 
 
 LATE = GRACE_SECONDS + 10
@@ -51,35 +71,50 @@ LATE = GRACE_SECONDS + 10
         pytest.param(
             [],
             {
-                "owners": [owner()],
-                "workloads": [made("w", "job", kind="Workload")],
-                "pod_groups": [made("g", "job", "w")],
+                "jobs": [owner()],
+                "workloads": [made("w", job_reference("job"), kind="Workload")],
+                "podgroups": [made("g", job_reference("job"), workload_reference("w"))],
             },
             id="in order",
         ),
-        pytest.param(["g"], {"pod_groups": [made("g", "gone")]}, id="a group without an owner"),
+        pytest.param(
+            ["g"], {"podgroups": [made("g", job_reference("gone"))]}, id="a group without an owner"
+        ),
         pytest.param(["w"], {"workloads": [made("w", kind="Workload")]}, id="a Workload"),
         pytest.param(
             [],
-            {"pod_groups": [made("g")], "pods": [make_pod("p").in_group("g").build()]},
+            {"podgroups": [made("g")], "pods": [make_pod("p").in_group("g").build()]},
             id="orphaned on purpose, and its pods run",
+        ),
+        pytest.param(
+            [],
+            {
+                "workloads": [made("w", kind="Workload")],
+                "podgroups": [made("g", workload_reference("w"))],
+                "pods": [make_pod("p").in_group("g").build()],
+            },
+            id="orphaned on purpose with its Workload, and its pods run",
         ),
         pytest.param(
             ["g"],
             {
-                "pod_groups": [made("g")],
+                "podgroups": [made("g")],
                 "pods": [make_pod("p").in_group("g").phase("Failed").build()],
             },
             id="its pods are done",
         ),
         pytest.param(
-            ["g"], {"pod_groups": [made("g", "gone", deleted=LATE)]}, id="a stuck finalizer"
+            ["g"],
+            {"podgroups": [made("g", job_reference("gone"), deleted=LATE)]},
+            id="a stuck finalizer",
         ),
-        pytest.param([], {"pod_groups": [made("g", "gone", deleted=1)]}, id="it is just going"),
+        pytest.param(
+            [], {"podgroups": [made("g", job_reference("gone"), deleted=1)]}, id="it is just going"
+        ),
         pytest.param(
             [],
             {
-                "pod_groups": [made("g", deleted=LATE)],
+                "podgroups": [made("g", deleted=LATE)],
                 "pods": [make_pod("p").in_group("g").build()],
             },
             id="a pod holds it",
@@ -87,20 +122,20 @@ LATE = GRACE_SECONDS + 10
         pytest.param(
             [],
             {
-                "composites": [made("c", kind="CompositePodGroup", deleted=LATE)],
-                "pod_groups": [made("g", "job", parent="c")],
-                "owners": [owner()],
+                "compositepodgroups": [made("c", kind="CompositePodGroup", deleted=LATE)],
+                "podgroups": [made("g", job_reference("job"), parent="c")],
+                "jobs": [owner()],
             },
             id="a child holds it",
         ),
         pytest.param(
             ["c"],
-            {"composites": [made("c", kind="CompositePodGroup", deleted=LATE)]},
+            {"compositepodgroups": [made("c", kind="CompositePodGroup", deleted=LATE)]},
             id="a composite without children",
         ),
         pytest.param(
             [],
-            {"pod_groups": [{"metadata": {"name": "x", "namespace": "default"}, "spec": {}}]},
+            {"podgroups": [{"metadata": {"name": "x", "namespace": "default"}, "spec": {}}]},
             id="a user's own group",
         ),
     ],
@@ -110,7 +145,7 @@ def test_what_is_left_over(want: list[str], lists: dict[str, list[Json]]) -> Non
 
 
 def test_a_finding_says_what_and_why() -> None:
-    (finding,) = leftovers(Cluster([], [], [], [made("g", deleted=LATE)], []), NOW)
+    (finding,) = leftovers(world({"podgroups": [made("g", deleted=LATE)]}), NOW)
 
     assert str(finding) == (
         "PodGroup default/g: being deleted for 70 s, and nothing holds its finalizer"

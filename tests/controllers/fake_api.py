@@ -135,6 +135,16 @@ class FakeApi:
         obj["metadata"].setdefault("deletionTimestamp", "2026-01-01T00:00:00Z")
         self.put(obj)
 
+    def orphan(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object with propagation Orphan: its dependents lose their reference to it."""
+        uid = self._find((kind, namespace, name))["metadata"]["uid"]
+        for obj in list(self.objects.values()):
+            owners = obj["metadata"].get("ownerReferences", [])
+            kept = [owner for owner in owners if owner["uid"] != uid]
+            if kept != owners:
+                self.put(obj | {"metadata": obj["metadata"] | {"ownerReferences": kept}})
+        self.remove(kind, namespace, name)
+
     def forget(self, kind: str, namespace: str, name: str) -> None:
         """An object goes, and the garbage collector misses it."""
         del self.objects[kind, namespace, name]

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from api.constants import JOB
 from controllers.leftovers import PATIENCE
 from tests.controllers.conftest import House
-from tests.support.owners import make_job
+from tests.support.builders import make_pod
+from tests.support.owners import made_for, make_job
 
 Json = dict[str, Any]
 GENERATED = ("Workload", "CompositePodGroup", "PodGroup")
@@ -25,12 +27,11 @@ def workload_owner(uid: str = "gone") -> Json:
 
 
 def leaf(*owners: Json, managed: bool = True) -> Json:
-    labels = {"app.kubernetes.io/managed-by": "muster"} if managed else {}
     metadata = {
         "name": "pg-job-runs",
         "namespace": "default",
-        "labels": labels,
         "ownerReferences": list(owners),
+        **(made_for(JOB, "runs", "gone") if managed else {}),
     }
     return {"kind": "PodGroup", "metadata": metadata, "spec": {"schedulingPolicy": {"basic": {}}}}
 
@@ -60,6 +61,35 @@ async def test_what_the_collector_forgot_after_its_owner_went_is_deleted(house: 
     assert generated(house) == []
 
 
+async def test_what_a_deletion_orphaned_is_kept_as_long_as_pods_use_it(house: House) -> None:
+    """`kubectl delete --cascade=orphan`: the pods run on, and so does their group."""
+    house.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
+    await house.settle()
+    house.api.put(make_pod("p").in_group("pg-job-runs").build() | {"kind": "Pod"})
+    house.api.orphan("Job", "default", "runs")
+    for _ in range(3):
+        await house.settle(seconds=PATIENCE)
+    assert generated(house) == ["pg-job-runs", "w-job-runs"]
+
+    house.api.remove("Pod", "default", "p")
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == []
+
+
+async def test_what_was_orphaned_while_nobody_led_is_found_at_the_start_of_a_term(
+    house: House,
+) -> None:
+    house.api.objects["PodGroup", "default", "pg-job-runs"] = leaf()
+    house.api.relist()
+    house.leftovers.controller.queue.close()
+    house.leftovers.resync()
+
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == []
+
+
 async def test_what_belongs_to_a_living_owner_stays(house: House) -> None:
     house.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
     await house.settle()
@@ -77,7 +107,6 @@ async def test_what_belongs_to_a_living_owner_stays(house: House) -> None:
     "group",
     [
         pytest.param(leaf(workload_owner(), managed=False), id="a group a user made"),
-        pytest.param(leaf(), id="a group without owners"),
         pytest.param(
             leaf(owner("Pipeline", "p", "u", "example.com/v1"), workload_owner()),
             id="a group with an owner of a kind that is not ours",

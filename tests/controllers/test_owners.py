@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_FLOOR_BASIS, ANNOTATION_WAITING_FOR
+from api.constants import ANNOTATION_FLOOR_BASIS, ANNOTATION_WAITING_FOR, JOBSET
 from api.names import hashed
 from kube.errors import Forbidden, ServerError
 from tests.controllers.conftest import House
 from tests.support.builders import make_pod
-from tests.support.owners import job_template, make_job, make_jobset
+from tests.support.owners import job_template, made_for, make_job, make_jobset
 
 Json = dict[str, Any]
 GROUPS = ("PodGroup", "CompositePodGroup")
@@ -240,7 +240,7 @@ async def test_a_group_whose_owner_was_taken_off_by_the_collector_is_waited_for(
         "metadata": {
             "name": "pg-a",
             "namespace": "default",
-            "labels": {"app.kubernetes.io/managed-by": "muster"},
+            **made_for(JOBSET, "a", "uid-of-the-first"),
             "ownerReferences": [{"kind": "Workload", "name": "w-a", "uid": "gone"}],
         },
         "spec": {},

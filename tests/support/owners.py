@@ -5,13 +5,26 @@ from typing import Any, Self
 
 from api.constants import (
     ANNOTATION_GROUP_SCOPE,
+    ANNOTATION_MADE_FOR,
     GROUP,
     JOBSET_LABEL_JOB_INDEX,
     JOBSET_LABEL_NAME,
     JOBSET_LABEL_REPLICATED_JOB,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+    KindName,
 )
+from api.ownership import Maker
 
 Json = dict[str, Any]
+
+
+def made_for(kind: KindName, name: str, uid: str) -> Json:
+    """What stands on the objects that Muster makes for one of these."""
+    return {
+        "labels": {LABEL_MANAGED_BY: MANAGED_BY},
+        "annotations": {ANNOTATION_MADE_FOR: Maker(kind.group, kind.kind, name, uid).said()},
+    }
 
 
 def annotation(word: str) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
+from api.constants import JOB
 from api.priority import PriorityClass
-from kube.meta import ObjectMeta, OwnerReference, Partial
+from kube.meta import ObjectMeta, Partial
+from tests.support.owners import made_for
 from webhooks.world import (
     Composite,
     CompositeObject,
@@ -60,23 +63,20 @@ def test_an_object_counts_as_deleting_until_it_is_gone_or_its_name_is_used_again
 def test_a_group_is_taken_unless_it_was_made_for_the_same_owner() -> None:
     holders = Holders()
 
-    def group(name: str, labels: dict[str, str], owner: str = "") -> Partial:
-        owners = [OwnerReference("batch/v1", "Job", owner, "u", True)] if owner else []
-        return Partial(ObjectMeta(name, "team", labels=labels, owner_references=owners))
+    def group(name: str, owner: str = "", **said: Any) -> Partial:
+        said = said or (made_for(JOB, owner, "u") if owner else {})
+        # The garbage collector takes the reference to a gone owner off before the group goes.
+        return Partial(ObjectMeta(name, "team", **said))
 
-    ours = {"app.kubernetes.io/managed-by": "muster"}
-    holders.upsert(group("mine", ours, "sweep"))
-    holders.upsert(group("other", ours, "train"))
-    holders.upsert(group("free", {}))
-    holders.upsert(group("copied", {}, "sweep"))
-    # The garbage collector takes the reference to a gone owner off before the group goes.
-    holders.upsert(group("leaving", ours, "sweep"))
-    holders.upsert(group("leaving", ours))
-    holders.upsert(group("nobody's", ours))
+    holders.upsert(group("mine", "sweep"))
+    holders.upsert(group("other", "train"))
+    holders.upsert(group("free"))
+    holders.upsert(group("copied", annotations=made_for(JOB, "sweep", "u")["annotations"]))
+    holders.upsert(group("nobody's", labels=made_for(JOB, "sweep", "u")["labels"]))
 
     taken = {
         name: holders.is_taken(("team", name), ("Job", "sweep"))
-        for name in ("mine", "other", "free", "copied", "leaving", "nobody's", "absent")
+        for name in ("mine", "other", "free", "copied", "nobody's", "absent")
     }
     holders.delete(("team", "free"))
 
