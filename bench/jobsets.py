@@ -2,17 +2,21 @@
 
     python -m bench.jobsets --cluster real --jobsets 1000
 
-JobSets of four Jobs each are created as fast as the API server takes them. Stated are: when the
-last Job was made (the JobSet controller's own time), when the last group was made, how many writes
-the controllers made for each JobSet (two objects, and notes on the JobSet), and whether any pod
-was bound outside its group.
+JobSets of four Jobs each are created as fast as the API server takes them, on nodes with room for
+all. Stated are: when the last Job was made (the JobSet controller's own time), when the last group
+was made, how many writes the controllers made for each JobSet (counted in the audit log), and
+whether any pod was bound outside its group, or any gang in part.
 """
 
 import argparse
 import asyncio
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter as Counts
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from api.constants import LABEL_POD_GROUP
 from e2e.clusters.local import Local
@@ -20,7 +24,7 @@ from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import ALL, Muster
-from e2e.suite.objects import POD_GROUPS, WORKLOADS, jobset, replicated_job
+from e2e.suite.objects import NODE_LABEL, POD_GROUPS, WORKLOADS, Json, jobset, replicated_job
 from kube.cache import Cache
 from kube.client import Client
 from kube.meta import RawObject, decode_raw
@@ -32,6 +36,10 @@ REPLICAS = 4
 # How many creations are under way at once.
 AT_ONCE = 32
 LIMIT = 1.5
+# What a JobSet of one gang needs: a Workload and a PodGroup.
+OBJECTS = 2
+NODE_PODS = 100
+_ACCOUNT = "system:serviceaccount:muster-system:muster-controller"
 
 
 class Counter:
@@ -64,14 +72,56 @@ class Counter:
             self._reached.set()
 
 
-async def measure(client: Client, count: int) -> bool:
-    """Run it; whether the promises were kept."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run; times in seconds from the first creation."""
+
+    count: int
+    created: float
+    jobs: float
+    groups: float
+    bound: int
+    outside: int
+    broken: int
+    writes: Mapping[str, int]
+
+    @property
+    def kept(self) -> bool:
+        """Whether every promise was kept."""
+        return (
+            self.groups <= LIMIT * self.jobs
+            and sum(self.writes.values()) <= (OBJECTS + 2) * self.count
+            and not self.outside
+            and not self.broken
+        )
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{verb} {n / self.count:.2f}" for verb, n in sorted(self.writes.items()))
+        total = sum(self.writes.values()) / self.count
+        return "\n".join(
+            (
+                f"{self.count} JobSets of {REPLICAS} Jobs: created in {self.created:.1f} s",
+                f"  the last Job after {self.jobs:.1f} s, the last group after {self.groups:.1f} s",
+                f"  groups / Jobs: {self.groups / self.jobs:.2f} (at most {LIMIT})",
+                f"  controller's writes for each JobSet: {total:.2f} (at most {OBJECTS + 2})",
+                f"    {each}",
+                (
+                    f"  pods bound: {self.bound}, outside their group: {self.outside}, "
+                    f"gangs bound in part: {self.broken}"
+                ),
+            )
+        )
+
+
+async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
+    """Run it on a cluster that has Muster."""
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     await client.create(NAMESPACES, body)
-    jobs, groups, workloads, pods, owners = (
-        Counter(client, it) for it in (JOBS, POD_GROUPS, WORKLOADS, PODS, JOBSETS)
-    )
-    follow = [asyncio.create_task(it.run()) for it in (jobs, groups, workloads, pods, owners)]
+    for number in range(-(-count * REPLICAS // NODE_PODS)):
+        capacity = {"cpu": str(NODE_PODS), "pods": str(NODE_PODS)}
+        await cluster.add_node(f"n{number}", labels={NODE_LABEL: NAMESPACE}, capacity=capacity)
+    jobs, groups, workloads = (Counter(client, it) for it in (JOBS, POD_GROUPS, WORKLOADS))
+    follow = [asyncio.create_task(it.run()) for it in (jobs, groups, workloads)]
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def create(number: int) -> None:
@@ -84,42 +134,67 @@ async def measure(client: Client, count: int) -> bool:
     created = time.perf_counter() - started
     made = await jobs.reach(REPLICAS * count) - started
     grouped = max(await groups.reach(count), await workloads.reach(count)) - started
-    await asyncio.sleep(5)  # what else the controllers write about it
+    await _settled(client, count * REPLICAS)
     for task in follow:
         task.cancel()
     await asyncio.wait(follow)
-    return _report(count, created, made, grouped, groups, owners, pods)
-
-
-def _report(
-    count: int,
-    created: float,
-    made: float,
-    grouped: float,
-    groups: Counter,
-    owners: Counter,
-    pods: Counter,
-) -> bool:
-    noted = sum(
-        any(field.get("manager") == "muster" for field in obj.raw["metadata"]["managedFields"])
-        for obj in owners.cache.values()
+    pods = (await client.list(PODS, NAMESPACE))["items"]
+    there = {
+        it["metadata"]["name"]: it for it in (await client.list(POD_GROUPS, NAMESPACE))["items"]
+    }
+    bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+    sizes = Counts(_group(pod) for pod in bound)
+    return Measured(
+        count=count,
+        created=created,
+        jobs=made,
+        groups=grouped,
+        bound=len(bound),
+        outside=sum(_is_outside(pod, there.get(_group(pod))) for pod in bound),
+        broken=sum(size != REPLICAS for size in sizes.values()),
+        writes=_writes(cluster.audit_log) if cluster.audit_log else {},
     )
-    outside = sum(
-        bool(pod.raw["spec"].get("nodeName")) and not _group(pod, groups.cache.get)
-        for pod in pods.cache.values()
-    )
-    print(f"{count} JobSets of {REPLICAS} Jobs: created in {created:.1f} s")
-    print(f"  the last Job after {made:.1f} s, the last group after {grouped:.1f} s")
-    print(f"  groups / Jobs: {grouped / made:.2f} (at most {LIMIT})")
-    writes = (count * 2 + noted) / count
-    print(f"  controller's writes for each JobSet: {writes:.2f} (2 objects; at most 4)")
-    print(f"  pods bound outside their group: {outside} of {len(pods.cache)}")
-    return grouped <= LIMIT * made and writes <= 4 and not outside
 
 
-def _group(pod: RawObject, find: Callable[[str, str], RawObject | None]) -> RawObject | None:
-    name = pod.raw["metadata"].get("labels", {}).get(LABEL_POD_GROUP, "")
-    return find(NAMESPACE, name)
+async def _settled(client: Client, pods: int) -> None:
+    """Wait for the bindings, at most a minute, and for what the controllers write about them."""
+    for _ in range(12):
+        await asyncio.sleep(5)
+        found = (await client.list(PODS, NAMESPACE))["items"]
+        if sum(bool(pod["spec"].get("nodeName")) for pod in found) >= pods:
+            break
+    await asyncio.sleep(5)
+
+
+def _is_outside(pod: Json, group: Json | None) -> bool:
+    """Whether a bound pod's group is not there, or came after the binding."""
+    if group is None:
+        return True
+    said = {it["type"]: it for it in pod["status"].get("conditions", [])}
+    bound_at: str = said["PodScheduled"]["lastTransitionTime"]
+    made_at: str = group["metadata"]["creationTimestamp"]
+    return made_at > bound_at
+
+
+def _group(pod: Json) -> str:
+    name: str = pod["metadata"].get("labels", {}).get(LABEL_POD_GROUP, "")
+    return name
+
+
+def _writes(audit: Path) -> Mapping[str, int]:
+    """What the controller's account wrote in the namespace, by verb and resource."""
+    found: Counts[str] = Counts()
+    for line in audit.read_text().splitlines():
+        event = json.loads(line)
+        target = event.get("objectRef", {})
+        if (
+            event["stage"] == "ResponseComplete"
+            and event["user"]["username"] == _ACCOUNT
+            and event["verb"] in {"create", "update", "patch", "delete"}
+            and target.get("namespace") == NAMESPACE
+        ):
+            found[f"{event['verb']} {target['resource']}"] += 1
+    return found
 
 
 async def main() -> int:
@@ -135,12 +210,13 @@ async def main() -> int:
             await muster.install()
             await muster.start(*ALL)
             async with await Client.connect(cluster.kubeconfig) as client:
-                kept = await measure(client, parsed.jobsets)
+                measured = await measure(client, cluster, parsed.jobsets)
         finally:
             muster.stop()
     finally:
         await cluster.stop()
-    return 0 if kept else 1
+    print(measured)
+    return 0 if measured.kept else 1
 
 
 if __name__ == "__main__":
