@@ -1,5 +1,6 @@
 """The controllers on a fake API: no loop of their own, `settle` works through their queues."""
 
+import random
 from typing import Any, cast
 
 import jsonpatch
@@ -23,6 +24,7 @@ from controllers.world import World
 from kube.client import Client
 from kube.election import Fence
 from kube.events import ObjectReference, Recorder
+from kube.workqueue import WorkQueue
 from tests.controllers.fake_api import FakeApi
 from tests.support.clock import FakeClock
 
@@ -63,6 +65,10 @@ class House:
             Coscheduling(it, self.world, self.clock, maker=maker, mirror=mirror, writer=writer)
             for it in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
         )
+
+        for controller in self.controllers:  # the same life twice is the same to the moment
+            jitter = random.Random(controller.name)
+            controller.queue = WorkQueue(controller.name, clock=self.clock, jitter=jitter)
 
     @property
     def controllers(self) -> list[Controller[Any]]:

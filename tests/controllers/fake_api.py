@@ -145,6 +145,11 @@ class FakeApi:
                 self.put(obj | {"metadata": obj["metadata"] | {"ownerReferences": kept}})
         self.remove(kind, namespace, name)
 
+    def release(self, kind: str, namespace: str, name: str) -> None:
+        """Take all finalizers off an object."""
+        obj = self._find((kind, namespace, name))
+        self.put(obj | {"metadata": obj["metadata"] | {"finalizers": []}})
+
     def forget(self, kind: str, namespace: str, name: str) -> None:
         """An object goes, and the garbage collector misses it."""
         del self.objects[kind, namespace, name]
