@@ -82,6 +82,8 @@ ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
 ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
 ANNOTATION_FLOOR_BASIS: Final = f"{GROUP}/floor-basis"
+# On a root: so long, as in "90s", its bindings may take, in place of the scheduler's own time.
+ANNOTATION_SCHEDULE_TIMEOUT: Final = f"{GROUP}/schedule-timeout"
 # On a generated object: API group, kind, name and UID of what it was made for.
 ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
 # On a Job or JobSet: what it waits for, in a person's words.
@@ -123,6 +125,7 @@ REASON_GROUP_WAITS: Final = "CoschedulingNotMeetMinMember"
 EVENT_NAME_TAKEN: Final = "NameTaken"
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
 EVENT_WORKLOAD_CONFLICT: Final = "WorkloadConflict"
+EVENT_WORKLOAD_IGNORED: Final = "WorkloadIgnored"
 
 
 def finalizer_of(kind: str) -> str | None:

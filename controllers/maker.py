@@ -7,7 +7,7 @@ Workload takes its hashed name, and a group, which pods name already, stays unma
 the names that are taken then).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -16,6 +16,7 @@ import msgspec
 from api import names
 from api.constants import (
     ANNOTATION_FLOOR_BASIS,
+    ANNOTATION_SCHEDULE_TIMEOUT,
     COMPOSITE_POD_GROUP,
     EVENT_NAME_TAKEN,
     EVENT_TEMPLATE_NOT_FOUND,
@@ -123,24 +124,34 @@ class Maker:
             self._blocked.pop(slot, None)
         return sorted(key for _, key in freed)
 
+    def ignored(self, owner: Owner) -> str:
+        """What to tell of Workloads that users made after the owner's own; empty for none."""
+        theirs = self._theirs(owner)
+        if not theirs or not self._world.workloads.by_index(BY_OWNER, owner.metadata.uid):
+            return ""
+        return (
+            f"Workload {_listed(theirs)} has no effect: it came after the one that Muster made for "
+            f"this {owner.kind}. Delete it, or make the {owner.kind} again while it is there"
+        )
+
     def _users_workload(self, owner: Owner) -> Workload | None:
         """The one Workload that a user made for the owner, unless one of ours is there already."""
         if self._world.workloads.by_index(BY_OWNER, owner.metadata.uid):
             return None
-        namespace, name = owner.metadata.key
-        found = [
-            it
-            for it in self._world.workloads_for(namespace, owner.resource.group, owner.kind, name)
-            if made_for(it.metadata) is None
-        ]
+        found = self._theirs(owner)
         if len(found) > 1:
-            several = " and ".join(sorted(it.metadata.name for it in found))
             raise HeldError(
                 EVENT_WORKLOAD_CONFLICT,
-                f"Workloads {several} both name this {owner.kind} in spec.controllerRef: its pods "
-                "wait until all but one are deleted",
+                f"Workloads {_listed(found)} both name this {owner.kind} in spec.controllerRef: "
+                "its pods wait until all but one are deleted",
             )
         return found[0] if found else None
+
+    def _theirs(self, owner: Owner) -> list[Workload]:
+        """The Workloads that users made for the owner."""
+        namespace, name = owner.metadata.key
+        found = self._world.workloads_for(namespace, owner.resource.group, owner.kind, name)
+        return [it for it in found if made_for(it.metadata) is None]
 
     async def _workload(self, owner: Owner, formula: Formula) -> ObjectMeta:
         """The owner's own Workload, made if need be."""
@@ -249,9 +260,10 @@ class Maker:
 
 
 def _corrections(found: Group, wanted: Json) -> PatchBuilder:
-    """What may change on a live group: its floor, with the note of what it was computed from."""
+    """What may change on a live group: the floor with the note of its basis, and its time."""
     ops = PatchBuilder()
-    basis = wanted["metadata"].get("annotations", {}).get(ANNOTATION_FLOOR_BASIS)
+    _retime(ops, found.metadata.annotations, wanted["metadata"]["annotations"])
+    basis = wanted["metadata"]["annotations"].get(ANNOTATION_FLOOR_BASIS)
     if basis is not None and found.metadata.annotations.get(ANNOTATION_FLOOR_BASIS) == basis:
         return ops
     for floor, value in _floor(wanted["spec"]["schedulingPolicy"]):
@@ -259,15 +271,19 @@ def _corrections(found: Group, wanted: Json) -> PatchBuilder:
         if isinstance(gang, dict) and gang.get(floor) != value:
             ops.add(pointer("spec", "schedulingPolicy", "gang", floor), value)
     if basis is not None:
-        _note(ops, found.metadata, basis)
+        ops.add(pointer("metadata", "annotations", ANNOTATION_FLOOR_BASIS), basis)
     return ops
 
 
-def _note(ops: PatchBuilder, meta: ObjectMeta, basis: str) -> None:
-    if meta.annotations:
-        ops.add(pointer("metadata", "annotations", ANNOTATION_FLOOR_BASIS), basis)
+def _retime(ops: PatchBuilder, live: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    path = pointer("metadata", "annotations", ANNOTATION_SCHEDULE_TIMEOUT)
+    said = wanted.get(ANNOTATION_SCHEDULE_TIMEOUT)
+    if said == live.get(ANNOTATION_SCHEDULE_TIMEOUT):
+        return
+    if said is None:
+        ops.remove(path)
     else:
-        ops.add("/metadata/annotations", {ANNOTATION_FLOOR_BASIS: basis})
+        ops.add(path, said)
 
 
 def _correct_floors(
@@ -295,6 +311,10 @@ def _from_templates(formula: Formula, workload: Workload) -> list[Json]:
 
 def _floor(policy: Json) -> Iterator[tuple[str, int]]:
     yield from policy.get("gang", {}).items()
+
+
+def _listed(workloads: list[Workload]) -> str:
+    return " and ".join(sorted(it.metadata.name for it in workloads))
 
 
 def _key(obj: Json) -> Key:

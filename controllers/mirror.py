@@ -32,6 +32,7 @@ class Mirror:
         self._recorder = recorder
         self._clock = clock
         self._told: dict[str, str] = {}
+        self._warned: dict[str, str] = {}
         self._written: dict[str, tuple[float, str]] = {}
         self._first: dict[str, float] = {}
 
@@ -41,9 +42,18 @@ class Mirror:
         uid = owner.metadata.uid
         if self._told.get(uid) != text:
             self._told[uid] = text
-            reference = ObjectReference.of(owner.resource, owner.metadata)
-            self._recorder.event(reference, "Warning", fault.reason, str(fault))
+            self._event(owner, fault.reason, str(fault))
         await self._write(owner, text)
+
+    def warn(self, owner: Owner, reason: str, text: str) -> None:
+        """An event, once for each text; nothing waits for it. No text ends it."""
+        uid = owner.metadata.uid
+        if text and self._warned.get(uid) != text:
+            self._event(owner, reason, text)
+        if text:
+            self._warned[uid] = text
+        else:
+            self._warned.pop(uid, None)
 
     async def tell(self, owner: Owner) -> float:
         """Say what the owner's groups wait for; how many seconds later to look again (0: never).
@@ -70,8 +80,12 @@ class Mirror:
 
     def forget(self, uid: str) -> None:
         """The owner is gone."""
-        for notes in (self._told, self._written, self._first):
+        for notes in (self._told, self._warned, self._written, self._first):
             notes.pop(uid, None)
+
+    def _event(self, owner: Owner, reason: str, text: str) -> None:
+        reference = ObjectReference.of(owner.resource, owner.metadata)
+        self._recorder.event(reference, "Warning", reason, text)
 
     def _blocking(self, owner: Owner) -> str:
         """The group at fault and its words; empty where nothing waits."""

@@ -6,6 +6,7 @@ When to make groups, when to remove them, and what to tell meanwhile.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from api.constants import EVENT_WORKLOAD_IGNORED
 from api.ownership import made_for
 from controllers.maker import Maker
 from controllers.mirror import Mirror
@@ -70,6 +71,7 @@ class OwnerController:
         except HeldError as fault:
             await self._mirror.held(owner, fault)
         else:
+            self._mirror.warn(owner, EVENT_WORKLOAD_IGNORED, self._maker.ignored(owner))
             later = await self.tell(owner)
             if later:
                 raise NotYetError("what it waits for may pass", later)

@@ -99,7 +99,7 @@ class Binder:
         """Queue the bindings of a root, behind those decided before it."""
         intent = self._intents.get(placement.root)
         if intent is None:
-            deadline = self._clock.monotonic() + self._timeout
+            deadline = self._clock.monotonic() + self._time_for(placement.root)
             since = rfc3339(self._clock.now())
             intent = self._intents[placement.root] = Intent(placement.root, deadline, since)
         names = self._state.columns.name_of
@@ -139,6 +139,12 @@ class Binder:
             if not self._finish(intent, left):
                 await self._learn(left)
                 self._continue(intent, left)
+
+    def _time_for(self, root: GroupKey) -> float:
+        """Seconds that the bindings of a root may take."""
+        group = self._state.forest.groups.get(root)
+        spec = group.spec if group is not None else None
+        return (spec.bind_within if spec is not None else 0.0) or self._timeout
 
     def _plenty(self) -> bool:
         return len(self._orders) >= 2 * self._workers
@@ -185,7 +191,7 @@ class Binder:
         """An earlier leader's decision as ours, with what remains of its time."""
         since = datetime.fromisoformat(left.since) if left.since else self._clock.now()
         age = max(0.0, (self._clock.now() - since).total_seconds())
-        deadline = self._clock.monotonic() + max(0.0, self._timeout - age)
+        deadline = self._clock.monotonic() + max(0.0, self._time_for(left.root) - age)
         intent = Intent(left.root, deadline, left.since, records=list(left.records))
         intent.reserved.update(pod.uid for pod in left.pods)
         return intent
@@ -380,7 +386,8 @@ class Binder:
         Nothing is decided for it meanwhile: a member that is about to go counts for nothing.
         """
         GANGS_GIVEN_UP.inc()
-        message = f"{len(intent.bound)} pods bound, the rest could not be in {self._timeout:g} s"
+        seconds = self._time_for(intent.root)
+        message = f"{len(intent.bound)} pods bound, the rest could not be in {seconds:g} s"
         self._given_up(intent.root, message)
         self._queue.block(intent.root)
         try:

@@ -8,6 +8,7 @@ from typing import Final
 
 from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_SCHEDULE_TIMEOUT,
     CONDITION_DISRUPTION_TARGET,
     SCHEDULER_NAME,
 )
@@ -53,7 +54,7 @@ def pod_info(pod: Pod) -> PodInfo:
         labels=meta.labels,
         started=_seconds(pod.status.start_time),
         preempts=spec.preemption_policy != NEVER,
-        delay=delay(meta.annotations),
+        delay=_duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
         targeted=any(map(_targets, pod.status.conditions)),
         leaves_by=_seconds(meta.deletion_timestamp),
     )
@@ -66,9 +67,9 @@ def budget(obj: Budget) -> DisruptionBudget:
     return DisruptionBudget((meta.namespace, meta.name), selected, obj.status.disruptions_allowed)
 
 
-def delay(annotations: Mapping[str, str]) -> float:
-    """Seconds to wait before anybody is evicted; none where the annotation is no duration."""
-    return seconds(annotations.get(ANNOTATION_PREEMPTION_DELAY)) or 0.0
+def _duration(annotations: Mapping[str, str], name: str) -> float:
+    """Seconds that an annotation says; none where it is no duration."""
+    return seconds(annotations.get(name)) or 0.0
 
 
 def _targets(condition: ConditionType) -> bool:
@@ -116,7 +117,8 @@ def group_spec(kind: str, group: GroupObject) -> GroupSpec:
         disruption="all" if "all" in (spec.disruption_mode or {}) else "single",
         created=meta.creation_timestamp,
         preempts=spec.preemption_policy != NEVER,
-        delay=delay(meta.annotations),
+        delay=_duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
+        bind_within=_duration(meta.annotations, ANNOTATION_SCHEDULE_TIMEOUT),
     )
 
 

@@ -8,12 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from api import names
-from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD, KindName
+from api.constants import (
+    ANNOTATION_SCHEDULE_TIMEOUT,
+    COMPOSITE_POD_GROUP,
+    POD_GROUP,
+    WORKLOAD,
+    KindName,
+)
 from api.integration import objects
 from api.reading import dig, integer, listing, mapping, text
 
 Json = dict[str, Any]
 
+# About eleven days: more digits the scheduler does not read.
+_LONGEST = 999_999
 # There are 8 subsets at most, so one of ten names is free.
 _SPARE = tuple(f"all-{number}" for number in range(8))
 
@@ -41,7 +49,7 @@ def coscheduling_objects(
     if len(subsets) == 1:
         alone = objects.group_object(POD_GROUP, owner, name, "", _leaf("", subsets[0][1], priority))
         del alone["spec"]["workloadRef"]
-        return [alone]
+        return [_timed(alone, obj)]
     workload = workload or names.shorten(f"w-pg-{name}", WORKLOAD.kind, namespace)
     leaves = [_leaf(subset, count, priority) for subset, count in subsets]
     root = {
@@ -54,7 +62,7 @@ def coscheduling_objects(
             workload,
             {"compositePodGroupTemplates": [root | {"podGroupTemplates": leaves}]},
         ),
-        objects.group_object(COMPOSITE_POD_GROUP, owner, name, workload, root),
+        _timed(objects.group_object(COMPOSITE_POD_GROUP, owner, name, workload, root), obj),
         *(
             objects.group_object(
                 POD_GROUP, owner, f"{name}-{leaf['name']}", workload, leaf, parent=name
@@ -62,6 +70,14 @@ def coscheduling_objects(
             for leaf in leaves
         ),
     ]
+
+
+def _timed(root: Json, obj: Mapping[str, Any]) -> Json:
+    """The root with the time that its bindings may take, where the user gave one."""
+    seconds = integer(dig(obj, "spec", "scheduleTimeoutSeconds"))
+    if seconds is not None:
+        root["metadata"]["annotations"][ANNOTATION_SCHEDULE_TIMEOUT] = f"{min(seconds, _LONGEST)}s"
+    return root
 
 
 def _leaf(name: str, count: int, priority: Json) -> Json:

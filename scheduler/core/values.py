@@ -187,6 +187,7 @@ class GroupSpec:
     `floor` is minCount or minGroupCount, 1 for basic, None while the policy is not known yet.
     `priority` None means that nobody resolved it: the members' own priority counts.
     `preempts` is false for preemptionPolicy Never; `delay` seconds pass before anybody is evicted.
+    `bind_within` seconds a root's bindings may take, 0 for the scheduler's own time.
     """
 
     key: GroupKey
@@ -200,6 +201,7 @@ class GroupSpec:
     created: str = ""
     preempts: bool = True
     delay: float = 0.0
+    bind_within: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.constants import LABEL_COSCHEDULING, LABEL_SUBSET
+from api.constants import ANNOTATION_SCHEDULE_TIMEOUT, LABEL_COSCHEDULING, LABEL_SUBSET
 from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
 from tests.controllers.conftest import House
 from tests.support.builders import make_pod
@@ -97,6 +97,34 @@ async def test_a_changed_min_member_moves_the_floors(house: House) -> None:
     templates = spec(house, "Workload", "w-pg-g")["compositePodGroupTemplates"][0]
     leaves = templates["podGroupTemplates"]
     assert leaves[1]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+
+
+@pytest.mark.parametrize("subsets", [[("", 3)], [("ps", 2), ("worker", 4)]])
+async def test_the_root_says_how_long_its_bindings_may_take(
+    house: House, subsets: list[tuple[str, int]]
+) -> None:
+    kind = "PodGroup" if len(subsets) == 1 else "CompositePodGroup"
+
+    def said() -> str:
+        notes: Json = house.api.objects[kind, "default", "g"]["metadata"]["annotations"]
+        return str(notes.get(ANNOTATION_SCHEDULE_TIMEOUT, ""))
+
+    theirs = group(*subsets)
+    theirs["spec"]["scheduleTimeoutSeconds"] = 60
+    theirs = house.api.put(theirs)
+    house.api.put(pod("p", subsets[0][0]))
+    await house.settle()
+    assert said() == "60s"
+
+    theirs["spec"]["scheduleTimeoutSeconds"] = 90
+    house.api.put(theirs)
+    await house.settle()
+    assert said() == "90s"
+
+    del theirs["spec"]["scheduleTimeoutSeconds"]
+    house.api.put(theirs)
+    await house.settle()
+    assert said() == ""
 
 
 async def test_the_status_counts_and_names_the_reason(house: House) -> None:

@@ -80,8 +80,7 @@ async def test_what_a_deletion_orphaned_is_kept_as_long_as_pods_use_it(house: Ho
 async def test_what_was_orphaned_while_nobody_led_is_found_at_the_start_of_a_term(
     house: House,
 ) -> None:
-    house.api.objects["PodGroup", "default", "pg-job-runs"] = leaf()
-    house.api.relist()
+    house.api.put(leaf())
     house.leftovers.controller.queue.close()
     house.leftovers.resync()
 

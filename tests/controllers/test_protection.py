@@ -95,7 +95,7 @@ async def test_the_pods_of_a_namesake_do_not_hold_a_group(house: House) -> None:
     house.submit_jobset(GANG.build())
     start_job(house, "uid-of-a", "old")
     await house.settle()
-    for kind, name in (("JobSet", "a"), ("Job", "a-b-0")):
+    for kind, name in (("JobSet", "a"), ("Job", "a-b-0"), ("Workload", "w-a")):
         house.api.forget(kind, "default", name)
     again = GANG.build()
     again["metadata"]["uid"] = "uid-of-the-second"

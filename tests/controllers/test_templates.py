@@ -50,6 +50,25 @@ async def test_groups_come_from_the_user_s_workload_which_stays_as_it_was(house:
     assert [it["kind"] for it in owners] == ["JobSet", "Workload"]
 
 
+async def test_a_workload_that_comes_after_muster_s_own_is_told_of_once(house: House) -> None:
+    house.submit_jobset(gang().build())
+    await house.settle()
+    house.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
+    await house.settle()
+    house.jobset.resync()
+    await house.settle()
+
+    assert house.told.events == [("JobSet", "a", "WorkloadIgnored")]
+    assert spec(house, "pg-a")["workloadRef"]["workloadName"] == "w-a"
+    assert waiting_for(house) == "", "nothing waits for it"
+
+    house.api.remove("Workload", "default", "late")
+    await house.settle()
+    house.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
+    await house.settle()
+    assert house.told.events == [("JobSet", "a", "WorkloadIgnored")] * 2
+
+
 @pytest.mark.parametrize("name", ["b", "pg-b"])
 async def test_a_template_is_found_by_its_replicated_job(house: House, name: str) -> None:
     jobset = make_jobset("a").replicated_job("b", 2, job_template().pods(4), mode="ReplicatedGang")

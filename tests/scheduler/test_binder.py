@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kube.errors import Conflict, Forbidden, KubeError, NotFound, ServerError, Unreachable
@@ -99,6 +101,24 @@ async def test_a_gang_that_cannot_become_whole_is_taken_back_in_time() -> None:
 
     assert harness.api.deleted == [first]
     assert ("PodGroup/g", "GangBindFailed") in [told[:2] for told in harness.events.told]
+
+
+async def test_a_gang_with_a_time_of_its_own_is_taken_back_after_that() -> None:
+    harness = Harness(timeout=120)
+    first, second = gang_of_two(harness)
+    spec = harness.world.state.forest.groups["PodGroup", "default", "g"].spec
+    assert spec is not None
+    harness.world.state.set_group(replace(spec, bind_within=20.0))
+    harness.api.fail = lambda name: Forbidden(403, "Forbidden", "never") if name == second else None
+
+    async with harness.leading():
+        await harness.settle(15)
+        assert harness.api.deleted == []
+        await harness.settle(10)
+
+    assert harness.api.deleted == [first]
+    told = [text for _, reason, text in harness.events.told if reason == "GangBindFailed"]
+    assert "in 20 s" in told[0]
 
 
 async def test_members_that_ran_before_are_never_taken_back() -> None:

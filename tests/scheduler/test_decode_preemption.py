@@ -41,6 +41,15 @@ def test_the_delay_is_a_number_with_a_unit(text: str, seconds: float) -> None:
     assert pod(meta={"annotations": {DELAY: text}}).delay == seconds
 
 
+def test_a_root_says_how_long_its_bindings_may_take() -> None:
+    notes = {"scheduling.muster.dev/schedule-timeout": "60s"}
+    group = {"metadata": {"name": "g", "namespace": "n", "annotations": notes}}
+
+    spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
+
+    assert spec.bind_within == 60
+
+
 @pytest.mark.parametrize(
     ("message", "status", "ours"),
     [
