@@ -101,15 +101,15 @@ def is_meant_for_another(group: str, maker: Maker | None, job: Meta) -> bool:
     """Whether the pods of a Job name a PodGroup by chance: it was made for somebody else.
 
     So it is where Muster named their group (a user's own words are taken as they are), for the Job
-    or for its JobSet, and both are others than the `maker` of the group: a namesake of theirs, or
-    one that had the name first. A Job that its JobSet orphaned says no more whose it is.
+    or for its JobSet, and neither is the `maker` of the group: a namesake of theirs is, or whoever
+    had the name first. A Job that its JobSet orphaned says no more whose it is.
     """
-    if maker is None or job.annotations.get(ANNOTATION_MANAGED_GROUP) != group:
+    if job.annotations.get(ANNOTATION_MANAGED_GROUP) != group:
         return False
     above = job.controller
     if above is None and JOBSET_LABEL_NAME in job.labels:
         return False
-    return maker.uid not in {job.uid, above.uid if above else ""}
+    return maker is None or maker.uid not in {job.uid, above.uid if above else ""}
 
 
 def is_left_over(meta: Meta, lives: Callable[[Reference], bool]) -> bool:

@@ -62,12 +62,15 @@ class Maker:
         """Make what is missing, correct floors. Raises NotYetError, HeldError, kube errors."""
         theirs = self._users_workload(owner)
         if theirs is not None:
-            await self.ensure_groups(owner, _from_templates(formula, theirs), theirs.metadata)
+            groups = _from_templates(formula, theirs)
+            await self.ensure_groups(owner, groups, theirs.metadata)
+            await self._remove_surplus(owner, groups)
             return
         workload = await self._workload(owner, formula)
         wanted = formula(workload.name)
         await self._correct_templates(workload, wanted[0])
         await self.ensure_groups(owner, wanted[1:], workload)
+        await self._remove_surplus(owner, wanted[1:])
         self._all_seen(wanted[:1])
 
     async def ensure_groups(
@@ -97,15 +100,20 @@ class Maker:
     async def remove_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them."""
         leaves = self._world.pod_groups.by_index(BY_OWNER, owner.metadata.uid)
-        if any(self._world.is_held(POD_GROUPS.kind, leaf) for leaf in leaves):
-            return
-        composites = self._world.composites.by_index(BY_OWNER, owner.metadata.uid)
-        for resource, groups in ((POD_GROUPS, leaves), (COMPOSITES, composites)):
+        if not any(self._world.is_held(POD_GROUPS.kind, leaf) for leaf in leaves):
+            await self._remove_surplus(owner, [])
+
+    async def _remove_surplus(self, owner: Owner, wanted: list[Json]) -> None:
+        """Delete the owner's groups that are not wanted, leaves first; pods hold them as long."""
+        names_wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in wanted}
+        for resource in (POD_GROUPS, COMPOSITES):
+            groups = self._world.groups(resource.kind).by_index(BY_OWNER, owner.metadata.uid)
             await bounded(
                 [
                     partial(self._delete, resource, group.metadata)
                     for group in groups
-                    if group.metadata.deletion_timestamp is None
+                    if (resource.kind, group.metadata.name) not in names_wanted
+                    and group.metadata.deletion_timestamp is None
                 ],
                 _CREATES_AT_ONCE,
             )

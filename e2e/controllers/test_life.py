@@ -1,19 +1,17 @@
 """The life of Jobs and JobSets: whatever happens to them, their groups follow and never remain."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
-from cli.gc import check
+from e2e.controllers.questions import change, event_reasons, have, items, names, uids
 from e2e.muster import CONTROLLER
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
-    Json,
     job,
     jobset,
     of_job,
@@ -23,49 +21,7 @@ from e2e.suite.objects import (
 )
 from e2e.suite.stage import Stage
 from kube.errors import NotFound
-from kube.resources import EVENTS, JOBS, JOBSETS, NAMESPACES, PODS, Resource
-
-
-@pytest.fixture(autouse=True)
-async def nothing_is_left_over(stage: Stage) -> Any:
-    """After every test `muster gc --check` finds nothing, once the collector has been there."""
-    yield
-
-    async def probe() -> bool:
-        return await check(stage.client, stage.name) == []
-
-    await stage.until("nothing to be left over", probe)
-
-
-async def change(stage: Stage, resource: Resource, name: str, **spec: Any) -> None:
-    ops = [{"op": "add", "path": f"/spec/{key}", "value": value} for key, value in spec.items()]
-    await stage.client.patch(resource, name, ops, stage.name)
-
-
-async def names(stage: Stage, resource: Resource) -> list[str]:
-    return sorted(it["metadata"]["name"] for it in await items(stage, resource))
-
-
-async def items(stage: Stage, resource: Resource) -> list[Json]:
-    found: list[Json] = (await stage.client.list(resource, stage.name))["items"]
-    return found
-
-
-async def uids(stage: Stage) -> Mapping[str, str]:
-    groups = [*await items(stage, POD_GROUPS), *await items(stage, COMPOSITE_POD_GROUPS)]
-    return {it["metadata"]["name"]: it["metadata"]["uid"] for it in groups}
-
-
-async def have(stage: Stage, resource: Resource, *wanted: str) -> None:
-    """Wait until there are exactly these, none of them being deleted."""
-
-    async def probe() -> bool:
-        there = await items(stage, resource)
-        living = [it for it in there if "deletionTimestamp" not in it["metadata"]]
-        found = sorted(it["metadata"]["name"] for it in there)
-        return found == sorted(wanted) and len(living) == len(there)
-
-    await stage.until(f"{resource.plural} to be {wanted}", probe)
+from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS
 
 
 async def floor_is(stage: Stage, name: str, count: int) -> None:
@@ -206,15 +162,6 @@ async def test_a_namesake_starts_while_the_first_one_s_groups_go(stage: Stage) -
 
     await stage.until("the second one to run", renewed)
     assert "NameTaken" not in await event_reasons(stage, "JobSet", "a")
-
-
-async def event_reasons(stage: Stage, kind: str, name: str) -> list[str]:
-    return [
-        it["reason"]
-        for it in await items(stage, EVENTS)
-        if (it["involvedObject"]["kind"], it["involvedObject"]["name"]) == (kind, name)
-        and it.get("source", {}).get("component", "").startswith("muster")
-    ]
 
 
 async def test_a_taken_name_is_avoided(stage: Stage) -> None:

@@ -108,7 +108,8 @@ OF_JOBSET = {JOBSET_LABEL_NAME: "a"}
             id="a delegated Job's own group",
         ),
         pytest.param(FIRST, Meta(controller=Owner("second")), False, id="its user named the group"),
-        pytest.param(None, Meta(annotations=NAMED), False, id="a user's group"),
+        pytest.param(None, Meta(annotations=NAMED), True, id="a user's group had the name"),
+        pytest.param(None, Meta(), False, id="a user's group, named by its user"),
     ],
 )
 def test_pods_that_are_meant_for_another_group(maker: Maker | None, job: Meta, want: bool) -> None:

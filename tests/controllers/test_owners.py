@@ -232,6 +232,39 @@ async def test_a_namesake_waits_for_what_its_predecessor_left(house: House) -> N
     assert group["metadata"]["ownerReferences"][0]["uid"] == "uid-of-the-second"
 
 
+@pytest.mark.parametrize(
+    ("mode", "leaves"),
+    [("ReplicatedGang", ["pg-a-b-0", "pg-a-b-1"]), ("Composite", ["pg-a-b-0", "pg-a-b-1"])],
+)
+async def test_a_jobset_that_scales_has_as_many_groups(
+    house: House, mode: str, leaves: list[str]
+) -> None:
+    """JobSet v0.11.0 refuses it. A group that goes is held by its pods."""
+    template = job_template().pods(4)
+    made = make_jobset("a")
+    made = made.asks(gang_mode=mode) if mode == "Composite" else made
+    own = template if mode == "Composite" else template.asks(gang_mode=mode)
+    house.submit_jobset(made.replicated_job("b", 1, own).build())
+    await house.settle()
+    (job,) = house.api.objects["JobSet", "default", "a"]["spec"]["replicatedJobs"]
+
+    house.change("JobSet", "a", replicatedJobs=[job | {"replicas": 2}])
+    await house.settle()
+    assert house.api.names("PodGroup") == leaves
+
+    house.api.put(pod("p", leaves[1]))
+    house.change("JobSet", "a", replicatedJobs=[job])
+    await house.settle()
+    going = house.api.objects["PodGroup", "default", leaves[1]]["metadata"]
+    assert "deletionTimestamp" in going
+    house.api.remove("Pod", "default", "p")
+    await house.settle()
+    assert house.api.names("PodGroup") == leaves[:1]
+    if mode == "Composite":
+        spec = house.api.objects["CompositePodGroup", "default", "cpg-a-b"]["spec"]
+        assert spec["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
+
+
 async def test_a_group_whose_owner_was_taken_off_by_the_collector_is_waited_for(
     house: House,
 ) -> None:
