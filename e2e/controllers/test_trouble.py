@@ -19,6 +19,7 @@ from e2e.suite.objects import (
     replicated_job,
 )
 from e2e.suite.stage import Stage
+from e2e.support.gate import Gate
 from kube.resources import JOBSETS, LEASES
 
 FIRST, SECOND = "first-controller", "second-controller"
@@ -107,6 +108,43 @@ async def test_two_leaders_for_a_moment_make_nothing_twice(stage: Stage, tmp_pat
         muster.kill(FIRST)
         muster.kill(SECOND)
         await muster.start(CONTROLLER)
+
+
+@pytest.mark.long
+async def test_what_the_controller_did_not_see_is_caught_up_with(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Cut off, it hears of nothing; afterwards it lists all of it, what it knew once more."""
+    await stage.add_node(cpu=8)
+    muster = stage.muster
+    muster.kill(CONTROLLER)
+    async with Gate(muster.kubeconfig(CONTROLLER), tmp_path).running() as gate:
+        muster.add(FIRST, CONTROLLER, gate.kubeconfig)
+        try:
+            await muster.start(FIRST)
+            for name in ("a", "kept"):
+                await stage.create(JOBSETS, gang(stage, name))
+            await stage.runs_whole("", 8)
+            before = await uids(stage)
+
+            gate.cut()
+            await stage.delete(JOBSETS, "a")
+            await have(stage, JOBSETS, "kept")
+            for name in ("a", "new"):
+                await stage.create(JOBSETS, gang(stage, name))
+            await stage.has_pods(of_jobset("new"), 4)
+            assert await stage.bound(of_jobset("new")) == 0
+            await stage.delete(JOBSETS, "new")
+            gate.heal()
+
+            await stage.runs_whole("", 8)
+            await have(stage, POD_GROUPS, "pg-a", "pg-kept")
+            after = await uids(stage)
+            assert after["pg-kept"] == before["pg-kept"]
+            assert after["pg-a"] != before["pg-a"]
+        finally:
+            muster.kill(FIRST)
+            await muster.start(CONTROLLER)
 
 
 async def _leads(stage: Stage, name: str) -> None:
