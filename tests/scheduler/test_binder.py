@@ -106,7 +106,7 @@ async def test_a_gang_that_cannot_become_whole_is_taken_back_in_time() -> None:
 async def test_a_gang_with_a_time_of_its_own_is_taken_back_after_that() -> None:
     harness = Harness(timeout=120)
     first, second = gang_of_two(harness)
-    spec = harness.world.state.forest.groups["PodGroup", "default", "g"].spec
+    spec = harness.world.state.forest.groups["PodGroup", "ns", "g"].spec
     assert spec is not None
     harness.world.state.set_group(replace(spec, bind_within=20.0))
     harness.api.fail = lambda name: Forbidden(403, "Forbidden", "never") if name == second else None
