@@ -1,19 +1,18 @@
 """One API server over one pool of connections: bytes in, bytes out.
 
-This is the hot path, so it does without the official client's models and with aiohttp directly.
+This is the hot path, so it does without the official client's models: requests go over `kube.wire`
+(through a proxy over aiohttp), watches over aiohttp.
 Nothing is retried here: a caller who lost an answer (`Unreachable`) must know it, since the write
 may have happened. The one exception is asked for per call: `throttle_retries` repeats a request
 that the server turned away with 429 and a `Retry-After`, which it is sure not to have carried out.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache, lru_cache
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import msgspec
@@ -25,7 +24,6 @@ from kube.clock import Clock, SystemClock
 from kube.config import Connection
 from kube.errors import (
     Gone,
-    LeaseLost,
     ProtocolError,
     TooManyRequests,
     Unauthorized,
@@ -35,7 +33,9 @@ from kube.errors import (
 from kube.meta import Json
 from kube.metrics import API_REQUESTS
 from kube.patch import Operation, PatchBuilder
+from kube.proxied import Proxied
 from kube.resources import PODS, Resource
+from kube.wire import Answer, Wire
 
 JSON_PATCH = "application/json-patch+json"
 _PAGE_SIZE = 500
@@ -45,29 +45,6 @@ _CONNECT_SECONDS = 10.0
 _READ_BUFFER = 2 * 1024 * 1024
 
 _object = msgspec.json.Decoder(dict[str, Any])
-_allowed: ContextVar[Callable[[], bool] | None] = ContextVar("allowed", default=None)
-
-
-@contextmanager
-def guarded(allowed: Callable[[], bool]) -> Iterator[None]:
-    """Let requests of this context, and of tasks begun in it, go out only while `allowed()`.
-
-    It is asked when a connection is there and nothing is left to wait for; a request that may not
-    go raises LeaseLost.
-    """
-    token = _allowed.set(allowed)
-    try:
-        yield
-    finally:
-        _allowed.reset(token)
-
-
-class _Request(aiohttp.ClientRequest):
-    async def send(self, conn: Any) -> aiohttp.ClientResponse:
-        allowed = _allowed.get()
-        if allowed is not None and not allowed():
-            raise LeaseLost(f"{self.method} {self.url.raw_path}: not sent, the lease may be lost")
-        return await super().send(conn)
 
 
 class Client:
@@ -86,6 +63,8 @@ class Client:
     ) -> None:
         """`connections` bounds the requests in flight; watches do not count."""
         self._connection = connection
+        where = urlsplit(connection.server)
+        self._origin, self._base = f"{where.scheme}://{where.netloc}", where.path.rstrip("/")
         self._clock = clock or SystemClock()
         # identity: compressing lists for a neighbour in the same network costs both sides more
         # than it saves.
@@ -96,9 +75,9 @@ class Client:
         }
         self._authorization_due = float("-inf")
         # Watches hold a connection for minutes, so they have a pool of their own, without limit.
-        self._calls = self._session(connections)
-        self._urgent = self._session(0)
-        self._watches = self._session(0)
+        self._calls = self._exchange(connections)
+        self._urgent = self._exchange(0)
+        self._watches = self._session()
 
     @classmethod
     async def connect(
@@ -157,13 +136,13 @@ class Client:
         the wait for a free connection included; `urgent` requests never wait for one.
         Raises ApiError and its kinds, Unreachable.
         """
-        session = self._urgent if urgent else self._calls
+        wire = self._urgent if urgent else self._calls
+        target = f"{path}?{urlencode(params)}" if params else path
         while True:
             try:
                 return await self._once(
-                    session, method, path, params,
-                    body=body, content_type=content_type, timeout=timeout,
-                )  # fmt: skip
+                    wire, method, target, body=body, content_type=content_type, timeout=timeout
+                )
             except TooManyRequests as error:
                 if throttle_retries <= 0 or error.retry_after is None:
                     raise
@@ -321,10 +300,15 @@ class Client:
         await self._renew_authorization()
         try:
             async with self._watches.get(
-                self._url(path, params), headers=self._headers, timeout=timeout
+                URL(f"{self.server}{path}?{urlencode(params)}", encoded=True),
+                headers=self._headers,
+                timeout=timeout,
+                server_hostname=self._connection.server_name,
             ) as response:
                 if response.status >= 400:
-                    raise self._refused("WATCH", path, response, await response.read())
+                    after = response.headers.get("Retry-After")
+                    answer = Answer(response.status, await response.read(), after)
+                    raise self._refused("WATCH", path, answer)
                 if opened is not None:
                     opened()
                 async for line in response.content:
@@ -336,10 +320,9 @@ class Client:
 
     async def _once(
         self,
-        session: aiohttp.ClientSession,
+        wire: Wire | Proxied,
         method: str,
-        path: str,
-        params: Mapping[str, str] | None,
+        target: str,
         *,
         body: bytes | None,
         content_type: str,
@@ -350,31 +333,22 @@ class Client:
         if body is not None:
             headers = {**headers, "Content-Type": content_type}
         try:
-            async with session.request(
-                method,
-                self._url(path, params),
-                data=body,
-                headers=headers,
-                timeout=_total(timeout),
-            ) as response:
-                payload = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            answer = await wire.exchange(method, self._base + target, headers, body, timeout)
+        except OSError as error:
             _counter(method, 0).inc()
-            raise Unreachable(method, path, _what(error)) from error
-        _counter(method, response.status).inc()
-        if response.status >= 400:
-            raise self._refused(method, path, response, payload)
-        return payload
+            raise Unreachable(method, target.partition("?")[0], _what(error)) from error
+        _counter(method, answer.status).inc()
+        if answer.status >= 400:
+            raise self._refused(method, target.partition("?")[0], answer)
+        return answer.body
 
-    def _refused(
-        self, method: str, path: str, response: aiohttp.ClientResponse, payload: bytes
-    ) -> Exception:
+    def _refused(self, method: str, path: str, answer: Answer) -> Exception:
         error = from_status(
-            payload,
-            status=response.status,
+            answer.body,
+            status=answer.status,
             method=method,
             path=path,
-            retry_after=_seconds(response.headers.get("Retry-After")),
+            retry_after=_seconds(answer.retry_after),
         )
         if isinstance(error, Unauthorized):
             # The credentials may have been replaced early: look again before the next request.
@@ -389,20 +363,22 @@ class Client:
             self._headers["Authorization"] = value
         self._authorization_due = self._clock.monotonic() + _TOKEN_SECONDS
 
-    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
-        query = f"?{urlencode(params)}" if params else ""
-        return URL(f"{self._connection.server}{path}{query}", encoded=True)
+    def _exchange(self, limit: int) -> Wire | Proxied:
+        """`limit` 0 is none."""
+        to = self._connection
+        if to.proxy is not None:
+            return Proxied(self._origin, to.tls, to.proxy, limit=limit)
+        return Wire(self._origin, to.tls, server_name=to.server_name, limit=limit)
 
-    def _session(self, limit: int) -> aiohttp.ClientSession:
+    def _session(self) -> aiohttp.ClientSession:
         tls = self._connection.tls
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, ssl=True if tls is None else tls),
+            connector=aiohttp.TCPConnector(limit=0, ssl=True if tls is None else tls),
             cookie_jar=aiohttp.DummyCookieJar(),
             # The environment's proxies and CA settings must not redirect or weaken this; looking
             # for them costs two thread-pool jobs a request besides.
             trust_env=False,
             read_bufsize=_READ_BUFFER,
-            request_class=_Request,
             proxy=self._connection.proxy,
         )
 
@@ -420,11 +396,6 @@ def selectors(label_selector: str | None, field_selector: str | None) -> dict[st
 @cache
 def _counter(method: str, code: int) -> Counter:
     return API_REQUESTS.labels(method, str(code))
-
-
-@lru_cache(maxsize=64)
-def _total(seconds: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=seconds)
 
 
 def _seconds(header: str | None) -> float | None:

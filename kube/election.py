@@ -5,7 +5,7 @@ candidate takes the lease over when it has itself seen the record unchanged for 
 duration. The leader counts from the moment *before* it sent its last successful renewal, gives
 up at the renew deadline, which is earlier than anybody can take over, and cancels its work; the
 fence turns false at that very moment even if the event loop is late, and no request of the work
-leaves the process after it (`kube.client.guarded`).
+leaves the process after it (`kube.guard.guarded`).
 """
 
 import asyncio
@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from kube.client import Client, guarded
+from kube.client import Client
 from kube.clock import Clock, SystemClock, rfc3339_micro
 from kube.errors import AlreadyExists, ApiError, ConfigError, Conflict, NotFound, Unreachable
+from kube.guard import guarded
 from kube.meta import Json
 from kube.metrics import LEADER
 from kube.resources import LEASES

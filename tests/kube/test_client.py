@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kube.client import Client, guarded
+from kube.client import Client
 from kube.errors import (
     AlreadyExists,
     ApiError,
@@ -21,6 +21,7 @@ from kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from kube.guard import guarded
 from kube.patch import PatchBuilder
 from kube.resources import JOBS, NODES, PODS
 from tests.support.api_server import Drop, Reply, ScriptedServer, Stream, failure

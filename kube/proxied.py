@@ -1,0 +1,57 @@
+"""The same as `kube.wire` through an HTTP proxy, by aiohttp, which knows all kinds of those."""
+
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from kube import guard
+from kube.wire import Answer
+
+
+class _Request(aiohttp.ClientRequest):
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        guard.check(self.method, self.url.raw_path)
+        return await super().send(conn)
+
+
+class Proxied:
+    """Up to `limit` connections (0: any number) to one server through a proxy."""
+
+    def __init__(self, server: str, tls: ssl.SSLContext | None, proxy: str, *, limit: int) -> None:
+        self._server = server
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, ssl=True if tls is None else tls),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            request_class=_Request,
+            trust_env=False,
+            proxy=proxy,
+        )
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout: float,
+    ) -> Answer:
+        """Send one request and read the whole answer. Raises OSError, LeaseLost."""
+        try:
+            async with self._session.request(
+                method,
+                URL(f"{self._server}{path}", encoded=True),
+                data=body,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=timeout),
+            ) as response:
+                payload = await response.read()
+                return Answer(response.status, payload, response.headers.get("Retry-After"))
+        except aiohttp.ClientError as error:
+            raise ConnectionError(str(error) or type(error).__name__) from error
+
+    async def close(self) -> None:
+        """Drop all connections; running requests fail."""
+        await self._session.close()

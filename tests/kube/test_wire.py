@@ -1,0 +1,167 @@
+"""Connections of our own: what is kept, what is dropped, and what odd servers say."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kube.errors import LeaseLost
+from kube.guard import guarded
+from kube.wire import Answer, Wire
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Server:
+    """Answers each request with the next of some bytes; None closes the connection instead."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self.requests: list[bytes] = []
+        self.connections: list[asyncio.StreamWriter] = []
+        self.asked = asyncio.Event()
+        self.url = ""
+        self._answers = iter(answers)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Server"]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            yield self
+            for writer in self.connections:
+                writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.append(writer)
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b""
+            length = next(
+                (int(line[15:]) for line in head.split(b"\r\n") if line[:15] == b"Content-Length:"),
+                0,
+            )
+            self.requests.append(head + await reader.readexactly(length))
+            self.asked.set()
+            answer = next(self._answers)
+            if answer is None:
+                writer.close()
+                return
+            writer.write(answer)
+
+
+@asynccontextmanager
+async def pair(*answers: bytes | None, limit: int = 0) -> AsyncIterator[tuple[Server, Wire]]:
+    async with Server(*answers).running() as server:
+        wire = Wire(server.url, None, limit=limit)
+        try:
+            yield server, wire
+        finally:
+            await wire.close()
+
+
+async def get(wire: Wire, path: str = "/x", timeout: float = 5) -> Answer:
+    return await wire.exchange("GET", path, {"A": "b"}, None, timeout)
+
+
+async def test_a_request_says_what_it_must_and_no_more() -> None:
+    async with pair(OK, OK) as (server, wire):
+        await wire.exchange("POST", "/x?y=1", {"A": "b"}, b"{}", 5)
+        await get(wire)
+
+    host = server.url.removeprefix("http://").encode()
+    assert server.requests == [
+        b"POST /x?y=1 HTTP/1.1\r\nHost: " + host + b"\r\nA: b\r\nContent-Length: 2\r\n\r\n{}",
+        b"GET /x HTTP/1.1\r\nHost: " + host + b"\r\nA: b\r\n\r\n",
+    ]
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "want"),
+    [
+        pytest.param(OK, Answer(200, b"ok"), id="a body of known length"),
+        pytest.param(CHUNKED, Answer(200, b"ok"), id="a body in chunks"),
+        pytest.param(
+            b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK, Answer(200, b"ok"), id="a word in advance"
+        ),
+        pytest.param(
+            b"HTTP/1.1 429 Slow\r\nretry-AFTER: 3\r\nContent-Length: 0\r\n\r\n",
+            Answer(429, b"", "3"),
+            id="a wait that is asked for",
+        ),
+    ],
+)
+async def test_an_answer_comes_whole(sent: bytes, want: Answer) -> None:
+    async with pair(sent, OK) as (server, wire):
+        assert await get(wire) == want
+        assert await get(wire) == Answer(200, b"ok")
+    assert len(server.connections) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(None, id="closed without an answer"),
+        pytest.param(b"SSH-2.0-OpenSSH\r\n", id="another protocol"),
+    ],
+)
+async def test_no_answer_is_an_error_and_ends_the_connection(answer: bytes | None) -> None:
+    async with pair(answer, OK) as (server, wire):
+        with pytest.raises(ConnectionError):
+            await get(wire)
+        assert (await get(wire)).body == b"ok"
+    assert len(server.connections) == 2
+
+
+async def test_a_connection_the_server_wants_closed_is_not_used_again() -> None:
+    last = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    async with pair(last, OK) as (server, wire):
+        await get(wire)
+        await get(wire)
+    assert len(server.connections) == 2
+
+
+async def test_an_answer_that_comes_too_late_is_nobody_elses() -> None:
+    async with pair(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", OK) as (server, wire):
+        with pytest.raises(TimeoutError):
+            await get(wire, timeout=0.05)
+        assert (await get(wire)).body == b"ok"
+    assert len(server.connections) == 2
+
+
+async def test_words_nobody_asked_for_end_the_connection() -> None:
+    async with pair(OK, OK) as (server, wire):
+        await get(wire)
+        server.connections[0].write(OK.replace(b"ok", b"no"))
+        await server.connections[0].wait_closed()
+        assert (await get(wire)).body == b"ok"
+    assert len(server.connections) == 2
+
+
+async def test_requests_share_so_many_connections_and_wait_for_one() -> None:
+    async with pair(*[OK] * 5, limit=2) as (server, wire):
+        answers = await asyncio.gather(*(get(wire) for _ in range(5)))
+    assert [answer.body for answer in answers] == [b"ok"] * 5
+    assert len(server.connections) == 2
+
+
+async def test_a_connection_that_was_not_used_for_want_of_a_lease_is_kept() -> None:
+    async with pair(OK, OK) as (server, wire):
+        await get(wire)
+        with guarded(lambda: False), pytest.raises(LeaseLost):
+            await get(wire)
+        await get(wire)
+    assert len(server.connections) == 1
+    assert len(server.requests) == 2
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    async with Server(b"HTTP/1.1 200 OK\r\n").running() as server:
+        wire = Wire(server.url, None)
+        running = asyncio.ensure_future(get(wire))
+        await server.asked.wait()
+        await wire.close()
+        with pytest.raises(ConnectionError):
+            await running
