@@ -58,6 +58,7 @@ class Columns:
         self.generation = 0
         self.version = 0
         self._stamp = 0
+        self._changed_at: Ints = np.zeros(capacity, np.int64)
         self._vacant: list[int] = []
         self._journal: list[tuple[Ints, Ints, Ints, tuple[int, ...]]] = []
         self._trials = 0
@@ -103,10 +104,10 @@ class Columns:
         self.nodes[row] = node
         self._set_allocatable(row, node.allocatable)
         self._classify(row)
+        self._changed(row)
         if old is None or old.labels != node.labels:
             # Domains are read from labels, whether or not a shape looks at them.
             self.generation += 1
-        self._changed()
         return row
 
     def remove_node(self, name: str) -> int | None:
@@ -121,7 +122,7 @@ class Columns:
         self.node_class[row] = _NO_NODE
         self._vacant.append(row)
         self.generation += 1
-        self._changed()
+        self._changed(row)
         return row
 
     def watch_label(self, key: str) -> None:
@@ -137,7 +138,7 @@ class Columns:
 
         `tallies` are those that count such pods.
         """
-        self._changed()
+        self._changed(rows)
         self.free[: len(request), rows] -= request[:, None] * counts
         if tallies:
             self.tallies.add(tallies, rows, counts)
@@ -150,14 +151,25 @@ class Columns:
         """Like take, for one node; a negative count gives back."""
         if self._trials:
             raise RuntimeError("take_one is not journalled")
-        self._changed()
+        self._changed(row)
         self.free[: len(request), row] -= request * count
         for tally in tallies:
             self.tallies.add_one(tally, row, count)
 
     def touch(self) -> None:
         """Something outside the columns changed that answers depend on."""
-        self._changed()
+        # Never a number used before: a trial's versions are abandoned, not handed out again.
+        self._stamp += 1
+        self.version = self._stamp
+
+    @property
+    def stamp(self) -> int:
+        """The number of the last change, for `changed_since`."""
+        return self._stamp
+
+    def changed_since(self, stamp: int) -> Ints:
+        """Rows whose amounts changed after that, be it to be undone; in order."""
+        return np.flatnonzero(self._changed_at[: self.size] > stamp)
 
     def mark(self) -> int:
         """A point to roll back to inside a trial."""
@@ -167,10 +179,11 @@ class Columns:
         """Undo what was taken since `mark`."""
         while len(self._journal) > mark:
             rows, counts, request, tallies = self._journal.pop()
+            self._changed(rows)
             self.free[: len(request), rows] += request[:, None] * counts
             if tallies:
                 self.tallies.add(tallies, rows, -counts)
-        self._changed()
+        self.touch()
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:
@@ -188,10 +201,9 @@ class Columns:
             if not self._trials:
                 self._journal.clear()
 
-    def _changed(self) -> None:
-        # Never a number used before: a trial's versions are abandoned, not handed out again.
-        self._stamp += 1
-        self.version = self._stamp
+    def _changed(self, rows: int | Ints) -> None:
+        self.touch()
+        self._changed_at[rows] = self._stamp
 
     def _claim(self, name: str) -> int:
         if self._vacant:
@@ -209,6 +221,7 @@ class Columns:
         wide = ((0, 0), (0, extra))
         self.allocatable = np.pad(self.allocatable, wide)
         self.free = np.pad(self.free, wide)
+        self._changed_at = np.pad(self._changed_at, (0, extra))
         self.node_class = np.pad(self.node_class, (0, extra), constant_values=_NO_NODE)
 
     def _set_allocatable(self, row: int, allocatable: Mapping[str, int]) -> None:

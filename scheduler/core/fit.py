@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
-from scheduler.core.columns import PODS, Columns, Ints
+from scheduler.core.columns import Columns, Ints
 from scheduler.core.company import Limit
 from scheduler.core.shapes import Shape
 
 Profile = Literal["pack", "spread"]
-
-_SCALE: Final = 1000
-"""Utilisation is counted in thousandths, so that scores stay integers."""
 
 
 def choose(
@@ -31,7 +28,7 @@ def choose(
     if int(room.sum()) < count:
         return None
     rows = at if region is None else region[at]
-    used, step = _utilisation(columns, shape, rows)
+    used, step = _usage(columns, shape, rows, region)
     liked = _liked(columns, shape, rows)
     if profile == "pack":
         return _fill(rows, room, -used - liked, count)
@@ -56,7 +53,7 @@ def choose_some(
     if not len(at):
         return None
     rows = at if region is None else region[at]
-    used, _ = _utilisation(columns, shape, rows)
+    used, _ = _usage(columns, shape, rows, region)
     cost = (-used if profile == "pack" else used) - _liked(columns, shape, rows)
     order = np.lexsort((rows, cost))
     rows, room = rows[order], slots[at][order]
@@ -92,12 +89,16 @@ def _within(limit: Limit, rows: Ints, room: Ints) -> Ints:
 
 def _fill(rows: Ints, room: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
     """The cheapest nodes, each filled up before the next."""
-    key = cost * (int(rows.max()) + 1) + rows
-    if count < len(rows):
-        # Every node takes one pod at least, so the `count` cheapest are enough.
-        best = np.argpartition(key, count - 1)[:count]
-        rows, room, key = rows[best], room[best], key[best]
-    order = np.argsort(key)
+    cheapest = np.flatnonzero(cost == cost.min())
+    # Every node takes one pod at least, so the `count` cheapest are enough.
+    if int(room[cheapest].sum()) >= count:
+        order = cheapest[np.argsort(rows[cheapest], kind="stable")][:count]
+    else:
+        key = cost * (int(rows.max()) + 1) + rows
+        best = (
+            np.argpartition(key, count - 1)[:count] if count < len(rows) else np.arange(len(rows))
+        )
+        order = best[np.argsort(key[best])]
     rows, room = rows[order], room[order]
     before = np.cumsum(room) - room
     counts = np.clip(count - before, 0, room)
@@ -126,14 +127,9 @@ def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[
     return rows[counts > 0], counts[counts > 0]
 
 
-def _utilisation(columns: Columns, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
-    """Mean use of the resources the shape asks for, and what one pod adds, in thousandths."""
-    pods = columns.resources[PODS]
-    asked = [(r, amount) for r, amount in shape.sizes if r != pods] or list(shape.sizes)
-    used = np.zeros(len(rows), np.int64)
-    step = np.zeros(len(rows), np.int64)
-    for resource, amount in asked:
-        whole = columns.allocatable[resource][rows]
-        used += (whole - columns.free[resource][rows]) * _SCALE // whole
-        step += amount * _SCALE // whole
-    return used // len(asked), np.maximum(step // len(asked), 1)
+def _usage(columns: Columns, shape: Shape, rows: Ints, region: Ints | None) -> tuple[Ints, Ints]:
+    """Use of the nodes and what one pod adds, (len(rows),) each; `region` as asked for."""
+    if region is not None:
+        return shape.usage_at(columns, rows)
+    used, step = shape.usage(columns)
+    return used[rows], step[rows]

@@ -232,13 +232,14 @@ class Forest:
         if not pod.ended and not info.terminating:
             group.foreign += 0 if info.ours else sign
             group.priorities[info.priority] += sign
-        if pod.waiting:
+        waiting, running = pod.waiting, pod.running
+        if waiting:
             self._count_pending(group, pod, sign)
-        if pod.running:
+        if running:
             group.running += sign
-        if pod.waiting or pod.running:
+        if waiting or running:
             group.available += sign
-            self._total(group, sign * pod.waiting, sign * pod.running)
+            self._total(group, sign * waiting, sign * running)
             self._settle(group)
 
     def held(self, group: Group) -> Held | None:

@@ -19,6 +19,9 @@ _OK: Final = 0
 _ATTRACTION: Final = 2000
 _DISLIKE: Final = 3000
 
+_SCALE: Final = 1000
+"""Utilisation is counted in thousandths, so that scores stay integers."""
+
 
 class Shape:
     """Interned requirements and marks with what follows from them, cached per node generation.
@@ -31,8 +34,9 @@ class Shape:
 
     __slots__ = (
         "_codes", "_codes_generation", "_company", "_liking", "_liking_generation", "_slots",
-        "_slots_version", "_social", "_social_version", "_verdicts", "demands", "index", "leaning",
-        "marks", "reasons", "request", "requirements", "sees", "sizes",
+        "_slots_basis", "_slots_stamp", "_slots_version", "_social", "_social_version", "_step",
+        "_usage_stamp", "_used", "_verdicts", "_weighed", "demands", "index", "leaning", "marks",
+        "reasons", "request", "requirements", "sees", "sizes",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +66,13 @@ class Shape:
         self._codes_generation = -1
         self._slots: Ints = np.zeros(0, np.int64)
         self._slots_version = -1
+        self._slots_basis = (-1, -1)
+        self._slots_stamp = -1
+        pods = columns.resources[PODS]
+        self._weighed = [(r, a) for r, a in self.sizes if r != pods] or list(self.sizes)
+        self._used: Ints = np.zeros(0, np.int64)
+        self._step: Ints = np.zeros(0, np.int64)
+        self._usage_stamp = -1
         self._company = company
         self._social: Codes = np.zeros(0, np.int16)
         self._social_version = -1
@@ -133,16 +144,61 @@ class Shape:
     def slots(self, columns: Columns) -> Ints:
         """How many pods of this shape each node (N,) has room for. Shared: do not write to it."""
         if self._slots_version != columns.version:
-            self._slots = self.room(columns, columns.free)
+            self._slots = self._count_slots(columns)
             if self.sees:
                 self._slots[self.social(columns) != _OK] = 0
             self._slots_version = columns.version
         return self._slots
 
+    def _count_slots(self, columns: Columns) -> Ints:
+        """Anew, or where that suffices only on the rows that changed since the last time."""
+        basis, before = (columns.generation, columns.size), self._slots_stamp
+        self._slots_stamp = columns.stamp
+        if not self.sees and self._slots_basis == basis:
+            rows = columns.changed_since(before)
+            if len(rows) * 8 < columns.size:
+                slots = self._slots.copy()  # callers may still look at the old one
+                slots[rows] = self._room_at(columns, rows)
+                return slots
+        self._slots_basis = basis
+        return self.room(columns, columns.free)
+
+    def usage(self, columns: Columns) -> tuple[Ints, Ints]:
+        """Mean use of the resources asked for, and what one pod adds, per node in thousandths.
+
+        Both (N,), shared: do not write to them.
+        """
+        if len(self._used) != columns.size:
+            self._used = np.zeros(columns.size, np.int64)
+            self._step = np.zeros(columns.size, np.int64)
+            self._usage_stamp = -1
+        rows = columns.changed_since(self._usage_stamp)
+        if len(rows):
+            self._used[rows], self._step[rows] = self.usage_at(columns, rows)
+        self._usage_stamp = columns.stamp
+        return self._used, self._step
+
+    def usage_at(self, columns: Columns, rows: Ints) -> tuple[Ints, Ints]:
+        """The same for some nodes only, (len(rows),)."""
+        used = np.zeros(len(rows), np.int64)
+        step = np.zeros(len(rows), np.int64)
+        for resource, amount in self._weighed:
+            # A node without the resource takes no such pod; what it reads here is nobody's use.
+            whole = np.maximum(columns.allocatable[resource][rows], 1)
+            used += (whole - columns.free[resource][rows]) * _SCALE // whole
+            step += amount * _SCALE // whole
+        return used // len(self._weighed), np.maximum(step // len(self._weighed), 1)
+
     def slots_in(self, columns: Columns, region: Ints) -> Ints:
         """The same for the nodes of a region only, (len(region),); cheap for small regions."""
         if self._slots_version == columns.version:
             return self._slots[region]
+        counts = self._room_at(columns, region)
+        if self.sees:
+            counts[self.social(columns)[region] != _OK] = 0
+        return counts
+
+    def _room_at(self, columns: Columns, region: Ints) -> Ints:
         counts: Ints | None = None
         for resource, amount in self.demands:
             fits = columns.free[resource][region] // amount
@@ -150,8 +206,6 @@ class Shape:
         if counts is None:
             raise AssertionError("a pod requests at least itself")
         counts[(counts < 0) | (self.codes(columns)[region] != _OK)] = 0
-        if self.sees:
-            counts[self.social(columns)[region] != _OK] = 0
         return counts
 
     def outlook(self, columns: Columns, region: Ints | None) -> Ints:

@@ -306,7 +306,6 @@ class State:
             self.forest.count(pod.group, pod, -1)
         else:
             self.singles.pop(self.entity(pod), None)
-        self._touch_pod(pod)
 
     def _touch_pod(self, pod: Pod, *, stir: bool = False) -> None:
         if pod.group is not None:

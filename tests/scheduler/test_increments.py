@@ -1,0 +1,101 @@
+"""What is counted row by row is what a count from nothing gives."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.core.columns import PODS, Columns
+from scheduler.core.fit import choose
+from scheduler.core.shapes import Shape
+from scheduler.core.state import State
+from scheduler.core.values import NodeInfo, Requirements
+
+CPU = 1000
+
+
+def node(number: int, cpus: int) -> NodeInfo:
+    return NodeInfo(f"n{number}", {"cpu": cpus * CPU, "memory": 64, PODS: 110})
+
+
+def a_shape(state: State, cpus: int, memory: int) -> Shape:
+    return state.shapes.intern(Requirements(requests=(("cpu", cpus * CPU), ("memory", memory))))
+
+
+def assert_counted_right(columns: Columns, shape: Shape) -> None:
+    np.testing.assert_array_equal(shape.slots(columns), shape.room(columns, columns.free))
+    used, step = shape.usage(columns)
+    rows = np.arange(columns.size)
+    fresh_used, fresh_step = shape.usage_at(columns, rows)
+    np.testing.assert_array_equal(used, fresh_used)
+    np.testing.assert_array_equal(step, fresh_step)
+
+
+number = st.integers(0, 39)
+step = st.one_of(
+    st.tuples(st.just("take"), number, st.integers(1, 3)),
+    st.tuples(st.just("try"), number, st.integers(1, 3)),
+    st.tuples(st.just("look"), number, st.just(0)),
+    st.tuples(st.just("set"), number, st.integers(1, 16)),
+    st.tuples(st.just("remove"), number, st.just(0)),
+    st.tuples(st.just("other resource"), number, st.just(0)),
+)
+
+
+@given(st.lists(step, max_size=30))
+def test_slots_and_use_follow_whatever_happens_to_the_rows(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    state = State()
+    columns = state.columns
+    for index in range(40):
+        columns.set_node(node(index, 8))
+    shapes = [a_shape(state, 1, 2), a_shape(state, 3, 1)]
+    for what, target, amount in steps:
+        row = columns.row_of.get(f"n{target}")
+        if what == "set":
+            columns.set_node(node(target, amount))
+        elif what == "remove":
+            columns.remove_node(f"n{target}")
+        elif what == "other resource":
+            columns.resource(f"example.com/{target}")
+        elif what == "take" and row is not None:
+            columns.take_one(row, shapes[0].request, amount)
+        elif what == "try" and row is not None:
+            with columns.trial():
+                columns.take(np.array([row]), np.array([amount]), shapes[1].request)
+                assert_counted_right(columns, shapes[0])
+        for shape in shapes:
+            assert_counted_right(columns, shape)
+
+
+@given(
+    st.lists(st.integers(0, 8), min_size=1, max_size=40),
+    st.integers(1, 12),
+    st.booleans(),
+)
+def test_the_fullest_nodes_are_filled_first_and_equal_ones_in_order(
+    taken: list[int], count: int, confined: bool
+) -> None:
+    state = State()
+    columns = state.columns
+    shape = a_shape(state, 1, 1)
+    for index, pods in enumerate(taken):
+        row = columns.set_node(node(index, 8))
+        columns.take_one(row, shape.request, pods)
+    region = np.arange(columns.size)[::-1] if confined else None
+    room = {row: 8 - pods for row, pods in enumerate(taken)}
+    want: dict[int, int] = {}
+    for row in sorted(room, key=lambda row: (room[row], row)):
+        if room[row] and sum(want.values()) < count:
+            want[row] = min(room[row], count - sum(want.values()))
+
+    chosen = choose(columns, shape, count, region, "pack")
+
+    if sum(room.values()) < count:
+        assert chosen is None
+    else:
+        assert chosen is not None
+        rows, counts = chosen
+        assert dict(zip(rows.tolist(), counts.tolist(), strict=True)) == want
