@@ -3,8 +3,11 @@
 Only kinds of Kubernetes itself and of JobSet are named here; our own are the API's business.
 """
 
+import re
 from dataclasses import dataclass
 from urllib.parse import quote
+
+_PLAIN = re.compile(r"[a-z0-9.:-]+").fullmatch  # most names, which quoting would leave alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Resource:
 def _segment(text: str) -> str:
     if not text:
         raise ValueError("a name in a path may not be empty")
-    return quote(text, safe=":")
+    return text if _PLAIN(text) else quote(text, safe=":")
 
 
 PODS = Resource("", "v1", "pods", "Pod")

@@ -35,6 +35,8 @@ from scheduler.queue import Queue
 
 _log = structlog.get_logger()
 
+_bound, _retried, _refused = (BINDS.labels(result) for result in ("bound", "retried", "refused"))
+
 
 @dataclass(slots=True)
 class Intent:
@@ -281,7 +283,7 @@ class Binder:
                 info = pod.info
                 await self._api.bind(info.namespace, info.name, info.uid, order.node)
             except LATER as error:
-                BINDS.labels("retried").inc()
+                _retried.inc()
                 if self._clock.monotonic() >= order.intent.deadline:
                     self._reject(order, str(error))
                     return
@@ -290,7 +292,7 @@ class Binder:
                 await self._settle(order, error)
                 return
             else:
-                BINDS.labels("bound").inc()
+                _bound.inc()
                 order.intent.bound.append(pod)
                 return
 
@@ -307,7 +309,7 @@ class Binder:
     async def _settle(self, order: _Order, error: KubeError) -> None:
         """The API server refused: accept what is there, or give the place back."""
         pod = order.pod.info
-        BINDS.labels("refused").inc()
+        _refused.inc()
         if not isinstance(error, Conflict | NotFound):
             self._reject(order, str(error))
             return

@@ -17,8 +17,9 @@ from scheduler.core.state import State
 from scheduler.core.values import GroupKey
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
 from scheduler.preemptor import Preemptor, place_root
-from scheduler.queue import Queue
+from scheduler.queue import PLACES, Queue
 
+_sizes = {place_name: QUEUE_ROOTS.labels(place_name) for place_name in PLACES}
 _placed, _refused = DECISIONS.labels("placed"), DECISIONS.labels("refused")
 
 
@@ -77,7 +78,7 @@ class Cycle:
         if self._preemptor is not None:
             self._preemptor.gone(sorted(changes.entities))
         for place_name, size in self._queue.sizes().items():
-            QUEUE_ROOTS.labels(place_name).set(size)
+            _sizes[place_name].set(size)
 
     def step(self) -> bool:
         """Decide one root; False if none is ready."""

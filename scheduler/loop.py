@@ -12,6 +12,9 @@ from scheduler.queue import Queue
 _SLICE: Final = 0.005
 """Seconds of deciding before bindings and watches get their turn."""
 
+_PAUSE: Final = 0.002
+"""Seconds between two looks at what changed: a watch tells of many things in one moment."""
+
 
 class Loop:
     """Runs cycles. `wake` may be called from any sink, as often as it likes."""
@@ -31,6 +34,7 @@ class Loop:
         while True:
             self._work.clear()
             await self.drain()
+            await self._clock.sleep(_PAUSE)
             await self._sleep()
 
     async def drain(self) -> None:

@@ -25,6 +25,8 @@ _STALE: Final = 5.0
 """Seconds after which an entity that cannot gain from new room is tried all the same, so that the
 numbers people read are not old ones."""
 
+PLACES: Final = ("ready", "refused", "backing off")
+
 _FIRST_BACKOFF: Final = 1.0
 _LAST_BACKOFF: Final = 10.0
 
@@ -71,11 +73,8 @@ class Queue:
 
     def sizes(self) -> dict[str, int]:
         """How many are in each place."""
-        return {
-            "ready": len(self._ready),
-            "refused": len(self._refused),
-            "backing off": len(self._failing),
-        }
+        sizes = (len(self._ready), len(self._refused), len(self._failing))
+        return dict(zip(PLACES, sizes, strict=True))
 
     def refresh(self, changes: Changes, now: float) -> None:
         """Take in what changed: entities to look at again, rows with new room, times that came."""
