@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from scheduler.core.bearers import Bearers
 from scheduler.core.budgets import Budgets
@@ -69,7 +70,7 @@ class State:
         if known is None:
             for pod in self._on_node.get(node.name, {}).values():
                 pod.row = row
-                self._take(pod)
+                self._take(pod.shape, row)
                 self.units.stale(pod)
 
     def remove_node(self, name: str) -> None:
@@ -150,11 +151,15 @@ class State:
 
     def assume(self, pods: Iterable[Pod], rows: Iterable[int]) -> None:
         """Take decided places before the API server has heard of them."""
-        for pod, row in zip(pods, rows, strict=True):
+        places = list(zip(pods, rows, strict=True))
+        for pod, row in places:
             self._uncount(pod)
             pod.assumed = True
-            self._occupy(pod, self.columns.name_of(row))
+            self._seat(pod, self.columns.name_of(row), row)
             self._count(pod)
+        # Pods of a gang often share a node.
+        for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
+            self._take(shape, row, sum(1 for _ in same))
 
     def forget(self, uid: str) -> None:
         """Take an assumption back: the pod waits again and its place is free."""
@@ -236,16 +241,18 @@ class State:
                 self._occupy(pod, target)
 
     def _occupy(self, pod: Pod, node: str) -> None:
-        pod.node = node
-        self._on_node.setdefault(node, {})[pod.info.uid] = pod
-        row = self.columns.row_of.get(node)
-        if row is not None:
-            pod.row = row
-            self._take(pod)
+        row = self.columns.row_of.get(node, -1)
+        self._seat(pod, node, row)
+        if row >= 0:
+            self._take(pod.shape, row)
 
-    def _take(self, pod: Pod, count: int = 1) -> None:
-        counted = pod.shape.marks.counted
-        self.columns.take_one(pod.row, pod.shape.request, count, counted)
+    def _seat(self, pod: Pod, node: str, row: int) -> None:
+        pod.node, pod.row = node, row
+        self._on_node.setdefault(node, {})[pod.info.uid] = pod
+
+    def _take(self, shape: Shape, row: int, count: int = 1) -> None:
+        counted = shape.marks.counted
+        self.columns.take_one(row, shape.request, count, counted)
         self._anywhere = self._anywhere or bool(counted)
 
     def _shape_of(self, info: PodInfo) -> Shape:
@@ -274,10 +281,9 @@ class State:
     def _swap(self, pod: Pod, shape: Shape) -> None:
         self._uncount(pod)
         if pod.row >= 0:
-            self._take(pod, -1)
+            self._take(pod.shape, pod.row, -1)
+            self._take(shape, pod.row)
         pod.shape = shape
-        if pod.row >= 0:
-            self._take(pod)
         self._count(pod)
 
     def _vacate(self, pod: Pod) -> None:
@@ -289,7 +295,7 @@ class State:
             del self._on_node[pod.node]
         pod.node = ""
         if pod.row >= 0:
-            self._take(pod, -1)
+            self._take(pod.shape, pod.row, -1)
             self.changes.rows.add(pod.row)
             pod.row = -1
 
