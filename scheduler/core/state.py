@@ -144,7 +144,7 @@ class State:
         self._bearers.remove(pod.info)
         self._uncount(pod)
         self._vacate(pod)
-        self.units.stale(pod)
+        self.units.gone(pod)
         self._touch_pod(pod, stir=True)
         if pod.group is not None:
             self.forest.prune(pod.group)

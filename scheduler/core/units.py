@@ -106,6 +106,13 @@ class Units:
         """Something about the pod changed; it is looked at when the table is next asked."""
         self._dirty[pod.info.uid] = pod
 
+    def gone(self, pod: Pod) -> None:
+        """The pod is no more. Not left to `refresh`: where nobody is evicted that never comes."""
+        uid = pod.info.uid
+        self._dirty.pop(uid, None)
+        self._doomed.discard(uid)
+        self._remove(uid)
+
     def stale_tree(self, group: Group) -> None:
         """The same for all pods under a group."""
         for leaf in group.leaves():

@@ -145,3 +145,16 @@ def test_groups_nobody_names_are_forgotten() -> None:
     world.state.remove_pod(info.uid)
 
     assert (named, set(world.state.forest.groups)) == ({key}, set())
+
+
+def test_pods_that_came_and_went_leave_nothing_behind() -> None:
+    world = World()
+    world.node("n")
+    for _ in range(3):
+        info = world.pod("g", node="n")
+        world.state.units.doom([world.state.pods[info.uid]])
+        world.state.remove_pod(info.uid)
+
+    units = world.state.units
+    held = (units._dirty, units._doomed, world.state.pods, world.state.forest.groups)
+    assert held == ({}, set(), {}, {})
