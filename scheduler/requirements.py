@@ -15,7 +15,7 @@ import msgspec
 from kube.quantity import parse_milli, parse_value
 from scheduler import company
 from scheduler.core.values import ClaimKey, Expression, HostPort, Requirements, Term, Toleration
-from scheduler.objects import ClaimSource, NodeSelectorTerm, Pod, PodSpec
+from scheduler.objects import ClaimSource, Container, NodeSelectorTerm, Pod, PodSpec
 
 # All others are of clouds of old, or may not be used twice on a node by their own rules.
 _KNOWN_VOLUMES = frozenset(
@@ -43,10 +43,22 @@ def pod_requests(spec: PodSpec) -> tuple[tuple[str, int], ...]:
     """All that the pod takes from its node, sorted by resource, without zeros."""
     running: Amounts = {}
     for container in spec.containers:
-        _add(running, amounts(container.resources.requests))
+        for name, quantity in container.resources.requests.items():
+            running[name] = running.get(name, 0) + amount(name, quantity)
+    if spec.init_containers:
+        _start(running, spec.init_containers)
+    if spec.resources is not None:
+        running.update(amounts(spec.resources.requests))
+    if spec.overhead:
+        _add(running, amounts(spec.overhead))
+    return tuple(sorted([item for item in running.items() if item[1] > 0]))
+
+
+def _start(running: Amounts, init_containers: Iterable[Container]) -> None:
+    """Add what sidecars take, and raise it to what starting takes."""
     sidecars: Amounts = {}
     starting: Amounts = {}
-    for container in spec.init_containers:
+    for container in init_containers:
         wants = amounts(container.resources.requests)
         if container.restart_policy == "Always":
             _add(sidecars, wants)
@@ -56,10 +68,6 @@ def pod_requests(spec: PodSpec) -> tuple[tuple[str, int], ...]:
             _raise(starting, wants)
     _add(running, sidecars)
     _raise(running, starting)
-    if spec.resources is not None:
-        running.update(amounts(spec.resources.requests))
-    _add(running, amounts(spec.overhead))
-    return tuple(sorted((name, total) for name, total in running.items() if total > 0))
 
 
 def requirements_of_others(pod: Pod) -> Requirements:
