@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from scheduler.core.columns import Columns, Ints
 from scheduler.core.company import Limit
 from scheduler.core.shapes import Shape
+
+_NEVER: Final = np.iinfo(np.int64).max
 
 Profile = Literal["pack", "spread"]
 
@@ -23,16 +25,16 @@ def choose(
     likes counts as much fuller, or emptier. Equal nodes are taken in the order of their rows.
     """
     slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
-    at = np.flatnonzero(slots)
-    room = slots[at]
-    if int(room.sum()) < count:
+    if int(slots.sum()) < count:
         return None
-    rows = at if region is None else region[at]
-    used, step = _usage(columns, shape, rows, region)
-    liked = _liked(columns, shape, rows)
+    used, step = shape.usage(columns) if region is None else shape.usage_at(columns, region)
+    liking = shape.liking(columns)
+    liked = 0 if liking is None else liking if region is None else liking[region]
     if profile == "pack":
-        return _fill(rows, room, -used - liked, count)
-    return _level(rows, room, used - liked, step, count)
+        return _fill(region, slots, -used - liked, count)
+    at = np.flatnonzero(slots)
+    rows = at if region is None else region[at]
+    return _level(rows, slots[at], (used - liked)[at], step[at], count)
 
 
 def choose_some(
@@ -87,19 +89,23 @@ def _within(limit: Limit, rows: Ints, room: Ints) -> Ints:
     return allowed
 
 
-def _fill(rows: Ints, room: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
-    """The cheapest nodes, each filled up before the next."""
-    cheapest = np.flatnonzero(cost == cost.min())
+def _fill(region: Ints | None, slots: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
+    """The cheapest nodes, each filled up before the next; there is room for so many."""
+    cost[slots <= 0] = _NEVER
+    at = np.flatnonzero(cost == cost.min())
+    rows = at if region is None else region[at]
     # Every node takes one pod at least, so the `count` cheapest are enough.
-    if int(room[cheapest].sum()) >= count:
-        order = cheapest[np.argsort(rows[cheapest], kind="stable")][:count]
+    if int(slots[at].sum()) >= count:
+        order = np.argsort(rows, kind="stable")[:count]
     else:
-        key = cost * (int(rows.max()) + 1) + rows
+        at = np.flatnonzero(slots)
+        rows = at if region is None else region[at]
+        key = cost[at] * (int(rows.max()) + 1) + rows
         best = (
             np.argpartition(key, count - 1)[:count] if count < len(rows) else np.arange(len(rows))
         )
         order = best[np.argsort(key[best])]
-    rows, room = rows[order], room[order]
+    rows, room = rows[order], slots[at][order]
     before = np.cumsum(room) - room
     counts = np.clip(count - before, 0, room)
     return rows[counts > 0], counts[counts > 0]
