@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from kube.clock import Clock
+from scheduler.core.alike import place_alike, together
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.placement import Budget, Placement, Refusal
@@ -18,6 +19,9 @@ from scheduler.core.values import GroupKey
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
 from scheduler.preemptor import Preemptor, place_root
 from scheduler.queue import PLACES, Queue
+
+_ALIKE: Final = 31
+"""Single pods decided together with a first one: few enough not to be late for all else."""
 
 _sizes = {place_name: QUEUE_ROOTS.labels(place_name) for place_name in PLACES}
 _placed, _refused = DECISIONS.labels("placed"), DECISIONS.labels("refused")
@@ -81,13 +85,29 @@ class Cycle:
             _sizes[place_name].set(size)
 
     def step(self) -> bool:
-        """Decide one root; False if none is ready."""
+        """Decide one root, or some single pods that are alike; False if none is ready."""
         key = self._queue.pop()
         if key is None:
             return False
         entity = self._queue.entity(key)
         if entity is None:
             return True  # it went away between two cycles
+        if isinstance(entity, Pod) and together(self._state, entity.shape):
+            self._decide_alike([entity, *self._queue.pop_alike(entity, _ALIKE)])
+        else:
+            self._decide(key, entity)
+        return True
+
+    def _decide_alike(self, pods: list[Pod]) -> None:
+        """Single pods whose turns follow each other; who finds no room is told so alone."""
+        with DECISION_SECONDS.time():
+            placements = place_alike(self._state, pods, self._budget()) if len(pods) > 1 else []
+        for placement in placements:
+            self._bind(placement.root, placement)
+        for pod in pods[len(placements) :]:
+            self._decide(self._state.entity(pod), pod)
+
+    def _decide(self, key: GroupKey, entity: Group | Pod) -> None:
         with DECISION_SECONDS.time():
             decision = place_root(self._state, entity, self._budget())
         SEARCH_STEPS.observe(decision.steps)
@@ -95,7 +115,6 @@ class Cycle:
             self._bind(key, decision)
         else:
             self._refuse(key, entity, decision)
-        return True
 
     def _bind(self, key: GroupKey, placement: Placement) -> None:
         _placed.inc()

@@ -102,6 +102,22 @@ class Queue:
                     return key
         return None
 
+    def pop_alike(self, pod: Pod, most: int) -> list[Pod]:
+        """Up to so many single pods of its shape and priority whose turn comes now; as `pop`."""
+        found: list[Pod] = []
+        while self._heap and len(found) < most:
+            rank, key = self._heap[0]
+            if self._ready.get(key) == rank:
+                other = self.entity(key)
+                if not isinstance(other, Pod) or other.shape is not pod.shape:
+                    break
+                if other.info.priority != pod.info.priority:
+                    break
+                del self._ready[key]
+                found.append(other)
+            heapq.heappop(self._heap)
+        return found
+
     def entity(self, key: GroupKey) -> Group | Pod | None:
         """What may be decided under this key now: a root with its quorum, or a waiting pod."""
         if key[0] == SINGLE_POD:

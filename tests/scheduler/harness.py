@@ -189,8 +189,9 @@ class Harness:
     async def settle(self, seconds: float = 0.0) -> None:
         """Let everything that can happen happen, and so much time pass."""
         self.loop.wake()
-        for _ in range(10):
+        for _ in range(5):
             await settle()
+            await self.clock.advance(0.002)  # the loop's pause between two looks
         step = 0.25
         for _ in range(int(seconds / step)):
             await self.clock.advance(step)
