@@ -65,6 +65,7 @@ class Scheduler:
             observed=self._sources.observed,
             pending=self._sources.pods.pending,
             busy=lambda: self._binder.busy,
+            binding=lambda root: self._binder.binding(root),  # noqa: PLW0108 - it is made below
         )
         self._binder = Binder(
             client,

@@ -97,6 +97,11 @@ class Binder:
         """Whether a binding is decided and not answered."""
         return any(intent.open for intent in self._intents.values())
 
+    def binding(self, root: GroupKey) -> bool:
+        """Whether a binding of this root is decided and not answered."""
+        intent = self._intents.get(root)
+        return intent is not None and intent.open > 0
+
     def submit(self, placement: Placement) -> None:
         """Queue the bindings of a root, behind those decided before it."""
         intent = self._intents.get(placement.root)

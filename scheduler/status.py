@@ -56,6 +56,8 @@ RESOURCES = {
 _Write = Callable[[], Awaitable[None]]
 
 _RETRY_SECONDS: Final = 10.0
+_SETTLING_SECONDS: Final = 20.0
+"""How much later a root is reported while it is being bound itself."""
 
 
 @dataclass(slots=True)
@@ -67,8 +69,10 @@ class _Due:
 
 
 class Reporter:
-    """Collects roots to report and writes their statuses. `busy` says whether binds are under way.
+    """Collects roots to report and writes their statuses.
 
+    `busy` says whether binds are under way, `binding` whether they are for this root: what could be
+    said of it in that moment is soon untrue.
     `observed` and `pending` are the caches' own maps, read at the moment of writing.
     """
 
@@ -83,6 +87,7 @@ class Reporter:
         observed: dict[GroupKey, GroupObject],
         pending: dict[str, PendingPod],
         busy: Callable[[], bool],
+        binding: Callable[[GroupKey], bool] = lambda _key: False,
     ) -> None:
         self._api = api
         self._state = state
@@ -92,6 +97,7 @@ class Reporter:
         self._observed = observed
         self._pending = pending
         self._busy = busy
+        self._binding = binding
         self._blockers: dict[GroupKey, Blocker] = {}
         self._due: dict[GroupKey, _Due] = {}
         self._pods_due: dict[GroupKey, float] = {}
@@ -134,7 +140,7 @@ class Reporter:
     async def flush(self, fence: Fence) -> None:
         """Write all that is due now."""
         now, busy = self._clock.monotonic(), self._busy()
-        due = [k for k, d in self._due.items() if now >= d.latest or (now >= d.at and not busy)]
+        due = [key for key, due in self._due.items() if self._is_time(key, due, now, busy=busy)]
         for key in due:
             del self._due[key]
         writes = [(key, write) for key in due for write in self._report(key)]
@@ -144,6 +150,11 @@ class Reporter:
                 del self._pods_due[key]
                 writes += [(key, write) for write in self._report_pods(key)]
         await self._carry_out(writes, fence)
+
+    def _is_time(self, key: GroupKey, due: _Due, now: float, *, busy: bool) -> bool:
+        if not busy:
+            return now >= due.at
+        return now >= due.latest + (_SETTLING_SECONDS if self._binding(key) else 0)
 
     def _schedule(self, key: GroupKey, now: float) -> None:
         due = self._due.get(key)

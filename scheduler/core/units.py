@@ -107,11 +107,14 @@ class Units:
         self._dirty[pod.info.uid] = pod
 
     def gone(self, pod: Pod) -> None:
-        """The pod is no more. Not left to `refresh`: where nobody is evicted that never comes."""
+        """The pod is no more."""
         uid = pod.info.uid
-        self._dirty.pop(uid, None)
-        self._doomed.discard(uid)
-        self._remove(uid)
+        if uid in self._slots:
+            self.stale(pod)
+        else:
+            # Not left to `refresh`, which never comes where nobody is evicted.
+            self._dirty.pop(uid, None)
+            self._doomed.discard(uid)
 
     def stale_tree(self, group: Group) -> None:
         """The same for all pods under a group."""

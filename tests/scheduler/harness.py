@@ -36,7 +36,10 @@ from tests.support.clock import FakeClock, settle
 
 @dataclass
 class FakeApi:
-    """Binds, deletes and patches pods and groups; `fail` may raise for a pod name."""
+    """Binds, deletes and patches pods and groups; `fail` may raise for a pod name.
+
+    The answer about a pod that is `held` waits for its event.
+    """
 
     world: World
     bound: dict[str, str] = field(default_factory=dict)
@@ -49,6 +52,7 @@ class FakeApi:
     deliver: bool = True
     stored: dict[str, Json] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
+    held: dict[str, asyncio.Event] = field(default_factory=dict)
 
     def info(self, name: str) -> PodInfo | None:
         pods = self.world.state.pods.values()
@@ -58,6 +62,8 @@ class FakeApi:
         self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
     ) -> None:
         await asyncio.sleep(0)
+        if pod in self.held:
+            await self.held[pod].wait()
         self.attempts.append(pod)
         error = self.fail(pod)
         if error is not None:
@@ -152,6 +158,7 @@ class Harness:
             observed=self.observed,
             pending=self.pending,
             busy=lambda: self.binder.busy,
+            binding=lambda root: self.binder.binding(root),  # noqa: PLW0108 - it is made below
         )
         self.binder = Binder(
             self.api,

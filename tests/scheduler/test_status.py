@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from api.models import v1alpha3 as models
@@ -213,3 +215,25 @@ async def test_the_numbers_follow_the_cluster_even_where_nothing_is_gained() -> 
         "impossible even if the cluster were empty; "
         "at most 3 pods of this kind fit: lower the floor or add nodes"
     )
+
+
+async def test_a_gang_is_not_reported_while_it_is_being_bound() -> None:
+    harness = Harness()
+    world = harness.world
+    world.nodes(4)
+    slow, quick = world.gang("slow", 2), world.gang("quick", 2)
+    world.pods("quick", 2)
+    last = world.pods("slow", 2)[-1]
+    harness.observe(slow, quick)
+    answered = harness.api.held[last.name] = asyncio.Event()
+
+    async with harness.leading():
+        await harness.settle(6)
+        patched = {name for _, name, _ in harness.api.patches}
+        assert patched == {"quick"}, "others are not kept waiting by it"
+
+        answered.set()
+        await harness.settle(6)
+        assert harness.condition(slow)[0] == "True"
+    writes = [name for _, name, _ in harness.api.patches]
+    assert writes.count("slow") == 1
