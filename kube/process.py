@@ -1,7 +1,6 @@
 """What every process of Muster shares: logs, signals, the event loop, health and metrics."""
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -67,9 +66,6 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
 
     `main` gets an event that the first SIGTERM or SIGINT sets; the second one cancels it.
     """
-
-    # What follows a cluster holds much for long; to look through it often costs a tenth of all.
-    gc.set_threshold(50_000, 20, 100)
 
     async def guarded() -> None:
         stop = asyncio.Event()

@@ -154,10 +154,14 @@ class Scheduler:
         )
 
     async def _lead_when_synced(self) -> None:
+        # The first lists are here to stay: to look through them again and again costs a seventh of
+        # reading them. Afterwards the collector looks at what comes after them, as often as ever.
+        usual = gc.get_threshold()
+        gc.set_threshold(50_000, 20, 100)
         await self._sources.wait()
-        # The first lists are here to stay; let the collector look at what comes after them.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*usual)
         _log.info("synced", nodes=self.state.columns.size, pods=len(self.state.pods))
         await lead(
             self._client,
