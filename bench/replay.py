@@ -67,7 +67,7 @@ def node_sample() -> bytes:
     }
     amounts = {"cpu": "64", "memory": "263421640Ki", "pods": "110", "hugepages-2Mi": "0",
                "ephemeral-storage": "95551679124"}  # fmt: skip
-    fields = {f"f:{key}": {} for key in labels} | {
+    fields: Json = {f"f:{key}": {} for key in labels} | {
         f'k:{{"type":"{kind}"}}': {"f:lastHeartbeatTime": {}, "f:message": {}, "f:reason": {},
                                    "f:status": {}, "f:type": {}} for kind in kinds
     }  # fmt: skip
@@ -109,7 +109,7 @@ def pod_sample(node: str, labels: Json, scheduler: str, *, running: bool) -> byt
         }
         for name, cpu in (("main", "500m"), ("side", "100m"))
     ]
-    tree = {f"f:field-{i}": {".": {}, "f:name": {}, "f:value": {}} for i in range(40)}
+    tree: Json = {f"f:field-{i}": {".": {}, "f:name": {}, "f:value": {}} for i in range(40)}
     seconds = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute",
                 "tolerationSeconds": 300} for key in ("not-ready", "unreachable")]  # fmt: skip
     spec: Json = {
