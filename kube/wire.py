@@ -55,6 +55,7 @@ class Wire:
         self._places = asyncio.Semaphore(limit) if limit else None
         self._idle: deque[_Channel] = deque()
         self._open: set[_Channel] = set()
+        self._closed = False
 
     async def exchange(
         self,
@@ -80,13 +81,16 @@ class Wire:
                 return await self._send(method, path, data)
 
     async def close(self) -> None:
-        """Drop all connections; running requests fail."""
+        """Drop all connections; running requests and those that wait fail."""
+        self._closed = True
         self._idle.clear()
         gone = [channel.abort() for channel in self._open]
         if gone:
             await asyncio.wait(gone)
 
     async def _send(self, method: str, path: str, data: bytes) -> Answer:
+        if self._closed:
+            raise ConnectionError("the client is closed")
         channel = self._rested() or await self._connect()
         try:
             guard.check(method, path)

@@ -157,11 +157,13 @@ async def test_a_connection_that_was_not_used_for_want_of_a_lease_is_kept() -> N
     assert len(server.requests) == 2
 
 
-async def test_closing_ends_what_is_under_way() -> None:
+async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
     async with Server(b"HTTP/1.1 200 OK\r\n").running() as server:
-        wire = Wire(server.url, None)
-        running = asyncio.ensure_future(get(wire))
+        wire = Wire(server.url, None, limit=1)
+        running, waiting = (asyncio.ensure_future(get(wire)) for _ in range(2))
         await server.asked.wait()
         await wire.close()
-        with pytest.raises(ConnectionError):
-            await running
+        for request in (running, waiting):
+            with pytest.raises(ConnectionError):
+                await request
+    assert len(server.connections) == 1
