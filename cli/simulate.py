@@ -7,15 +7,13 @@ by the same formulas; every pod is decided as if it were Muster's. Nothing is se
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
-from api import priority
-from api.causes import Cause
 from api.constants import (
     COMPOSITE_POD_GROUP,
     JOB,
@@ -31,6 +29,7 @@ from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
 from api.integration.view import members_of, read_jobset
 from api.priority import PriorityClass
+from cli.admission import Admission, apply
 from cli.explain import blocker_lines, explain_lines, headline, placed_line, refusal_lines, words
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
@@ -62,9 +61,11 @@ def simulate(
     block for each root. Raises ConfigError for what is refused at admission.
     """
     before = {*state.forest.groups, *state.pods}
-    for document in documents:
-        for obj in _expand(document, namespace):
-            _set_priority(obj, classes)
+    objects = [obj for document in documents for obj in _expand(document, namespace)]
+    admission = Admission(classes, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
+    for obj in objects:
+        if obj["kind"] != WORKLOAD.kind:
+            admission.admit(obj)
             _add(state, obj)
     lines: list[str] = []
     for key in queue_of(state).waiting():
@@ -129,9 +130,9 @@ def _expand(document: Json, namespace: str) -> Iterator[Json]:
         yield from _of_jobset(made)
     elif kind == JOB.kind:
         yield from _of_job(made)
-    elif kind in (POD_GROUP.kind, COMPOSITE_POD_GROUP.kind, SINGLE_POD):
+    elif kind in (POD_GROUP.kind, COMPOSITE_POD_GROUP.kind, WORKLOAD.kind, SINGLE_POD):
         yield made
-    elif kind != WORKLOAD.kind:
+    else:
         raise ConfigError(
             f"{kind} {made['metadata'].get('name')}: only Job, JobSet, Pod, PodGroup,"
             " CompositePodGroup and Workload can be simulated"
@@ -140,8 +141,8 @@ def _expand(document: Json, namespace: str) -> Iterator[Json]:
 
 def _of_jobset(jobset: Json) -> Iterator[Json]:
     admitted = jobset_admission(jobset, None, "CREATE")
-    _admit(jobset, admitted.causes, admitted.patch)
-    yield from _groups(jobset_objects(read_jobset(jobset)))
+    apply(jobset, admitted.causes, admitted.patch)
+    yield from jobset_objects(read_jobset(jobset))
     meta = jobset["metadata"]
     for replicated in jobset["spec"].get("replicatedJobs") or ():
         for index in range(replicated.get("replicas", 1)):
@@ -161,8 +162,8 @@ def _of_jobset(jobset: Json) -> Iterator[Json]:
 
 def _of_job(job: Json) -> Iterator[Json]:
     admitted = job_admission(job, None, "CREATE", request_uid=_UID)
-    _admit(job, admitted.causes, admitted.patch)
-    yield from _groups(job_groups(job))
+    apply(job, admitted.causes, admitted.patch)
+    yield from job_groups(job)
     template = job["spec"]["template"]
     for index in range(members_of(job["spec"])):
         pod = copy.deepcopy(template)
@@ -172,27 +173,6 @@ def _of_job(job: Json) -> Iterator[Json]:
             "namespace": job["metadata"]["namespace"],
         }
         yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
-
-
-def _groups(objects: Iterable[Json]) -> Iterator[Json]:
-    return (obj for obj in objects if obj["kind"] != WORKLOAD.kind)
-
-
-def _set_priority(obj: Json, classes: Sequence[PriorityClass] | None) -> None:
-    """What admission does for groups and pods alike. Raises ConfigError."""
-    spec = obj.setdefault("spec", {})
-    name = f"{obj['kind']} {obj['metadata'].get('name')}"
-    if classes is None:
-        if spec.get("priorityClassName"):
-            raise ConfigError(
-                f"{name}: this snapshot is the scheduler's own and says nothing of PriorityClass"
-                f" {spec['priorityClassName']}; take one with `muster snapshot`"
-            )
-        return
-    resolved = priority.resolve(spec, classes)
-    if isinstance(resolved, Cause):
-        raise ConfigError(f"{name} would be refused: {resolved.field}: {resolved.message}")
-    _patch(obj, resolved.operations(spec))
 
 
 def _add(state: State, obj: Json) -> None:
@@ -209,45 +189,3 @@ def _add(state: State, obj: Json) -> None:
         state.set_pod(decode.pod_info(msgspec.convert(obj, PodObject, strict=False)))
     except (msgspec.ValidationError, QuantityError) as error:
         raise ConfigError(f"{obj['kind']} {meta.get('name')}: {error}") from error
-
-
-def _admit(obj: Json, causes: Iterable[Any], patch: Iterable[Mapping[str, Any]]) -> None:
-    """What the webhook would do: refuse, or apply its patch."""
-    faults = [f"{cause.field}: {cause.message}" for cause in causes]
-    if faults:
-        name = obj["metadata"].get("name")
-        raise ConfigError(f"{obj['kind']} {name} would be refused: {'; '.join(faults)}")
-    _patch(obj, patch)
-
-
-def _patch(obj: Json, patch: Iterable[Mapping[str, Any]]) -> None:
-    for operation in patch:
-        *way, last = (_unescape(token) for token in operation["path"].split("/")[1:])
-        holder: Any = obj
-        for token in way:
-            holder = holder[int(token)] if isinstance(holder, list) else holder[token]
-        _EDITS[operation["op"]](holder, last, operation.get("value"))
-
-
-def _put(holder: Any, last: str, value: Any) -> None:
-    if not isinstance(holder, list):
-        holder[last] = value
-    elif last == "-":
-        holder.append(value)
-    else:
-        holder.insert(int(last), value)
-
-
-def _drop(holder: Any, last: str, _value: Any) -> None:
-    del holder[int(last) if isinstance(holder, list) else last]
-
-
-_EDITS: dict[str, Callable[[Any, str, Any], None]] = {
-    "add": _put,
-    "replace": lambda holder, last, value: holder.__setitem__(last, value),
-    "remove": _drop,
-}
-
-
-def _unescape(token: str) -> str:
-    return token.replace("~1", "/").replace("~0", "~")

@@ -127,6 +127,25 @@ def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() 
     )
 
 
+def test_a_group_takes_its_policy_from_the_workload_beside_it() -> None:
+    world = World()
+    world.nodes(1, cpu=2)
+    made = group("g", 1)
+    made["spec"] = {"workloadRef": {"workloadName": "train", "templateName": "worker"}}
+    template = {"name": "worker", "schedulingPolicy": {"gang": {"minCount": 3}}}
+    workload = {
+        "kind": "Workload",
+        "metadata": {"name": "train"},
+        "spec": {"podGroupTemplates": [template]},
+    }
+    members = [member(name, "g") for name in ("a", "b", "c")]
+
+    lines = simulate(world.state, [made, *members, workload], "ns", Budget())
+
+    assert lines[0] == "PodGroup ns/g: 0 of 3 pods placed, at least 3 together"
+    assert lines[1].startswith("  waits (capacity): needs room for 3 more pods")
+
+
 def urgent(document: Json, name: str = "urgent") -> Json:
     spec = document["spec"]
     inner = spec["template"]["spec"] if document["kind"] == "Job" else spec
@@ -189,6 +208,11 @@ def test_a_class_that_is_not_there_is_refused_as_at_admission(
     ("document", "want"),
     [
         pytest.param(job("a", 2, mode="Gong"), "Job a would be refused: .*gang-mode", id="refused"),
+        pytest.param(
+            {"apiVersion": "scheduling.muster.dev/v1alpha3", **group("g", 0)},
+            "PodGroup g would be refused: .*minCount: ",
+            id="a group that breaks a rule",
+        ),
         pytest.param({"kind": "Service", "metadata": {"name": "s"}}, "Service s: only", id="kind"),
         pytest.param(
             {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"overhead": {"cpu": "x"}}},
