@@ -61,7 +61,14 @@ class Claims:
                 await self._select(key, node, fence)
         except KubeError as error:
             return str(error)
+        told: set[ClaimKey] = set()
         while waiting := self.unbound(pod):
+            for key in waiting:
+                if self._state.storage.claims[key].selected_node:
+                    told.add(key)
+                elif key in told:
+                    # So a provisioner says that it cannot; elsewhere it may.
+                    return f'no volume could be made for persistentvolumeclaim "{key[1]}" on {node}'
             if self._clock.monotonic() >= deadline or not fence.valid():
                 return f'persistentvolumeclaim "{waiting[0][1]}" was not bound for {node} in time'
             await self._clock.sleep(_LOOK)

@@ -11,7 +11,8 @@ import pytest
 from e2e.suite.groups import members
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
 from e2e.suite.stage import Stage
-from kube.resources import PODS, PVCS, PVS
+from kube.patch import PatchBuilder, pointer
+from kube.resources import NODES, PODS, PVCS, PVS
 from scheduler.storage import SELECTED_NODE, STORAGE_CLASSES
 
 PROVISIONER = "provisioner.test.muster.dev"
@@ -66,6 +67,29 @@ async def test_a_gang_waits_for_volumes_that_are_made_where_it_goes(
         assert (await claim_of(stage, f"data-{index}"))["status"]["phase"] == "Bound"
     spare = await claim_of(stage, "spare")
     assert SELECTED_NODE not in spare["metadata"].get("annotations", {})
+
+
+async def test_a_gang_goes_elsewhere_once_the_provisioner_gives_its_node_back(
+    stage: Stage, late_class: str
+) -> None:
+    first = await stage.add_node(cpu=2, labels={DISK: stage.name})
+    for index in range(2):
+        await claim(stage, f"data-{index}", late_class)
+    await gang_with_claims(stage, 2)
+    for index in range(2):
+        await asked(stage, f"data-{index}", first)
+
+    cordon = PatchBuilder().add("/spec/unschedulable", True)
+    await stage.client.patch(NODES, first, cordon)
+    second = await stage.add_node(cpu=2, labels={DISK: stage.name})
+    for index in range(2):
+        back = PatchBuilder().remove(pointer("metadata", "annotations", SELECTED_NODE))
+        await stage.client.patch(PVCS, f"data-{index}", back, stage.name)
+
+    for index in range(2):
+        await asked(stage, f"data-{index}", second)
+        await provision(stage, f"data-{index}", late_class, second)
+    await stage.runs_whole(members("gang"), 2)
 
 
 async def test_a_gang_whose_disks_have_no_room_starts_no_volume(

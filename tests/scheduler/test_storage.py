@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube.resources import PVCS
 from scheduler import storage as watched
 from scheduler.core.explain import reasons
 from scheduler.core.placement import Placement
@@ -297,6 +298,30 @@ async def test_the_claim_is_told_its_node_and_bound_before_the_pod(comes: bool) 
     }
     assert harness.api.bound == ({info.name: "a"} if comes else {})
     assert harness.binder.busy == (not comes)
+
+
+async def test_a_node_that_a_provisioner_gives_back_is_not_waited_for() -> None:
+    harness = Harness(timeout=100)
+    world = harness.world
+    world.node("a")
+    unbound(world)
+    info = world.pod(requirements=using("data"))
+
+    async with harness.leading():
+        await harness.settle(2)
+        unbound(world, "a")
+        await harness.settle(2)
+        waits = harness.binder.busy
+        unbound(world)
+        world.node("a", unschedulable=True)
+        world.node("b")
+        await harness.settle(4)
+
+    assert waits
+    chosen = [ops[-1]["value"] for kind, _, ops in harness.api.patches if kind == PVCS.kind]
+    assert chosen == ["a", "b"]
+    assert harness.api.bound == {}
+    assert info.name not in harness.api.attempts
 
 
 def test_what_is_removed_is_forgotten() -> None:
