@@ -101,7 +101,7 @@ class _Run:
             limit = synced + case.limit - time.time()
             await seen.until(lambda: len(seen.bound) >= case.pods, max(1.0, limit))
             result.cpu = meter.read(self._pids())
-            result.writes = dict(await self._writes() - writes)
+            result.writes = dict(await self._writes() - writes - self._own())
             result.memory = {name: round(peak_mib(pid)) for name, pid in self._pids().items()}
             await self._settle(seen)
             self._times(seen, synced)
@@ -171,6 +171,11 @@ class _Run:
                     name = "/".join(filter(None, (labels["resource"], labels["subresource"])))
                     found[name] += int(float(line.rpartition(" ")[2]))
         return found
+
+    def _own(self) -> Counter[str]:
+        """Writes of ours while others scheduled."""
+        case = self._case
+        return Counter({"pods": case.pods, "podgroups": case.gangs} if case.rate else {})
 
     async def _settle(self, seen: Seen) -> None:
         """Wait until every group is said to be scheduled and no more events come."""
