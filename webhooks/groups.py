@@ -28,9 +28,10 @@ def mutate(request: Request, world: World) -> Answer:
         return ALLOWED
     if request.operation == "CREATE":
         return _created(request, request.object, world)
+    if request.operation != "UPDATE":
+        return ALLOWED
     kept = keep(request, world)
-    waits = request.operation == "UPDATE" and kept is ALLOWED
-    return _filled(request, request.object, world) if waits else kept
+    return _filled(request, request.object, world) if kept is ALLOWED else kept
 
 
 def keep(request: Request, _world: World) -> Answer:
