@@ -8,6 +8,7 @@ from typing import Self
 
 from localcluster import serving, snapshot, tls
 from localcluster.admission.calling import Caller
+from localcluster.admission.routing import Routing
 from localcluster.admission.webhooks import Webhooks
 from localcluster.api import Api
 from localcluster.audit import AuditLog
@@ -41,7 +42,7 @@ class LocalCluster:
 
     `api` is the server without HTTP, `nodes` the simulated kubelets, `faults` what goes wrong on
     purpose, `services` the addresses (host, port) that stand in for Services (namespace, name) of
-    webhooks, `tokens` the known users.
+    webhooks, which are else found by their EndpointSlices, `tokens` the known users.
     """
 
     def __init__(
@@ -77,7 +78,8 @@ class LocalCluster:
         self._server: snapshot.Certificate | None = None
         store, registry = Store(history=history), Registry(BUILT_IN)
         custom = CustomResources(store, registry, self.clock)
-        converter = Converter(store, Caller(self.services), custom.trim)
+        routing = Routing(store, self.services)
+        converter = Converter(store, Caller(routing), custom.trim)
         self.api = Api(
             store=store,
             registry=registry,
@@ -90,7 +92,7 @@ class LocalCluster:
         custom.attach(self._delete)
         self.api.admission.append(custom.hold)
         self.api.admission.append(OwnerPermissions(self.api.authorizer, registry))
-        webhooks = Webhooks(store, registry, self.services, converter)
+        webhooks = Webhooks(store, registry, routing, converter)
         if jobset:
             self.api.admission.append(JobSetAdmission())
         self.api.admission.append(webhooks)

@@ -3,17 +3,22 @@
 import asyncio
 import functools
 import ssl
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 
 from localcluster.webhook_rules import bundle_context
 
 Object = dict[str, Any]
-Services = Mapping[tuple[str, str], tuple[str, int]]
 
 MAX_ANSWER = 8 * 1024 * 1024
+
+
+class Services(Protocol):
+    """Where Services are; a mapping will do."""
+
+    def get(self, service: tuple[str, str], /) -> tuple[str, int] | None:
+        """Host and port for (namespace, name), None where there is none."""
 
 
 class CallError(Exception):
@@ -26,10 +31,10 @@ def _context(bundle: str) -> ssl.SSLContext:
 
 
 class Caller:
-    """Keeps connections to webhooks; Services resolve through a map of (namespace, name)."""
+    """Keeps connections to webhooks."""
 
     def __init__(self, services: Services) -> None:
-        """`services` may change while the caller is in use."""
+        """What `services` says may change while the caller is in use."""
         self._services = services
         self._session: aiohttp.ClientSession | None = None
 

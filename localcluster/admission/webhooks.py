@@ -34,7 +34,7 @@ class Webhooks:
     def __init__(
         self, store: Store, registry: Registry, services: Services, converter: Converter
     ) -> None:
-        """`services` maps (namespace, name) of a Service to the address that stands in for it."""
+        """`services` says where a Service is, by (namespace, name)."""
         self._store = store
         self._converter = converter
         self._matcher = Matcher(store, registry, converter)

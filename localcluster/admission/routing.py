@@ -1,0 +1,46 @@
+"""Where a webhook's Service is: its ready endpoints, as with --enable-aggregator-routing."""
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from localcluster import resources
+from localcluster.store import Store
+
+Address = tuple[str, int]
+SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+class Routing:
+    """Finds Services by (namespace, name): a stand-in if there is one, else a ready endpoint."""
+
+    def __init__(self, store: Store, stand_ins: Mapping[tuple[str, str], Address]) -> None:
+        """`stand_ins` may change while this is in use."""
+        self._store = store
+        self._stand_ins = stand_ins
+        self._turn = count()
+
+    def get(self, service: tuple[str, str]) -> Address | None:
+        """An address to connect to, each of several in turn; None where there is none."""
+        if service in self._stand_ins:
+            return self._stand_ins[service]
+        ready = self._ready(service)
+        return ready[next(self._turn) % len(ready)] if ready else None
+
+    def _ready(self, service: tuple[str, str]) -> list[Address]:
+        namespace, name = service
+        stored = self._store.collection(resources.ENDPOINT_SLICES.collection).objects
+        return [
+            (address, port["port"])
+            for (where, _), found in sorted(stored.items())
+            if where == namespace and _labels(found.obj).get(SERVICE_LABEL) == name
+            for port in (found.obj.get("ports") or ())[:1]
+            for endpoint in found.obj.get("endpoints") or ()
+            if (endpoint.get("conditions") or {}).get("ready", True)
+            for address in endpoint["addresses"]
+        ]
+
+
+def _labels(obj: Mapping[str, Any]) -> Mapping[str, str]:
+    labels: Mapping[str, str] = obj["metadata"].get("labels") or {}
+    return labels
