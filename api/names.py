@@ -14,6 +14,7 @@ _HEAD: Final = 52
 _HASH: Final = 10
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN: Final = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
 _QUALIFIED_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
@@ -93,7 +94,7 @@ def is_dns_subdomain(text: str) -> bool:
 
     As in Kubernetes, the parts' own lengths are not limited.
     """
-    return len(text) <= 253 and all(_LABEL.fullmatch(part) for part in text.split("."))
+    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
 
 
 def is_label_key(text: str) -> bool:
