@@ -48,10 +48,14 @@ class Remains:
         return is_left_over(meta, lambda reference: self._lives(meta.namespace, reference))
 
     def is_held(self, resource: Resource, obj: Generated) -> bool:
-        """Whether active pods still use it: deleted with `orphan`, a Job leaves pods that run."""
+        """Whether it is still used: deleted with `orphan`, a Job leaves pods that run.
+
+        A Workload is used by the pods of its PodGroups; without them its whole tree goes with it.
+        """
         if isinstance(obj, Group):
             return self._world.is_held(resource.kind, obj)
-        return any(self._world.is_held(kind.kind, it) for kind, it in self.owned(obj.metadata.uid))
+        owned = self.owned(obj.metadata.uid)
+        return any(self._world.is_held(kind.kind, it) for kind, it in owned if kind == POD_GROUPS)
 
     def owned(self, uid: str) -> Iterator[tuple[Resource, Any]]:
         """The generated objects that name the owner."""

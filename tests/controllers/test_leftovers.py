@@ -8,7 +8,7 @@ from api.constants import JOB
 from controllers.leftovers import PATIENCE
 from tests.controllers.conftest import House
 from tests.support.builders import make_pod
-from tests.support.owners import made_for, make_job
+from tests.support.owners import job_template, made_for, make_job, make_jobset
 
 Json = dict[str, Any]
 GENERATED = ("Workload", "CompositePodGroup", "PodGroup")
@@ -70,6 +70,23 @@ async def test_what_a_deletion_orphaned_is_kept_as_long_as_pods_use_it(house: Ho
     for _ in range(3):
         await house.settle(seconds=PATIENCE)
     assert generated(house) == ["pg-job-runs", "w-job-runs"]
+
+    house.api.remove("Pod", "default", "p")
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == []
+
+
+async def test_an_orphaned_tree_goes_after_its_last_pod(house: House) -> None:
+    tree = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2, job_template())
+    house.submit_jobset(tree.build())
+    await house.settle()
+    made = generated(house)
+    house.api.put(make_pod("p").in_group("pg-a-b-1").build() | {"kind": "Pod"})
+    house.api.orphan("JobSet", "default", "a")
+    for _ in range(3):
+        await house.settle(seconds=PATIENCE)
+    assert generated(house) == made
 
     house.api.remove("Pod", "default", "p")
     await house.settle(seconds=PATIENCE)
