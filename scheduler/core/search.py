@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from scheduler.core.budget import Budget
@@ -35,7 +35,7 @@ class Search:
     def __init__(self, state: State, budget: Budget) -> None:
         self.taking = Taking(state, budget)
         self._regions = Regions(state)
-        self._chosen: dict[Group, Ints | None] = {}
+        self._chosen: dict[Group, Confined] = {}
 
     def floors(self, group: Group, region: Ints | None) -> Shortage | None:
         """Place what the subtree needs to stand, inside the region; all of it or nothing."""
@@ -69,7 +69,9 @@ class Search:
         leaves = [leaf for leaf in root.leaves() if leaf in self._chosen and leaf.pending]
         ranks = {leaf: _rank(leaf) for leaf in leaves}
         for rank in sorted(set(ranks.values())):
-            self._rounds([leaf for leaf in leaves if ranks[leaf] == rank])
+            same = [leaf for leaf in leaves if ranks[leaf] == rank]
+            self._rounds(same, {leaf: self._chosen[leaf].rows for leaf in same})
+            self._overflow(same)
 
     def _join(self, group: Group) -> None:
         """Let children of the group stand that its floor did not need."""
@@ -77,24 +79,33 @@ class Search:
             return
         for child in group.offspring():
             if child.quorate and child.known and child not in self._chosen:
-                self.floors(child, self._chosen[group])
+                inner = self._chosen[group]
+                if self.floors(child, inner.rows) is not None and inner.prefers is not None:
+                    self.floors(child, inner.last)
 
-    def _rounds(self, leaves: list[Group]) -> None:
+    def _overflow(self, leaves: list[Group]) -> None:
+        """Extras without room in a domain that is only preferred go to the fewest others."""
+        regions = {}
+        for leaf in leaves:
+            inner, left = self._chosen[leaf], self.taking.left_of(leaf)
+            if left and inner.prefers is not None and inner.rows is not None:
+                regions[leaf] = self._regions.wider(inner, left)
+        self._rounds(list(regions), regions)
+
+    def _rounds(self, leaves: list[Group], regions: Mapping[Group, Ints | None]) -> None:
         while leaves:
             left = sum(self.taking.left(leaf) for leaf in leaves)
             # A pod at a time where there are few; with many the rounds are as many.
             share = 1 + left // (len(leaves) * _ROUNDS) if len(leaves) > 1 else left
-            leaves = [
-                leaf for leaf in leaves if self.taking.extras(leaf, self._chosen[leaf], share)
-            ]
+            leaves = [leaf for leaf in leaves if self.taking.extras(leaf, regions[leaf], share)]
 
     def left_over(self, group: Group) -> Shortage:
         """Why nothing at all was placed although the root stands: no room for an extra."""
         for leaf in group.leaves():
             for shape, pods in leaf.pending.items():
-                return self.taking.short(
-                    leaf, shape, len(pods), self._chosen.get(leaf), floor=False
-                )
+                inner = self._chosen.get(leaf)
+                region = inner.last if inner is not None else None
+                return self.taking.short(leaf, shape, len(pods), region, floor=False)
         return Shortage("quorum", group.key, "nothing is waiting")
 
     def _confined(
@@ -105,18 +116,21 @@ class Search:
         work: Callable[[Group, Ints | None], Shortage | None],
     ) -> Shortage | None:
         """Try `work` in each part of the region the group's topology allows, best first."""
-        confined = self._regions.confine(group, region, demand)
+        above = self._chosen.get(group.parent) if group.parent is not None else None
+        confined = self._regions.confine(group, region, above, demand)
         if isinstance(confined, Shortage):
             return confined
         first: Shortage | None = None
         for inner in confined:
             mark = self._mark()
-            self._chosen[group] = inner.rows
+            self._chosen[group] = inner
             shortage = work(group, inner.rows)
             if shortage is None:
                 return None
             self._undo(mark)
-            first = first or _inside(shortage, inner)
+            # A domain that is only preferred is not why: what all of the region lacks is.
+            if first is None or inner.prefers is group:
+                first = _inside(shortage, inner)
             if self.taking.exhausted:
                 break
         if first is None:
@@ -171,7 +185,7 @@ class Search:
             self.taking.take(leaf, shape, rows, counts)
             below: Group | None = leaf
             while below is not None and below is not group:
-                self._chosen.setdefault(below, region)
+                self._chosen.setdefault(below, self._chosen[group])
                 below = below.parent
         return placed is not None
 

@@ -75,7 +75,14 @@ class Taking:
 
     def left(self, group: Group) -> int:
         """Waiting pods of the leaf that have no place yet."""
-        return sum(len(pods) - self._taken[group, shape] for shape, pods in group.pending.items())
+        return sum(self.left_of(group).values())
+
+    def left_of(self, group: Group) -> Demand:
+        """The same by shape, those that have none left out."""
+        left = {
+            shape: len(pods) - self._taken[group, shape] for shape, pods in group.pending.items()
+        }
+        return {shape: count for shape, count in left.items() if count}
 
     def extras(self, group: Group, region: Ints | None, most: int) -> int:
         """Place up to `most` pods more, as far as there is room; how many found a place."""

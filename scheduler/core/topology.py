@@ -8,17 +8,23 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.core.columns import Columns, Ints
+from scheduler.core.forest import Group
 
 UNLABELLED = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """All values of one label key: `codes` (N,) per node, -1 without the label; `values` sorted."""
+    """All domains of one label key: `codes` (N,) per node, -1 without the label.
+
+    `values` are the label's, in the order of the codes. Where domains lie inside others, equal
+    values under different ones are different domains; `paths` name them from the outermost on.
+    """
 
     key: str
     codes: npt.NDArray[np.int64]
     values: tuple[str, ...]
+    paths: tuple[str, ...]
 
     def sums(self, amounts: Ints, region: Ints | None) -> Ints:
         """Amounts (N,) or (len(region),) added up per domain, (len(values),)."""
@@ -35,6 +41,11 @@ class Domains:
         inside: Ints = region[self.codes[region] == code]
         return inside
 
+    def union(self, codes: list[int], region: Ints | None) -> Ints:
+        """The nodes of all these domains inside the region."""
+        parts = [self.rows(code, region) for code in sorted(codes)]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
     def of(self, rows: list[int]) -> set[int]:
         """The domains in which these nodes lie, UNLABELLED among them."""
         return {int(self.codes[row]) for row in rows}
@@ -46,21 +57,49 @@ class Topologies:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._generation = -1
-        self._known: dict[str, Domains] = {}
+        self._known: dict[tuple[str, ...], Domains] = {}
 
-    def domains(self, key: str) -> Domains:
+    def domains(self, key: str, outer: tuple[str, ...] = ()) -> Domains:
+        """The domains of `key`, told apart by the labels `outer` too."""
         if self._generation != self._columns.generation:
             self._known.clear()
             self._generation = self._columns.generation
-        domains = self._known.get(key)
+        keys = (*outer, key)
+        domains = self._known.get(keys)
         if domains is None:
-            domains = self._known[key] = _build(self._columns, key)
+            domains = self._known[keys] = _build(self._columns, keys)
         return domains
 
 
-def _build(columns: Columns, key: str) -> Domains:
-    labels = [None if node is None else node.labels.get(key) for node in columns.nodes]
-    values = sorted({label for label in labels if label is not None})
-    number = {value: code for code, value in enumerate(values)}
-    codes = [UNLABELLED if label is None else number[label] for label in labels]
-    return Domains(key, np.array(codes, np.int64), tuple(values))
+def _build(columns: Columns, keys: tuple[str, ...]) -> Domains:
+    """A node needs only the innermost label; without an outer one it is in a domain apart."""
+    *outer, key = keys
+    paths = [
+        (*(node.labels.get(each, "") for each in outer), node.labels[key])
+        if node is not None and key in node.labels
+        else None
+        for node in columns.nodes
+    ]
+    found = sorted({path for path in paths if path is not None})
+    number = {path: code for code, path in enumerate(found)}
+    codes = [UNLABELLED if path is None else number[path] for path in paths]
+    values = tuple(path[-1] for path in found)
+    return Domains(key, np.array(codes, np.int64), values, tuple(map("/".join, found)))
+
+
+def outer_keys(group: Group, key: str) -> tuple[str, ...]:
+    """The label keys that confine the group from above, the outermost first, without `key`."""
+    keys: dict[str, None] = {}
+    above = group.parent
+    while above is not None:
+        if above.topology is not None and above.topology.key != key:
+            keys.setdefault(above.topology.key)
+        above = above.parent
+    return tuple(reversed(keys))
+
+
+def around(group: Group | None, key: str) -> tuple[str, ...]:
+    """The outer keys of the constraint on `key` that the group is under."""
+    while group is not None and (group.topology is None or group.topology.key != key):
+        group = group.parent
+    return () if group is None else outer_keys(group, key)

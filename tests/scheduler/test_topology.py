@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.placement import Refusal
+from scheduler.core.shortage import BestDomain
 from tests.scheduler.contest import Contest
 
 LEVELS = {2: ["top"], 3: ["top", "middle"], 4: ["top", "upper", "middle"]}
@@ -150,6 +151,80 @@ def test_preferred_below_required_and_required_below_preferred() -> None:
     child(world, "top", "one", 2)
     child(world, "top", "two", 3)
     assert placed(world) == {"one": {"a-r1"}, "two": {"b-r2"}}
+
+
+def test_equal_names_under_different_preferred_parents_are_different_domains() -> None:
+    world = cluster({("a", "r1"): 2, ("b", "r1"): 2})
+    world.group("top", 2, composite=True, topology="block", preferred=True)
+    child(world, "top", "one", 3)
+    child(world, "top", "two", 1)
+    assert isinstance(world.place("top", composite=True), Refusal)
+
+    world.node("b-r1", 3, labels={"zone": "z", "block": "b", "rack": "r1"})
+    assert placed(world)["one"] == {"b-r1"}
+
+
+def test_running_members_pin_a_rack_of_one_parent_and_not_its_namesake() -> None:
+    world = cluster({("a", "r1"): 2, ("b", "r1"): 9})
+    world.group("top", 1, composite=True, topology="block", preferred=True)
+    world.group("leaf", 3, parent="top", topology="rack")
+    world.runs("leaf", "a-r1")
+    world.waits("leaf", 2)
+
+    refusal = world.place("top", composite=True)
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.shortage.best == BestDomain("rack", "r1", 1)
+
+
+def test_pods_beyond_the_floor_leave_a_preferred_domain_for_the_fewest_others() -> None:
+    world = cluster({("a", "r1"): 4, ("a", "r2"): 1, ("a", "r3"): 3})
+    world.group("leaf", 4, topology="rack", preferred=True)
+    world.waits("leaf", 6)
+
+    where = world.where(world.place("leaf"))
+
+    assert sorted(where.values()) == ["a-r1"] * 4 + ["a-r3"] * 2
+
+
+def test_a_group_that_fills_its_preferred_domain_can_still_grow() -> None:
+    world = cluster({("a", "r1"): 2, ("a", "r2"): 5})
+    world.group("leaf", 2, topology="rack", preferred=True)
+    world.runs("leaf", "a-r1", "a-r1")
+    world.waits("leaf", 2)
+
+    assert set(world.where(world.place("leaf")).values()) == {"a-r2"}
+
+
+def test_children_beyond_the_floor_leave_a_preferred_domain() -> None:
+    world = cluster({("a", "r1"): 2, ("b", "r1"): 2})
+    world.group("top", 1, composite=True, topology="block", preferred=True)
+    child(world, "top", "one", 2)
+    child(world, "top", "two", 2)
+
+    assert set.union(*placed(world).values()) == {"a-r1", "b-r1"}
+
+
+def test_extras_do_not_leave_a_domain_that_is_required() -> None:
+    world = cluster({("a", "r1"): 3, ("a", "r2"): 2, ("b", "r1"): 3})
+    world.group("top", 1, composite=True, topology="block")
+    world.group("leaf", 2, parent="top", topology="rack", preferred=True)
+    world.waits("leaf", 7)
+
+    where = world.where(world.place("top", composite=True))
+
+    assert sorted(where.values()) == ["a-r1"] * 3 + ["a-r2"] * 2
+
+
+def test_what_is_short_is_counted_over_all_domains_that_are_only_preferred() -> None:
+    world = cluster({("a", "r1"): 4, ("a", "r2"): 3})
+    world.group("leaf", 8, topology="rack", preferred=True)
+    world.waits("leaf", 8)
+
+    refusal = world.place("leaf")
+
+    assert isinstance(refusal, Refusal)
+    assert (refusal.shortage.free, refusal.shortage.best) == (7, None)
 
 
 def test_the_domain_that_places_more_wins_then_the_tightest() -> None:
