@@ -24,7 +24,7 @@ def branches(state: State, budget: Budget) -> tuple[Branch, ...]:
 def _root(state: State, root: Group, budget: Budget) -> Branch:
     said = {
         view.group.key: (view.reason or "Waiting", "" if view.scheduled else view.message)
-        for view in group_views(root, _blocker(state, root, budget))
+        for view in group_views(state, root, _blocker(state, root, budget))
     }
     return _branch(root, said)
 

@@ -24,7 +24,10 @@ from kube.meta import Json
 from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group, Held, Pod
 from scheduler.core.state import State
+from scheduler.core.topology import UNLABELLED, outer_keys
 from scheduler.core.values import SINGLE_POD, GroupKey
+
+_SHOWN: Final = 5
 
 RETRY_ON: Final = {
     "capacity": ["room on a node", "a new or changed node", "a change of the group"],
@@ -68,13 +71,13 @@ def waiting_for(state: State, top: Group) -> Blocker | None:
     return None if held is None else _blocker(held)
 
 
-def group_views(top: Group, blocker: Blocker | None) -> list[GroupView]:
+def group_views(state: State, top: Group, blocker: Blocker | None) -> list[GroupView]:
     """The views of a whole tree; `blocker` is why its root waits, if it does."""
     bound: dict[GroupKey, bool] = {}
     groups = [group for group in top.walk() if group.spec is not None]
     for group in reversed(groups):
         bound[group.key] = _stands(group, bound)
-    return [_view(group, blocker, scheduled=bound[group.key]) for group in groups]
+    return [_view(state, group, blocker, scheduled=bound[group.key]) for group in groups]
 
 
 def pod_views(root: GroupKey, pods: Iterator[Pod], blocker: Blocker) -> Iterator[PodView]:
@@ -160,12 +163,18 @@ def _stands(group: Group, bound: dict[GroupKey, bool]) -> bool:
     return sum(pod.running and not pod.assumed for pod in group.members.values()) >= floor
 
 
-def _view(group: Group, blocker: Blocker | None, *, scheduled: bool) -> GroupView:
+def leaves(state: State, group: Group) -> bool:
+    """Whether pods of the subtree are on their way out, or about to be."""
+    members = (pod for leaf in group.leaves() for pod in leaf.members.values())
+    return any(pod.node and state.units.leaves(pod) for pod in members)
+
+
+def _view(state: State, group: Group, blocker: Blocker | None, *, scheduled: bool) -> GroupView:
     counts = _counts(group)
     if scheduled:
         # A group that runs may still wait for extras; those of another group are not its matter.
         own = blocker if blocker is not None and blocker.at == group.key else None
-        message = "has its floor placed"
+        message = f"has its floor placed{_reached(state, group)}"
         return GroupView(group, REASON_SCHEDULED, message, counts, own)
     if blocker is None:
         return GroupView(group, None, "", counts, None)
@@ -175,6 +184,22 @@ def _view(group: Group, blocker: Blocker | None, *, scheduled: bool) -> GroupVie
     )
     message = _told(blocker, at=None if fault else blocker.at)
     return GroupView(group, reason, message, counts, replace(blocker, summary=message))
+
+
+def _reached(state: State, group: Group) -> str:
+    """How much of a preferred topology there is."""
+    if group.topology is None or not group.topology.preferred:
+        return ""
+    key = group.topology.key
+    domains = state.topologies.domains(key, outer_keys(group, key))
+    members = (pod for leaf in group.leaves() for pod in leaf.members.values())
+    rows = [pod.row for pod in members if pod.running and pod.row >= 0]
+    found = sorted(domains.of(rows))
+    names = ["none" if code == UNLABELLED else domains.paths[code] for code in found]
+    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    if len(found) == 1 and found[0] != UNLABELLED:
+        return f", in one {domains.key} as preferred: {shown}"
+    return f", in {len(found)} values of {domains.key} where one was preferred: {shown}"
 
 
 def _counts(group: Group) -> dict[str, int]:

@@ -15,9 +15,11 @@ import structlog
 
 from api.constants import (
     COMPOSITE_POD_GROUP,
+    CONDITION_DISRUPTION_TARGET,
     CONDITION_POD_SCHEDULED,
     POD_GROUP,
     REASON_INCOMPLETE,
+    REASON_SCHEDULED,
 )
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
@@ -33,6 +35,7 @@ from scheduler.conditions import (
     blocker_json,
     condition_type,
     group_views,
+    leaves,
     pod_views,
     waiting_for,
     waiting_pods,
@@ -182,7 +185,7 @@ class Reporter:
             if group.pending_total:
                 self._pods_due[key] = self._clock.monotonic() + self._config.pods_seconds
         blocker = held or (self._blockers.get(key) if group.pending_total else None)
-        for view in group_views(group, blocker):
+        for view in group_views(self._state, group, blocker):
             observed = self._observed.get(view.group.key)
             if observed is not None:
                 yield self._group_write(view, observed)
@@ -220,6 +223,12 @@ class Reporter:
             since = old["since"] if same and old is not None and "since" in old else now
             status["blocker"] = blocker_json(view.blocker, since)
         conditions, changed = _with_condition(view, observed, now)
+        if (
+            view.scheduled
+            and any(map(_disrupted, conditions))
+            and not leaves(self._state, view.group)
+        ):
+            conditions = [_over(each, now) if _disrupted(each) else each for each in conditions]
         status["conditions"] = conditions
         return status, changed
 
@@ -312,13 +321,29 @@ class Reporter:
             self._events.event(reference, kind, reason, f"{key[0]} {key[2]}: {message}")
 
 
+def _disrupted(condition: Json) -> bool:
+    return bool(
+        condition.get("type") == CONDITION_DISRUPTION_TARGET and condition.get("status") == "True"
+    )
+
+
+def _over(condition: Json, now: str) -> Json:
+    """The mark of a group that was evicted, once it runs again."""
+    said = {"reason": REASON_SCHEDULED, "message": "runs again"}
+    return {**condition, "status": "False", **said, "lastTransitionTime": now}
+
+
 def _with_condition(view: GroupView, observed: GroupObject, now: str) -> tuple[list[Json], bool]:
     """The conditions with ours set, and whether its status or reason changed. True is for good."""
     before: list[Json] = (observed.status or {}).get("conditions") or []
     name = condition_type(view.group)
     old = next((c for c in before if c.get("type") == name), None)
-    if view.reason is None or (old is not None and old.get("status") == "True"):
+    if view.reason is None:
         return before, False
+    if old is not None and old.get("status") == "True":
+        # Where it runs may change, that it was scheduled does not.
+        kept = {**old, "message": view.message} if view.scheduled else old
+        return [kept if each is old else each for each in before], False
     status = "True" if view.scheduled else "False"
     changed = old is None or (old.get("status"), old.get("reason")) != (status, view.reason)
     turned = old is None or old.get("status") != status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
 from api.models import v1alpha3 as models
 from scheduler.core.values import Requirements
@@ -87,6 +88,52 @@ async def test_scheduled_stays_true_when_members_leave() -> None:
         await harness.settle(6)
 
     assert harness.condition(key)[0] == "True"
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+async def test_a_scheduled_group_says_what_was_reached_of_its_preference(levels: int) -> None:
+    harness = Harness()
+    harness.world.nodes(4, cpu=1, rack_of=2)
+    if levels > 1:
+        key = harness.world.gang("g", 1, prefer_rack=True, composite=True)
+        harness.world.gang("leaf", 2, parent="g")
+    else:
+        key = harness.world.gang("g", 2, prefer_rack=True)
+    leaf = "leaf" if levels > 1 else "g"
+    harness.world.pods(leaf, 2)
+    harness.observe(key)
+
+    async with harness.leading():
+        await harness.settle(6)
+        before = harness.condition(key)
+        harness.world.pods(leaf, 2)
+        await harness.settle(6)
+
+    placed = "has its floor placed, in"
+    assert before == ("True", "Scheduled", f"{placed} one rack as preferred: r000")
+    message = f"{placed} 2 values of rack where one was preferred: r000, r001"
+    assert harness.condition(key) == ("True", "Scheduled", message)
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+async def test_the_mark_of_an_evicted_group_goes_when_it_runs_again(leaving: bool) -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    key = harness.world.gang("g", 1)
+    pod = harness.world.pod("g", node="n0")
+    if leaving:
+        harness.world.state.units.doom([harness.world.state.pods[pod.uid]])
+    harness.observe(key)
+    mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    harness.observed[key].status = {"conditions": [mark]}
+
+    async with harness.leading():
+        harness.world.state.stir_all()
+        await harness.settle(2)
+
+    conditions = (harness.observed[key].status or {})["conditions"]
+    (mark,) = [each for each in conditions if each["type"] == "DisruptionTarget"]
+    assert mark["status"] == ("True" if leaving else "False")
 
 
 async def test_the_best_domain_is_told_in_the_types_of_the_api() -> None:
