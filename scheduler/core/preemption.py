@@ -78,11 +78,13 @@ def preempt(
         placement = room.fits(NONE)
         if placement is not None:
             return Plan(refusal.root, placement, (), None, room.solves)
-    if not _may_preempt(root):
+    if not may_preempt(root):
         return refusal
     candidates = state.units.below(root.priority if isinstance(root, Group) else root.info.priority)
     if not room.open(candidates):
-        return refusal
+        candidates = _unneeded(state, refusal, candidates)
+        if not room.open(candidates):
+            return refusal
     protected = Protected(state, candidates)
     choices = [_Choice(room, family, protected) for family in affordable(room, protected)]
     least = min(choice.cost.priority for choice in choices)
@@ -92,7 +94,27 @@ def preempt(
     return min(best, key=lambda choice: choice.cost).plan()
 
 
-def _may_preempt(root: Group | Pod) -> bool:
+def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
+    """The candidates without those that the root's pods need beside them; none if it needs none."""
+    selectors = [tuple(t.selector for t in s.requirements.near) for s in refusal.shapes]
+    needed = {state.relations.tally(each) for each in selectors if each}
+    if not needed:
+        return NONE
+    units = state.units
+    return np.array(
+        [
+            index
+            for index in candidates.tolist()
+            if all(
+                needed.isdisjoint(p.shape.marks.counted) for p in units.unit(index).pods.values()
+            )
+        ],
+        np.int64,
+    )
+
+
+def may_preempt(root: Group | Pod) -> bool:
+    """Whether it may have others evicted at all."""
     if isinstance(root, Pod):
         return root.info.preempts
     return root.spec is not None and root.spec.preempts
