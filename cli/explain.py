@@ -9,11 +9,12 @@ from typing import Final
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP
 from kube.errors import ConfigError
 from scheduler.conditions import RETRY_ON, waiting_for
+from scheduler.core.advice import count
 from scheduler.core.domains import domains
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.placement import Budget, Placement, Refusal
-from scheduler.core.preemption import preempt
+from scheduler.core.preemption import Plan, may_preempt, preempt
 from scheduler.core.state import State
 from scheduler.core.values import SINGLE_POD, GroupKey
 from scheduler.objects import GroupObject
@@ -120,16 +121,41 @@ def refusal_lines(
     if len(rooms) > _MOST_DOMAINS:
         yield f"  and {len(rooms) - _MOST_DOMAINS} domains with less room"
     plan = preempt(state, entity, refusal, budget)
-    if isinstance(plan, Refusal):
-        return
-    if plan.cost is None:
+    if isinstance(plan, Plan):
+        yield from _plan_lines(state, plan)
+    elif refusal.shortage.resolvable:
+        yield f"  {_nobody(state, entity)}"
+
+
+def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
+    cost = plan.cost
+    if cost is None:
         yield "  fits as soon as the pods that are leaving are gone"
         return
-    yield f"  would evict pods of lower priority, {plan.cost.pods} in all:"
+    yield f"  would evict pods of lower priority, {cost.pods} in all:"
     for unit in plan.victims:
-        yield f"    {unit.name}, priority {unit.priority}, {len(unit.pods)} pods"
-    if plan.cost.violations:
-        yield f"    {plan.cost.violations} pods more than their disruption budgets allow"
+        yield f"    {unit.name}, priority {unit.priority}, {count(len(unit.pods), 'pod')}"
+    if cost.violations:
+        yield f"    {cost.violations} pods more than their disruption budgets allow"
+    yield (
+        f"  the cheapest choice that was found: budgets exceeded by {cost.violations}, highest"
+        f" priority {cost.priority}, {count(cost.units, 'unit')}; none of them could stay"
+    )
+    names = state.columns.name_of
+    pairs = zip(plan.placement.pods, plan.placement.rows, strict=True)
+    yield f"  would then go to {placed_line({pod.info.uid: names(row) for pod, row in pairs})}"
+
+
+def _nobody(state: State, entity: Group | Pod) -> str:
+    """Why nobody is evicted for it."""
+    if not may_preempt(entity):
+        return "evicts nobody: its preemptionPolicy is Never"
+    priority = entity.priority if isinstance(entity, Group) else entity.info.priority
+    units = len(state.units.below(priority))
+    if not units:
+        return f"evicts nobody: nothing of a priority below {priority} runs"
+    all_of = count(units, "unit")
+    return f"evicts nobody: it would not fit without all {all_of} below {priority} either"
 
 
 def _owned(

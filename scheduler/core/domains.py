@@ -9,14 +9,17 @@ import numpy as np
 
 from scheduler.core.forest import Group, Pod
 from scheduler.core.placement import Refusal
+from scheduler.core.preemption import NONE, may_preempt
 from scheduler.core.state import State
+from scheduler.core.topology import around
 
 
 @dataclass(frozen=True, slots=True)
 class DomainRoom:
-    """In pods of the shape that is short.
+    """In pods of the shape that is short; `value` names the domains around this one, too.
 
-    `reclaimable` comes to `free` if all of lower priority went, `missing` is missing even then.
+    `reclaimable` comes to `free` if all that it may evict went, `missing` is missing even then.
+    Places held for others are not free.
     `excluded` are nodes by the reason that keeps the shape out.
     """
 
@@ -37,15 +40,17 @@ def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainRoo
     if short.best is None or short.shape is None:
         return []
     columns, shape, key = state.columns, short.shape, short.best.key
-    labels = state.topologies.domains(key)
-    with columns.trial():
+    labels = state.topologies.domains(key, around(state.forest.groups.get(short.at), key))
+    priority = root.priority if isinstance(root, Group) else root.info.priority
+    state.units.refresh()
+    below = state.units.below(priority) if may_preempt(root) else NONE
+    with columns.trial(), state.holds.respected(refusal.root, priority):
         free = labels.sums(shape.slots(columns), None)
-        state.units.refresh()
-        state.units.lift(state.units.slots_of(state.units.below(_priority(root))))
+        state.units.lift(state.units.slots_of(below))
         emptied = labels.sums(shape.slots(columns), None)
     codes = shape.codes(columns)
     rows = []
-    for code, value in enumerate(labels.values):
+    for code, value in enumerate(labels.paths):
         reasons = Counter(codes[labels.rows(code, None)].tolist())
         excluded = tuple((shape.reasons[c], n) for c, n in sorted(reasons.items()) if c)
         rows.append(
@@ -60,7 +65,3 @@ def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainRoo
         )
     order = np.lexsort((-free, -emptied))
     return [rows[index] for index in order.tolist()]
-
-
-def _priority(root: Group | Pod) -> int:
-    return root.priority if isinstance(root, Group) else root.info.priority

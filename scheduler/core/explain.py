@@ -12,8 +12,9 @@ from scheduler.core import advice, company, filters, ports
 from scheduler.core.columns import PODS, Bools, Columns, Ints
 from scheduler.core.placement import Refusal
 from scheduler.core.shapes import Shape
-from scheduler.core.shortage import BestDomain, Kind
+from scheduler.core.shortage import BestDomain, Kind, Shortage
 from scheduler.core.state import State
+from scheduler.core.topology import around
 from scheduler.core.values import GroupKey
 
 
@@ -44,7 +45,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         return Blocker(summary, short.kind, short.at, short.needed, short.free, floor=short.floor)
     columns, shape = state.columns, short.shape
     counts = reasons(columns, shape)
-    impossible = _impossible(state, shape, short.needed, short.best)
+    impossible = _impossible(state, short, shape)
     return Blocker(
         summary=advice.sentence(columns, shape, short, counts, impossible=impossible),
         kind=short.kind,
@@ -103,9 +104,11 @@ def _lacking(columns: Columns, shape: Shape) -> Iterator[tuple[str, Bools]]:
     yield ports.REASON, taken
 
 
-def _impossible(state: State, shape: Shape, needed: int, best: BestDomain | None) -> bool:
+def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
     empty: Ints = shape.room(state.columns, state.columns.allocatable)
-    if best is None:
-        return int(empty.sum()) < needed
-    sums = state.topologies.domains(best.key).sums(empty, None)
-    return not len(sums) or int(sums.max()) < needed
+    if short.best is None:
+        return int(empty.sum()) < short.needed
+    key = short.best.key
+    outer = around(state.forest.groups.get(short.at), key)
+    sums = state.topologies.domains(key, outer).sums(empty, None)
+    return not len(sums) or int(sums.max()) < short.needed

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cli.explain import explain_lines
+from scheduler.core.holds import Hold
 from scheduler.core.placement import Budget
 from tests.scheduler.contest import Contest
 
@@ -22,4 +25,63 @@ def test_the_domains_and_the_victims_are_listed_and_nobody_goes() -> None:
     assert "rack=r001: room for 1, 0 more by preemption, 1 missing" in lines
     at = lines.index("would evict pods of lower priority, 2 in all:")
     assert lines[at + 1] == "PodGroup ns/low, priority 0, 2 pods"
+    why = "the cheapest choice that was found: budgets exceeded by 0, highest priority 0, 1 unit"
+    assert lines[at + 2] == f"{why}; none of them could stay"
+    assert lines[at + 3] == "would then go to n0 x1, n1 x1"
     assert len(world.state.pods) == 5
+
+
+def test_racks_of_one_name_in_two_blocks_are_two_rows_of_the_table() -> None:
+    world = Contest()
+    for block, rack, cpu in (("a", "r", 1), ("b", "r", 2), ("b", "s", 1)):
+        labels = {"block": block, "rack": rack}
+        world.node(f"{block}-{rack}", cpu, labels=labels)
+        world.node(f"{block}-{rack}-closed", 9, labels=labels, unschedulable=True)
+    world.group("top", 1, composite=True, topology="block")
+    world.group("leaf", 3, parent="top", topology="rack")
+    world.waits("leaf", 3)
+
+    lines = [line.strip() for line in explain_lines(world.state, world.root("top"), Budget())]
+
+    closed = "1 nodes: node(s) were unschedulable"
+    assert [line for line in lines if line.startswith("rack=")] == [
+        f"rack=b/r: room for 2, 0 more by preemption, 1 missing; {closed}",
+        f"rack=a/r: room for 1, 0 more by preemption, 2 missing; {closed}",
+        f"rack=b/s: room for 1, 0 more by preemption, 2 missing; {closed}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("preempts", "priority", "want"),
+    [
+        (False, 5, "its preemptionPolicy is Never"),
+        (True, 0, "nothing of a priority below 0 runs"),
+        (True, 5, "it would not fit without all 1 unit below 5 either"),
+    ],
+)
+def test_why_nobody_is_evicted(preempts: bool, priority: int, want: str) -> None:
+    world = Contest()
+    world.nodes(1, cpu=2)
+    world.runs(None, "n0")
+    world.group("high", 3, priority=priority, topology="rack", preempts=preempts)
+    world.node("n0", 2, labels={"rack": "r"})
+    world.waits("high", 3, priority=priority)
+
+    lines = [line.strip() for line in explain_lines(world.state, world.root("high"), Budget())]
+
+    assert f"evicts nobody: {want}" in lines
+    more = int(preempts and priority > 0)
+    assert f"rack=r: room for 1, {more} more by preemption, {2 - more} missing" in lines
+
+
+def test_places_held_for_others_are_not_free_in_the_table() -> None:
+    world = Contest()
+    world.node("n0", 2, labels={"rack": "r"})
+    world.group("low", 2, topology="rack")
+    world.waits("low", 2)
+    (first, _) = list(world.state.pods.values())
+    world.state.holds.set(Hold(("PodGroup", "ns", "high"), 9, ((first.shape, (("n0", 1),)),)))
+
+    lines = [line.strip() for line in explain_lines(world.state, world.root("low"), Budget())]
+
+    assert "rack=r: room for 1, 0 more by preemption, 1 missing" in lines
