@@ -13,7 +13,7 @@ from api.constants import (
 )
 from e2e.muster import SCHEDULER
 from e2e.suite.groups import leaf, let_go, members
-from e2e.suite.objects import POD_GROUPS, Json, jobset, of_jobset, replicated_job
+from e2e.suite.objects import POD_GROUPS, Json, jobset, of_jobset, pod, replicated_job
 from e2e.suite.stage import Stage
 from kube.patch import PatchBuilder
 from kube.resources import EVENTS, JOBSETS, PODS
@@ -122,6 +122,83 @@ async def test_victims_that_take_long_are_waited_for(stage: Stage, important: st
     await stage.runs_whole(members("high"), 4)
 
 
+async def test_victims_have_the_whole_of_their_grace(
+    stage: Stage, important: str, long: bool
+) -> None:
+    grace = 30 if long else 2
+    await racks(stage)
+    for index in range(2):
+        of_pod = {"terminationGracePeriodSeconds": grace}
+        await leaf(stage, f"low{index}", 4, key=RACK, mode="all", of_pod=of_pod, finalizers=(HOLD,))
+        await stage.runs_whole(members(f"low{index}"), 4)
+
+    async with stage.followed() as pods:
+        given: dict[str, int] = {}
+        overlap: set[str] = set()
+
+        def look(_old: object, _new: object) -> None:
+            leaving = [p.raw for p in pods.values() if "deletionTimestamp" in p.raw["metadata"]]
+            for pod in leaving:
+                meta = pod["metadata"]
+                seconds = meta.get("deletionGracePeriodSeconds") or 0
+                given[meta["name"]] = max(given.get(meta["name"], 0), seconds)
+            taken = {pod["spec"]["nodeName"] for pod in leaving}
+            overlap.update(
+                p.raw["metadata"]["name"]
+                for p in pods.values()
+                if p.raw["metadata"]["name"].startswith("high")
+                and p.raw["spec"].get("nodeName") in taken
+            )
+
+        pods.subscribe(look)
+        await leaf(stage, "high", 4, key=RACK, priority_class=important,
+                   of_pod={"priorityClassName": important})  # fmt: skip
+        await stage.until("victims to terminate", lambda: _some(given, 4))
+        await asyncio.sleep(grace)  # how long the victims take to stop
+        for index in range(2):
+            await let_go(stage, members(f"low{index}"))
+        await stage.runs_whole(members("high"), 4)
+
+    assert set(given.values()) == {grace}
+    assert len(given) == 4
+    assert len({name.partition("-")[0] for name in given}) == 1
+    assert not overlap
+
+
+async def _some(given: Json, count: int) -> bool:
+    return len(given) == count
+
+
+async def test_an_evicted_group_that_runs_again_is_no_target_any_more(
+    stage: Stage, important: str
+) -> None:
+    await stage.add_node(cpu=2)
+    await leaf(stage, "low", 2, mode="all")
+    await stage.runs_whole(members("low"), 2)
+    await leaf(stage, "high", 2, priority_class=important,
+               of_pod={"priorityClassName": important})  # fmt: skip
+    await stage.runs_whole(members("high"), 2)
+    assert await _target(stage, "low") == "True"
+
+    for index in range(2):
+        member = pod(f"low-again-{index}", stage.name, group="low")
+        await stage.create(PODS, member)
+    await stage.add_node(cpu=2)
+    await stage.runs_whole(members("low"), 2)
+
+    async def cleared() -> bool:
+        return await _target(stage, "low") == "False"
+
+    await stage.until("the mark to be taken back", cleared)
+
+
+async def _target(stage: Stage, name: str) -> str | None:
+    """The status of a group's DisruptionTarget."""
+    conditions = (await stage.group(name))["status"].get("conditions") or []
+    found: dict[str, str] = {c["type"]: c["status"] for c in conditions}
+    return found.get("DisruptionTarget")
+
+
 async def test_a_node_that_vanishes_while_victims_terminate(stage: Stage, important: str) -> None:
     await racks(stage)
     for index in range(2):
@@ -134,8 +211,8 @@ async def test_a_node_that_vanishes_while_victims_terminate(stage: Stage, import
         return sum([await terminating(stage, members(f"low{i}")) for i in range(2)]) == 4
 
     await stage.until("one unit to terminate", one_goes)
-    (pod, *_) = [p for p in await stage.pods() if "deletionTimestamp" in p["metadata"]]
-    await stage.remove_node(pod["spec"]["nodeName"])
+    (gone, *_) = [p for p in await stage.pods() if "deletionTimestamp" in p["metadata"]]
+    await stage.remove_node(gone["spec"]["nodeName"])
 
     # Half a rack is not enough: now the other unit has to go as well.
     for index in range(2):
@@ -145,12 +222,13 @@ async def test_a_node_that_vanishes_while_victims_terminate(stage: Stage, import
 
 
 STEPS = ("marked", "terminating", "half gone", "bound")
+MORE_STEPS = ("nominated", "half bound")
 
 
 @pytest.mark.timeout(300)
-async def test_the_scheduler_killed_at_every_step(stage: Stage, important: str) -> None:
+async def test_the_scheduler_killed_at_every_step(stage: Stage, important: str, long: bool) -> None:
     await stage.add_node(cpu=8)
-    for number, step in enumerate(STEPS):
+    for number, step in enumerate((*STEPS, *MORE_STEPS) if long else STEPS):
         low, high = f"low{number}", f"high{number}"
         await leaf(stage, low, 8, mode="all", finalizers=(HOLD,))
         await stage.runs_whole(members(low), 8)
@@ -160,7 +238,7 @@ async def test_the_scheduler_killed_at_every_step(stage: Stage, important: str) 
             if step == "half gone":
                 await all_terminate(stage, members(low), 8)
                 await _let_some_go(stage, members(low), 4)
-            if step == "bound":
+            if step in ("bound", "half bound"):
                 await all_terminate(stage, members(low), 8)
                 await let_go(stage, members(low))
             async with asyncio.timeout(60):
@@ -168,14 +246,14 @@ async def test_the_scheduler_killed_at_every_step(stage: Stage, important: str) 
 
         await stage.muster.start(SCHEDULER)
 
-        if step != "bound":
+        if step not in ("bound", "half bound"):
             await all_terminate(stage, members(low), 4 if step == "half gone" else 8)
         await let_go(stage, members(low))
         await stage.runs_whole(members(high), 8)
         for name in (low, high):
             await stage.delete(POD_GROUPS, name)
-            for pod in await stage.pods(members(name)):
-                await stage.delete(PODS, pod["metadata"]["name"])
+            for each in await stage.pods(members(name)):
+                await stage.delete(PODS, each["metadata"]["name"])
         await stage.empty()
 
 
@@ -205,15 +283,17 @@ def _reached(step: str, pods: list[Json], high: str) -> bool:
         return any("deletionTimestamp" in pod["metadata"] for pod in pods)
     if step == "half gone":
         return sum("deletionTimestamp" in pod["metadata"] for pod in pods) == 4 and len(pods) <= 12
-    return any(
-        pod["spec"].get("nodeName") and pod["metadata"]["name"].startswith(high) for pod in pods
-    )
+    ours = [pod for pod in pods if pod["metadata"]["name"].startswith(high)]
+    if step == "nominated":
+        return any(pod["status"].get("nominatedNodeName") for pod in ours)
+    bound = sum("nodeName" in pod["spec"] for pod in ours)
+    return bound >= (4 if step == "half bound" else 1)
 
 
 async def _let_some_go(stage: Stage, selector: str, count: int) -> None:
-    for pod in (await stage.pods(selector))[:count]:
+    for each in (await stage.pods(selector))[:count]:
         ops = PatchBuilder().remove("/metadata/finalizers")
-        await stage.client.patch(PODS, pod["metadata"]["name"], ops, stage.name)
+        await stage.client.patch(PODS, each["metadata"]["name"], ops, stage.name)
 
 
 async def test_nobody_goes_before_the_delay_is_over(stage: Stage, important: str) -> None:

@@ -58,6 +58,7 @@ def _group(
     *,
     parent: str | None = None,
     key: str | None = None,
+    preferred: bool = False,
     mode: str | None = None,
     priority_class: str | None = None,
     annotations: Json | None = None,
@@ -69,7 +70,8 @@ def _group(
     if parent is not None:
         spec["parentCompositePodGroupName"] = parent
     if key is not None:
-        spec["schedulingConstraints"] = {"topology": [{"key": key}]}
+        wish = {"preferred": True} if preferred else {}
+        spec["schedulingConstraints"] = {"topology": [{"key": key, **wish}]}
     if mode is not None:
         spec["disruptionMode"] = {mode: {}}
     if priority_class is not None:
