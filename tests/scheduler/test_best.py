@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -20,7 +21,9 @@ from tests.scheduler.instances import (
 
 
 @pytest.mark.timeout(1800)
-def test_what_fits_under_topology_is_found(long: bool) -> None:
+def test_what_fits_under_topology_is_found(
+    long: bool, record_property: Callable[[str, object], None]
+) -> None:
     found: Counter[str] = Counter()
     for seed in range(500 if long else 40):
         instance = topology_instance(seed)
@@ -31,11 +34,14 @@ def test_what_fits_under_topology_is_found(long: bool) -> None:
         if feasible:
             found["placed" if placed else "missed"] += 1
 
+    record_property("found", dict(found))
     assert found["missed"] <= max(1, 0.01 * found.total()), found
 
 
 @pytest.mark.timeout(1800)
-def test_victims_are_those_of_the_exact_solver(long: bool) -> None:
+def test_victims_are_those_of_the_exact_solver(
+    long: bool, record_property: Callable[[str, object], None]
+) -> None:
     found: Counter[str] = Counter()
     ratios = []
     for seed in range(500 if long else 40):
@@ -53,6 +59,8 @@ def test_victims_are_those_of_the_exact_solver(long: bool) -> None:
             ratios.append(len(plan.victims) / best.units)
 
     possible = found.total() - found["impossible"]
+    record_property("found", dict(found))
+    record_property("units over the optimum", sum(ratios) / len(ratios))
     assert found["missed"] + found["worse"] <= max(1, 0.01 * possible), found
     assert sum(ratios) <= 1.05 * len(ratios), sum(ratios) / len(ratios)
 
