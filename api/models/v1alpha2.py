@@ -60,7 +60,7 @@ class PodGroupStatus(BaseModel):
         description="PodGroupScheduled: True with reason Scheduled once the floor was placed, and "
         "then for good; False with Unschedulable, Incomplete, Invalid or SchedulerError. "
         "DisruptionTarget: True with PreemptionByScheduler when the group is about to be "
-        "disrupted.",
+        "disrupted, False once it runs again.",
     )
     scheduledPods: int = Field(0, description="The pods of it that have a node.")
 

@@ -293,7 +293,7 @@ class _Status(BaseModel):
         description="PodGroupInitiallyScheduled (CompositePodGroupInitiallyScheduled): True with "
         "reason Scheduled once the floor was placed, and then for good; False with Unschedulable, "
         "Incomplete, Invalid or SchedulerError. DisruptionTarget: True with PreemptionByScheduler "
-        "when the group is about to be disrupted.",
+        "when the group is about to be disrupted, False once it runs again.",
     )
     blocker: Blocker | None = Field(None, description="Why the group waits, if it does.")
 
