@@ -185,9 +185,9 @@ class Regions:
 
 
 def _growing(first: int, most: int) -> Iterator[int]:
-    """From the first number on, by one, by two, by four and so on, as long as it is below most."""
+    """From the first number on, by one, by two, by four and so on, up to the most."""
     step = 1
-    while first < most:
+    while first <= most:
         yield first
         first, step = first + step, step * 2
 
