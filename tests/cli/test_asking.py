@@ -246,6 +246,7 @@ def test_explain_gives_the_numbers() -> None:
         "    2 nodes: Insufficient cpu",
         "    impossible: it would not fit into the empty cluster either",
         "    tried again on: room on a node, a new or changed node, a change of the group",
+        "    evicts nobody: nothing of a priority below 0 runs",
     ]
 
 
