@@ -167,6 +167,13 @@ def power(points: Sequence[tuple[float, float]]) -> float:
     return math.log(y1 / y0) / math.log(x1 / x0)
 
 
+def shown(measured: dict[str, dict[str, Points]]) -> str:
+    """The table, and the pictures that there are."""
+    drawn = (f"![over {axis.across}](pictures/growth-{axis.name}.svg)\n"
+             for axis in AXES if axis.name in measured)  # fmt: skip
+    return table(measured) + "\n" + "".join(drawn)
+
+
 def table(measured: dict[str, dict[str, Points]]) -> str:
     rows = ["| over | | from | to | grows with the power |\n", "|---|---|---:|---:|---:|\n"]
     for axis in AXES:

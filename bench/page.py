@@ -49,7 +49,7 @@ def write() -> None:
         "targets": targets.table(measured, decided),
         "e2e": e2e.table(measured),
         "decisions": frame.table(decided),
-        "growth": growth.table(curves),
+        "growth": growth.shown(curves),
     }
     PAGE.write_text(replaced(PAGE.read_text(), parts))
 
