@@ -1,6 +1,6 @@
 """Which root is decided next, and which wait for what.
 
-ready     may be tried now; half-running ones first, then by priority, creation and name
+ready     may be tried now, by priority, half-running ones first, then by creation and name
 refused   was tried and did not fit; wakes when room appears for its shapes, or something of it
           changes, and after `retry` seconds in any case
 failing   binding it failed; waits 1 s, doubling to 10 s
@@ -30,7 +30,7 @@ PLACES: Final = ("ready", "refused", "backing off")
 _FIRST_BACKOFF: Final = 1.0
 _LAST_BACKOFF: Final = 10.0
 
-Rank = tuple[bool, int, str, str, str, str]
+Rank = tuple[int, bool, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +240,12 @@ class Queue:
 def _rank(entity: Group | Pod) -> Rank:
     if isinstance(entity, Pod):
         info = entity.info
-        return (True, -info.priority, info.created, info.namespace, info.name, SINGLE_POD)
+        return (-info.priority, True, info.created, info.namespace, info.name, SINGLE_POD)
     spec = entity.spec
     if spec is None:
         raise LookupError(entity.key)
     kind, namespace, name = entity.key
-    # Whatever its priority, half a gang is whole again before anything may take its room: it may
-    # be what an earlier leader had begun to bind.
-    return (not entity.incomplete, -entity.priority, spec.created, namespace, name, kind)
+    # Among its equals half a gang is whole again before anybody takes its room, or the part that
+    # runs would run for nothing. Priority goes before that: what an earlier leader had begun to
+    # bind is finished from its Reservation, not from here.
+    return (-entity.priority, not entity.incomplete, spec.created, namespace, name, kind)

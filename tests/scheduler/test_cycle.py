@@ -100,6 +100,21 @@ async def test_a_half_running_gang_is_completed_before_others_of_its_priority() 
     assert set(harness.api.bound) == {missing.name}
 
 
+async def test_a_more_important_gang_goes_before_a_half_running_one() -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    harness.world.gang("half", 2, created="1", priority=1)
+    harness.world.pod("half", node="n0", priority=1)
+    harness.world.pod("half", priority=1)
+    harness.world.gang("urgent", 1, created="9", priority=2)
+    urgent = harness.world.pod("urgent", priority=2)
+
+    async with harness.leading():
+        await harness.settle()
+
+    assert set(harness.api.bound) == {urgent.name}
+
+
 async def test_late_members_of_a_standing_gang_are_bound_one_by_one() -> None:
     harness = Harness()
     harness.world.nodes(4, cpu=1)
