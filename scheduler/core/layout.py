@@ -48,7 +48,8 @@ def _against_root(group: Group, root: Group) -> Flaw | None:
 
 def _against_members(group: Group) -> Flaw | None:
     if group.foreign:
-        return Flaw(group, f"has {group.foreign} pods of another scheduler")
+        pods = "1 pod" if group.foreign == 1 else f"{group.foreign} pods"
+        return Flaw(group, f"has {pods} of another scheduler")
     if group.spec is None or group.spec.priority is None:
         return None
     for priority in sorted(p for p, count in group.priorities.items() if count):

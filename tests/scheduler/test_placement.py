@@ -331,8 +331,22 @@ class TestRacks:
         ),
         pytest.param(
             lambda w: w.pod("leaf", ours=False, node="n0"),
-            "has 1 pods of another scheduler",
+            "has 1 pod of another scheduler",
             id="a member of another scheduler",
+        ),
+        pytest.param(
+            lambda w: (
+                w.gang("leaf", 1, parent="root", priority=5),
+                w.gang("root", 1, composite=True, priority=5),
+            ),
+            "has priority 5, one of its pods 0: give the group and its pods the same"
+            " priorityClassName",
+            id="a member of another priority",
+        ),
+        pytest.param(
+            lambda w: w.gang("root", 1, composite=True, disruption="all"),
+            'has disruption mode single under the all of "root"',
+            id="a single child under an all parent",
         ),
     ],
 )
