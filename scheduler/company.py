@@ -1,4 +1,4 @@
-"""From a pod's spec to its hard terms about other pods: affinity, anti-affinity, spread.
+"""From a pod's spec to its terms about other pods, hard and soft: affinity, anti-affinity, spread.
 
 `matchLabelKeys` become part of the selector here. Real API servers have done so already; once more
 changes nothing.
@@ -6,9 +6,9 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from scheduler.core.values import Expression, PodSelector, PodTerm, Spread
+from scheduler.core.values import Expression, PodSelector, PodTerm, SoftTerm, Spread
 from scheduler.objects import LabelSelector, Pod, PodAffinityTerm, SpreadConstraint
 
 
@@ -28,9 +28,31 @@ def away(pod: Pod) -> tuple[PodTerm, ...]:
 
 def spread(pod: Pod) -> tuple[Spread, ...]:
     """Spread constraints that must hold."""
-    constraints = pod.spec.topology_spread_constraints
-    hard = (c for c in constraints if c.when_unsatisfiable == "DoNotSchedule")
-    return tuple(_spread(pod, constraint) for constraint in hard)
+    return tuple(_spreads(pod, "DoNotSchedule"))
+
+
+def likes(pod: Pod) -> tuple[SoftTerm, ...]:
+    """Preferred pod affinity, and anti-affinity with its weights below zero."""
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return ()
+    signed = ((affinity.pod_affinity, 1), (affinity.pod_anti_affinity, -1))
+    return tuple(
+        SoftTerm(sign * soft.weight, _term(pod, soft.pod_affinity_term))
+        for half, sign in signed
+        for soft in (half.preferred if half else ())
+    )
+
+
+def evenly(pod: Pod) -> tuple[Spread, ...]:
+    """Spread constraints that are only preferred."""
+    return tuple(_spreads(pod, "ScheduleAnyway"))
+
+
+def _spreads(pod: Pod, when_unsatisfiable: str) -> Iterator[Spread]:
+    for constraint in pod.spec.topology_spread_constraints:
+        if constraint.when_unsatisfiable == when_unsatisfiable:
+            yield _spread(pod, constraint)
 
 
 def _term(pod: Pod, term: PodAffinityTerm) -> PodTerm:

@@ -111,11 +111,21 @@ class PodAffinityTerm(_Struct):
     mismatch_label_keys: list[str] = []
 
 
+class WeightedTerm(_Struct):
+    """A preferred term, with a weight from 1 to 100."""
+
+    weight: int = 1
+    pod_affinity_term: PodAffinityTerm = msgspec.field(default_factory=PodAffinityTerm)
+
+
 class PodAffinity(msgspec.Struct, gc=False):
-    """The hard half of affinity or anti-affinity between pods."""
+    """Affinity or anti-affinity between pods: the hard half and the soft one."""
 
     required: list[PodAffinityTerm] = msgspec.field(
         default_factory=list, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[WeightedTerm] = msgspec.field(
+        default_factory=list, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 

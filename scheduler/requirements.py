@@ -71,12 +71,13 @@ def _start(running: Amounts, init_containers: Iterable[Container]) -> None:
 
 
 def requirements_of_others(pod: Pod) -> Requirements:
-    """For a pod that is not ours to place: what it takes, and whom it keeps away."""
+    """For a pod that is not ours to place: what it takes, whom it keeps away or likes near."""
     return Requirements(
         requests=pod_requests(pod.spec),
         ports=_host_ports(pod.spec),
         away=company.away(pod),
         claims=_claims(pod),
+        likes=company.likes(pod),
     )
 
 
@@ -97,6 +98,8 @@ def requirements_of(pod: Pod) -> Requirements:
         spread=company.spread(pod),
         claims=_claims(pod),
         preferences=_preferences(spec),
+        likes=company.likes(pod),
+        evenly=company.evenly(pod),
     )
 
 

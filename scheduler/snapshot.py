@@ -22,6 +22,7 @@ from scheduler.core.holds import Hold
 from scheduler.core.placement import Budget, Placement
 from scheduler.core.preemption import Plan, preempt
 from scheduler.core.room import Effort
+from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 from scheduler.core.values import (
     ClaimInfo,
@@ -129,7 +130,7 @@ def take(
 ) -> Snapshot:
     """Everything as it is now, with the decisions on the first roots. Changes nothing."""
     roots = queue.waiting()
-    storage = state.storage
+    storage, shapes = state.storage, list(state.shapes)
     return Snapshot(
         format=FORMAT,
         limits=limits,
@@ -141,7 +142,7 @@ def take(
         volumes=list(storage.volumes.values()),
         classes=list(storage.classes.values()),
         attachable={node: dict(limit) for node, limit in storage.limits.items()},
-        requirements=[shape.requirements for shape in state.shapes.all],
+        requirements=[shape.requirements for shape in shapes],
         groups=[g.spec for g in state.forest.groups.values() if g.spec is not None],
         pods=[p.info for p in sorted(state.pods.values(), key=_order)],
         assumed={uid: pod.node for uid, pod in sorted(state.pods.items()) if pod.assumed},
@@ -150,7 +151,7 @@ def take(
             for group in state.forest.groups.values()
             if group.pending
         },
-        held=[_held(hold) for hold in state.holds],
+        held=[_held(hold, shapes) for hold in state.holds],
         doomed=sorted(state.units.doomed),
         units=state.units.order(),
         budgets=list(state.budgets),
@@ -249,10 +250,9 @@ def decode(data: bytes, source: str) -> Snapshot:
     return snapshot
 
 
-def _held(hold: Hold) -> Held:
-    return Held(
-        hold.root, hold.priority, [(shape.index, list(places)) for shape, places in hold.places]
-    )
+def _held(hold: Hold, shapes: list[Shape]) -> Held:
+    places = [(shapes.index(shape), list(there)) for shape, there in hold.places]
+    return Held(hold.root, hold.priority, places)
 
 
 def _hold(state: State, snapshot: Snapshot, held: Held) -> Hold:

@@ -8,6 +8,8 @@ ports       host ports as resources
 relations   which pods the hard terms about other pods speak of; bearers finds them
 tallies     how many of those are on each node
 company     where a shape may go for the pods that are already there
+leanings    where it likes to go for them
+bounds      how many of it go where at once, before they mind each other
 storage     where a shape may go for its volumes
 shapes      pods with equal requirements, and how many of them each node has room for
 filters     may this pod run on such a node, room aside

@@ -10,6 +10,7 @@ from scheduler.core import company, filters
 from scheduler.core.columns import PODS, Columns
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
+from scheduler.core.values import Requirements
 
 _INSUFFICIENT: Final = "Insufficient "
 _SHOWN: Final = 3
@@ -63,20 +64,34 @@ def _advice(
     """The one thing to change; nothing where waiting is enough."""
     if "PersistentVolumeClaim" in reason:
         return "bind the claims, or give them a storageClassName that makes volumes"
-    if shape.requirements.away and reason == company.APART:
-        keys = ", ".join(sorted({term.key for term in shape.requirements.away}))
-        return f"its pods must be apart by {keys}: lower the floor, or add nodes"
+    about_others = _about_others(shape.requirements, reason)
+    if about_others:
+        return about_others
     if not impossible:
         return ""
     if not shape.permitted(columns).any():
         return _other_nodes(columns, shape, reason)
     empty = shape.room(columns, columns.allocatable)
-    most = int(empty.sum())
+    most = shape.most(empty)
     if not most:
         return _too_large(columns, shape)
     if short.best is not None:
         return f"lower the floor, ask for less, or let it span more than one {short.best.key}"
     return f"at most {count(most, 'pod')} of this kind fit: lower the floor or add nodes"
+
+
+def _about_others(wants: Requirements, reason: str) -> str:
+    """Which of its own terms about other pods the pods have to blame."""
+    if reason == company.APART:
+        keys = ", ".join(sorted({term.key for term in wants.away}))
+        return f"its pods must be apart by {keys}: lower the floor, or add nodes"
+    if reason == company.UNEVEN:
+        keys = ", ".join(f"{s.key} (maxSkew {s.max_skew})" for s in wants.spread)
+        return f"its pods must be spread over {keys}: raise maxSkew, or add nodes where fewest are"
+    if reason == company.TOO_FAR:
+        keys = ", ".join(sorted({term.key for term in wants.near}))
+        return f"its pods must be near others by {keys}: make room where those are, or start them"
+    return ""
 
 
 def _other_nodes(columns: Columns, shape: Shape, reason: str) -> str:

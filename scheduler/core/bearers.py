@@ -22,19 +22,27 @@ class Bearers:
 
     def remove(self, info: PodInfo) -> None:
         for key in self._uids.keys() & info.labels.keys():
-            self._uids[key].get(info.labels[key], {}).pop(info.uid, None)
+            value, values = info.labels[key], self._uids[key]
+            del values[value][info.uid]
+            if not values[value]:
+                del values[value]
 
     def of(self, tally: Tally) -> list[Pod]:
         """Pods that the tally may speak of; all others it does not."""
         needed = labels_needed(tally.selectors)
-        if needed is None:
+        if not needed:
             return list(self._pods.values())
-        found: list[Pod] = []
-        for key, value in needed:
+        # Of the labels that a pod must have, the one that fewest have.
+        groups = min((self._with(slots) for slots in needed), key=lambda g: sum(map(len, g)))
+        return list(self._all(groups))
+
+    def _with(self, slots: Iterable[tuple[str, str | None]]) -> list[Mapping[str, None]]:
+        """UIDs, in groups, of pods with one of these labels, None for any value."""
+        groups: list[Mapping[str, None]] = []
+        for key, value in slots:
             values = self._known(key)
-            groups = values.values() if value is None else (values.get(value, {}),)
-            found += self._all(groups)
-        return found
+            groups += values.values() if value is None else [values.get(value, {})]
+        return groups
 
     def _known(self, key: str) -> dict[str, dict[str, None]]:
         if key not in self._uids:

@@ -22,10 +22,11 @@ class NodeClass:
 
 
 class NodeClasses:
-    """Interned node classes; an index, once given, always means the same class."""
+    """Interned node classes; an index means the same class as long as the `epoch` lasts."""
 
     def __init__(self) -> None:
         self.all: list[NodeClass] = []
+        self.epoch = 0
         self._watched: set[str] = set()
         self._index: dict[tuple[object, ...], int] = {}
 
@@ -35,6 +36,12 @@ class NodeClasses:
             return False
         self._watched.add(key)
         return True
+
+    def forget(self) -> None:
+        """Begin anew, when most classes are of nodes that are gone: indices are given again."""
+        self.all = []
+        self._index = {}
+        self.epoch += 1
 
     def of(self, node: NodeInfo) -> int:
         """The node's class index, made when the first such node is met."""

@@ -26,6 +26,8 @@ PODS: Final = "pods"
 """The pod count is a resource like any other: a node has so many, each pod requests one."""
 
 _NO_NODE: Final = -1
+_CLASSES: Final = 64
+"""So many node classes may be kept that no node has any more, and as many more as nodes are."""
 
 
 class Trial:
@@ -104,6 +106,9 @@ class Columns:
         self.nodes[row] = node
         self._set_allocatable(row, node.allocatable)
         self._classify(row)
+        if len(self.classes.all) > _CLASSES + 2 * len(self.row_of):
+            self.classes.forget()
+            self._classify_all()
         self._changed(row)
         if old is None or old.labels != node.labels:
             # Domains are read from labels, whether or not a shape looks at them.
@@ -128,10 +133,7 @@ class Columns:
     def watch_label(self, key: str) -> None:
         """Let `key` tell node classes apart from now on."""
         if self.classes.watch(key):
-            self.generation += 1
-            for row, node in enumerate(self.nodes):
-                if node is not None:
-                    self._classify(row)
+            self._classify_all()
 
     def take(self, rows: Ints, counts: Ints, request: Ints, tallies: tuple[int, ...] = ()) -> None:
         """Put `counts[i]` pods of `request` (R,) on node `rows[i]`; rows are distinct.
@@ -231,6 +233,11 @@ class Columns:
             amount = allocatable.get(name, 0) or ports.of_every_node(name)
             self.free[index, row] += amount - self.allocatable[index, row]
             self.allocatable[index, row] = amount
+
+    def _classify_all(self) -> None:
+        self.generation += 1
+        for row in self.row_of.values():
+            self._classify(row)
 
     def _classify(self, row: int) -> None:
         node = self.nodes[row]

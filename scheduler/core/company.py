@@ -1,20 +1,21 @@
 """Where a shape may go for the pods that are already there: the hard terms about other pods.
 
 The answers are those of kube-scheduler's InterPodAffinity and PodTopologySpread, over all nodes at
-once. Pods placed earlier in the same trial are there like any others.
+once. Pods placed earlier in the same trial are there like any others. What is only preferred is in
+`leanings`; how far equal pods get at once, before they mind each other, is in `bounds`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.core.bounds import PLENTY, Even, Limit, ceiling
 from scheduler.core.columns import Bools, Columns, Ints
-from scheduler.core.topology import Domains, Topologies
-from scheduler.core.values import Spread
+from scheduler.core.topology import Topologies
+from scheduler.core.values import PodTerm, Spread
 
 if TYPE_CHECKING:
     from scheduler.core.relations import Relations
@@ -32,20 +33,9 @@ REASONS: Final = (
     "node(s) didn't satisfy existing pods anti-affinity rules",
 )
 _NO_LABEL, _SKEWED, _FAR, _NEAR, _SHUNNED = range(1, 6)
+UNEVEN: Final = REASONS[_SKEWED]
+TOO_FAR: Final = REASONS[_FAR]
 APART: Final = REASONS[_NEAR]
-
-_PLENTY: Final = 1 << 40
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """How many more pods each domain may take before all has to be looked at again.
-
-    The last entry of `quota` is for nodes in none.
-    """
-
-    domains: Domains
-    quota: Ints
 
 
 class Company:
@@ -84,7 +74,7 @@ class Company:
     def _codes(self, shape: Shape) -> Codes:
         """Per node (N,) the index into REASONS."""
         codes = np.zeros(self._columns.size, np.int16)
-        eligible = self._spread_over(shape)
+        eligible = self.labelled(shape.requirements.spread)
         for spread in shape.requirements.spread:
             self._spread(shape, spread, eligible, codes)
         self._affinity(shape, codes)
@@ -92,30 +82,49 @@ class Company:
             near = self._beside(self._relations.tally((term.selector,)), term.key)
             codes[near & (codes == 0)] = _NEAR
         for tally in shape.marks.shuns:
-            if not self._columns.tallies.empty(tally):
-                near = self._beside(tally, self._relations.carried(tally).key)
+            shunned = self._relations.carried(tally)
+            if isinstance(shunned, PodTerm) and not self._columns.tallies.empty(tally):
+                near = self._beside(tally, shunned.key)
                 codes[near & (codes == 0)] = _SHUNNED
         return codes
 
     def limits(self, shape: Shape) -> list[Limit]:
-        """How far pods of the shape get before they stand in each other's way."""
+        """How many pods of the shape fit into each domain before they keep each other out."""
         found: list[Limit] = []
-        counted = shape.marks.counted
-        for term in shape.requirements.away:
-            if self._relations.tally((term.selector,)) in counted:
-                domains = self._topologies.domains(term.key)
-                once = np.ones(len(domains.values), np.int64)
-                found.append(Limit(domains, np.append(once, _PLENTY)))
-        eligible = self._spread_over(shape)
-        for spread in shape.requirements.spread:
-            if self._relations.tally((spread.selector,), living=True) in counted:
-                domains, totals, least = self._skew(shape, spread, eligible)
-                found.append(Limit(domains, np.append(least + spread.max_skew - totals, 0)))
+        for key in self._apart(shape):
+            domains = self._topologies.domains(key)
+            once = np.ones(len(domains.values), np.int64)
+            found.append(Limit(domains, np.append(once, PLENTY)))
         return found
+
+    def evens(self, shape: Shape) -> list[Even]:
+        """Over which domains pods of the shape must be spread, and how evenly."""
+        spreads, tally = shape.requirements.spread, self._relations.tally
+        eligible = self.labelled(spreads)
+        return [
+            self.even(shape, spread, eligible)
+            for spread in spreads
+            if tally((spread.selector,), living=True) in shape.marks.counted
+        ]
+
+    def most(self, shape: Shape, room: Ints) -> int:
+        """How many pods of the shape at most, of which each node (N,) has this much room.
+
+        Counts that they keep each other out of domains, and nothing of pods of other shapes.
+        """
+        total = int(room.sum())
+        for key in self._apart(shape):
+            total = min(total, ceiling(self._topologies.domains(key), room))
+        return total
+
+    def _apart(self, shape: Shape) -> set[str]:
+        """The label keys of domains in which the shape suffers no second pod of its kind."""
+        away, tally = shape.requirements.away, self._relations.tally
+        return {t.key for t in away if tally((t.selector,)) in shape.marks.counted}
 
     def one_at_a_time(self, shape: Shape) -> bool:
         """True if all has to be looked at again after each single pod."""
-        return bool(shape.requirements.claims) or self.first_of_its_kind(shape)
+        return self._storage.for_one(shape) or self.first_of_its_kind(shape)
 
     def first_of_its_kind(self, shape: Shape) -> bool:
         """True if the shape needs company, has none, and is company for itself."""
@@ -153,26 +162,25 @@ class Company:
         beside: Bools = held[domains.codes]
         return beside
 
-    def _spread_over(self, shape: Shape) -> Bools | None:
-        """Nodes (N,) that have every label the shape spreads over."""
+    def labelled(self, spreads: tuple[Spread, ...]) -> Bools | None:
+        """Nodes (N,) that have every label of these constraints."""
         every: Bools | None = None
-        for spread in shape.requirements.spread:
+        for spread in spreads:
             labelled = self._topologies.domains(spread.key).codes >= 0
             every = labelled if every is None else every & labelled
         return every
 
     def _spread(self, shape: Shape, spread: Spread, eligible: Bools | None, codes: Codes) -> None:
-        domains, totals, least = self._skew(shape, spread, eligible)
+        even = self.even(shape, spread, eligible)
+        codes_of = even.domains.codes
         tally = self._relations.tally((spread.selector,), living=True)
         itself = int(tally in shape.marks.counted)
-        skewed = np.append(totals + itself - least > spread.max_skew, False)
-        codes[(domains.codes < 0) & (codes == 0)] = _NO_LABEL
-        codes[skewed[domains.codes] & (codes == 0)] = _SKEWED
+        skewed = np.append(even.limit.quota[:-1] < itself, False)
+        codes[(codes_of < 0) & (codes == 0)] = _NO_LABEL
+        codes[skewed[codes_of] & (codes == 0)] = _SKEWED
 
-    def _skew(
-        self, shape: Shape, spread: Spread, eligible: Bools | None
-    ) -> tuple[Domains, Ints, int]:
-        """Selected pods per domain, and the smallest number in a domain that counts."""
+    def even(self, shape: Shape, spread: Spread, eligible: Bools | None) -> Even:
+        """Selected pods per domain, and which domains count; `eligible` nodes (N,) or all."""
         domains = self._topologies.domains(spread.key)
         included = shape.included(
             self._columns, affinity=spread.honours_affinity, taints=spread.honours_taints
@@ -187,7 +195,6 @@ class Company:
         totals = np.bincount(
             domains.codes[rows[inside]], weights=amounts[inside], minlength=size
         ).astype(np.int64)
-        present = np.unique(domains.codes[included])
-        if len(present) < spread.min_domains:
-            return domains, totals, 0
-        return domains, totals, int(totals[present].min()) if len(present) else _PLENTY
+        counting = np.bincount(domains.codes[included & (domains.codes >= 0)], minlength=size) > 0
+        few = int(counting.sum()) < spread.min_domains
+        return Even(domains, totals, counting, spread.max_skew, few)

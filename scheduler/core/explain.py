@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core import advice, company, filters, ports
+from scheduler.core import advice, filters, ports
 from scheduler.core.columns import PODS, Bools, Columns, Ints
+from scheduler.core.fit import waves
 from scheduler.core.placement import Refusal
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Kind, Shortage
@@ -44,7 +45,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         summary = short.message or f"needs {short.needed} child groups, {short.free} could run"
         return Blocker(summary, short.kind, short.at, short.needed, short.free, floor=short.floor)
     columns, shape = state.columns, short.shape
-    counts = reasons(columns, shape)
+    counts = _with_as_many_as_fit(state, shape, short.needed)
     impossible = _impossible(state, short, shape)
     return Blocker(
         summary=advice.sentence(columns, shape, short, counts, impossible=impossible),
@@ -75,10 +76,6 @@ def reasons(columns: Columns, shape: Shape) -> tuple[tuple[str, int], ...]:
     if shape.sees:
         open_to = shape.social(columns) == 0
     full = shape.room(columns, columns.free) <= 0
-    if shape.requirements.away:
-        # What a node with room has against one more is the pod that would be there by then.
-        found[company.APART] += int((permitted & open_to & ~full).sum())
-        open_to = full
     for reason, mask in _lacking(columns, shape):
         found[reason] += int((mask & permitted & (open_to | full)).sum())
     if shape.sees:
@@ -104,11 +101,27 @@ def _lacking(columns: Columns, shape: Shape) -> Iterator[tuple[str, Bools]]:
     yield ports.REASON, taken
 
 
+def _with_as_many_as_fit(state: State, shape: Shape, needed: int) -> tuple[tuple[str, int], ...]:
+    """The reasons once as many pods are placed as can be: what they have against one more."""
+    columns = state.columns
+    if not shape.sociable:
+        return reasons(columns, shape)
+    with columns.trial():
+        for rows, counts in waves(columns, shape, needed, None, "pack"):
+            columns.take(rows, counts, shape.request, shape.marks.counted)
+        return reasons(columns, shape)
+
+
 def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
     empty: Ints = shape.room(state.columns, state.columns.allocatable)
     if short.best is None:
-        return int(empty.sum()) < short.needed
+        return shape.most(empty) < short.needed
     key = short.best.key
-    outer = around(state.forest.groups.get(short.at), key)
-    sums = state.topologies.domains(key, outer).sums(empty, None)
-    return not len(sums) or int(sums.max()) < short.needed
+    domains = state.topologies.domains(key, around(state.forest.groups.get(short.at), key))
+    sums = domains.sums(empty, None)
+    # By far most often the first domain that is large enough will do.
+    return not any(
+        shape.most(np.where(domains.codes == code, empty, 0)) >= short.needed
+        for code in np.argsort(-sums, kind="stable").tolist()
+        if sums[code] >= short.needed
+    )

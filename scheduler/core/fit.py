@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import numpy as np
 
+from scheduler.core.bounds import Bounds
 from scheduler.core.columns import Columns, Ints
-from scheduler.core.company import Limit
 from scheduler.core.shapes import Shape
 
 _NEVER: Final = np.iinfo(np.int64).max
 
 Profile = Literal["pack", "spread"]
+
+_WISHED: Final = 16
+"""So many waves of equal pods heed what is only liked; the rest takes what room there is."""
 
 
 def choose(
@@ -28,8 +32,8 @@ def choose(
     if int(slots.sum()) < count:
         return None
     used, step = shape.usage(columns) if region is None else shape.usage_at(columns, region)
-    liking = shape.liking(columns)
-    liked = 0 if liking is None else liking if region is None else liking[region]
+    every = np.arange(columns.size) if region is None else region
+    liked = _liked(columns, shape, every)
     if profile == "pack":
         return _fill(region, slots, -used - liked, count)
     at = np.flatnonzero(slots)
@@ -37,19 +41,33 @@ def choose(
     return _level(rows, slots[at], (used - liked)[at], step[at], count)
 
 
-def choose_some(
+def waves(
+    columns: Columns, shape: Shape, count: int, region: Ints | None, profile: Profile
+) -> Iterator[tuple[Ints, Ints]]:
+    """Like choose, for pods that mind each other: up to `count`, as many at a time as may be.
+
+    What is given has to be taken before more is asked for. Ends early where no node takes one more.
+    """
+    for number in itertools.count():
+        bounds = shape.bounds(wishes=number < _WISHED)
+        wave = _wave(columns, shape, 1 if bounds.single else count, region, profile, bounds=bounds)
+        if wave is None:
+            return
+        yield wave
+        count -= int(wave[1].sum())
+        if not count:
+            return
+
+
+def _wave(
     columns: Columns,
     shape: Shape,
     count: int,
     region: Ints | None,
     profile: Profile,
     *,
-    limits: Sequence[Limit],
+    bounds: Bounds,
 ) -> tuple[Ints, Ints] | None:
-    """Like choose, for pods that mind each other: up to `count`, as the limits let in at once.
-
-    None if no node takes one more. After each call all has to be judged anew.
-    """
     slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
     at = np.flatnonzero(slots)
     if not len(at):
@@ -61,32 +79,13 @@ def choose_some(
     rows, room = rows[order], slots[at][order]
     if profile == "spread":
         room = np.minimum(room, 1)
-    if len(limits) > 1:
-        return rows[:1], np.ones(1, np.int64)
-    for limit in limits:
-        room = _within(limit, rows, room)
-    before = np.cumsum(room) - room
-    counts = np.clip(count - before, 0, room)
+    counts = bounds.share(rows, room, count)
     return rows[counts > 0], counts[counts > 0]
 
 
 def _liked(columns: Columns, shape: Shape, rows: Ints) -> Ints | int:
-    liking = shape.liking(columns)
-    return 0 if liking is None else liking[rows]
-
-
-def _within(limit: Limit, rows: Ints, room: Ints) -> Ints:
-    """Room (len(rows),) so that no domain gets more than its quota, first nodes first."""
-    codes = limit.domains.codes[rows]
-    order = np.argsort(codes, kind="stable")
-    grouped, sizes = codes[order], room[order]
-    before = np.cumsum(sizes) - sizes
-    starts = np.flatnonzero(np.append(True, grouped[1:] != grouped[:-1]))
-    lengths = np.diff(np.append(starts, len(grouped)))
-    before -= np.repeat(before[starts], lengths)
-    allowed = np.empty_like(room)
-    allowed[order] = np.clip(limit.quota[grouped] - before, 0, sizes)
-    return allowed
+    liking = shape.liking(columns, rows)
+    return 0 if liking is None else liking
 
 
 def _fill(region: Ints | None, slots: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:

@@ -1,36 +1,61 @@
-"""Which pods the hard terms about other pods speak of, and which use which volume claim.
+"""Which pods the terms about other pods speak of, and which use which volume claim.
 
-Each set of selectors in use has a tally of the pods that it selects, each anti-affinity term one
-of the pods that carry it. A pod's `Marks` say which tallies count it and which terms of others it
-has to keep away from; they are part of its shape, so equal pods still share one.
+Each set of selectors in use has a tally of the pods that it selects, each anti-affinity term and
+each preference one of the pods that carry it. A pod's `Marks` say which tallies count it and which
+terms of others it has to heed; they are part of its shape, so equal pods still share one. A tally
+lives as long as a shape that asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from scheduler.core import filters
 from scheduler.core.tallies import Tallies
-from scheduler.core.values import ClaimKey, Expression, PodInfo, PodSelector, PodTerm, Requirements
+from scheduler.core.values import (
+    ClaimKey,
+    Expression,
+    PodInfo,
+    PodSelector,
+    PodTerm,
+    Requirements,
+    SoftTerm,
+)
 
 Selectors = tuple[PodSelector, ...]
+Carried = PodTerm | SoftTerm | None
+_Asked = tuple[Selectors, bool, Carried]
 _Slot = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """`counted`: tallies of pods like this one; `shuns`: carriers of terms that speak of it."""
+    """`counted`: tallies of pods like this one.
+
+    `shuns` are those of carriers that keep it away, `heeds` of carriers that like it near or far.
+    """
 
     counted: tuple[int, ...] = ()
     shuns: tuple[int, ...] = ()
+    heeds: tuple[int, ...] = ()
 
     def and_of(self, tally: Tally) -> Marks:
         """With one tally more that speaks of such pods, newer than all of these."""
+        return self._with(tally, lambda numbers: (*numbers, tally.number))
+
+    def without(self, tally: Tally) -> Marks:
+        """With one tally less."""
+        return self._with(tally, lambda numbers: tuple(n for n in numbers if n != tally.number))
+
+    def _with(self, tally: Tally, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Marks:
         if tally.carried is None:
-            return Marks((*self.counted, tally.number), self.shuns)
-        return Marks(self.counted, (*self.shuns, tally.number))
+            return replace(self, counted=change(self.counted))
+        if isinstance(tally.carried, PodTerm):
+            return replace(self, shuns=change(self.shuns))
+        return replace(self, heeds=change(self.heeds))
 
 
 UNMARKED: Final = Marks()
@@ -46,7 +71,11 @@ class Tally:
     number: int
     selectors: Selectors
     living: bool = False
-    carried: PodTerm | None = None
+    carried: Carried = None
+
+    @property
+    def asked(self) -> _Asked:
+        return (self.selectors, self.living, self.carried)
 
     def speaks_of(self, pod: PodInfo, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
         """True if the selectors select the pod."""
@@ -71,23 +100,39 @@ def selects(
 
 @dataclass(slots=True)
 class _Index:
-    """Tallies by the label that a pod needs for them to speak of it."""
+    """Tallies by a label that a pod needs for them to speak of it.
 
-    by_label: dict[_Slot, list[Tally]] = field(default_factory=dict)
-    others: list[Tally] = field(default_factory=list)
+    Of several labels it is the one by which fewest are filed: a label that all pods have tells
+    nothing apart.
+    """
+
+    by_label: dict[_Slot, dict[int, Tally]] = field(default_factory=dict)
+    others: dict[int, Tally] = field(default_factory=dict)
+    filed: dict[int, tuple[_Slot, ...]] = field(default_factory=dict)
 
     def file(self, tally: Tally) -> None:
-        slots = labels_needed(tally.selectors)
-        for slot in slots or ():
-            self.by_label.setdefault(slot, []).append(tally)
-        if slots is None:
-            self.others.append(tally)
+        slots = min(labels_needed(tally.selectors), key=self._crowd, default=())
+        self.filed[tally.number] = slots
+        for slot in slots:
+            self.by_label.setdefault(slot, {})[tally.number] = tally
+        if not slots:
+            self.others[tally.number] = tally
+
+    def remove(self, tally: Tally) -> None:
+        for slot in self.filed.pop(tally.number):
+            del self.by_label[slot][tally.number]
+            if not self.by_label[slot]:
+                del self.by_label[slot]
+        self.others.pop(tally.number, None)
 
     def about(self, labels: Mapping[str, str]) -> Iterator[Tally]:
-        yield from self.others
+        yield from self.others.values()
         for key, value in labels.items():
-            yield from self.by_label.get((key, value), ())
-            yield from self.by_label.get((key, None), ())
+            yield from self.by_label.get((key, value), {}).values()
+            yield from self.by_label.get((key, None), {}).values()
+
+    def _crowd(self, slots: tuple[_Slot, ...]) -> int:
+        return sum(len(self.by_label.get(slot, ())) for slot in slots)
 
 
 class Relations:
@@ -96,10 +141,14 @@ class Relations:
     def __init__(self, tallies: Tallies) -> None:
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self._tallies = tallies
-        self._known: dict[tuple[Selectors, bool, PodTerm | None], Tally] = {}
+        self._known: dict[_Asked, Tally] = {}
         self._index = _Index()
-        self._carried: dict[int, PodTerm] = {}
+        self._by_number: dict[int, Tally] = {}
         self._claims: dict[ClaimKey, int] = {}
+        self._users: Counter[_Asked | ClaimKey] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._claims)
 
     @property
     def by_namespace(self) -> bool:
@@ -112,19 +161,49 @@ class Relations:
         for claim in requirements.claims:
             if claim not in self._claims:
                 self._claims[claim] = self._tallies.new()
-        for selectors, living, carried in _asked(requirements):
-            if (selectors, living, carried) not in self._known:
-                tally = Tally(self._tallies.new(), selectors, living, carried)
-                self._known[selectors, living, carried] = tally
+        for asked in _asked(requirements):
+            if asked not in self._known:
+                tally = Tally(self._tallies.new(), *asked)
+                self._known[asked] = self._by_number[tally.number] = tally
                 self._index.file(tally)
-                if carried is not None:
-                    self._carried[tally.number] = carried
                 new.append(tally)
         return new
 
-    def tally(
-        self, selectors: Selectors, *, living: bool = False, carried: PodTerm | None = None
-    ) -> int:
+    def retain(self, requirements: Requirements) -> None:
+        """One shape more has these requirements."""
+        self._users.update(_asked(requirements))
+        self._users.update(requirements.claims)
+
+    def release(self, requirements: Requirements) -> list[Tally]:
+        """One shape less has them; the tallies that nobody asks for any more.
+
+        Pods may still have those among their marks: they end with `forget`.
+        """
+        ended: list[Tally] = []
+        for claim in requirements.claims:
+            if self._unused(claim):
+                self._tallies.end(self._claims.pop(claim))
+        for asked in _asked(requirements):
+            if self._unused(asked):
+                tally = self._known.pop(asked)
+                self._index.remove(tally)
+                ended.append(tally)
+        return ended
+
+    def _unused(self, asked: _Asked | ClaimKey) -> bool:
+        """Take one user off; True if that was the last."""
+        self._users[asked] -= 1
+        if self._users[asked]:
+            return False
+        del self._users[asked]
+        return True
+
+    def forget(self, tally: Tally) -> None:
+        """No pod has the tally among its marks any more."""
+        del self._by_number[tally.number]
+        self._tallies.end(tally.number)
+
+    def tally(self, selectors: Selectors, *, living: bool = False, carried: Carried = None) -> int:
         """The number of a registered tally."""
         return self._known[selectors, living, carried].number
 
@@ -137,34 +216,39 @@ class Relations:
         """The tally of the pods that use a claim."""
         return self._claims[key]
 
-    def carried(self, tally: int) -> PodTerm:
-        """The term whose carriers the tally counts."""
-        return self._carried[tally]
+    def carried(self, tally: int) -> Carried:
+        """The term whose carriers the tally counts; None if it counts other pods."""
+        return self._by_number[tally].carried
 
     def marks(self, pod: PodInfo) -> Marks:
         """What is counted, and who is shunned, where this pod is put."""
         if not self._known and not self._claims:
             return UNMARKED
-        own = {self.tally((t.selector,), carried=t) for t in pod.requirements.away}
-        own.update(self._claims[claim] for claim in pod.requirements.claims)
-        counted, shuns = own, set[int]()
+        wants = pod.requirements
+        counted = {self.tally((t.selector,), carried=t) for t in wants.away}
+        counted.update(self.tally((s.term.selector,), carried=s) for s in wants.likes)
+        counted.update(self._claims[claim] for claim in wants.claims)
+        shuns, heeds = set[int](), set[int]()
         for tally in self._index.about(pod.labels):
             if tally.speaks_of(pod, self.namespaces):
-                (counted if tally.carried is None else shuns).add(tally.number)
-        if not counted and not shuns:
+                if tally.carried is None:
+                    counted.add(tally.number)
+                else:
+                    (shuns if isinstance(tally.carried, PodTerm) else heeds).add(tally.number)
+        if not counted and not shuns and not heeds:
             return UNMARKED
-        return Marks(tuple(sorted(counted)), tuple(sorted(shuns)))
+        return Marks(*(tuple(sorted(numbers)) for numbers in (counted, shuns, heeds)))
 
 
-def labels_needed(selectors: Selectors) -> tuple[_Slot, ...] | None:
-    """A pod needs one of these labels, None for any value, to be selected; None: no such rule."""
+def labels_needed(selectors: Selectors) -> list[tuple[_Slot, ...]]:
+    """Of each of these a pod needs one, None for any value, to be selected; empty: no such rule."""
+    needed: list[tuple[_Slot, ...]] = []
     for expression in _expressions(selectors):
-        if expression.operator == "In":
-            return tuple((expression.key, value) for value in expression.values)
-    for expression in _expressions(selectors):
-        if expression.operator == "Exists":
-            return ((expression.key, None),)
-    return None
+        if expression.operator == "In" and expression.values:
+            needed.append(tuple((expression.key, value) for value in expression.values))
+        elif expression.operator == "Exists":
+            needed.append(((expression.key, None),))
+    return needed
 
 
 def _expressions(selectors: Selectors) -> Iterator[Expression]:
@@ -172,12 +256,15 @@ def _expressions(selectors: Selectors) -> Iterator[Expression]:
         yield from selector.expressions or ()
 
 
-def _asked(wants: Requirements) -> Iterable[tuple[Selectors, bool, PodTerm | None]]:
+def _asked(wants: Requirements) -> Iterator[_Asked]:
     if wants.near:
         # Only a pod that meets every term is company.
         yield tuple(term.selector for term in wants.near), False, None
     for term in wants.away:
         yield (term.selector,), False, None
         yield (term.selector,), False, term
-    for spread in wants.spread:
+    for soft in wants.likes:
+        yield (soft.term.selector,), False, None
+        yield (soft.term.selector,), False, soft
+    for spread in (*wants.spread, *wants.evenly):
         yield (spread.selector,), True, None

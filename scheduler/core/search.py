@@ -46,7 +46,8 @@ class Search:
             return self._confined(group, region, {}, lambda *_: None)
         if group.available < (group.floor or 0):
             waiting = group.available - group.running
-            return Shortage("quorum", group.key, "", need, waiting, resolvable=False)
+            message = f"has {group.available} of {group.floor} pods"
+            return Shortage("quorum", group.key, message, need, waiting, resolvable=False)
         shortage: Shortage | None = None
         for demand in self._demands(group, need):
 
@@ -104,8 +105,10 @@ class Search:
         for leaf in group.leaves():
             for shape, pods in leaf.pending.items():
                 inner = self._chosen.get(leaf)
-                region = inner.last if inner is not None else None
-                return self.taking.short(leaf, shape, len(pods), region, floor=False)
+                free = int(
+                    self.taking.slots(shape, inner.last if inner is not None else None).sum()
+                )
+                return self.taking.short(leaf, shape, len(pods), free, floor=False)
         return Shortage("quorum", group.key, "nothing is waiting")
 
     def _confined(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.core import filters, ports
+from scheduler.core.bounds import Bounds
 from scheduler.core.classes import NodeClass
 from scheduler.core.columns import PODS, Bools, Columns, Ints
 from scheduler.core.company import Codes, Company
-from scheduler.core.relations import UNMARKED, Marks, Relations
+from scheduler.core.leanings import Leanings
+from scheduler.core.relations import UNMARKED, Marks, Relations, Tally
 from scheduler.core.values import Requirements, Term
 
 _OK: Final = 0
@@ -28,15 +31,17 @@ class Shape:
 
     `request` is (R,) with the resources known when the shape was met; later ones are zero.
     `demands` are the same as (resource, amount), `sizes` those of them that are amounts of
-    something, host ports aside. `sees`: the tallies that decide where it may go. `leaning`: it
-    needs pods of another shape beside it, so those go first.
+    something, host ports aside. `sees`: the tallies that decide where it may go, `weighs`: those
+    that decide where it likes to. `leaning`: it needs pods of another shape beside it, so those go
+    first. `pods` have this shape, `waiting` of them are still to be placed.
     """
 
     __slots__ = (
-        "_codes", "_codes_generation", "_company", "_liking", "_liking_generation", "_slots",
-        "_slots_basis", "_slots_stamp", "_slots_version", "_social", "_social_version", "_step",
-        "_usage_stamp", "_used", "_verdicts", "_weighed", "demands", "index", "leaning", "marks",
-        "reasons", "request", "requirements", "sees", "sizes",
+        "_codes", "_codes_generation", "_company", "_leanings", "_likes", "_likes_generation",
+        "_slots", "_slots_basis", "_slots_stamp", "_slots_version", "_social", "_social_version",
+        "_step", "_usage_stamp", "_used", "_verdicts", "_verdicts_epoch", "_weighed", "demands",
+        "index", "leaning", "marks", "pods", "reasons", "request", "requirements", "sees", "sizes",
+        "waiting", "weighs",
     )  # fmt: skip
 
     def __init__(
@@ -44,12 +49,16 @@ class Shape:
         index: int,
         requirements: Requirements,
         marks: Marks,
+        *,
         columns: Columns,
         company: Company,
+        leanings: Leanings,
     ) -> None:
         self.index = index
         self.requirements = requirements
         self.marks = marks
+        self.pods = 0
+        self.waiting = 0
         self.sizes: tuple[tuple[int, int], ...] = tuple(
             (columns.resource(name), amount)
             for name, amount in ((PODS, 1), *requirements.requests)
@@ -62,29 +71,49 @@ class Shape:
             self.request[resource] = amount
         self.reasons: list[str] = ["", "no node", filters.NODE_NAME, filters.AFFINITY]
         self._verdicts: list[int] = []
+        self._verdicts_epoch = columns.classes.epoch
+        pods = columns.resources[PODS]
+        self._weighed = [(r, a) for r, a in self.sizes if r != pods] or list(self.sizes)
+        self._company = company
+        self._leanings = leanings
+        self.rest()
+        self.sees = company.sees(self)
+        self.weighs = leanings.weighs(self)
+        self.leaning = company.leans(self)
+
+    def rest(self) -> None:
+        """Let go of what was computed per node: no pod of the shape waits."""
         self._codes: npt.NDArray[np.int16] = np.zeros(0, np.int16)
         self._codes_generation = -1
         self._slots: Ints = np.zeros(0, np.int64)
         self._slots_version = -1
         self._slots_basis = (-1, -1)
         self._slots_stamp = -1
-        pods = columns.resources[PODS]
-        self._weighed = [(r, a) for r, a in self.sizes if r != pods] or list(self.sizes)
         self._used: Ints = np.zeros(0, np.int64)
         self._step: Ints = np.zeros(0, np.int64)
         self._usage_stamp = -1
-        self._company = company
         self._social: Codes = np.zeros(0, np.int16)
         self._social_version = -1
-        self._liking: Ints | None = None
-        self._liking_generation = -1
-        self.sees = company.sees(self)
-        self.leaning = company.leans(self)
+        self._likes: tuple[Ints, Ints] | None = None
+        self._likes_generation = -1
 
     @property
     def sociable(self) -> bool:
         """Whether pods of this shape stand in each other's way or need each other."""
         return bool(self.sees.intersection(self.marks.counted))
+
+    @property
+    def minded(self) -> bool:
+        """Whether where one pod of this shape is makes a difference to the next."""
+        return self.sociable or bool(self.weighs.intersection(self.marks.counted))
+
+    def bounds(self, *, wishes: bool) -> Bounds:
+        """How far the next pods of the shape get at once; `wishes`: and what they would like."""
+        company = self._company
+        liked = self._leanings.wishes(self) if wishes and self.weighs else []
+        return Bounds.of(
+            company.limits(self), company.evens(self), liked, single=company.one_at_a_time(self)
+        )
 
     def social(self, columns: Columns) -> Codes:
         """Per node (N,) the index into `reasons` of what other pods or volumes are against it."""
@@ -93,29 +122,32 @@ class Shape:
             self._social_version = columns.version
         return self._social
 
-    def liking(self, columns: Columns) -> Ints | None:
-        """Per node (N,) how much it is preferred, in thousandths of its use; None: all alike.
+    def liking(self, columns: Columns, rows: Ints) -> Ints | None:
+        """How much each of the rows is preferred, in thousandths of its use; None: all alike.
 
-        Weighted as by kube-scheduler: preferred node affinity twice, soft taints three times as
+        Weighted as by kube-scheduler: soft taints three times, all other preferences twice as
         much as the use of the node.
         """
-        if self._liking_generation != columns.generation:
-            self._liking = self._like(columns)
-            self._liking_generation = columns.generation
-        return self._liking
+        if self._likes_generation != columns.generation:
+            self._likes = self._like(columns)
+            self._likes_generation = columns.generation
+        liking = self._leanings.score(self, rows) if self.weighs else None
+        if self._likes is not None and len(rows):
+            attraction, dislike = (likes[rows] for likes in self._likes)
+            most, worst = max(1, int(attraction.max())), max(1, int(dislike.max()))
+            own = attraction * _ATTRACTION // most - dislike * _DISLIKE // worst
+            liking = own if liking is None else liking + own
+        return liking
 
-    def _like(self, columns: Columns) -> Ints | None:
+    def _like(self, columns: Columns) -> tuple[Ints, Ints] | None:
+        """Per node (N,) the weights that attract to it, and the taints disliked; None: nothing."""
         wants = self.requirements
         attraction = np.zeros(columns.size, np.int64)
         for weight, term in wants.preferences:
             attraction += weight * self._meets(columns, term)
         table = np.array([*(filters.disliked(wants, c) for c in columns.classes.all), 0], np.int64)
         dislike: Ints = table[columns.node_class[: columns.size]]
-        if not attraction.any() and not dislike.any():
-            return None
-        most, worst = max(1, int(attraction.max())), max(1, int(dislike.max()))
-        liking: Ints = attraction * _ATTRACTION // most - dislike * _DISLIKE // worst
-        return liking
+        return (attraction, dislike) if attraction.any() or dislike.any() else None
 
     def included(self, columns: Columns, *, affinity: bool, taints: bool) -> Bools:
         """Nodes (N,) over which it spreads: all, or those its affinity or tolerations admit."""
@@ -146,7 +178,7 @@ class Shape:
         if self._slots_version != columns.version:
             self._slots = self._count_slots(columns)
             if self.sees:
-                self._slots[self.social(columns) != _OK] = 0
+                self._slots = np.where(self.social(columns) == _OK, self._slots, 0)
             self._slots_version = columns.version
         return self._slots
 
@@ -215,6 +247,10 @@ class Shape:
             return room if region is None else room[region]
         return self.slots(columns) if region is None else self.slots_in(columns, region)
 
+    def most(self, room: Ints) -> int:
+        """Pods of the shape that fit at most, where each node (N,) has this much room."""
+        return self._company.most(self, room)
+
     def room(self, columns: Columns, free: Ints) -> Ints:
         """Slots per node (N,) if `free` (R, capacity) were what is free, whoever else is there."""
         size = columns.size
@@ -228,6 +264,9 @@ class Shape:
         return counts
 
     def _judge(self, columns: Columns) -> npt.NDArray[np.int16]:
+        if self._verdicts_epoch != columns.classes.epoch:
+            self._verdicts_epoch = columns.classes.epoch
+            self._verdicts.clear()
         for node_class in columns.classes.all[len(self._verdicts) :]:
             self._verdicts.append(self.code(filters.refusal(self.requirements, node_class)))
         # Vacant columns have class -1 and so read the last entry.
@@ -276,26 +315,79 @@ class Shape:
 
 
 class Shapes:
-    """The registry; equal requirements and marks give the same Shape object."""
+    """The registry; equal requirements and marks give the same Shape object.
 
-    def __init__(self, columns: Columns, relations: Relations, company: Company) -> None:
-        self.all: list[Shape] = []
+    A shape is forgotten by the first `sweep` that finds no pod of it; its index is given again.
+    """
+
+    def __init__(
+        self, columns: Columns, relations: Relations, company: Company, leanings: Leanings
+    ) -> None:
         self._columns = columns
         self._relations = relations
         self._company = company
+        self._leanings = leanings
         self._known: dict[tuple[Requirements, Marks], Shape] = {}
+        self._vacant: list[int] = []
+        self._idle: dict[Shape, None] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether there may be anything to free."""
+        return bool(self._idle)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __iter__(self) -> Iterator[Shape]:
+        """By index."""
+        return iter(sorted(self._known.values(), key=lambda shape: shape.index))
 
     def intern(self, requirements: Requirements, marks: Marks = UNMARKED) -> Shape:
         """The shape of these requirements; the labels they ask for become class labels."""
         shape = self._known.get((requirements, marks))
         if shape is None:
             self._relations.register(requirements)
-            shape = Shape(len(self.all), requirements, marks, self._columns, self._company)
+            self._relations.retain(requirements)
+            index = heapq.heappop(self._vacant) if self._vacant else len(self._known)
+            shape = Shape(
+                index,
+                requirements,
+                marks,
+                columns=self._columns,
+                company=self._company,
+                leanings=self._leanings,
+            )
             self._known[requirements, marks] = shape
-            self.all.append(shape)
+            self._idle[shape] = None
             for key in _labels_of(requirements):
                 self._columns.watch_label(key)
         return shape
+
+    def count(self, shape: Shape, pods: int, waiting: int) -> None:
+        """So many pods more, and so many more that wait, have the shape; negative: fewer."""
+        shape.pods += pods
+        shape.waiting += waiting
+        if not shape.waiting:
+            self._idle[shape] = None
+
+    def sweep(self, kept: Collection[Shape] = ()) -> list[Tally]:
+        """Free what no pod uses any more; the tallies that ended. Costs what changed.
+
+        Shapes that are `kept` stay, with all that belongs to them.
+        """
+        ended: list[Tally] = []
+        idle, self._idle = self._idle, {}
+        for shape in idle:
+            if shape in kept and not shape.pods:
+                self._idle[shape] = None
+            elif not shape.pods:
+                del self._known[shape.requirements, shape.marks]
+                heapq.heappush(self._vacant, shape.index)
+                ended += self._relations.release(shape.requirements)
+            elif not shape.waiting:
+                shape.rest()
+        return ended
 
 
 def _by_class(columns: Columns, test: Callable[[NodeClass], bool]) -> Bools:

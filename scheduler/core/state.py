@@ -6,7 +6,7 @@ what the queue needs to know: which entities to look at again and where room may
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -16,7 +16,8 @@ from scheduler.core.columns import Columns
 from scheduler.core.company import Company
 from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.holds import Holds
-from scheduler.core.relations import Relations, Tally
+from scheduler.core.leanings import Leanings
+from scheduler.core.relations import Marks, Relations, Tally
 from scheduler.core.shapes import Shape, Shapes
 from scheduler.core.storage import Storage
 from scheduler.core.topology import Topologies
@@ -46,7 +47,8 @@ class State:
         self.relations = Relations(self.columns.tallies)
         self.storage = Storage(self.columns, self.topologies, self.relations)
         self.company = Company(self.columns, self.topologies, self.relations, self.storage)
-        self.shapes = Shapes(self.columns, self.relations, self.company)
+        leanings = Leanings(self.columns, self.topologies, self.relations, self.company)
+        self.shapes = Shapes(self.columns, self.relations, self.company, leanings)
         self.forest = Forest()
         self.units = Units(self.columns, self.forest)
         self.budgets = Budgets()
@@ -122,6 +124,7 @@ class State:
             if info.phase in ("Succeeded", "Failed") and info.group is None:
                 return None
             pod = Pod(info, self._shape_of(info), self._group_of(info))
+            self.shapes.count(pod.shape, 1, 0)
             self.pods[info.uid] = pod
             self._bearers.add(info)
         elif pod.info == info:
@@ -144,6 +147,7 @@ class State:
         self._bearers.remove(pod.info)
         self._uncount(pod)
         self._vacate(pod)
+        self.shapes.count(pod.shape, -1, 0)
         self.units.gone(pod)
         self._touch_pod(pod, stir=True)
         if pod.group is not None:
@@ -183,7 +187,8 @@ class State:
         return True
 
     def take_changes(self) -> Changes:
-        """What changed since the last call."""
+        """What changed since the last call. What no pod uses any more is freed."""
+        self._sweep()
         changes, self.changes = self.changes, Changes()
         if self._anywhere:
             # Other pods matter in all of their domain, and volumes wherever they can be used.
@@ -215,18 +220,17 @@ class State:
 
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info
-        if old.labels != info.labels:
-            self._bearers.remove(old)
-            self._bearers.add(info)
-        elif old.requirements == info.requirements and old.terminating == info.terminating:
-            return pod.shape
-        return self._shape_of(info)
+        same = old.requirements == info.requirements and old.terminating == info.terminating
+        return pod.shape if same and old.labels == info.labels else self._shape_of(info)
 
     def _update(self, pod: Pod, info: PodInfo, shape: Shape) -> None:
         if shape is not pod.shape:
             self._vacate(pod)
-            pod.shape = shape
-        pod.info = info
+            self._dress(pod, shape)
+        old, pod.info = pod.info, info
+        if old.labels != info.labels:
+            self._bearers.remove(old)
+            self._bearers.add(info)
         if info.node:
             pod.assumed = False
 
@@ -262,15 +266,34 @@ class State:
         return self.shapes.intern(info.requirements, self.relations.marks(info))
 
     def _mark(self, tally: Tally) -> None:
-        """Let pods of which a new tally speaks have it among their marks: once per shape."""
+        """Let pods of which a new tally speaks have it among their marks."""
+        self._remark(tally, Marks.and_of)
+
+    def _sweep(self) -> None:
+        """Free shapes that no pod has, and tallies that no shape asks for. Costs what changed."""
+        if not self.shapes.idle:
+            return
+        held = {shape for hold in self.holds for shape, _ in hold.places}
+        while ended := self.shapes.sweep(held):
+            for tally in ended:
+                self._remark(tally, Marks.without)
+                self.relations.forget(tally)
+
+    def _remark(self, tally: Tally, change: Callable[[Marks, Tally], Marks]) -> None:
+        """Change the marks of the pods of which a tally speaks: once per shape."""
         shapes: dict[Shape, Shape] = {}
         for pod in self._bearers.of(tally):
             if tally.speaks_of(pod.info, self.relations.namespaces):
                 old = pod.shape
                 if old not in shapes:
-                    marks = old.marks.and_of(tally)
-                    shapes[old] = self.shapes.intern(old.requirements, marks)
+                    shapes[old] = self.shapes.intern(old.requirements, change(old.marks, tally))
                 self._swap(pod, shapes[old])
+
+    def _dress(self, pod: Pod, shape: Shape) -> None:
+        """Give the pod another shape, while it is counted nowhere."""
+        self.shapes.count(pod.shape, -1, 0)
+        pod.shape = shape
+        self.shapes.count(shape, 1, 0)
 
     def _reshape(self, pod: Pod) -> None:
         """Give the pod the shape that its marks make it now; it stays where it is."""
@@ -283,8 +306,10 @@ class State:
         if pod.row >= 0:
             self._take(pod.shape, pod.row, -1)
             self._take(shape, pod.row)
-        pod.shape = shape
+        self._dress(pod, shape)
         self._count(pod)
+        # Whoever was refused for the old shape has to be looked at for the new one.
+        self._touch_pod(pod, stir=pod.waiting)
 
     def _vacate(self, pod: Pod) -> None:
         if not pod.node:
@@ -301,6 +326,7 @@ class State:
 
     def _count(self, pod: Pod) -> None:
         self.units.stale(pod)
+        self.shapes.count(pod.shape, 0, pod.waiting)
         if pod.group is not None:
             self.forest.count(pod.group, pod, 1)
         elif pod.waiting:
@@ -308,6 +334,7 @@ class State:
         self._touch_pod(pod)
 
     def _uncount(self, pod: Pod) -> None:
+        self.shapes.count(pod.shape, 0, -pod.waiting)
         if pod.group is not None:
             self.forest.count(pod.group, pod, -1)
         else:

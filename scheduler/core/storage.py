@@ -103,6 +103,11 @@ class Storage:
         claims = [self.claims.get(key) for key in requirements.claims]
         return [claim.key for claim in claims if claim is not None and not claim.volume]
 
+    def for_one(self, shape: Shape) -> bool:
+        """Whether one of its claims lets a single pod use it."""
+        claims = (self.claims.get(key) for key in shape.requirements.claims)
+        return any(claim is not None and claim.one_pod for claim in claims)
+
     def rule_out(self, shape: Shape, codes: Codes) -> None:
         """Put the reason's code on every node (N,) that is not ruled out yet and is out for it."""
         claims: list[ClaimInfo] = []

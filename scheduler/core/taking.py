@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.core.budget import Budget
 from scheduler.core.columns import Ints
 from scheduler.core.exhaust import exhaust
-from scheduler.core.fit import Profile, choose, choose_some
+from scheduler.core.fit import Profile, choose, waves
 from scheduler.core.forest import Group, Pod
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
@@ -39,7 +39,6 @@ class Taking:
         self.log: list[Run] = []
         self.steps = 0
         self.total = 0
-        self._company = state.company
         self._topologies = state.topologies
         self._taken: Counter[tuple[Group, Shape]] = Counter()
 
@@ -91,9 +90,7 @@ class Taking:
             missing = most - (self.total - before)
             wanted = min(missing, len(pods) - self._taken[group, shape])
             count = min(wanted, int(self.slots(shape, region).sum())) if wanted else 0
-            if count and shape.sociable:
-                self._gather(group, shape, count, region, self.budget.profile)
-            elif count:
+            if count:
                 self._place(group, shape, count, region, self.budget.profile)
         return self.total - before
 
@@ -139,12 +136,11 @@ class Taking:
             # Pods that need others beside them come after those.
             shapes = sorted(order, key=lambda s: s.leaning)
             mark = self.mark()
-            short = next(
-                (s for s in shapes if not self._place(group, s, demand[s], region, how)), None
-            )
-            if short is None:
+            failed = self._place_all(group, shapes, demand, region, how)
+            if failed is None:
                 return None
-            shortage = shortage or self.short(group, short, demand[short], region)
+            short, free = failed
+            shortage = shortage or self.short(group, short, demand[short], free)
             self.undo(mark)
         if len(demand) > 1 and self._exhaust(group, demand, region):
             return None
@@ -158,42 +154,55 @@ class Taking:
             self.take(group, shape, rows, counts)
         return runs is not None
 
+    def _place_all(
+        self,
+        group: Group,
+        shapes: Iterable[Shape],
+        demand: Demand,
+        region: Ints | None,
+        profile: Profile,
+    ) -> tuple[Shape, int] | None:
+        """Place shape by shape; the first for which room is short, and for how many there is."""
+        for shape in shapes:
+            found = self._place(group, shape, demand[shape], region, profile)
+            if found < demand[shape]:
+                return shape, found
+        return None
+
     def _place(
         self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
-    ) -> bool:
+    ) -> int:
+        """Place so many pods; for how many there is room. Some may be placed even if not all."""
         if shape.requirements.undecided:
-            return False
-        if shape.sociable:
-            return self._gather(group, shape, count, region, profile) == count
+            return 0
+        if shape.minded:
+            return self._gather(group, shape, count, region, profile)
         chosen = choose(self.columns, shape, count, region, profile)
         if chosen is None:
-            return False
+            return int(self.slots(shape, region).sum())
         self.take(group, shape, *chosen)
-        return True
+        return count
 
     def _gather(
         self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
     ) -> int:
         """Place up to `count` pods that mind each other, wave by wave; how many found a place."""
-        placed = 0
-        while placed < count:
-            wanted = 1 if self._company.one_at_a_time(shape) else count - placed
-            limits = self._company.limits(shape)
-            wave = choose_some(self.columns, shape, wanted, region, profile, limits=limits)
-            if wave is None:
-                break
+        before = self.total
+        for number, wave in enumerate(waves(self.columns, shape, count, region, profile)):
             self.take(group, shape, *wave)
-            placed += int(wave[1].sum())
-        return placed
+            self.steps += number > 0
+            if self.exhausted:
+                break
+        return self.total - before
 
     def short(
-        self, group: Group, shape: Shape, needed: int, region: Ints | None, *, floor: bool = True
+        self, group: Group, shape: Shape, needed: int, free: int, *, floor: bool = True
     ) -> Shortage:
+        """There is room for `free` of the pods that are needed."""
         if shape.requirements.undecided:
             features = ", ".join(shape.requirements.undecided)
             message = f"its pods use what is not supported yet: {features}"
             return Shortage("constraint", group.key, message, needed, 0, shape, resolvable=False)
-        free = int(self.slots(shape, region).sum())
         return Shortage("capacity", group.key, "", needed, free, shape, floor=floor)
 
 

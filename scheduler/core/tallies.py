@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,15 +11,24 @@ Ints = npt.NDArray[np.int64]
 
 
 class Tallies:
-    """Counts by tally and row. A tally's number is given by `new` and means nothing here."""
+    """Counts by tally and row. A tally's number is given by `new`, and never given again."""
 
     def __init__(self) -> None:
-        self._counts: list[dict[int, int]] = []
+        self._counts: dict[int, dict[int, int]] = {}
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._counts)
 
     def new(self) -> int:
         """Another tally, empty."""
-        self._counts.append({})
-        return len(self._counts) - 1
+        number = next(self._numbers)
+        self._counts[number] = {}
+        return number
+
+    def end(self, tally: int) -> None:
+        """Nobody counts by it any more."""
+        del self._counts[tally]
 
     def add(self, tallies: tuple[int, ...], rows: Ints, counts: Ints) -> None:
         for tally in tallies:
@@ -25,7 +36,9 @@ class Tallies:
                 self.add_one(tally, row, count)
 
     def add_one(self, tally: int, row: int, count: int) -> None:
-        counts = self._counts[tally]
+        counts = self._counts.get(tally)
+        if counts is None:
+            return  # it has ended; a shape for which places are held may still name it
         total = counts.get(row, 0) + count
         if total:
             counts[row] = total
@@ -34,7 +47,7 @@ class Tallies:
 
     def clear(self, row: int) -> None:
         """The node is gone."""
-        for counts in self._counts:
+        for counts in self._counts.values():
             counts.pop(row, None)
 
     def empty(self, tally: int) -> bool:

@@ -29,9 +29,9 @@ class Domains:
     def sums(self, amounts: Ints, region: Ints | None) -> Ints:
         """Amounts (N,) or (len(region),) added up per domain, (len(values),)."""
         codes = self.codes if region is None else self.codes[region]
-        inside = codes >= 0
-        totals = np.bincount(codes[inside], weights=amounts[inside], minlength=len(self.values))
-        sums: Ints = totals.astype(np.int64)
+        # The first place is for nodes without the label.
+        totals = np.bincount(codes + 1, weights=amounts, minlength=len(self.values) + 1)
+        sums: Ints = totals[1:].astype(np.int64)
         return sums
 
     def rows(self, code: int, region: Ints | None) -> Ints:

@@ -75,8 +75,16 @@ class PodTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class SoftTerm:
+    """A preference: `weight` 1 to 100 likes the selected pods near, -100 to -1 far."""
+
+    weight: int
+    term: PodTerm
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
-    """A hard spread constraint over the domains of the node label `key`.
+    """A spread constraint over the domains of the node label `key`.
 
     Nodes that the pod's node affinity or its tolerations rule out are counted unless the policy
     honours those; `min_domains` is 1 where the pod asks for none.
@@ -143,7 +151,8 @@ class Requirements:
     `requests` are in milli-units for cpu and whole units otherwise, sorted by name, without zeros.
     `affinity` is None where the pod has none, and matches nothing where it is empty.
     `near`, `away` and `spread` are the hard terms about other pods. `preferences` are terms over
-    nodes with their weights, 1 to 100.
+    nodes with their weights, 1 to 100; `likes` and `evenly` are preferences about other pods, the
+    second those to be spread.
     `undecided` names features the scheduler cannot decide: such a pod is refused, never guessed.
     """
 
@@ -159,6 +168,8 @@ class Requirements:
     spread: tuple[Spread, ...] = ()
     claims: tuple[ClaimKey, ...] = ()
     preferences: tuple[tuple[int, Term], ...] = ()
+    likes: tuple[SoftTerm, ...] = ()
+    evenly: tuple[Spread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

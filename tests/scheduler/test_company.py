@@ -175,6 +175,20 @@ def test_relabelled_pods_and_namespaces_are_judged_anew() -> None:
     assert seen == ["a b c d", "a b c d", "c d"]
 
 
+def test_a_pod_that_brings_a_term_with_its_new_label_is_found_by_it() -> None:
+    """As `matchLabelKeys` do: the selector has the pod's own label in it."""
+    world = World()
+    racks(world)
+    info = world.pod(node="a", name="x", labels={"rev": "1"})
+    second = PodSelector((Expression("rev", "In", ("2",)),), ("ns",))
+    world.pod(node="a", name="x", labels={"rev": "2"}, requirements=away(selector=second))
+    other = world.pod(requirements=away(selector=second))
+
+    assert open_nodes(world, other) == "c d"
+    world.state.remove_pod(info.uid)
+    assert open_nodes(world, other) == "a b c d"
+
+
 def test_a_leaving_pod_is_near_but_is_not_spread() -> None:
     world = World()
     racks(world)

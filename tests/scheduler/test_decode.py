@@ -16,6 +16,7 @@ from scheduler.core.values import (
     PodInfo,
     PodSelector,
     PodTerm,
+    SoftTerm,
     Spread,
     Taint,
     Term,
@@ -214,14 +215,31 @@ def test_a_running_pod_of_another_scheduler_keeps_its_anti_affinity() -> None:
         ),
     ],
 )
-def test_hard_spread(fields: dict[str, Any], want: dict[str, Any]) -> None:
+def test_spread(fields: dict[str, Any], want: dict[str, Any]) -> None:
     constraint = {"topologyKey": "t", "maxSkew": 2, "labelSelector": WEB, **fields}
     hard = constraint | {"whenUnsatisfiable": "DoNotSchedule"}
     soft = constraint | {"whenUnsatisfiable": "ScheduleAnyway"}
 
-    spread = pod(topologySpreadConstraints=[hard, soft]).requirements.spread
+    wants = pod(topologySpreadConstraints=[hard, soft]).requirements
 
-    assert spread == (Spread(PodSelector((IS_WEB,), ("ns",)), "t", 2, **want),)
+    assert (
+        wants.spread == wants.evenly == (Spread(PodSelector((IS_WEB,), ("ns",)), "t", 2, **want),)
+    )
+
+
+@pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
+def test_preferred_terms_about_other_pods(scheduler: str) -> None:
+    """Those of other schedulers' pods too: whom they like near counts for ours."""
+    term = {"topologyKey": "t", "labelSelector": WEB}
+    soft = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": term}]
+    }
+
+    info = pod(affinity={"podAffinity": soft, "podAntiAffinity": soft}, schedulerName=scheduler)
+
+    wanted = PodTerm(PodSelector((IS_WEB,), ("ns",)), "t")
+    assert info.requirements.likes == (SoftTerm(7, wanted), SoftTerm(-7, wanted))
+    assert not info.requirements.near
 
 
 def test_preferred_node_affinity() -> None:

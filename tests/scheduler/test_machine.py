@@ -28,6 +28,7 @@ from scheduler.core.values import (
     PodSelector,
     PodTerm,
     Requirements,
+    SoftTerm,
     Spread,
 )
 from scheduler.queue import Queue
@@ -47,6 +48,9 @@ _KINDS = {
     "near": {"near": (PodTerm(_WEB, "rack"),)},
     "away": {"away": (PodTerm(_WEB, "rack"),)},
     "spread": {"spread": (Spread(_WEB, "rack"),)},
+    "twice": {"spread": (Spread(_WEB, "rack"), Spread(_WEB, "disk", 2))},
+    "likes": {"likes": (SoftTerm(3, PodTerm(_WEB, "rack")), SoftTerm(-5, PodTerm(_WEB, "disk")))},
+    "evenly": {"evenly": (Spread(_WEB, "rack"),)},
 }
 
 names, leaves, trees = st.sampled_from(NAMES), st.sampled_from(LEAVES), st.sampled_from(TREES)
@@ -267,6 +271,15 @@ class Cluster(RuleBasedStateMachine):
             rows, amounts = columns.tallies.rows(tally), columns.tallies.amounts(tally)
             kept = dict(zip(rows.tolist(), amounts.tolist(), strict=True))
             assert kept == {row: n for (t, row), n in counted.items() if t == tally}
+
+    @invariant()
+    def nothing_is_kept_that_no_pod_uses(self) -> None:
+        if not self.settled:
+            return
+        state = self.world.state
+        shapes = {pod.shape for pod in state.pods.values()}
+        assert set(state.shapes) == shapes
+        assert len(state.relations) <= len(state.columns.tallies) <= 5 * len(shapes)
 
     @invariant()
     def no_gang_is_half_there(self) -> None:

@@ -1,0 +1,109 @@
+"""What one event costs does not depend on how much is there already: counted in calls."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from scheduler.core.values import (
+    Expression,
+    PodSelector,
+    PodTerm,
+    Requirements,
+    SoftTerm,
+    Spread,
+)
+from tests.scheduler.world import World, requests
+
+TERMS = ("away", "near", "spread", "likes", "evenly")
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    gc.disable()  # what is called after a collection is nobody's work
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count
+
+
+def wants(kind: str, job: str) -> Requirements:
+    """A term about the job's own pods, by a label that all pods have and one that only they do."""
+    labels = (Expression("app", "In", ("web",)), Expression("job", "In", (job,)))
+    selector = PodSelector(labels, ("ns",))
+    term = PodTerm(selector, "rack")
+    terms: dict[str, object] = {
+        "away": {"away": (term,)},
+        "near": {"near": (term,)},
+        "spread": {"spread": (Spread(selector, "rack"), Spread(selector, "host"))},
+        "likes": {"likes": (SoftTerm(5, term), SoftTerm(-5, PodTerm(selector, "host")))},
+        "evenly": {"evenly": (Spread(selector, "rack"),)},
+    }
+    return Requirements(requests(1), **terms[kind])  # type: ignore[arg-type]
+
+
+def arrive(world: World, kind: str, job: str) -> None:
+    world.pod(job, requirements=wants(kind, job), labels={"app": "web", "job": job})
+
+
+@pytest.mark.parametrize("kind", TERMS)
+def test_a_pod_of_a_large_gang_costs_as_much_as_one_of_a_small_one(kind: str) -> None:
+    def cost(size: int) -> int:
+        world = World()
+        world.gang("g", size)
+        for _ in range(size - 1):
+            arrive(world, kind, "g")
+        return calls(lambda: arrive(world, kind, "g"))
+
+    assert cost(1_000) == cost(10_000 if kind == "away" else 2_000)
+
+
+@pytest.mark.parametrize("kind", TERMS)
+def test_a_new_job_costs_as_much_beside_many_others_as_beside_few(kind: str) -> None:
+    """Each job has selectors of its own; the first pod brings them, the second finds them."""
+
+    def cost(jobs: int) -> int:
+        world = World()
+        for number in range(jobs):
+            world.gang(f"j{number}", 1)
+            arrive(world, kind, f"j{number}")
+        world.gang("new", 2)
+        world.state.take_changes()
+
+        def come() -> None:
+            arrive(world, kind, "new")
+            arrive(world, kind, "new")
+
+        return calls(come)
+
+    assert cost(500) == cost(50)
+
+
+def test_a_job_that_ends_costs_as_much_beside_many_others_as_beside_few() -> None:
+    def cost(jobs: int) -> int:
+        world = World()
+        for number in range(jobs):
+            arrive(world, "away", f"j{number}")
+        uids = list(world.state.pods)
+        world.state.take_changes()
+
+        def end() -> None:
+            world.state.remove_pod(uids[0])
+            world.state.take_changes()
+
+        return calls(end)
+
+    assert cost(500) == cost(50)

@@ -1,0 +1,157 @@
+"""Pods that must be spread: many at once, and never more unevenly than one after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.core.explain import explain
+from scheduler.core.placement import Budget, Placement, Refusal
+from scheduler.core.values import Expression, PodSelector, PodTerm, Requirements, Spread
+from tests.scheduler.world import World, requests
+
+OF_WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
+
+
+def gang(world: World, count: int, floor: int | None = None, **terms: object) -> None:
+    wants = Requirements(requests(1), **terms)  # type: ignore[arg-type]
+    world.gang("g", floor or count)
+    for _ in range(count):
+        world.pod("g", requirements=wants, labels={"app": "web"})
+
+
+def build(sizes: list[tuple[int, int]]) -> World:
+    """Nodes of (cpu, rack)."""
+    world = World()
+    for index, (cpu, rack) in enumerate(sizes):
+        world.node(f"n{index}", cpu, labels={"rack": f"r{rack}", "host": f"n{index}"})
+    return world
+
+
+def fits_one_by_one(sizes: list[tuple[int, int]], count: int, skews: dict[str, int]) -> bool:
+    """By trying everything: can so many pods come one after another, each as it must?"""
+    domains = {"host": list(range(len(sizes))), "rack": [rack for _, rack in sizes]}
+    seen: set[tuple[int, ...]] = set()
+
+    def go(taken: tuple[int, ...], left: int) -> bool:
+        if not left:
+            return True
+        if taken in seen:
+            return False
+        seen.add(taken)
+        counts = {
+            key: {d: sum(t for t, of in zip(taken, domains[key], strict=True) if of == d)
+                  for d in set(domains[key])}
+            for key in skews
+        }  # fmt: skip
+        for node, (cpu, _) in enumerate(sizes):
+            allowed = all(
+                counts[key][domains[key][node]] + 1 - min(counts[key].values()) <= skew
+                for key, skew in skews.items()
+            )
+            if taken[node] < cpu and allowed:
+                more = (*taken[:node], taken[node] + 1, *taken[node + 1 :])
+                if go(more, left - 1):
+                    return True
+        return False
+
+    return go((0,) * len(sizes), count)
+
+
+SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=4)
+
+
+@given(SIZES, st.integers(1, 8), st.sampled_from(["rack", "host"]), st.integers(1, 2))
+def test_one_constraint_lets_in_exactly_what_can_come_one_by_one(
+    sizes: list[tuple[int, int]], count: int, key: str, skew: int
+) -> None:
+    world = build(sizes)
+    gang(world, count, spread=(Spread(OF_WEB, key, skew),))
+
+    placed = isinstance(world.place("g"), Placement)
+
+    assert placed == fits_one_by_one(sizes, count, {key: skew})
+
+
+@given(SIZES, st.integers(1, 8), st.integers(1, 2), st.integers(1, 2))
+def test_two_constraints_are_both_kept(
+    sizes: list[tuple[int, int]], count: int, skew: int, other: int
+) -> None:
+    world = build(sizes)
+    gang(world, count, spread=(Spread(OF_WEB, "rack", skew), Spread(OF_WEB, "host", other)))
+    decision = world.place("g")
+
+    if isinstance(decision, Placement):
+        for key, most in (("rack", skew), ("host", other)):
+            nodes = [node for node in world.state.columns.nodes if node is not None]
+            pods = Counter({node.labels[key]: 0 for node in nodes})
+            pods.update(nodes[row].labels[key] for row in decision.rows)
+            assert max(pods.values()) - min(pods.values()) <= most
+
+
+@pytest.mark.parametrize("count", [1_000, 2_997])
+def test_two_constraints_over_many_nodes_take_a_few_steps(count: int) -> None:
+    world = build([(100, index % 3) for index in range(300)])
+    gang(world, count, spread=(Spread(OF_WEB, "rack"), Spread(OF_WEB, "host")))
+    decision = world.place("g", budget=Budget(steps=10))
+
+    assert isinstance(decision, Placement), decision
+    assert decision.steps <= 4
+
+
+@pytest.mark.parametrize(
+    ("expired", "want"), [(False, 2), (True, None)], ids=["in time", "the time is over"]
+)
+def test_waves_count_as_steps_and_end_with_the_budget(*, expired: bool, want: int | None) -> None:
+    """The first pod decides where the others may go: that takes two waves."""
+    world = build([(4, 0), (4, 1)])
+    gang(world, 4, near=(PodTerm(OF_WEB, "rack"),))
+    decision = world.place("g", budget=Budget(expired=lambda: expired))
+
+    assert (decision.steps if isinstance(decision, Placement) else None) == want
+
+
+@pytest.mark.parametrize(
+    ("terms", "count", "want"),
+    [
+        pytest.param(
+            {"away": (PodTerm(OF_WEB, "rack"),)},
+            5,
+            "needs room for 5 more pods, there is room for 3: didn't match pod"
+            " anti-affinity rules on 6 of 6 nodes; impossible even if the cluster were empty;"
+            " its pods must be apart by rack: lower the floor, or add nodes",
+            id="more than there are racks",
+        ),
+        pytest.param(
+            {"away": (PodTerm(OF_WEB, "host"),)},
+            7,
+            "needs room for 7 more pods, there is room for 6: didn't match pod"
+            " anti-affinity rules on 6 of 6 nodes; impossible even if the cluster were empty;"
+            " its pods must be apart by host: lower the floor, or add nodes",
+            id="more than there are nodes",
+        ),
+    ],
+)
+def test_a_refusal_says_for_how_many_there_is_room(
+    terms: dict[str, object], count: int, want: str
+) -> None:
+    world = build([(4, index // 2) for index in range(6)])
+    gang(world, count, **terms)  # type: ignore[arg-type]
+    decision = world.place("g")
+    assert isinstance(decision, Refusal)
+
+    assert explain(world.state, decision).summary == want
+
+
+def test_pods_that_must_be_apart_may_only_be_waiting_for_others_to_go() -> None:
+    world = build([(4, index // 2) for index in range(6)])
+    world.pod(node="n0", labels={"app": "web"})
+    gang(world, 3, away=(PodTerm(OF_WEB, "rack"),))
+    decision = world.place("g")
+    assert isinstance(decision, Refusal)
+    blocker = explain(world.state, decision)
+
+    assert (blocker.needed, blocker.free, blocker.impossible) == (3, 2, False)
