@@ -40,7 +40,7 @@ def received(gangs: int = 5_000) -> Iterator[float]:
 
 
 def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
-    """A pod ends on a full cluster, and it is looked whom its room could help."""
+    """Four pods end on a full cluster; each time it is looked whom the room could help by now."""
     state = cluster(nodes, cpu=1)
     running = gang(state, "running", nodes)
     decision = place(state, running, Budget())
@@ -53,11 +53,12 @@ def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
         assert isinstance(answer, Refusal)
         queue.refuse(group.key, answer, 0.0)
     state.take_changes()
-    for index in range(20):
+    for index in range(_GANG):
         state.remove_pod(f"running-{index}")
         start = clock()
         queue.refresh(state.take_changes(), 0.0)
         yield clock() - start
+    assert len(queue) == gangs
 
 
 def decoded(pods: int = 2_000) -> Iterator[float]:
