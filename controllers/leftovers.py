@@ -71,8 +71,8 @@ class Leftovers:
             self._later(resource, obj.metadata)
 
     def _on_generated(self, resource: Resource, _: Generated | None, new: Generated | None) -> None:
-        """An object that lost its last owner; one whose owner goes is heard of by that."""
-        if new is not None and not new.metadata.owner_references:
+        """An object that lost its last owner, or that was made after its owner had gone."""
+        if new is not None and self._remains.is_left_over(new.metadata):
             self._later(resource, new.metadata)
 
     def _later(self, resource: Resource, meta: ObjectMeta) -> None:

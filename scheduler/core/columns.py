@@ -20,6 +20,7 @@ from scheduler.core.tallies import Tallies
 from scheduler.core.values import NodeInfo
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 PODS: Final = "pods"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.core.columns import Ints
+from scheduler.core.columns import Floats, Ints
 from scheduler.core.forest import Group
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Shortage
@@ -122,7 +122,7 @@ class Regions:
         """Domains that could hold the demand: those that place more, then the tightest.
 
         Of equally tight ones that with least free in pieces too small for these pods, so that what
-        larger groups could use stays whole; then by name.
+        pods of other sizes could use stays whole; then by name.
         """
         wanted = _wanted(group)
         placed = np.zeros(len(domains.values), np.int64)
@@ -135,8 +135,17 @@ class Regions:
             possible &= sums >= demand.get(shape, 0)
         if wanted:
             possible &= placed > 0
-        order = np.lexsort((spare, -placed))
+        order = np.lexsort((self._idle(wanted, domains, region), spare, -placed))
         return [int(code) for code in order if possible[code]]
+
+    def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Ints | None) -> Floats:
+        """What nobody uses in each domain, counted in what one of these pods asks for."""
+        idle = np.zeros(len(domains.values))
+        for shape in shapes:
+            for resource, amount in shape.weighed:
+                free = self._columns.free[resource][: self._columns.size]
+                idle += domains.sums(free if region is None else free[region], region) / amount
+        return idle
 
     def _order(
         self, domains: Domains, region: Ints | None, demand: Demand, without: list[int]

@@ -39,9 +39,9 @@ class Shape:
     __slots__ = (
         "_codes", "_codes_generation", "_company", "_leanings", "_likes", "_likes_generation",
         "_slots", "_slots_basis", "_slots_stamp", "_slots_version", "_social", "_social_version",
-        "_step", "_usage_stamp", "_used", "_verdicts", "_verdicts_epoch", "_weighed", "demands",
+        "_step", "_usage_stamp", "_used", "_verdicts", "_verdicts_epoch", "demands",
         "index", "leaning", "marks", "pods", "reasons", "request", "requirements", "sees", "sizes",
-        "waiting", "weighs",
+        "waiting", "weighed", "weighs",
     )  # fmt: skip
 
     def __init__(
@@ -73,7 +73,8 @@ class Shape:
         self._verdicts: list[int] = []
         self._verdicts_epoch = columns.classes.epoch
         pods = columns.resources[PODS]
-        self._weighed = [(r, a) for r, a in self.sizes if r != pods] or list(self.sizes)
+        self.weighed = [(r, a) for r, a in self.sizes if r != pods] or list(self.sizes)
+        """What tells full from empty: the resources asked for, the pod count only if none is."""
         self._company = company
         self._leanings = leanings
         self.rest()
@@ -214,12 +215,12 @@ class Shape:
         """The same for some nodes only, (len(rows),)."""
         used = np.zeros(len(rows), np.int64)
         step = np.zeros(len(rows), np.int64)
-        for resource, amount in self._weighed:
+        for resource, amount in self.weighed:
             # A node without the resource takes no such pod; what it reads here is nobody's use.
             whole = np.maximum(columns.allocatable[resource][rows], 1)
             used += (whole - columns.free[resource][rows]) * _SCALE // whole
             step += amount * _SCALE // whole
-        return used // len(self._weighed), np.maximum(step // len(self._weighed), 1)
+        return used // len(self.weighed), np.maximum(step // len(self.weighed), 1)
 
     def slots_in(self, columns: Columns, region: Ints) -> Ints:
         """The same for the nodes of a region only, (len(region),); cheap for small regions."""

@@ -49,6 +49,15 @@ async def test_a_group_that_lost_its_workload_unseen_is_deleted_after_a_while(
     assert generated(house) == []
 
 
+async def test_a_group_made_after_its_owner_had_gone_is_deleted(house: House) -> None:
+    """By a controller whose caches were behind: of the owner nothing is heard any more."""
+    house.api.put(leaf(workload_owner()))
+
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == []
+
+
 async def test_what_the_collector_forgot_after_its_owner_went_is_deleted(house: House) -> None:
     house.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
     await house.settle()

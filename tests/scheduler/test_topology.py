@@ -233,3 +233,12 @@ def test_the_domain_that_places_more_wins_then_the_tightest() -> None:
     world.waits("leaf", 5)
 
     assert set(world.where(world.place("leaf")).values()) == {"b-r1"}
+
+
+def test_of_equally_tight_domains_the_one_with_less_to_spare_is_taken() -> None:
+    """Two pods of 2 cpu leave nothing in block b; in a they would leave pieces of 1."""
+    world = cluster({("a", "r1"): 3, ("a", "r2"): 3, ("b", "r1"): 2, ("b", "r2"): 2})
+    world.group("leaf", 2, topology="block")
+    world.waits("leaf", 2, cpu=2)
+
+    assert set(world.where(world.place("leaf")).values()) == {"b-r1", "b-r2"}
