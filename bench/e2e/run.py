@@ -17,7 +17,7 @@ from bench.e2e.objects import NAMESPACE, NATIVE, PODS, Json, namespace, node, ur
 from bench.e2e.observer import Seen, observed
 from bench.e2e.results import Result
 from bench.e2e.subjects import OPTIONS, SUBJECTS, Subject
-from bench.e2e.usage import Meter, peak_mib
+from bench.e2e.usage import Meter, idle, peak_mib
 from bench.e2e.wire import Wire, WireError, request
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.support import kubeconfig
@@ -53,6 +53,7 @@ async def _raw(case: Case, plane: ControlPlane, wire: Wire) -> Result:
     for connections in raw.CONNECTIONS:
         names = [f"raw{connections}-{index}" for index in range(count)]
         await wire.post(PODS, [NATIVE.pod(plain, None, name) for name in names])
+        await idle(plane.processes[name].pid for name in _SERVERS)
         async with plane.client() as rest, observed(rest, None) as seen:
             rate = await asyncio.to_thread(
                 raw.rate, plane.kubeconfig, names, case.nodes, connections
@@ -89,6 +90,7 @@ class _Run:
         case, result = self._case, self._result
         await self._subject.prepare()
         await self._create_what_is_there()
+        await idle(self._pids(ours=False).values())
         groups_path = self._flavour.groups_path if case.gangs else None
         async with self._plane.client() as rest, observed(rest, groups_path) as seen:
             writes = await self._writes()
@@ -107,9 +109,10 @@ class _Run:
             self._times(seen, synced)
         return result
 
-    def _pids(self) -> dict[str, int]:
+    def _pids(self, *, ours: bool = True) -> dict[str, int]:
         servers = {name: self._plane.processes[name].pid for name in _SERVERS}
-        return servers | self._subject.pids() | {"bench": os.getpid()}
+        own = {"bench": os.getpid()} if ours else {}
+        return servers | self._subject.pids() | own
 
     async def _create_what_is_there(self) -> None:
         case = self._case

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_IDLE = 0.1
 
 
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+async def idle(pids: Iterable[int], patience: float = 30.0) -> None:
+    """Wait until the processes take less than a tenth of a core for a second.
+
+    What was created a moment ago is still being converted and cached.
+    """
+    watched = list(pids)
+    for _ in range(int(patience)):
+        before = sum(map(cpu_seconds, watched))
+        await asyncio.sleep(1)
+        if sum(map(cpu_seconds, watched)) - before < _IDLE:
+            return
 
 
 def peak_mib(pid: int) -> float:
