@@ -64,8 +64,6 @@ COSCHEDULING: Final = [
     AGE,
 ]
 RESERVATION: Final = [
-    _column("Kind", "string", ".spec.intents[0].root.kind", "The first root's kind."),
-    _column("Namespace", "string", ".spec.intents[0].root.namespace", "Its namespace."),
-    _column("Root", "string", ".spec.intents[0].root.name", "Its name."),
+    _column("Roots", "integer", ".spec.roots", "On how many roots was decided."),
     AGE,
 ]

@@ -1,46 +1,27 @@
 """The scheduler's own record of what it has decided and not yet wholly bound."""
 
-from datetime import datetime
-
 from pydantic import BaseModel, Field
 
 
-class ReservedRoot(BaseModel):
-    """The root of a tree of groups, or a pod without a group."""
+class ReservationSpec(BaseModel):
+    """The decisions of one tick of the scheduler.
 
-    kind: str = Field("", description="PodGroup, CompositePodGroup or Pod.")
-    namespace: str = Field("", description="Its namespace, and that of all its pods.")
-    name: str = Field("", description="Its name.")
+    Each is one string: as objects, thousands of pods cost the API server more than their bindings.
+    """
 
-
-class ReservedPod(BaseModel):
-    """One pod and the node that was chosen for it."""
-
-    namespace: str = Field("", description="The pod's namespace.")
-    name: str = Field("", description="The pod's name.")
-    uid: str = Field(
-        "", description="The pod's UID: a later pod of the same name is not the one decided on."
-    )
-    node: str = Field("", description="The node it is to be bound to.")
-
-
-class Intent(BaseModel):
-    """The decision on one root: all of its pods are to be bound, or the decision is given up."""
-
-    root: ReservedRoot | None = Field(None, description="Whose pods these are.")
-    attempt: int = Field(
+    roots: int = Field(
         0,
-        description="Which attempt at the root this is, counted from 1.",
+        description="On how many roots was decided.",
         json_schema_extra={"format": "int64"},
     )
-    pods: list[ReservedPod] = Field([], description="What was decided, pod by pod.")
-    since: datetime | None = Field(None, description="When it was decided.")
-
-
-class ReservationSpec(BaseModel):
-    """The decisions of one tick of the scheduler."""
-
-    intents: list[Intent] = Field([], description="One intent for each root decided on.")
+    intents: list[str] = Field(
+        [],
+        description=(
+            "One intent for each root decided on, as JSON: the root's kind, namespace and name;"
+            " which attempt at it this is, counted from 1; since when; and of each pod its name,"
+            " its UID and the node it is to be bound to. The pods are in the root's namespace."
+        ),
+    )
 
 
 class Reservation(BaseModel):

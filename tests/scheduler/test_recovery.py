@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -21,14 +22,11 @@ def left_behind(
         "root": {"kind": "PodGroup", "namespace": "ns", "name": root},
         "attempt": 1,
         "since": since,
-        "pods": [
-            {"uid": pod.uid, "namespace": pod.namespace, "name": pod.name, "node": node}
-            for pod, node in pods
-        ],
+        "pods": [[pod.name, pod.uid, node] for pod, node in pods],
     }
     body = {
         "metadata": {"name": "old-1", "creationTimestamp": since},
-        "spec": {"intents": [intent]},
+        "spec": {"roots": 1, "intents": [json.dumps(intent)]},
     }
     harness.api.stored["old-1"] = body
 
@@ -174,3 +172,14 @@ async def test_taking_back_goes_on_after_a_change_of_leaders() -> None:
 
     assert harness.api.deleted == [pod.name for pod in pods]
     assert list(harness.api.stored) == ["old-1"]
+
+
+@pytest.mark.parametrize("intent", ["", "{}", '{"root": 1}', 7, {"root": {"name": "g"}}])
+async def test_an_intent_that_nobody_can_read_goes_with_its_reservation(intent: object) -> None:
+    harness = Harness()
+    left_behind(harness)
+    harness.api.stored["old-1"]["spec"]["intents"] = [intent]
+
+    await lead(harness)
+
+    assert harness.api.stored == {}
