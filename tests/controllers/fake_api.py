@@ -156,8 +156,9 @@ class FakeApi:
         self._tell(lambda: self._feeds[kind][0].delete((namespace, name)))
 
     def hold(self) -> None:
-        """From now on the caches see nothing."""
-        self._held = []
+        """From now on the caches see nothing; what they are still to see stays so."""
+        if self._held is None:
+            self._held = []
 
     def flush(self) -> None:
         """Let the caches see everything."""

@@ -311,7 +311,7 @@ class Life(RuleBasedStateMachine):
             else:
                 maybe |= set(slots)
         there = {(slot[0], slot[2]) for slot in self.house.api.objects if slot[0] in MADE}
-        held = {slot for slot in there if self._is_held(slot)}
+        held = self._with_its_tree({slot for slot in there if self._is_held(slot)})
         assert set(wanted) <= there, set(wanted) - there
         assert there <= set(wanted) | maybe | held, there - set(wanted) - maybe - held
         for (kind, name), obj in wanted.items():
@@ -355,6 +355,20 @@ class Life(RuleBasedStateMachine):
             and self._is_held(it)
             for it in others
         )
+
+    def _with_its_tree(self, held: set[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Of a Workload that is kept everything is: it goes as a whole, after its last pod."""
+        kept = {slot for slot in held if slot[0] == "Workload"}
+        grown: set[tuple[str, str]] = set()
+        while kept != grown:
+            grown = kept
+            uids = {self._meta(*slot)["uid"] for slot in grown}
+            kept = grown | {
+                (kind, name)
+                for (kind, _, name), obj in self.house.api.objects.items()
+                if kind in GROUPS and uids.intersection(_owner_uids(obj))
+            }
+        return held | kept
 
     def _keeps(self, pod: Json, group: str, maker: str) -> bool:
         """Whether a pod runs in the group, and nothing says that it is meant for another one."""

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Callable
-from types import FrameType
-
 import pytest
 
 from scheduler.core.values import (
@@ -18,26 +13,9 @@ from scheduler.core.values import (
     Spread,
 )
 from tests.scheduler.world import World, requests
+from tests.support.counting import calls
 
 TERMS = ("away", "near", "spread", "likes", "evenly")
-
-
-def calls(work: Callable[[], object]) -> int:
-    """How many functions are called."""
-    count = 0
-
-    def note(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    gc.disable()  # what is called after a collection is nobody's work
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count
 
 
 def wants(kind: str, job: str) -> Requirements:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Callable
 from dataclasses import replace
-from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -16,6 +13,7 @@ from scheduler.core.forest import Group
 from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
 from scheduler.queue import Queue
 from tests.scheduler.world import World
+from tests.support.counting import calls
 
 
 def held(world: World, name: str, *, composite: bool = False) -> str:
@@ -100,22 +98,6 @@ def test_an_arriving_pod_costs_the_depth_of_the_tree_whatever_its_size() -> None
         return world.state.forest.visited - before
 
     assert cost(10_000) == cost(1_000) == cost(10) <= 4
-
-
-def calls(work: Callable[[], object]) -> int:
-    """How many functions were called, those of the interpreter too."""
-    counted = 0
-
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal counted
-        counted += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return counted
 
 
 @pytest.mark.parametrize("short", [0, 10], ids=["ready", "held"])
