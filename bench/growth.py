@@ -22,6 +22,7 @@ from bench.curve import draw
 from bench.decisions import (
     in_racks,
     one_large,
+    placed,
     preemption,
     refusal,
     refusal_in_racks,
@@ -64,7 +65,7 @@ def among_running(pods: int) -> Iterator[float]:
     for index in range(100):
         state.remove_pod(f"v{index // 10}-{index % 10}")
     for number in range(5):
-        yield _decided(state, gang(state, f"g{number}", 4))
+        yield placed(state, gang(state, f"g{number}", 4))
 
 
 def evicting_among(pods: int) -> Iterator[float]:
@@ -84,7 +85,7 @@ def deep(depth: int) -> Iterator[float]:
     """A tree of 64 gangs of four, so many levels deep: the levels share the fan-out."""
     for number in range(5):
         state = cluster(5_000)
-        yield _decided(state, _tree(state, f"t{number}", depth))
+        yield placed(state, _tree(state, f"t{number}", depth))
 
 
 def _tree(state: State, name: str, depth: int) -> Group:
@@ -104,15 +105,6 @@ def _tree(state: State, name: str, depth: int) -> Group:
         for number in range(fan_out):
             gang(state, f"{parent}-{number}", 4, parent=parent)
     return root
-
-
-def _decided(state: State, group: Group) -> float:
-    start = clock()
-    decision = place(state, group, Budget())
-    seconds = clock() - start
-    assert isinstance(decision, Placement)
-    state.assume(decision.pods, decision.rows)
-    return seconds
 
 
 def all_of(samples: Iterable[float]) -> Iterator[float]:

@@ -202,9 +202,10 @@ async def main() -> int:
     parser.add_argument("--cluster", choices=("local", "real"), default="local")
     parser.add_argument("--jobsets", type=int, default=100)
     parsed = parser.parse_args()
-    cluster: Cluster = Local() if parsed.cluster == "local" else ControlPlane(Options())
+    local = parsed.cluster == "local"
+    cluster: Local | ControlPlane = Local() if local else ControlPlane(Options())
     try:
-        await cluster.start()  # type: ignore[attr-defined]
+        await cluster.start()
         muster = Muster(cluster.kubeconfig)
         try:
             await muster.install()

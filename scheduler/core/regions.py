@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.core.columns import Floats, Ints
+from scheduler.core.columns import Ints
 from scheduler.core.forest import Group
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Shortage
@@ -138,14 +138,16 @@ class Regions:
         order = np.lexsort((self._idle(wanted, domains, region), spare, -placed))
         return [int(code) for code in order if possible[code]]
 
-    def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Ints | None) -> Floats:
-        """What nobody uses in each domain, counted in what one of these pods asks for."""
-        idle = np.zeros(len(domains.values))
+    def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Ints | None) -> Ints:
+        """What nobody uses in each domain, in thousandths of what one of these pods asks for."""
+        free = self._columns.free[:, : self._columns.size]
+        if region is not None:
+            free = free[:, region]
+        unused = np.zeros(free.shape[1])
         for shape in shapes:
             for resource, amount in shape.weighed:
-                free = self._columns.free[resource][: self._columns.size]
-                idle += domains.sums(free if region is None else free[region], region) / amount
-        return idle
+                unused += free[resource] * (1000 / amount)
+        return domains.sums(unused, region)
 
     def _order(
         self, domains: Domains, region: Ints | None, demand: Demand, without: list[int]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.columns import Columns, Ints
+from scheduler.core.columns import Columns, Floats, Ints
 from scheduler.core.forest import Group
 
 UNLABELLED = -1
@@ -26,7 +26,7 @@ class Domains:
     values: tuple[str, ...]
     paths: tuple[str, ...]
 
-    def sums(self, amounts: Ints, region: Ints | None) -> Ints:
+    def sums(self, amounts: Ints | Floats, region: Ints | None) -> Ints:
         """Amounts (N,) or (len(region),) added up per domain, (len(values),)."""
         codes = self.codes if region is None else self.codes[region]
         # The first place is for nodes without the label.
