@@ -24,6 +24,11 @@ def _arguments() -> argparse.Namespace:
         "--saved", type=Path, help="start from this file if it is there; written at the end"
     )
     parser.add_argument("--no-jobset", action="store_true", help="leave JobSet out")
+    parser.add_argument(
+        "--jobset-scaling",
+        action="store_true",
+        help="let replicas and parallelism of JobSets change, which JobSet v0.11.0 refuses",
+    )
     return parser.parse_args()
 
 
@@ -33,7 +38,10 @@ async def _run(arguments: argparse.Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     cluster = LocalCluster(
-        jobset=not arguments.no_jobset, audit_log=arguments.audit_log, saved=arguments.saved
+        jobset=not arguments.no_jobset,
+        jobset_scaling=arguments.jobset_scaling,
+        audit_log=arguments.audit_log,
+        saved=arguments.saved,
     )
     await cluster.start(
         host=arguments.host,

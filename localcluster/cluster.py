@@ -53,6 +53,7 @@ class LocalCluster:
         bookmark_every: float = 10.0,
         grace_cap: float = 0.05,
         jobset: bool = True,
+        jobset_scaling: bool = False,
         audit_log: Path | None = None,
         saved: Path | None = None,
     ) -> None:
@@ -60,9 +61,10 @@ class LocalCluster:
 
         `history` is the number of events of each kind that a watch can resume over,
         `bookmark_every` and `grace_cap` (the longest that a deleted pod takes to stop) are
-        seconds, `jobset` says whether JobSet is installed, `audit_log` is a file that gets a line
-        for each request, `saved` one from which the cluster starts, if it is there, and to which
-        it is written when it stops.
+        seconds, `jobset` says whether JobSet is installed, `jobset_scaling` lets JobSets change
+        their sizes, which JobSet v0.11.0 refuses, `audit_log` is a file that gets a line for each
+        request, `saved` one from which the cluster starts, if it is there, and to which it is
+        written when it stops.
         """
         self.clock = clock or SystemClock()
         self.faults = FaultPlan()
@@ -94,9 +96,11 @@ class LocalCluster:
         self.api.admission.append(OwnerPermissions(self.api.authorizer, registry))
         webhooks = Webhooks(store, registry, routing, converter)
         if jobset:
-            self.api.admission.append(JobSetAdmission())
+            self.api.admission.append(JobSetAdmission(scaling=jobset_scaling))
         self.api.admission.append(webhooks)
-        life = Life(InProcess(self.api), self.clock, grace_cap=grace_cap)
+        life = Life(
+            InProcess(self.api), self.clock, grace_cap=grace_cap, jobset_scaling=jobset_scaling
+        )
         self._parts: list[Part] = [
             custom,
             webhooks,

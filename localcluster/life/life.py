@@ -21,7 +21,12 @@ class Life:
     """The kubelets and controllers of one cluster; `nodes` is how tests reach into it."""
 
     def __init__(
-        self, server: Server, clock: Clock | None = None, *, grace_cap: float = 0.05
+        self,
+        server: Server,
+        clock: Clock | None = None,
+        *,
+        grace_cap: float = 0.05,
+        jobset_scaling: bool = False,
     ) -> None:
         clock = clock or SystemClock()
         self._world = World(server, WATCHED, clock)
@@ -31,7 +36,7 @@ class Life:
             self.nodes.loop,
             NodeLifecycle(self._world, clock).loop,
             JobController(self._world, clock, self._recorder).loop,
-            JobSetController(self._world, clock, self._recorder).loop,
+            JobSetController(self._world, clock, self._recorder, scaling=jobset_scaling).loop,
             DisruptionController(self._world, clock).loop,
         ]
         self._task: asyncio.Task[None] | None = None

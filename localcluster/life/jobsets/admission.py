@@ -10,6 +10,7 @@ from localcluster.errors import StatusError
 from localcluster.hooks import AdmissionRequest
 from localcluster.life.jobsets import constants as words
 from localcluster.life.jobsets.build import coordinator_endpoint, job_name, replicas, roles_of
+from localcluster.life.jobsets.scaling import size_problems, without_sizes
 from localcluster.life.jobsets.status import is_suspended
 from localcluster.life.objects import Obj, annotations_of, labels_of, with_metadata
 from localcluster.life.port import JOBSETS, PODS
@@ -51,6 +52,10 @@ class JobSetAdmission:
     Exclusive placement per topology domain is left out: it is Muster's own business here.
     """
 
+    def __init__(self, *, scaling: bool = False) -> None:
+        """`scaling` lets replicas, parallelism and completions change, which v0.11.0 refuses."""
+        self._scaling = scaling
+
     async def mutate(self, request: AdmissionRequest) -> None:
         """Fill in the defaults of a new JobSet, and mark a new pod of a JobSet."""
         if request.operation != "CREATE" or request.obj is None:
@@ -67,7 +72,7 @@ class JobSetAdmission:
         if request.operation == "CREATE":
             problems = "\n".join(creation_problems(request.obj))
         elif request.operation == "UPDATE" and request.old is not None:
-            found = update_problems(request.obj, request.old)
+            found = update_problems(request.obj, request.old, scaling=self._scaling)
             problems = found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
         else:
             return
@@ -150,14 +155,18 @@ def creation_problems(jobset: Obj) -> list[str]:
     return problems
 
 
-def update_problems(new: Obj, old: Obj) -> list[str]:
+def update_problems(new: Obj, old: Obj, *, scaling: bool = False) -> list[str]:
     """What was changed that may not change."""
     roles, before = new["spec"].get("replicatedJobs"), old["spec"].get("replicatedJobs")
     if is_suspended(new) or is_suspended(old):
         roles, before = _without_mutable(roles), _without_mutable(before)
+    if scaling:
+        roles, before = without_sizes(roles or []), without_sizes(before or [])
     problems = []
     if roles != before:
         problems.append(_immutable("replicatedJobs", roles))
+    elif scaling:
+        problems += size_problems(roles_of(new), roles_of(old))
     if new["spec"].get("managedBy") != old["spec"].get("managedBy"):
         problems.append(_immutable("managedBy", new["spec"].get("managedBy")))
     return problems

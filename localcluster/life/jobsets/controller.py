@@ -28,7 +28,11 @@ BY_JOBSET = "jobset"
 class JobSetController:
     """Keeps every JobSet's Jobs, Service and status as its spec asks."""
 
-    def __init__(self, world: World, clock: Clock, recorder: Recorder) -> None:
+    def __init__(
+        self, world: World, clock: Clock, recorder: Recorder, *, scaling: bool = False
+    ) -> None:
+        """`scaling` makes Jobs follow replicas and sizes that change, which v0.11.0 refuses."""
+        self._scaling = scaling
         self._world = world
         self._clock = clock
         self._recorder = recorder
@@ -54,7 +58,7 @@ class JobSetController:
         if jobset["spec"].get("managedBy", words.MANAGER) != words.MANAGER:
             return None
         jobs = self._world[JOBS].by_index(BY_JOBSET, uid_of(jobset))
-        plan = reconcile(jobset, jobs, self._clock.now())
+        plan = reconcile(jobset, jobs, self._clock.now(), scaling=self._scaling)
         await self._carry_out(jobset, plan)
         return None if plan.again is None else plan.again.total_seconds()
 
@@ -64,7 +68,7 @@ class JobSetController:
         if plan.service and has_hostnames(jobset):
             await self._ensure_service(jobset)
         await self._create(jobset, plan.create)
-        for job in plan.suspend:
+        for job in (*plan.suspend, *plan.resize):
             await world.update(JOBS, job)
         for job in plan.resume:
             await self._resume(job)

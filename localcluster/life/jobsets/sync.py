@@ -8,6 +8,7 @@ from localcluster.clock import parse_time
 from localcluster.life.jobsets import constants as words
 from localcluster.life.jobsets.build import job_name, new_job, replicas, resumed, roles_of
 from localcluster.life.jobsets.failure import FailureAction, choose
+from localcluster.life.jobsets.scaling import is_surplus, resized
 from localcluster.life.jobsets.status import (
     ChildJobs,
     StatusDraft,
@@ -32,23 +33,30 @@ class Plan:
     create: list[Obj] = field(default_factory=list)
     suspend: list[Obj] = field(default_factory=list)  # Jobs as they are to be
     resume: list[Obj] = field(default_factory=list)
+    resize: list[Obj] = field(default_factory=list)
     expire: bool = False  # delete the JobSet itself
     status: Obj | None = None
     notes: list[Note] = field(default_factory=list)  # once the status is written
     again: timedelta | None = None
 
 
-def reconcile(jobset: Obj, jobs: Sequence[Obj], now: datetime) -> Plan:
-    """The plan for a JobSet that is ours and is not being deleted."""
-    children = sort_out(jobset, jobs)
+def reconcile(jobset: Obj, jobs: Sequence[Obj], now: datetime, *, scaling: bool = False) -> Plan:
+    """The plan for a JobSet that is ours and is not being deleted.
+
+    With `scaling` Jobs beyond the replicas go, and the others follow their sizes.
+    """
+    surplus = [job for job in jobs if is_surplus(job, jobset)] if scaling else []
+    children = sort_out(jobset, [job for job in jobs if job not in surplus])
     draft = StatusDraft(jobset, now)
     draft.replicated_jobs(replicated_jobs_status(jobset, children))
     plan = Plan()
     if is_finished(jobset):
         _wind_up(jobset, children, plan, now)
     else:
-        plan.delete = [job for job in children.previous if not is_deleting(job)]
+        plan.delete = [job for job in (*children.previous, *surplus) if not is_deleting(job)]
         _step(jobset, children, plan, draft)
+        if scaling:
+            _resize(jobset, children, plan)
     plan.status, plan.notes = draft.result()
     return plan
 
@@ -158,6 +166,15 @@ def _resume(jobset: Obj, children: ChildJobs, plan: Plan, draft: StatusDraft) ->
             _startup_in_progress(draft)
             return
     draft.condition(words.SUSPENDED, "ResumeJobs", "jobset is resumed", value=False)
+
+
+def _resize(jobset: Obj, children: ChildJobs, plan: Plan) -> None:
+    """Jobs follow their sizes; one that is written anyway does so in the next reconcile."""
+    written = [job["metadata"]["name"] for job in (*plan.suspend, *plan.resume)]
+    for job in children.active:
+        if job["metadata"]["name"] not in written and not is_deleting(job):
+            changed = resized(job, jobset)
+            plan.resize += [] if changed is None else [changed]
 
 
 def _startup_in_progress(draft: StatusDraft) -> None:

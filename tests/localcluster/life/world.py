@@ -85,16 +85,17 @@ class LivingCluster:
 
 
 @asynccontextmanager
-async def living_cluster() -> AsyncIterator[LivingCluster]:
+async def living_cluster(*, jobset_scaling: bool = False) -> AsyncIterator[LivingCluster]:
     """A running cluster without transport and without nodes; JobSet is installed."""
     clock = FakeClock()
     store, registry = Store(), Registry(BUILT_IN)
     custom = CustomResources(store, registry, clock)
     api = Api(store=store, registry=registry, clock=clock, schemas=custom)
-    api.admission.append(JobSetAdmission())
+    api.admission.append(JobSetAdmission(scaling=jobset_scaling))
     await bootstrap(api)
     await api.create(CRDS, jobset_crd())
-    cluster = LivingCluster(api, Life(InProcess(api), clock), clock)
+    life = Life(InProcess(api), clock, jobset_scaling=jobset_scaling)
+    cluster = LivingCluster(api, life, clock)
     collector = GarbageCollector(api)
     for part in (custom, collector, cluster.life):
         await part.start()
