@@ -1,24 +1,21 @@
 """Options of the suites, and the one cluster and the one Muster that a run uses."""
 
-import asyncio
 import secrets
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from e2e import muster as processes
-from e2e import permissions
 from e2e.clusters.foreign import Foreign
 from e2e.clusters.local import Local
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import QUOTA_AND_VOLUMES, Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import Muster
+from e2e.running import Started, installed, started
 from e2e.suite.objects import POD_GROUPS, Json, pod_group
 from e2e.suite.stage import Stage
-from e2e.support import manifests
 from e2e.support.rest import Rest
 from kube.client import Client
 from kube.errors import Forbidden
@@ -67,19 +64,15 @@ def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
 
     Its servers are processes, so that it belongs to no event loop and lives on between tests.
     """
-    made: Foreign | Local | ControlPlane
+    made: Started
     if server_kind == "foreign":
         made = Foreign(pytestconfig.getoption("--kubeconfig").resolve())
     elif server_kind == "real":
         made = ControlPlane(Options(extra_controllers=QUOTA_AND_VOLUMES))
     else:
         made = Local()
-    with asyncio.Runner() as runner:
-        try:
-            runner.run(made.start())
-            yield made
-        finally:
-            runner.run(made.stop())
+    with started(made):
+        yield made
 
 
 @pytest.fixture
@@ -92,27 +85,8 @@ async def rest(cluster: Cluster) -> AsyncIterator[Rest]:
 @pytest.fixture(scope="session")
 def running_muster(cluster: Cluster, pytestconfig: pytest.Config) -> Iterator[Muster]:
     """The three processes, started once."""
-    muster = Muster(cluster.kubeconfig)
-    with asyncio.Runner() as runner:
-        try:
-            runner.run(muster.install())
-            runner.run(cluster.kinds_installed())
-            runner.run(muster.start(*processes.ALL))
-            yield muster
-            runner.run(muster.uninstall())
-            _check_rights(cluster.audit_log, pytestconfig.getoption("--keep-audit"))
-        finally:
-            muster.stop()
-
-
-def _check_rights(audit: Path | None, keep: Path | None) -> None:
-    """No request of Muster's accounts was refused for want of a right."""
-    if audit is None:
-        return
-    if keep is not None:
-        shutil.copyfile(audit, keep)
-    refused = permissions.refused(audit, permissions.given(manifests.load()))
-    assert not refused, "a right is missing in manifests/base:\n" + "\n".join(refused)
+    with installed(cluster, keep_audit=pytestconfig.getoption("--keep-audit")) as muster:
+        yield muster
 
 
 @pytest.fixture

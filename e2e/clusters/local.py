@@ -14,9 +14,9 @@ from e2e.support.waiting import answers
 
 
 class Local:
-    """`python -m localcluster` on a free port."""
+    """`python -m localcluster` on a free port; `options` are more of its arguments."""
 
-    def __init__(self) -> None:
+    def __init__(self, *options: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="muster-localcluster-")
         folder = Path(self._folder.name)
         self._kubeconfig = folder / "kubeconfig"
@@ -25,7 +25,9 @@ class Local:
         command = [sys.executable, "-m", "localcluster"]
         arguments = [f"--kubeconfig={self._kubeconfig}", f"--port={self._port}"]
         arguments.append(f"--audit-log={self.audit_log}")
-        self.process = Process("localcluster", [*command, *arguments], logs=folder / "logs")
+        self.process = Process(
+            "localcluster", [*command, *arguments, *options], logs=folder / "logs"
+        )
 
     @property
     def kubeconfig(self) -> Path:
