@@ -23,12 +23,13 @@ from kube.process import Check, Page, StatusServer
 class Part:
     """One of the processes: what makes it ready, and the work that runs until `stop`.
 
-    `pages` show its inside; they are served only with `--debug`.
+    `pages` show its inside and `acts` are for debugging; they are served only with `--debug`.
     """
 
     checks: Mapping[str, Check]
     run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
     pages: Mapping[str, Page] = field(default_factory=dict)
+    acts: Mapping[str, Page] = field(default_factory=dict)
 
 
 def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Part:
@@ -54,7 +55,7 @@ def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Par
     from scheduler.app import Scheduler
 
     decider = Scheduler(client, file.scheduler, file.leader_election, file.namespace)
-    return Part(decider.checks, decider.run, decider.pages)
+    return Part(decider.checks, decider.run, decider.pages, decider.acts)
 
 
 PROCESSES: Mapping[str, Sequence[Callable[[Client, File, argparse.Namespace], Part]]] = {
@@ -85,7 +86,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--debug",
             action="store_true",
-            help="serve /debug/snapshot there too: the scheduler's whole input, for muster replay",
+            help="serve /debug/snapshot there too, the scheduler's whole input for muster replay,"
+            " and /debug/decide, which has all that waits decided anew",
         )
         command.add_argument(
             "--log-level", default="info", choices=("debug", "info", "warning", "error")
@@ -139,8 +141,14 @@ async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event)
             for check, holds in part.checks.items()
         }
         pages = {path: page for part in parts.values() for path, page in part.pages.items()}
+        acts = {path: act for part in parts.values() for path, act in part.acts.items()}
+        debug: bool = arguments.debug
         server = StatusServer(
-            host=host, port=port, ready=checks, pages=pages if arguments.debug else None
+            host=host,
+            port=port,
+            ready=checks,
+            pages=pages if debug else None,
+            acts=acts if debug else None,
         )
         await stack.enter_async_context(server)
         async with asyncio.TaskGroup() as group:

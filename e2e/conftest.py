@@ -15,11 +15,14 @@ from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import Muster
 from e2e.running import Started, installed, started
 from e2e.suite.objects import POD_GROUPS, Json, pod_group
+from e2e.suite.settled import settled
 from e2e.suite.stage import Stage
 from e2e.support.rest import Rest
 from kube.client import Client
 from kube.errors import Forbidden
 from kube.resources import PRIORITY_CLASSES
+
+_PASSED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -105,12 +108,23 @@ async def client(cluster: Cluster) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def stage(cluster: Cluster, muster: Muster, client: Client) -> AsyncIterator[Stage]:
-    """A namespace that must be deletable at the end, and the nodes added in it."""
+async def stage(
+    cluster: Cluster, muster: Muster, client: Client, request: pytest.FixtureRequest
+) -> AsyncIterator[Stage]:
+    """A namespace that must be deletable at the end, and the nodes added in it.
+
+    A flow that passed must have come to rest before that, unless it is marked `unsettled`.
+    """
     stage = Stage(cluster, muster, client, f"flow-{secrets.token_hex(3)}")
     await stage.open()
     yield stage
-    await stage.close()
+    try:
+        if request.node.stash.get(_PASSED, False) and not request.node.get_closest_marker(
+            "unsettled"
+        ):
+            await settled(stage)
+    finally:
+        await stage.close()
 
 
 @pytest.fixture
@@ -138,6 +152,8 @@ async def important(stage: Stage) -> AsyncIterator[str]:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """A flow that fails shows the end of every process's log."""
     report = yield
+    if report.when == "call":  # type: ignore[attr-defined]
+        item.stash[_PASSED] = report.passed  # type: ignore[attr-defined]
     arguments = getattr(item, "funcargs", {})
     muster = arguments.get("running_muster") or arguments.get("muster")
     if report.failed and isinstance(muster, Muster):  # type: ignore[attr-defined]

@@ -112,9 +112,13 @@ class StatusServer:
         live: Mapping[str, Check] | None = None,
         ready: Mapping[str, Check] | None = None,
         pages: Mapping[str, Page] | None = None,
+        acts: Mapping[str, Page] | None = None,
         registry: CollectorRegistry = REGISTRY,
     ) -> None:
-        """`port` 0 takes a free one; `pages` maps a path to a coroutine giving JSON bytes."""
+        """`port` 0 takes a free one; `pages` maps a path to a coroutine giving JSON bytes.
+
+        `acts` are what POST to a path does, and its answer.
+        """
         self.port = port
         self._host = host
         self._registry = registry
@@ -124,6 +128,8 @@ class StatusServer:
         app.router.add_get("/metrics", self._metrics)
         for path, page in (pages or {}).items():
             app.router.add_get(path, _json(page))
+        for path, act in (acts or {}).items():
+            app.router.add_post(path, _json(act))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
 
     async def start(self) -> None:

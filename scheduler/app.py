@@ -121,6 +121,19 @@ class Scheduler:
         """For debugging: the whole input of the next decision, which `muster replay` reads."""
         return {"/debug/snapshot": self._snapshot}
 
+    @property
+    def acts(self) -> Mapping[str, Page]:
+        """For debugging: have all that waits decided anew, as a new leader does."""
+        return {"/debug/decide": self._decide_all}
+
+    async def _decide_all(self) -> bytes:
+        """Answers once that is done; `leads` false means that this replica decides nothing."""
+        if not self._leading:
+            return b'{"leads":false}'
+        self.state.stir_all()
+        await self._loop.round()
+        return b'{"leads":true}'
+
     async def _snapshot(self) -> bytes:
         preemption = self._config.preemption
         limits = Limits.of(

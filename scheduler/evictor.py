@@ -31,7 +31,7 @@ from scheduler.core.preemption import Plan
 from scheduler.core.state import State
 from scheduler.core.units import speaker
 from scheduler.core.values import SINGLE_POD, GroupKey
-from scheduler.metrics import VICTIMS
+from scheduler.metrics import EVICTIONS_OPEN, VICTIMS
 from scheduler.ports import LATER, Evicts, Tells
 from scheduler.status import RESOURCES
 
@@ -79,7 +79,7 @@ class Evictor:
             self._say(group.key, "Warning", "Preempted", message)
         for pod in pods:
             self._events.event(_reference(pod), "Warning", "Preempted", message)
-        self._jobs.put_nowait(lambda fence: self._carry_out(groups, pods, message, fence))
+        self._submit(lambda fence: self._carry_out(groups, pods, message, fence))
 
     def nominate(self, placement: Placement) -> None:
         """Say on its pods where a root will go; what is said already is not said again."""
@@ -104,6 +104,7 @@ class Evictor:
     def resume(self) -> None:
         """End what an earlier leader had begun: where one pod is marked its whole unit goes."""
         self._jobs = asyncio.Queue()
+        EVICTIONS_OPEN.set(0)
         self._nominated.clear()
         begun = [p for p in self._state.pods.values() if p.info.targeted and p.placed]
         pods: dict[str, Pod] = {}
@@ -115,14 +116,22 @@ class Evictor:
             message = f"{SCHEDULER_NAME}: preempted; its eviction had begun before a restart"
             victims = list(pods.values())
             self._state.units.doom(victims)
-            self._jobs.put_nowait(lambda fence: self._carry_out([], victims, message, fence))
+            self._submit(lambda fence: self._carry_out([], victims, message, fence))
 
     async def run(self, fence: Fence) -> None:
         """Carry out plans while the lease holds; until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 job = await self._jobs.get()
-                group.create_task(job(fence))
+                group.create_task(self._do(job, fence))
+
+    def _submit(self, job: _Job) -> None:
+        EVICTIONS_OPEN.inc()
+        self._jobs.put_nowait(job)
+
+    async def _do(self, job: _Job, fence: Fence) -> None:
+        await job(fence)
+        EVICTIONS_OPEN.dec()
 
     async def _carry_out(
         self, groups: list[Group], pods: list[Pod], message: str, fence: Fence
@@ -211,7 +220,7 @@ class Evictor:
             if pod.waiting:
                 await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
 
-        self._jobs.put_nowait(lambda fence: self._persist(write, fence))
+        self._submit(lambda fence: self._persist(write, fence))
 
     def _say(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
         if key[0] != SINGLE_POD:

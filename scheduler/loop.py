@@ -7,6 +7,7 @@ from typing import Final
 
 from kube.clock import Clock
 from scheduler.cycle import Cycle
+from scheduler.metrics import ROUNDS
 from scheduler.queue import Queue
 
 _SLICE: Final = 0.005
@@ -24,16 +25,26 @@ class Loop:
         self._queue = queue
         self._clock = clock
         self._work = asyncio.Event()
+        self._ended = asyncio.Event()
 
     def wake(self) -> None:
         """Something changed."""
         self._work.set()
+
+    async def round(self) -> None:
+        """Until all that is ready by now has been decided; `run` must be running."""
+        ended = self._ended
+        self.wake()
+        await ended.wait()
 
     async def run(self) -> None:
         """Decide until cancelled."""
         while True:
             self._work.clear()
             await self.drain()
+            ROUNDS.inc()
+            self._ended.set()
+            self._ended = asyncio.Event()
             await self._clock.sleep(_PAUSE)
             await self._sleep()
 

@@ -5,6 +5,9 @@ from prometheus_client import Counter, Gauge, Histogram
 DECISIONS = Counter(
     "muster_scheduler_decisions_total", "Roots decided, by outcome: placed or refused.", ["outcome"]
 )
+ROUNDS = Counter(
+    "muster_scheduler_rounds_total", "Times that everything ready had been decided, once each."
+)
 DECISION_SECONDS = Histogram(
     "muster_scheduler_decision_seconds",
     "Time to decide one root.",
@@ -46,6 +49,12 @@ PREEMPTION_SECONDS = Histogram(
     buckets=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
 VICTIMS = Counter("muster_scheduler_victims_total", "Pods evicted for others.")
+EVICTIONS_OPEN = Gauge(
+    "muster_scheduler_evictions_open", "Evictions and nominations decided and not yet carried out."
+)
+REPORTS_DUE = Gauge(
+    "muster_scheduler_reports_due", "Reports of roots and of their pods to be made."
+)
 STATUS_WRITES = Counter(
     "muster_scheduler_status_writes_total",
     "Status patches, by kind and result.",

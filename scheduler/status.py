@@ -44,7 +44,7 @@ from scheduler.config import Status
 from scheduler.core.explain import Blocker
 from scheduler.core.state import State
 from scheduler.core.values import SINGLE_POD, GroupKey
-from scheduler.metrics import STATUS_WRITES
+from scheduler.metrics import REPORTS_DUE, STATUS_WRITES
 from scheduler.objects import GroupObject
 from scheduler.ports import Patches, Tells
 
@@ -153,6 +153,10 @@ class Reporter:
                 del self._pods_due[key]
                 writes += [(key, write) for write in self._report_pods(key)]
         await self._carry_out(writes, fence)
+        self._count_due()
+
+    def _count_due(self) -> None:
+        REPORTS_DUE.set(len(self._due) + len(self._pods_due))
 
     def _is_time(self, key: GroupKey, due: _Due, now: float, *, busy: bool) -> bool:
         if not busy:
@@ -164,6 +168,7 @@ class Reporter:
         at = now + self._config.delay_seconds
         if due is None:
             self._due[key] = _Due(at, now + self._config.busy_seconds)
+            self._count_due()
         self._work.set()
 
     def _report(self, key: GroupKey) -> Iterable[_Write]:

@@ -7,12 +7,13 @@ available  pods that count for the quorum: waiting ungated, bound, succeeded
 running    pods that count for the floor: bound (or decided to be), succeeded
 quorate    leaf: available >= floor; composite: at least floor children are quorate
 standing   leaf: running >= floor; composite: at least floor children are standing
+priorities how many of the subtree's pods, neither done nor on their way out, have which priority
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -149,8 +150,7 @@ class Group:
         """The spec's; where nobody resolved it the weakest member speaks for all."""
         if self.spec is not None and self.spec.priority is not None:
             return self.spec.priority
-        present = (p for leaf in self.leaves() for p, count in leaf.priorities.items() if count)
-        return min(present, default=0)
+        return min(self.priorities, default=0)
 
     def offspring(self) -> list[Group]:
         """Children by creation, then name."""
@@ -229,17 +229,18 @@ class Forest:
             group.members[info.uid] = pod
         else:
             group.members.pop(info.uid)
-        if not pod.ended and not info.terminating:
-            group.foreign += 0 if info.ours else sign
-            group.priorities[info.priority] += sign
+        alive = not pod.ended and not info.terminating
+        if alive and not info.ours:
+            group.foreign += sign
         waiting, running = pod.waiting, pod.running
         if waiting:
             self._count_pending(group, pod, sign)
         if running:
             group.running += sign
+        priorities = {info.priority: sign} if alive else {}
+        self._total(group, sign * waiting, sign * running, priorities)
         if waiting or running:
             group.available += sign
-            self._total(group, sign * waiting, sign * running)
             self._settle(group)
 
     def held(self, group: Group) -> Held | None:
@@ -306,17 +307,25 @@ class Forest:
         parent = group.parent
         if parent is None:
             raise LookupError(group.key)
-        self._total(parent, sign * group.pending_total, sign * group.running_total)
+        priorities = {p: sign * count for p, count in group.priorities.items()}
+        self._total(parent, sign * group.pending_total, sign * group.running_total, priorities)
         parent.quorate_children += sign * group.quorate
         parent.standing_children += sign * group.standing
         self._settle(parent)
 
-    def _total(self, group: Group, pending: int, running: int) -> None:
+    def _total(
+        self, group: Group, pending: int, running: int, priorities: Mapping[int, int]
+    ) -> None:
+        """Add to what the chain knows of its pods; there are few different priorities."""
         node: Group | None = group
         while node is not None:
             self.visited += 1
             node.pending_total += pending
             node.running_total += running
+            for priority, count in priorities.items():
+                node.priorities[priority] += count
+                if not node.priorities[priority]:
+                    del node.priorities[priority]
             node = node.parent
 
     def _settle(self, group: Group) -> None:

@@ -52,7 +52,7 @@ def _against_members(group: Group) -> Flaw | None:
         return Flaw(group, f"has {pods} of another scheduler")
     if group.spec is None or group.spec.priority is None:
         return None
-    for priority in sorted(p for p, count in group.priorities.items() if count):
+    for priority in sorted(group.priorities):
         if priority != group.spec.priority:
             return Flaw(
                 group,

@@ -17,7 +17,6 @@ from scheduler.core import filters
 from scheduler.core.tallies import Tallies
 from scheduler.core.values import (
     ClaimKey,
-    Expression,
     PodInfo,
     PodSelector,
     PodTerm,
@@ -28,7 +27,14 @@ from scheduler.core.values import (
 Selectors = tuple[PodSelector, ...]
 Carried = PodTerm | SoftTerm | None
 _Asked = tuple[Selectors, bool, Carried]
-_Slot = tuple[str, str | None]
+
+ANYWHERE: Final = ""
+IS: Final = "is"
+HAS: Final = "has"
+LACKS: Final = "lacks"
+WITHIN: Final = "within"
+Trait = tuple[str, str, str, str]
+"""A namespace or ANYWHERE, and IS (label, value), HAS or LACKS (label), or WITHIN, just there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,39 +106,45 @@ def selects(
 
 @dataclass(slots=True)
 class _Index:
-    """Tallies by a label that a pod needs for them to speak of it.
+    """Tallies by a trait that a pod needs for them to speak of it.
 
-    Of several labels it is the one by which fewest are filed: a label that all pods have tells
+    Of several traits it is the one by which fewest are filed: a label that all pods have tells
     nothing apart.
     """
 
-    by_label: dict[_Slot, dict[int, Tally]] = field(default_factory=dict)
+    by_trait: dict[Trait, dict[int, Tally]] = field(default_factory=dict)
     others: dict[int, Tally] = field(default_factory=dict)
-    filed: dict[int, tuple[_Slot, ...]] = field(default_factory=dict)
+    filed: dict[int, tuple[Trait, ...]] = field(default_factory=dict)
+    lacked: dict[str, int] = field(default_factory=dict)
 
     def file(self, tally: Tally) -> None:
-        slots = min(labels_needed(tally.selectors), key=self._crowd, default=())
-        self.filed[tally.number] = slots
-        for slot in slots:
-            self.by_label.setdefault(slot, {})[tally.number] = tally
-        if not slots:
+        traits = min(traits_needed(tally.selectors), key=self._crowd, default=())
+        self.filed[tally.number] = traits
+        for trait in traits:
+            self.by_trait.setdefault(trait, {})[tally.number] = tally
+            if trait[1] == LACKS:
+                self.lacked[trait[2]] = self.lacked.get(trait[2], 0) + 1
+        if not traits:
             self.others[tally.number] = tally
 
     def remove(self, tally: Tally) -> None:
-        for slot in self.filed.pop(tally.number):
-            del self.by_label[slot][tally.number]
-            if not self.by_label[slot]:
-                del self.by_label[slot]
+        for trait in self.filed.pop(tally.number):
+            del self.by_trait[trait][tally.number]
+            if trait[1] == LACKS:
+                self.lacked[trait[2]] -= 1
+                if not self.lacked[trait[2]]:
+                    del self.lacked[trait[2]]
+            if not self.by_trait[trait]:
+                del self.by_trait[trait]
         self.others.pop(tally.number, None)
 
-    def about(self, labels: Mapping[str, str]) -> Iterator[Tally]:
+    def about(self, pod: PodInfo) -> Iterator[Tally]:
         yield from self.others.values()
-        for key, value in labels.items():
-            yield from self.by_label.get((key, value), {}).values()
-            yield from self.by_label.get((key, None), {}).values()
+        for trait in _traits(pod, self.lacked):
+            yield from self.by_trait.get(trait, {}).values()
 
-    def _crowd(self, slots: tuple[_Slot, ...]) -> int:
-        return sum(len(self.by_label.get(slot, ())) for slot in slots)
+    def _crowd(self, traits: tuple[Trait, ...]) -> int:
+        return sum(len(self.by_trait.get(trait, ())) for trait in traits)
 
 
 class Relations:
@@ -229,7 +241,7 @@ class Relations:
         counted.update(self.tally((s.term.selector,), carried=s) for s in wants.likes)
         counted.update(self._claims[claim] for claim in wants.claims)
         shuns, heeds = set[int](), set[int]()
-        for tally in self._index.about(pod.labels):
+        for tally in self._index.about(pod):
             if tally.speaks_of(pod, self.namespaces):
                 if tally.carried is None:
                     counted.add(tally.number)
@@ -240,20 +252,48 @@ class Relations:
         return Marks(*(tuple(sorted(numbers)) for numbers in (counted, shuns, heeds)))
 
 
-def labels_needed(selectors: Selectors) -> list[tuple[_Slot, ...]]:
-    """Of each of these a pod needs one, None for any value, to be selected; empty: no such rule."""
-    needed: list[tuple[_Slot, ...]] = []
-    for expression in _expressions(selectors):
+def traits_needed(selectors: Selectors) -> list[tuple[Trait, ...]]:
+    """Of each of these a pod needs one to be selected; empty: any pod may be.
+
+    Labels that it must have; only where there are none labels that it must lack, and only where
+    there are none of those either its namespace alone: nearly all pods have such traits.
+    """
+    having = [trait for selector in selectors for trait in _having(selector)]
+    lacking = [trait for selector in selectors for trait in _lacking(selector)]
+    within = [_there(s, ((WITHIN, "", ""),)) for s in selectors if s.of_namespaces is None]
+    return having or lacking or within
+
+
+def _having(selector: PodSelector) -> Iterator[tuple[Trait, ...]]:
+    for expression in selector.expressions or ():
         if expression.operator == "In" and expression.values:
-            needed.append(tuple((expression.key, value) for value in expression.values))
+            yield _there(selector, [(IS, expression.key, value) for value in expression.values])
         elif expression.operator == "Exists":
-            needed.append(((expression.key, None),))
-    return needed
+            yield _there(selector, [(HAS, expression.key, "")])
 
 
-def _expressions(selectors: Selectors) -> Iterator[Expression]:
-    for selector in selectors:
-        yield from selector.expressions or ()
+def _lacking(selector: PodSelector) -> Iterator[tuple[Trait, ...]]:
+    for expression in selector.expressions or ():
+        if expression.operator == "DoesNotExist":
+            yield _there(selector, [(LACKS, expression.key, "")])
+
+
+def _there(selector: PodSelector, rules: Iterable[tuple[str, str, str]]) -> tuple[Trait, ...]:
+    """Each rule in each namespace that the selector can mean, once."""
+    spaces = selector.namespaces if selector.of_namespaces is None else (ANYWHERE,)
+    return tuple(dict.fromkeys((space, *rule) for space in spaces for rule in rules))
+
+
+def _traits(pod: PodInfo, lacked: Iterable[str]) -> Iterator[Trait]:
+    """All traits of a pod; of labels that it lacks, those that matter."""
+    for space in (pod.namespace, ANYWHERE):
+        yield space, WITHIN, "", ""
+        for key, value in pod.labels.items():
+            yield space, IS, key, value
+            yield space, HAS, key, ""
+        for key in lacked:
+            if key not in pod.labels:
+                yield space, LACKS, key, ""
 
 
 def _asked(wants: Requirements) -> Iterator[_Asked]:

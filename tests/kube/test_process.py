@@ -57,6 +57,24 @@ async def test_more_pages_can_be_served() -> None:
         assert (await fetch(server, "/debug/other"))[0] == 404
 
 
+async def test_an_act_is_done_by_a_post_and_by_nothing_else() -> None:
+    done: list[str] = []
+
+    async def act() -> bytes:
+        done.append("it")
+        return b"{}"
+
+    async with StatusServer(acts={"/debug/act": act}) as server:
+        assert (await fetch(server, "/debug/act"))[0] == 405
+        assert done == []
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"http://127.0.0.1:{server.port}/debug/act") as response,
+        ):
+            assert (response.status, await response.text()) == (200, "{}")
+    assert done == ["it"]
+
+
 async def test_parts_run_until_told_to_stop() -> None:
     stop = asyncio.Event()
     ended = []

@@ -180,11 +180,12 @@ class Harness:
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
-        """Decide, bind and report inside the block."""
+        """Decide, bind and report inside the block; in the end things must have come to rest."""
         parts = (self.loop.run(), self.binder.run(self.fence), self.reporter.run(self.fence))
         tasks = [asyncio.ensure_future(part) for part in parts]
         try:
             yield
+            await self.comes_to_rest()
         finally:
             for task in tasks:
                 task.cancel()
@@ -192,6 +193,22 @@ class Harness:
             for result in results:
                 if not isinstance(result, asyncio.CancelledError):
                     assert result is None, result
+
+    async def comes_to_rest(self) -> None:
+        """Once all is told, deciding everything five times over changes nothing."""
+        await self.settle(1)
+        before = self._done()
+        for _ in range(5):
+            self.world.state.stir_all()
+            await self.settle(1)
+        assert self._done() == before
+
+    def _done(self) -> tuple[object, ...]:
+        """All that was ever asked of the API server, and where pods are."""
+        api, pods = self.api, self.world.state.pods
+        where = {uid: pod.node for uid, pod in pods.items()}
+        return (where, dict(api.bound), list(api.attempts), list(api.deleted), len(api.patches),
+                sorted(api.stored), len(self.events.told))  # fmt: skip
 
     async def settle(self, seconds: float = 0.0) -> None:
         """Let everything that can happen happen, and so much time pass."""

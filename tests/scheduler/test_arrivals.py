@@ -85,3 +85,67 @@ def test_a_job_that_ends_costs_as_much_beside_many_others_as_beside_few() -> Non
         return calls(end)
 
     assert cost(500) == cost(50)
+
+
+ABSENT: dict[str, tuple[Expression, ...]] = {
+    "another value": (Expression("app", "NotIn", ("db",)),),
+    "no such label": (Expression("batch", "DoesNotExist", ()),),
+    "any pod": (),
+}
+
+
+@pytest.mark.parametrize("expressions", ABSENT.values(), ids=list(ABSENT))
+def test_selectors_without_a_label_to_look_for_cost_nothing_in_other_namespaces(
+    expressions: tuple[Expression, ...],
+) -> None:
+    def cost(teams: int) -> int:
+        world = World()
+        for number in range(teams):
+            namespace = f"team{number}"
+            apart = PodTerm(PodSelector(expressions, (namespace,)), "host")
+            wants = Requirements(requests(1), away=(apart,))
+            world.pod(requirements=wants, namespace=namespace, labels={"app": "web"})
+        world.pod(namespace="team0", labels={"app": "web"})
+        world.state.take_changes()
+
+        def come() -> None:
+            world.pod(namespace="team0", labels={"app": "web"})
+            world.pod(namespace="new", labels={"app": "web"})
+
+        return calls(come)
+
+    assert cost(500) == cost(5)
+
+
+def test_selectors_of_pods_without_a_label_cost_those_that_have_it_nothing() -> None:
+    def cost(jobs: int) -> int:
+        world = World()
+        for number in range(jobs):
+            alone = (
+                Expression("job", "DoesNotExist", ()),
+                Expression("n", "NotIn", (f"{number}",)),
+            )
+            apart = PodTerm(PodSelector(alone, ("ns",)), "host")
+            world.pod(
+                requirements=Requirements(requests(1), away=(apart,)), labels={"job": f"j{number}"}
+            )
+        world.state.take_changes()
+        return calls(lambda: world.pod(labels={"job": "new"}))
+
+    assert cost(500) == cost(5)
+
+
+def test_a_new_selector_without_a_label_to_look_for_looks_at_no_pod_elsewhere() -> None:
+    def cost(others: int) -> int:
+        world = World()
+        for _ in range(others):
+            world.pod(namespace="elsewhere", labels={"app": "web"})
+            world.pod(namespace="team", labels={"job": "j"})
+        first = PodTerm(PodSelector((Expression("job", "DoesNotExist", ()),), ("team",)), "host")
+        world.pod(namespace="team", requirements=Requirements(requests(1), away=(first,)))
+        world.state.take_changes()
+        again = PodTerm(PodSelector((Expression("job", "DoesNotExist", ()),), ("team",)), "rack")
+        wants = Requirements(requests(1), away=(again,))
+        return calls(lambda: world.pod(namespace="team", requirements=wants))
+
+    assert cost(500) == cost(5)

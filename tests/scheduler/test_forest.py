@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -100,21 +101,21 @@ def test_an_arriving_pod_costs_the_depth_of_the_tree_whatever_its_size() -> None
     assert cost(10_000) == cost(1_000) == cost(10) <= 4
 
 
+@pytest.mark.parametrize("priority", [None, 0], ids=["priority of the pods", "resolved priority"])
 @pytest.mark.parametrize("short", [0, 10], ids=["ready", "held"])
-def test_the_work_for_an_arriving_pod_is_the_same_whatever_else_is_there(short: int) -> None:
-    """From the event to the queue: neither the gang, its siblings nor the nodes are walked.
-
-    Admission has resolved the priorities; where it has not, all groups of a tree are asked.
-    """
+def test_the_work_for_an_arriving_pod_is_the_same_whatever_else_is_there(
+    short: int, priority: int | None
+) -> None:
+    """From the event to the queue: neither the gang, its siblings nor the nodes are walked."""
 
     def cost(size: int) -> int:
         world = World()
         world.nodes(size // 100)
-        world.gang("root", 1 + bool(short), composite=True, priority=0)
-        world.gang("leaf", size + short, parent="root", priority=0)
+        world.gang("root", 1 + bool(short), composite=True, priority=priority)
+        world.gang("leaf", size + short, parent="root", priority=priority)
         world.pods("leaf", size)
         for index in range(size // 100):
-            world.gang(f"other{index}", 5, parent="root", priority=0)
+            world.gang(f"other{index}", 5, parent="root", priority=priority)
             world.pods(f"other{index}", 2)
         queue = Queue(world.state)
         queue.refresh(world.state.take_changes(), 0.0)
@@ -172,11 +173,13 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
             parent = chance.choice([None, *composites])
             world.composite(chance.choice(composites), chance.randint(1, 2), parent=parent)
         elif act == "pod" or (act in ("change", "remove") and not pods):
-            pods.append(world.pod(chance.choice(leaves), gated=chance.random() < 0.2))
+            gated, priority = chance.random() < 0.2, chance.choice((0, 0, 1, 5))
+            pods.append(world.pod(chance.choice(leaves), gated=gated, priority=priority))
         elif act == "change":
             old = chance.choice(pods)
             phase = chance.choice(["Running", "Succeeded", "Failed"])
-            world.pod(old.group, name=old.name, node=chance.choice(["n0", "n9"]), phase=phase)
+            node, leaving = chance.choice(["n0", "n9"]), chance.random() < 0.2
+            world.pod(old.group, name=old.name, node=node, phase=phase, terminating=leaving)
         elif act == "remove":
             world.state.remove_pod(pods.pop(chance.randrange(len(pods))).uid)
         elif act == "drop":
@@ -192,3 +195,11 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
             group.quorate, group.standing,
         )  # fmt: skip
         assert kept == recount(group), group
+        assert group.priorities == Counter(priorities(group)), group
+        assert group.priority == min(priorities(group), default=0)
+
+
+def priorities(group: Group) -> list[int]:
+    """Of all pods below that will run or run."""
+    members = [pod for leaf in group.leaves() for pod in leaf.members.values()]
+    return [p.info.priority for p in members if not p.ended and not p.info.terminating]

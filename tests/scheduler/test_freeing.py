@@ -65,7 +65,6 @@ def job(world: World, number: int) -> None:
 
 
 def sizes(state: State) -> tuple[int, ...]:
-    bearers = state._bearers._uids
     return (
         len(state.shapes),
         len(state.relations),
@@ -74,7 +73,7 @@ def sizes(state: State) -> tuple[int, ...]:
         len(state.forest.groups),
         len(state.units._pods),
         len(state.units._dirty),
-        sum(len(values) for values in bearers.values()),
+        len(state._bearers),
         max((shape.index for shape in state.shapes), default=0),
     )
 

@@ -1,0 +1,171 @@
+"""What is true of every flow in the end: the scheduler has nothing more to do, and does nothing.
+
+A flow is over when nothing is under way any more: no decision, Binding, eviction or report. Then
+everything that waits is decided five times over, and in all of that nothing may change: no pod's
+place, no status, no Reservation, nothing that the scheduler counts as done.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from api.constants import RESERVATION
+from e2e.muster import ALL, SCHEDULER
+from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, resource
+from e2e.suite.stage import Stage
+from e2e.support.waiting import eventually
+from kube.resources import NODES, PODS, PVCS, Resource
+
+ROUNDS = 5
+RESERVATIONS = resource(RESERVATION)
+
+_OPEN = (
+    'muster_scheduler_roots{at="ready"}',
+    'muster_scheduler_roots{at="backing off"}',
+    "muster_scheduler_binds_open",
+    "muster_scheduler_evictions_open",
+    "muster_scheduler_reports_due",
+    "muster_scheduler_reservations_open",
+)
+_DONE = (
+    'muster_scheduler_decisions_total{outcome="placed"}',
+    'muster_scheduler_preemptions_total{outcome="evict"}',
+    "muster_scheduler_bindings_given_up_total",
+    "muster_scheduler_binds_total",
+    "muster_scheduler_reservations_total",
+    "muster_scheduler_resumed_total",
+    "muster_scheduler_status_writes_total",
+    "muster_scheduler_victims_total",
+)
+_OURS = ("PodScheduled", "DisruptionTarget")
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The `world` is what others decide, `answer` what follows from it by the scheduler."""
+
+    world: Facts
+    answer: Facts
+
+
+async def settled(stage: Stage) -> None:
+    """Wait until nothing is under way, and see that five more rounds of deciding change nothing.
+
+    Raises AssertionError with all that changed though the world did not, TimeoutError where things
+    never come to rest.
+    """
+    muster = stage.muster
+    for name in ALL:
+        if not muster.running(name):
+            await muster.start(name)
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        scheduler = _Scheduler(session, stage)
+        await stage.until("the scheduler to lead", scheduler.decide)
+        async with asyncio.timeout(stage.patience):
+            before = await scheduler.at_rest()
+            while True:
+                rounds = (await scheduler.metrics()).get("muster_scheduler_rounds_total", 0)
+                for _ in range(ROUNDS):
+                    assert await scheduler.decide(), "the scheduler leads no more"
+                after = await scheduler.at_rest()
+                if after.world == before.world:
+                    break
+                before = after
+            done = (await scheduler.metrics())["muster_scheduler_rounds_total"] - rounds
+    assert done >= ROUNDS, f"{done} rounds instead of {ROUNDS}"
+    changed = list(_differences(before.answer, after.answer))
+    assert not changed, f"after the flow had come to rest, {ROUNDS} more rounds changed:\n" + (
+        "\n".join(changed)
+    )
+
+
+class _Scheduler:
+    """The scheduler of a stage, seen from outside."""
+
+    def __init__(self, session: aiohttp.ClientSession, stage: Stage) -> None:
+        self._session = session
+        self._stage = stage
+
+    async def decide(self) -> bool:
+        """Have all that waits decided anew, and wait until it is; False if it does not lead."""
+        page = self._stage.muster.page(SCHEDULER, "/debug/decide")
+        async with self._session.post(page) as answer:
+            assert answer.status == 200
+            leads: bool = (await answer.json())["leads"]
+            return leads
+
+    async def metrics(self) -> dict[str, float]:
+        """Values by name and labels, counters summed over their labels by name alone as well."""
+        page = self._stage.muster.page(SCHEDULER, "/metrics")
+        async with self._session.get(page) as answer:
+            text = await answer.text()
+        return dict(_values(text))
+
+    async def at_rest(self) -> Record:
+        """Wait until nothing is under way and a whole round has changed nothing."""
+        seen: list[Record] = []
+
+        async def probe() -> bool:
+            metrics = await self.metrics()
+            if any(metrics.get(name) for name in _OPEN):
+                return False
+            if (await self._stage.client.list(RESERVATIONS))["items"]:
+                return False
+            seen.append(await self._record(metrics))
+            if len(seen) > 1 and seen[-1] == seen[-2]:
+                return True
+            await self.decide()
+            return False
+
+        await eventually(probe, "nothing to be under way", self._stage.patience)
+        return seen[-1]
+
+    async def _record(self, metrics: dict[str, float]) -> Record:
+        world: Facts = {}
+        answer: Facts = {name: metrics.get(name, 0) for name in _DONE}
+        for kind in (PODS, POD_GROUPS, COMPOSITE_POD_GROUPS, PVCS, NODES):
+            namespace = None if kind is NODES else self._stage.name
+            for obj in (await self._stage.client.list(kind, namespace))["items"]:
+                name = f"{kind.kind} {obj['metadata']['name']}"
+                world[name], answer[name] = _facts(kind, obj)
+        return Record(world, answer)
+
+
+def _facts(kind: Resource, obj: Json) -> tuple[Facts, Facts]:
+    """What others say of an object, and what the scheduler does."""
+    meta, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
+    world = {"uid": meta["uid"], "generation": meta.get("generation")}
+    if kind is NODES:
+        told = {"labels": meta.get("labels"), "allocatable": status.get("allocatable")}
+        return world | told | {"spec": spec}, {}
+    if kind is PVCS:
+        return world | status, {"annotations": meta.get("annotations")}
+    if kind is not PODS:
+        return world, {"status": status}
+    said = [c for c in status.get("conditions") or () if c["type"] in _OURS]
+    place = {"node": spec.get("nodeName"), "nominated": status.get("nominatedNodeName")}
+    left = {"leaves": meta.get("deletionTimestamp"), "conditions": said}
+    return world | {"phase": status.get("phase"), "labels": meta.get("labels")}, place | left
+
+
+def _values(text: str) -> Iterator[tuple[str, float]]:
+    sums: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = ",".join(f'{key}="{value}"' for key, value in sample.labels.items())
+            if labels:
+                yield f"{sample.name}{{{labels}}}", sample.value
+            sums[sample.name] = sums.get(sample.name, 0) + sample.value
+    yield from sums.items()
+
+
+def _differences(before: Facts, after: Facts) -> Iterator[str]:
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield f"  {name}: {before.get(name)} -> {after.get(name)}"
