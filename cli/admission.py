@@ -21,10 +21,10 @@ Json = dict[str, Any]
 class Admission:
     """Of groups and pods: the template's values, defaults, priority, rules.
 
-    `classes` None: not known. `workloads` are those that the manifests bring.
+    `workloads` are those that the manifests bring.
     """
 
-    def __init__(self, classes: Sequence[PriorityClass] | None, workloads: Iterable[Json]) -> None:
+    def __init__(self, classes: Sequence[PriorityClass], workloads: Iterable[Json]) -> None:
         self._classes = classes
         self._workloads = {_key(obj["metadata"]): obj for obj in workloads}
 
@@ -49,13 +49,6 @@ class Admission:
         return inherit.template_of(found, template)
 
     def _set_priority(self, obj: Json, spec: Json) -> None:
-        if self._classes is None:
-            if spec.get("priorityClassName"):
-                raise ConfigError(
-                    f"{_name(obj)}: this snapshot is the scheduler's own and says nothing of"
-                    f" PriorityClass {spec['priorityClassName']}; take one with `muster snapshot`"
-                )
-            return
         resolved = priority.resolve(spec, self._classes)
         if isinstance(resolved, Cause):
             apply(obj, [resolved], ())

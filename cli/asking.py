@@ -24,14 +24,13 @@ from cli.snapshot_tree import branches
 from cli.text import tree_lines
 from kube.client import Client
 from kube.errors import ConfigError, KubeError
-from kube.resources import PRIORITY_CLASSES
 from scheduler import snapshot as snapshots
 from scheduler.config import Preemption
 from scheduler.core.placement import Budget
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
 from scheduler.objects import GroupObject
-from scheduler.snapshot import Decision, Limits, Snapshot
+from scheduler.snapshot import Decision, Limits, Snapshot, encode
 from scheduler.sources import read
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
@@ -43,15 +42,12 @@ Namespace = Annotated[str, typer.Option("--namespace", "-n", help="of names with
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A cluster to ask about; `observed` is empty for a snapshot, which knows no owners.
-
-    `priorities` None: a snapshot of the scheduler's own, which does not know the classes.
-    """
+    """A cluster to ask about; `observed` is empty for a snapshot, which knows no owners."""
 
     state: State
     limits: Limits
+    priorities: list[PriorityClass]
     observed: Mapping[GroupKey, GroupObject] = field(default_factory=dict)
-    priorities: list[PriorityClass] | None = None
 
     @property
     def budget(self) -> Budget:
@@ -95,8 +91,8 @@ def snapshot_(
     with _complaints():
         copy = _copy(kubeconfig, None)
         queue = snapshots.queue_of(copy.state)
-        taken = snapshots.take(copy.state, queue, copy.limits, priorities=copy.priorities)
-        data = snapshots.encode(taken)
+        taken = snapshots.take(copy.state, queue, copy.limits, copy.priorities)
+        data = encode(taken)
         file.write_bytes(data)
     typer.echo(f"{file}: {len(data)} bytes, {len(queue.waiting())} roots wait")
 
@@ -109,7 +105,7 @@ def replay(file: Annotated[Path, typer.Argument(help="a snapshot")]) -> None:
         again = list(snapshots.decide(state, queue.waiting(), recorded.limits))
     same = True
     for now, then in zip_longest(again, recorded.decisions):
-        agrees = then is None or now == then
+        agrees = then is None or (now is not None and encode(now) == encode(then))
         same = same and agrees
         _print(_decision_lines(now or then, "" if then is None else _verdict(agrees=agrees)))
         if not agrees and now and then:
@@ -137,15 +133,13 @@ def _copy(kubeconfig: Path | None, snapshot: Path | None) -> Copy:
     if snapshot is not None:
         recorded = _read(snapshot)
         state, _ = snapshots.restore(recorded)
-        return Copy(state, recorded.limits, priorities=recorded.priorities)
+        return Copy(state, recorded.limits, recorded.priorities)
 
     async def look() -> Copy:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
             sources = await read(client)
-            found = (await client.list(PRIORITY_CLASSES))["items"]
             limits = Limits.of(Budget(), overdue=time.time() - Preemption().patience_seconds)
-            classes = [PriorityClass.of(obj) for obj in found]
-            return Copy(sources.state, limits, sources.observed, classes)
+            return Copy(sources.state, limits, sources.classes.all(), sources.observed)
 
     return asyncio.run(look())
 

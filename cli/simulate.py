@@ -53,12 +53,12 @@ def simulate(
     documents: Iterable[Json],
     namespace: str,
     budget: Budget,
-    classes: Sequence[PriorityClass] | None = (),
+    classes: Sequence[PriorityClass] = (),
 ) -> list[str]:
     """Add the documents to the state and decide what is new, in the order of the queue.
 
-    `classes` give priorities their numbers, None where they are not known. Lines of text, one
-    block for each root. Raises ConfigError for what is refused at admission.
+    `classes` give priorities their numbers. Lines of text, one block for each root. Raises
+    ConfigError for what is refused at admission.
     """
     before = {*state.forest.groups, *state.pods}
     objects = [obj for document in documents for obj in _expand(document, namespace)]

@@ -143,7 +143,7 @@ class Scheduler:
         )
         # Who does not lead has no queue of its own.
         queue = self.queue if self._leading else queue_of(self.state)
-        return encode(take(self.state, queue, limits))
+        return encode(take(self.state, queue, limits, self._sources.classes.all()))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Trouble with the API server is waited out."""

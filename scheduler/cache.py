@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from kube.meta import Key
+from api.priority import PriorityClass
+from kube.meta import Key, RawObject
 from kube.quantity import QuantityError
 from scheduler import decode
 from scheduler.core.state import State
@@ -103,6 +104,23 @@ class Pods:
     def _forget(self, uid: str) -> None:
         self.pending.pop(uid, None)
         self._state.remove_pod(uid)
+
+
+class Classes:
+    """Sink of the PriorityClasses; who simulates needs them, no decision does."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, PriorityClass] = {}
+
+    def all(self) -> list[PriorityClass]:
+        """By name."""
+        return sorted(self._by_name.values(), key=lambda each: each.name)
+
+    def upsert(self, obj: RawObject) -> None:
+        self._by_name[obj.metadata.name] = PriorityClass.of(obj.raw)
+
+    def delete(self, key: Key) -> None:
+        self._by_name.pop(key[1], None)
 
 
 class Budgets:

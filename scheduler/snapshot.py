@@ -7,7 +7,7 @@ look at: no environment, no commands, no Secrets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -37,7 +37,7 @@ from scheduler.core.values import (
 from scheduler.preemptor import place_root
 from scheduler.queue import Queue
 
-FORMAT = 2
+FORMAT = 3
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -90,10 +90,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     `nodes` are by row, None where a row is vacant; `vacant` is the order in which those are taken.
     `waiting` has each group's waiting pods (UIDs) in their order; `assumed` what is decided and not
     bound yet, node by UID; `held` what is kept free for roots that preempted, `doomed` the UIDs of
-    the pods that are evicted for them, and `units` those of all running pods in the order in which
-    they are looked at as victims. `queue` are the roots in the order of their turn, and
-    `decisions` what was decided on the first of them. `priorities` decide nothing, for what is
-    here has its priority; who simulates needs them. None: the scheduler does not know them.
+    the pods that are evicted for them, `spared` of those that cannot be, and `units` those of all
+    running pods in the order in which they are looked at as victims. `queue` are the roots in the
+    order of their turn, and `decisions` what was decided on the first of them. `priorities` decide
+    nothing, for what is here has its priority or none; who simulates needs them.
     """
 
     format: int
@@ -113,20 +113,21 @@ class Snapshot(msgspec.Struct, frozen=True):
     waiting: dict[str, list[str]]
     held: list[Held]
     doomed: list[str]
+    spared: list[str]
     units: list[str]
     budgets: list[DisruptionBudget]
     queue: list[GroupKey]
     decisions: list[Decision]
-    priorities: list[PriorityClass] | None = None
+    priorities: list[PriorityClass]
 
 
 def take(
     state: State,
     queue: Queue,
     limits: Limits,
+    priorities: Sequence[PriorityClass] = (),
     *,
     decisions: int = 20,
-    priorities: list[PriorityClass] | None = None,
 ) -> Snapshot:
     """Everything as it is now, with the decisions on the first roots. Changes nothing."""
     roots = queue.waiting()
@@ -153,11 +154,12 @@ def take(
         },
         held=[_held(hold, shapes) for hold in state.holds],
         doomed=sorted(state.units.doomed),
+        spared=sorted(state.units.spared),
         units=state.units.order(),
         budgets=list(state.budgets),
         queue=roots,
         decisions=list(decide(state, roots[:decisions], limits)),
-        priorities=priorities,
+        priorities=sorted(priorities, key=lambda each: each.name),
     )
 
 
@@ -212,6 +214,7 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     for group in state.forest.groups.values():
         _order_pending(state, group, snapshot.waiting.get("/".join(group.key), []))
     state.units.doom(state.pods[uid] for uid in snapshot.doomed if uid in state.pods)
+    state.units.spare(state.pods[uid] for uid in snapshot.spared if uid in state.pods)
     state.units.arrange(snapshot.units)
     for budget in snapshot.budgets:
         state.budgets.set(budget)
@@ -232,9 +235,9 @@ def queue_of(state: State) -> Queue:
     return queue
 
 
-def encode(snapshot: Snapshot) -> bytes:
-    """JSON."""
-    return msgspec.json.encode(snapshot)
+def encode(value: Snapshot | Decision) -> bytes:
+    """JSON; equal values give equal bytes."""
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def decode(data: bytes, source: str) -> Snapshot:

@@ -9,10 +9,11 @@ from typing import Any
 
 from kube.client import Client
 from kube.errors import ConfigError, NotFound
+from kube.meta import decode_raw
 from kube.reflector import Reflector
-from kube.resources import NAMESPACES, NODES, PDBS, PODS
+from kube.resources import NAMESPACES, NODES, PDBS, PODS, PRIORITY_CLASSES
 from scheduler import storage
-from scheduler.cache import Budgets, Groups, Namespaces, Nodes, Pods
+from scheduler.cache import Budgets, Classes, Groups, Namespaces, Nodes, Pods
 from scheduler.core.state import State
 from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.objects import (
@@ -38,6 +39,7 @@ class Sources:
     state: State
     changed: Callable[[], None] = _nothing
     observed: dict[GroupKey, GroupObject] = field(default_factory=dict)
+    classes: Classes = field(default_factory=Classes)
     pods: Pods = field(init=False)
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
 
@@ -48,6 +50,7 @@ class Sources:
             Reflector(client, NODES, Nodes(state, changed), decode=decode_node),
             Reflector(client, NAMESPACES, Namespaces(state, changed), decode=decode_namespace),
             Reflector(client, PDBS, Budgets(state), decode=decode_budget),
+            Reflector(client, PRIORITY_CLASSES, self.classes, decode=decode_raw),
             *storage.reflectors(client, state, changed),
             *(
                 Reflector(

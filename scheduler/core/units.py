@@ -78,7 +78,8 @@ class Units:
 
     `rows`, `owners`, `shapes`, `started` (slots,) are its node, unit and shape by index, and its
     start; free slots have row -1. `leaving` marks pods on their way out, which should be gone by
-    `leaves_by`: these belong to no unit any more. `priorities` and `alive` are by unit.
+    `leaves_by`: these belong to no unit any more. `priorities` and `alive` are by unit; a unit with
+    a pod that may not be evicted is not alive.
     """
 
     def __init__(self, columns: Columns, forest: Forest) -> None:
@@ -86,6 +87,7 @@ class Units:
         self._forest = forest
         self._dirty: dict[str, Pod] = {}
         self._doomed: set[str] = set()
+        self._spared: set[str] = set()
         self._slots: dict[str, int] = {}
         self._pods: list[Pod | None] = []
         self._vacant: list[int] = []
@@ -114,7 +116,7 @@ class Units:
         else:
             # Not left to `refresh`, which never comes where nobody is evicted.
             self._dirty.pop(uid, None)
-            self._doomed.discard(uid)
+            self._forget(uid)
 
     def stale_tree(self, group: Group) -> None:
         """The same for all pods under a group."""
@@ -129,20 +131,28 @@ class Units:
             self.stale(pod)
 
     def spare(self, pods: Iterable[Pod]) -> None:
-        """They are not evicted after all."""
+        """They cannot be evicted, however they are marked: they stay, and so does their unit."""
         for pod in pods:
             self._doomed.discard(pod.info.uid)
+            self._spared.add(pod.info.uid)
             self.stale(pod)
 
     def leaves(self, pod: Pod) -> bool:
         """Whether it is on its way out, or will be in a moment."""
         info = pod.info
-        return info.terminating or info.targeted or info.uid in self._doomed
+        if info.terminating or info.uid in self._doomed:
+            return True
+        return info.targeted and info.uid not in self._spared
 
     @property
     def doomed(self) -> frozenset[str]:
         """UIDs of those that are about to be evicted."""
         return frozenset(self._doomed)
+
+    @property
+    def spared(self) -> frozenset[str]:
+        """UIDs of those that cannot be evicted."""
+        return frozenset(self._spared)
 
     def order(self) -> list[str]:
         """UIDs of the table's pods by the index of their unit: ties are broken by that."""
@@ -164,7 +174,7 @@ class Units:
             if pod.row >= 0:
                 self._add(uid, pod)
             else:
-                self._doomed.discard(uid)
+                self._forget(uid)
 
     def unit(self, index: int) -> Unit:
         """Raises LookupError for an index that no unit has."""
@@ -223,6 +233,7 @@ class Units:
         unit.pods[uid] = pod
         unit.slots.add(slot)
         self.owners[slot] = unit.index
+        self._judge(unit)
 
     def _remove(self, uid: str) -> None:
         slot = self._slots.pop(uid, None)
@@ -232,10 +243,10 @@ class Units:
             unit = self.unit(int(self.owners[slot]))
             del unit.pods[uid]
             unit.slots.discard(slot)
+            self._judge(unit)
             if not unit.pods:
                 del self._units[unit.key]
                 self._by_index[unit.index] = None
-                self.alive[unit.index] = False
                 self._vacant_units.append(unit.index)
         self.rows[slot] = self.owners[slot] = -1
         self.leaving[slot] = False
@@ -252,8 +263,15 @@ class Units:
         # Where nobody resolved the group's priority, its most important pod speaks for all.
         unit.priority = max(unit.priority, priority) if unit.pods else priority
         self.priorities[unit.index] = unit.priority
-        self.alive[unit.index] = True
         return unit
+
+    def _judge(self, unit: Unit) -> None:
+        kept = any(uid in unit.pods for uid in self._spared)
+        self.alive[unit.index] = bool(unit.pods) and not kept
+
+    def _forget(self, uid: str) -> None:
+        self._doomed.discard(uid)
+        self._spared.discard(uid)
 
     def _new_slot(self) -> int:
         slot = len(self._pods)

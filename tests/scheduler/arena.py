@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,6 +76,9 @@ class ArenaApi(FakeApi):
                 types = {condition["type"] for condition in op["value"]}
                 if "DisruptionTarget" in types:
                     self.marked.append(f"{resource.kind}/{name}")
+                    info = self.info(name) if resource == PODS else None
+                    if info is not None:
+                        self.world.state.set_pod(replace(info, targeted=True))
         return await super().patch(resource, name, ops, namespace, subresource=subresource)
 
 
@@ -115,16 +116,8 @@ class Arena(Harness):
         )
         self.loop = Loop(cycle, self.queue, self.clock)
 
-    @contextlib.asynccontextmanager
-    async def leading(self) -> AsyncIterator[None]:
-        async with super().leading():
-            task = asyncio.ensure_future(self.evictor.run(self.fence))
-            try:
-                yield
-            finally:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+    def _parts(self) -> list[Coroutine[Any, Any, None]]:
+        return [*super()._parts(), self.evictor.run(self.fence)]
 
     def owns(self, *keys: GroupKey) -> None:
         """The groups as the watch shows them, so that events reach them."""

@@ -80,6 +80,26 @@ async def test_a_victim_that_may_not_be_deleted_stays() -> None:
         await arena.settle()
 
     assert arena.world.state.units.leaves(arena.world.single(low[0])) is False
+    assert len(arena.events_of("Preempting")) == 1
+    assert len(arena.arena.nominated) == 2
+    assert set(arena.arena.nominated.values()) == {""}
+
+
+async def test_others_go_in_place_of_a_victim_that_may_not_be_deleted() -> None:
+    arena = Arena()
+    low = full_rack(arena)
+    arena.world.node("n2", cpu=1)
+    arena.contest.group("other", 1, priority=1)
+    (other,) = arena.contest.runs("other", "n2", priority=1)
+    names_of_low = names(low)
+    forbidden = Forbidden(403, "Forbidden", "not yours")
+    arena.arena.fail_delete = lambda name: forbidden if name in names_of_low else None
+    preemptor(arena, 1)
+
+    async with arena.leading():
+        await arena.settle(2)
+
+    assert arena.arena.deleted == [other.name]
 
 
 async def test_victim_and_preemptor_name_each_other() -> None:

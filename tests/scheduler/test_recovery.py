@@ -31,10 +31,10 @@ def left_behind(
     harness.api.stored["old-1"] = body
 
 
-async def lead(harness: Harness, seconds: float = 5) -> None:
+async def lead(harness: Harness, seconds: float = 5, *, unsettled: str = "") -> None:
     await harness.binder.recover(harness.fence)
     harness.world.state.stir_all()
-    async with harness.leading():
+    async with harness.leading(unsettled=unsettled):
         await harness.settle(seconds)
 
 
@@ -90,7 +90,7 @@ async def test_a_gang_whose_time_is_over_is_taken_back_by_the_next_leader() -> N
     second = harness.world.pod("g")
     left_behind(harness, (first, "n0"), (second, "gone"), age=15)
 
-    await lead(harness, seconds=3)
+    await lead(harness, seconds=3, unsettled="its time is not over yet")
     before = list(harness.api.deleted)
     async with harness.leading():
         await harness.settle(5)
