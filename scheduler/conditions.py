@@ -148,6 +148,8 @@ def _advised(held: Held) -> str:
         return f"{held.message}: create it, or correct the name that its {callers} give"
     if missing > 0 and not group.composite:
         return f"{held.message}: if no more come, the events of their Job say why"
+    if missing > 0:
+        return f"{held.message}: if no more come, lower minGroupCount"
     return held.message
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core import company, filters
+from scheduler.core import company, filters, storage
 from scheduler.core.columns import PODS, Columns
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
@@ -15,6 +15,16 @@ from scheduler.core.values import Requirements
 _INSUFFICIENT: Final = "Insufficient "
 _SHOWN: Final = 3
 """So many reasons are told in the sentence; all of them are in `status.blocker.counts`."""
+
+_VOLUMES: Final = {
+    storage.UNBOUND: "bind the claims, or give them a storageClassName that makes volumes",
+    storage.LOST: "its claims name volumes that are gone: bring those back, or make new claims",
+    storage.AFFINITY: "its volumes are used on other nodes: make room there, or use other claims",
+    storage.NO_VOLUME: "make volumes for its claims that such nodes can use",
+    storage.ZONE: "its volumes are in other zones: make room there, or use other claims",
+    storage.LIMIT: "add nodes, or use fewer volumes for each pod",
+    storage.ONE_POD: "end the pod that uses the claim, or make a claim that several pods may use",
+}
 
 
 def sentence(
@@ -62,8 +72,8 @@ def _advice(
     columns: Columns, shape: Shape, short: Shortage, reason: str, *, impossible: bool
 ) -> str:
     """The one thing to change; nothing where waiting is enough."""
-    if "PersistentVolumeClaim" in reason:
-        return "bind the claims, or give them a storageClassName that makes volumes"
+    if reason in _VOLUMES:
+        return _VOLUMES[reason]
     about_others = _about_others(shape.requirements, reason)
     if about_others:
         return about_others
@@ -91,6 +101,11 @@ def _about_others(wants: Requirements, reason: str) -> str:
     if reason == company.TOO_FAR:
         keys = ", ".join(sorted({term.key for term in wants.near}))
         return f"its pods must be near others by {keys}: make room where those are, or start them"
+    if reason == company.SHUNNED:
+        return "pods that run there keep its pods away: end them, or change their anti-affinity"
+    if reason == company.UNLABELLED:
+        keys = ", ".join(sorted({spread.key for spread in wants.spread}))
+        return f"its pods are spread over {keys}: label the nodes so, or correct the topologyKey"
     return ""
 
 

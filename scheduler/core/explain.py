@@ -42,7 +42,10 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     """The refusal for people. `pods_fit`: each pod alone would fit, only the group does not."""
     short = refusal.shortage
     if short.shape is None or short.kind != "capacity":
-        summary = short.message or f"needs {short.needed} child groups, {short.free} could run"
+        summary = short.message or (
+            f"needs {advice.count(short.needed, 'child group')} more, {short.free} could run:"
+            " lower minGroupCount, or wait for the others"
+        )
         return Blocker(summary, short.kind, short.at, short.needed, short.free, floor=short.floor)
     columns, shape = state.columns, short.shape
     counts = _with_as_many_as_fit(state, shape, short.needed)

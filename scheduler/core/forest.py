@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 4
 
+_NO_POLICY: Final = (
+    "has no scheduling policy yet: create the template it names, or give it a schedulingPolicy"
+)
+
 
 class Pod:
     """A pod of ours or of others.
@@ -246,11 +250,13 @@ class Forest:
     def held(self, group: Group) -> Held | None:
         """Why this topmost group may not be tried; None if it is a root with its quorum."""
         if group.key in self._cyclic:
-            return Held(group, "its parents form a cycle")
+            return Held(
+                group, "its parents form a cycle: take parentCompositePodGroupName off one of them"
+            )
         if group.spec is None:
             return Held(group, f"{_words(group)} does not exist")
         if not group.known:
-            return Held(group, f"{_words(group)} has no scheduling policy yet")
+            return Held(group, f"{_words(group)} {_NO_POLICY}")
         return None if group.quorate else self._shortage(group)
 
     def ready(self, group: Group) -> bool:
@@ -267,7 +273,7 @@ class Forest:
             return Held(group, message, floor, group.available)
         for child in group.offspring():
             if not child.quorate:
-                return self._shortage(child) if child.known else Held(child, "has no policy yet")
+                return self._shortage(child) if child.known else Held(child, _NO_POLICY)
         message = f"has {group.quorate_children} of {floor} child groups"
         return Held(group, message, floor, group.quorate_children)
 

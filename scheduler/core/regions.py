@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scheduler.core import advice
 from scheduler.core.columns import Ints
 from scheduler.core.forest import Group
 from scheduler.core.shapes import Shape
@@ -182,7 +183,11 @@ class Regions:
         self, group: Group, domains: Domains, region: Ints | None, demand: Demand
     ) -> Shortage:
         if not domains.values:
-            message = f'no node has the label "{domains.key}"'
+            nodes = advice.count(sum(node is not None for node in self._columns.nodes), "node")
+            message = (
+                f'none of {nodes} has the label "{domains.key}":'
+                " label nodes, or correct the topology key"
+            )
             return Shortage("constraint", group.key, message, resolvable=False)
         worst: Shortage | None = None
         for shape, count in (demand or _wanted(group)).items():
@@ -213,5 +218,8 @@ def _wanted(group: Group) -> dict[Shape, int]:
 
 def _torn(group: Group, domains: Domains, pins: set[int]) -> Shortage:
     names = sorted("none" if c == UNLABELLED else f'"{domains.values[c]}"' for c in pins)
-    message = f"its running members are not in one {domains.key}: {', '.join(names)}"
+    message = (
+        f"its running members are not in one {domains.key}, but in {len(names)}:"
+        f" {', '.join(names)}; delete those in all but one"
+    )
     return Shortage("invalid", group.key, message, resolvable=False)

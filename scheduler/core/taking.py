@@ -201,7 +201,10 @@ class Taking:
         """There is room for `free` of the pods that are needed."""
         if shape.requirements.undecided:
             features = ", ".join(shape.requirements.undecided)
-            message = f"its pods use what is not supported yet: {features}"
+            message = (
+                f"its pods use what is not supported yet: {features};"
+                " do without, or leave them to another scheduler"
+            )
             return Shortage("constraint", group.key, message, needed, 0, shape, resolvable=False)
         return Shortage("capacity", group.key, "", needed, free, shape, floor=floor)
 

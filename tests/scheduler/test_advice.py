@@ -14,7 +14,10 @@ from scheduler.core.values import (
     PodSelector,
     PodTerm,
     Requirements,
+    Spread,
     Taint,
+    Term,
+    VolumeInfo,
 )
 from tests.scheduler.world import GIB, World, requests
 
@@ -197,4 +200,106 @@ def test_a_claim_that_is_not_bound_is_told_and_not_that_cpu_is_short() -> None:
         "needs room for 4 more pods, there is room for 0: "
         "pod has unbound immediate PersistentVolumeClaims on 2 of 2 nodes; "
         "bind the claims, or give them a storageClassName that makes volumes"
+    )
+
+
+def summary(world: World, name: str = "g", *, composite: bool = False) -> str:
+    refusal = world.place(name, composite=composite)
+    assert isinstance(refusal, Refusal)
+    return explain(world.state, refusal).summary
+
+
+CLAIM = ("ns", "data")
+HERE = (Term((Expression("disk", "In", ("ssd",)),)),)
+
+
+@pytest.mark.parametrize(
+    ("claim", "volume", "want"),
+    [
+        pytest.param(
+            ClaimInfo(CLAIM, volume="v"),
+            None,
+            "its claims name volumes that are gone: bring those back, or make new claims",
+            id="the volume is gone",
+        ),
+        pytest.param(
+            ClaimInfo(CLAIM, volume="v"),
+            VolumeInfo("v", affinity=HERE),
+            "its volumes are used on other nodes: make room there, or use other claims",
+            id="the volume is elsewhere",
+        ),
+        pytest.param(
+            ClaimInfo(CLAIM, volume="v"),
+            VolumeInfo("v", labels={"topology.kubernetes.io/zone": "z"}),
+            "its volumes are in other zones: make room there, or use other claims",
+            id="the volume is in another zone",
+        ),
+        pytest.param(
+            ClaimInfo(CLAIM, volume="v", one_pod=True),
+            VolumeInfo("v"),
+            "end the pod that uses the claim, or make a claim that several pods may use",
+            id="another pod has it alone",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_volume_is_told_with_its_own_way_out(
+    claim: ClaimInfo, volume: VolumeInfo | None, want: str
+) -> None:
+    world = World()
+    world.node("n0", labels={"topology.kubernetes.io/zone": "other"})
+    world.state.storage.set_claim(claim)
+    if volume is not None:
+        world.state.storage.set_volume(volume)
+    if claim.one_pod:
+        world.pod(requirements=Requirements(requests(1), claims=(CLAIM,)), node="n0")
+    waits(1, Requirements(requests(1), claims=(CLAIM,)))(world)
+
+    assert summary(world).endswith(f"; {want}")
+
+
+def test_who_is_kept_away_by_pods_that_run_is_told_so() -> None:
+    world = World()
+    world.node("n0", labels={"host": "n0"})
+    selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
+    away = Requirements(requests(1), away=(PodTerm(selector, "host"),))
+    world.pod(requirements=away, node="n0")
+    world.gang("g", 1)
+    world.pod("g", labels={"app": "x"})
+
+    assert summary(world).endswith(
+        "pods that run there keep its pods away: end them, or change their anti-affinity"
+    )
+
+
+def test_a_label_to_spread_over_that_no_node_has_is_named() -> None:
+    world = World()
+    world.nodes(1)
+    selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
+    waits(1, Requirements(requests(1), spread=(Spread(selector, "zone"),)))(world)
+
+    assert summary(world).endswith(
+        "its pods are spread over zone: label the nodes so, or correct the topologyKey"
+    )
+
+
+def test_a_topology_key_that_no_node_has_is_named_with_the_number_of_nodes() -> None:
+    world = World()
+    world.nodes(2)
+    waits(1, Requirements(requests(1)), rack=True)(world)
+
+    assert summary(world) == (
+        'none of 2 nodes has the label "rack": label nodes, or correct the topology key'
+    )
+
+
+def test_a_tree_in_which_too_few_children_could_run_says_so() -> None:
+    world = World()
+    world.nodes(1)
+    world.gang("root", 2, composite=True)
+    world.gang("a", 1, parent="root")
+    world.pods("a", 1)
+    world.gang("b", 1, parent="root")
+
+    assert summary(world, "root", composite=True) == (
+        "needs 2 child groups more, 1 could run: lower minGroupCount, or wait for the others"
     )

@@ -66,7 +66,10 @@ def test_pods_wait_for_a_group_and_groups_for_a_parent() -> None:
     assert messages == [
         'pod group "g" does not exist',
         'composite pod group "root" does not exist',
-        'composite pod group "root" has no scheduling policy yet',
+        (
+            'composite pod group "root" has no scheduling policy yet:'
+            " create the template it names, or give it a schedulingPolicy"
+        ),
         "",
     ]
 
@@ -80,7 +83,9 @@ def test_a_cycle_is_held_and_said_and_ends_with_one_of_its_groups() -> None:
     forest = world.state.forest
     ring = forest.groups[POD_GROUP, "ns", "leaf"].top
 
-    assert held(world, ring.name, composite=True) == "its parents form a cycle"
+    assert held(world, ring.name, composite=True) == (
+        "its parents form a cycle: take parentCompositePodGroupName off one of them"
+    )
 
     world.state.remove_group(key)
     world.gang("b", 1, composite=True)

@@ -150,7 +150,10 @@ def test_an_undecided_feature_is_refused_by_name() -> None:
 
     assert (blocker.kind, blocker.summary) == (
         "constraint",
-        "its pods use what is not supported yet: host ports",
+        (
+            "its pods use what is not supported yet: host ports;"
+            " do without, or leave them to another scheduler"
+        ),
     )
 
 
@@ -271,7 +274,10 @@ class TestRacks:
 
         assert (blocker.kind, blocker.summary) == (
             "invalid",
-            'its running members are not in one rack: "r000", "r001"',
+            (
+                'its running members are not in one rack, but in 2: "r000", "r001";'
+                " delete those in all but one"
+            ),
         )
 
     def test_preferred_takes_one_rack_if_one_fits_and_several_otherwise(self) -> None:
@@ -321,17 +327,18 @@ class TestRacks:
     [
         pytest.param(
             lambda w: w.gang("leaf", 1, parent="root", priority=5),
-            "has priority 5, its root None",
+            "has priority 5, its root none: give all groups of a tree the same priorityClassName",
             id="priorities differ",
         ),
         pytest.param(
             lambda w: w.gang("leaf", 1, parent="root", workload="other"),
-            'belongs to workload "other", its root to "None"',
+            'belongs to workload "other", its root to none:'
+            " give all groups of a tree the same workloadRef.workloadName",
             id="two workloads",
         ),
         pytest.param(
             lambda w: w.pod("leaf", ours=False, node="n0"),
-            "has 1 pod of another scheduler",
+            "has 1 pod of another scheduler: give all its pods the same schedulerName",
             id="a member of another scheduler",
         ),
         pytest.param(
@@ -345,7 +352,7 @@ class TestRacks:
         ),
         pytest.param(
             lambda w: w.gang("root", 1, composite=True, disruption="all"),
-            'has disruption mode single under the all of "root"',
+            'has disruption mode single under the all of "root": give both the same disruptionMode',
             id="a single child under an all parent",
         ),
     ],
@@ -374,7 +381,8 @@ def test_five_levels_are_refused() -> None:
     world.gang("leaf", 1, parent=parent)
     world.pods("leaf", 1)
 
-    assert why(world, world.place("c0", composite=True)).summary == "is deeper than 4 levels"
+    summary = why(world, world.place("c0", composite=True)).summary
+    assert summary == "is on level 5 of its tree, 4 are the most: take out one above it"
 
 
 def test_a_child_without_a_policy_yet_does_not_spoil_its_tree() -> None:

@@ -144,7 +144,9 @@ def test_members_in_two_racks_are_an_error_that_says_so() -> None:
 
     assert isinstance(refusal, Refusal)
     assert refusal.shortage.kind == "invalid"
-    assert refusal.shortage.message == 'its running members are not in one rack: "r0", "r1"'
+    assert refusal.shortage.message == (
+        'its running members are not in one rack, but in 2: "r0", "r1"; delete those in all but one'
+    )
 
 
 @pytest.mark.parametrize("count", [10, 100, 1000])
