@@ -21,6 +21,7 @@ from scheduler.config import Config
 from scheduler.core.placement import Budget
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
+from scheduler.doorkeeper import Doorkeeper
 from scheduler.evictor import Evictor
 from scheduler.loop import Loop
 from scheduler.preemptor import Preemptor
@@ -95,6 +96,9 @@ class Scheduler:
             config=config.preemption,
             budget=self._budget,
         )
+        self._doorkeeper = Doorkeeper(
+            self.state, self.queue, clock=clock, config=config.starvation, budget=self._budget
+        )
         cycle = Cycle(
             self.state,
             self.queue,
@@ -103,6 +107,7 @@ class Scheduler:
             clock=clock,
             budget=self._budget,
             preemptor=self._preemptor,
+            doorkeeper=self._doorkeeper,
         )
         self._loop = Loop(cycle, self.queue, clock)
 
@@ -190,6 +195,7 @@ class Scheduler:
         self._leading = True
         self._binder.abandon()
         self._preemptor.abandon()
+        self._doorkeeper.abandon()
         await self._binder.recover(fence)
         self._evictor.resume()
         self.state.stir_all()

@@ -33,6 +33,7 @@ RETRY_ON: Final = {
     "capacity": ["room on a node", "a new or changed node", "a change of the group"],
     "constraint": ["a new or changed node", "a change of the group"],
     "quorum": ["a new member", "a change of the group"],
+    "priority": ["a start of what goes first", "a change of the group"],
     "invalid": ["a change of the group or its members"],
 }
 

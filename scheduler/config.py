@@ -37,6 +37,19 @@ class Preemption(Section, frozen=True):
     writers: Count = 8
 
 
+class Starvation(Section, frozen=True):
+    """Whether a root that starves may close the door to others of no higher priority.
+
+    It starves once it was refused for `after_seconds` in which `after_passed` of those were placed.
+    The door is closed for `closed_seconds` at most.
+    """
+
+    enabled: bool = False
+    after_seconds: Seconds = 300
+    after_passed: Count = 10
+    closed_seconds: Seconds = 1800
+
+
 class Config(Section, frozen=True):
     """How the scheduler decides and binds.
 
@@ -50,4 +63,5 @@ class Config(Section, frozen=True):
     retry_seconds: Seconds = 60
     search: Search = Search()
     preemption: Preemption = Preemption()
+    starvation: Starvation = Starvation()
     status: Status = Status()

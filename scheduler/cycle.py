@@ -16,6 +16,7 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.placement import Budget, Placement, Refusal
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
+from scheduler.doorkeeper import Doorkeeper
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
 from scheduler.preemptor import Preemptor, place_root
 from scheduler.queue import PLACES, Queue
@@ -64,8 +65,9 @@ class Cycle:
         clock: Clock,
         budget: Callable[[], Budget] = Budget,
         preemptor: Preemptor | None = None,
+        doorkeeper: Doorkeeper | None = None,
     ) -> None:
-        """Without a preemptor nobody is evicted."""
+        """Without a preemptor nobody is evicted, without a doorkeeper nobody waits for others."""
         self._state = state
         self._queue = queue
         self._binding = binding
@@ -73,6 +75,7 @@ class Cycle:
         self._clock = clock
         self._budget = budget
         self._preemptor = preemptor
+        self._doorkeeper = doorkeeper
 
     def refresh(self) -> None:
         """Let the queue and the reports know what changed since the last time."""
@@ -81,6 +84,8 @@ class Cycle:
         self._reporting.touched(changes.entities)
         if self._preemptor is not None:
             self._preemptor.gone(sorted(changes.entities))
+        if self._doorkeeper is not None:
+            self._doorkeeper.gone(sorted(changes.entities))
         for place_name, size in self._queue.sizes().items():
             _sizes[place_name].set(size)
 
@@ -103,7 +108,7 @@ class Cycle:
         with DECISION_SECONDS.time():
             placements = place_alike(self._state, pods, self._budget()) if len(pods) > 1 else []
         for placement in placements:
-            self._bind(placement.root, placement)
+            self._bind(placement.root, placement.pods[0], placement)
         for pod in pods[len(placements) :]:
             self._decide(self._state.entity(pod), pod)
 
@@ -112,12 +117,14 @@ class Cycle:
             decision = place_root(self._state, entity, self._budget())
         SEARCH_STEPS.observe(decision.steps)
         if isinstance(decision, Placement):
-            self._bind(key, decision)
+            self._bind(key, entity, decision)
         else:
             self._refuse(key, entity, decision)
 
-    def _bind(self, key: GroupKey, placement: Placement) -> None:
+    def _bind(self, key: GroupKey, entity: Group | Pod, placement: Placement) -> None:
         _placed.inc()
+        if self._doorkeeper is not None:
+            self._doorkeeper.placed(key, entity)
         self._state.assume(placement.pods, placement.rows)
         self._binding.submit(placement)
         if self._preemptor is not None:
@@ -129,6 +136,8 @@ class Cycle:
     def _refuse(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> None:
         _refused.inc()
         self._queue.refuse(key, refusal, self._clock.monotonic())
+        if self._doorkeeper is not None:
+            self._doorkeeper.refused(key, entity, refusal)
         blocker = explain(self._state, refusal)
         more = self._preemptor.refused(key, entity, refusal) if self._preemptor else ""
         if more:

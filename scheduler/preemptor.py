@@ -18,6 +18,7 @@ from scheduler.core.placement import Budget, Placement, Refusal, place
 from scheduler.core.preemption import Plan, preempt
 from scheduler.core.room import Effort
 from scheduler.core.shapes import Shape
+from scheduler.core.starving import behind, stopped
 from scheduler.core.state import State
 from scheduler.core.values import GroupKey
 from scheduler.metrics import PREEMPTION_SECONDS, PREEMPTIONS
@@ -45,13 +46,17 @@ class Evicting(Protocol):
 
 
 def place_root(state: State, root: Group | Pod, budget: Budget) -> Placement | Refusal:
-    """Place a root: where it holds room if that does, else anywhere."""
+    """Place a root: where it holds room if that does, else anywhere; if it may pass the door."""
+    refusal = stopped(state, root)
+    if refusal is not None:
+        return refusal
+    extras = not behind(state, root)
     rows = state.holds.rows(root.key if isinstance(root, Group) else state.entity(root))
     if rows is not None:
-        decision = place(state, root, budget, region=rows)
+        decision = place(state, root, budget, region=rows, extras=extras)
         if isinstance(decision, Placement):
             return decision
-    return place(state, root, budget)
+    return place(state, root, budget, extras=extras)
 
 
 class Preemptor:

@@ -15,6 +15,7 @@ from api.priority import PriorityClass
 from kube.errors import ConfigError
 from scheduler.core.budgets import DisruptionBudget
 from scheduler.core.columns import Columns
+from scheduler.core.door import Closed
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.fit import Profile
 from scheduler.core.forest import Group, Pod
@@ -93,7 +94,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     the pods that are evicted for them, `spared` of those that cannot be, and `units` those of all
     running pods in the order in which they are looked at as victims. `queue` are the roots in the
     order of their turn, and `decisions` what was decided on the first of them. `priorities` decide
-    nothing, for what is here has its priority or none; who simulates needs them.
+    nothing, for what is here has its priority or none; who simulates needs them. `door` is the root
+    that goes before others.
     """
 
     format: int
@@ -119,6 +121,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     queue: list[GroupKey]
     decisions: list[Decision]
     priorities: list[PriorityClass]
+    door: Closed | None = None
 
 
 def take(
@@ -160,6 +163,7 @@ def take(
         queue=roots,
         decisions=list(decide(state, roots[:decisions], limits)),
         priorities=sorted(priorities, key=lambda each: each.name),
+        door=state.door.closed,
     )
 
 
@@ -220,6 +224,7 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
         state.budgets.set(budget)
     for held in snapshot.held:
         state.holds.set(_hold(state, snapshot, held))
+    state.door.closed = snapshot.door
     queue = Queue(state)
     for root in snapshot.queue:
         queue.review(root)

@@ -29,6 +29,7 @@ domains     the same domain by domain, with what preemption could free
 units       what can only be evicted as a whole, as a table of pods
 budgets     disruption budgets; protected tells which units they cover
 holds       places kept for roots whose victims are on their way out
+door        who has waited how long, and whom others wait for; starving says who may pass
 room        does the root fit without these units? asked of the one solver
 wheres      parts of the cluster in the order of what making room there costs
 preemption  preempt(state, root, refusal, budget) -> Plan | Refusal

@@ -18,7 +18,7 @@ from scheduler.core.values import SINGLE_POD, GroupKey, GroupSpec
 
 def together(state: State, shape: Shape) -> bool:
     """Whether pods of the shape may be decided in one go: nothing but room is between them."""
-    held = next(iter(state.holds), None) is not None
+    held = next(iter(state.holds), None) is not None or state.door.closed is not None
     return not (shape.sees or shape.requirements.undecided or held)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from scheduler.core.shapes import Shape
 from scheduler.core.values import GroupKey
 
-Kind = Literal["capacity", "constraint", "quorum", "invalid"]
+Kind = Literal["capacity", "constraint", "quorum", "priority", "invalid"]
 
 
 @dataclass(frozen=True, slots=True)

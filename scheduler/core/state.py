@@ -14,6 +14,7 @@ from scheduler.core.bearers import Bearers
 from scheduler.core.budgets import Budgets
 from scheduler.core.columns import Columns
 from scheduler.core.company import Company
+from scheduler.core.door import Door
 from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.holds import Holds
 from scheduler.core.leanings import Leanings
@@ -53,6 +54,7 @@ class State:
         self.units = Units(self.columns, self.forest)
         self.budgets = Budgets()
         self.holds = Holds(self.columns)
+        self.door = Door()
         self.pods: dict[str, Pod] = {}
         self.singles: dict[GroupKey, Pod] = {}
         self.changes = Changes()
@@ -185,6 +187,12 @@ class State:
         names = {name for _, places in hold.places for name, _ in places}
         self.changes.rows.update(row_of[name] for name in names if name in row_of)
         return True
+
+    def open_door(self) -> None:
+        """Let all in again: who was sent back at the door is looked at anew."""
+        stopped = self.door.open()
+        self.changes.entities.update(stopped)
+        self.changes.stirred.update(stopped)
 
     def take_changes(self) -> Changes:
         """What changed since the last call. What no pod uses any more is freed."""

@@ -6,7 +6,7 @@ the state pod by pod, so that a decision reads arrays and walks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -197,6 +197,11 @@ class Units:
         chosen[units] = True
         slots: Ints = np.flatnonzero(chosen[self.owners])
         return slots
+
+    def slots_besides(self, uids: Collection[str]) -> Ints:
+        """The slots of all pods but these."""
+        self.refresh()
+        return np.array(sorted(s for uid, s in self._slots.items() if uid not in uids), np.int64)
 
     def lift(self, slots: Ints, sign: int = 1) -> None:
         """Take the pods of these slots off their nodes, in the open trial; -1 puts them back."""

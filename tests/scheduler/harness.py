@@ -22,9 +22,10 @@ from kube.resources import PVCS, Resource
 from scheduler.binder import Binder
 from scheduler.cache import PendingPod
 from scheduler.claims import Claims
-from scheduler.config import Status
+from scheduler.config import Starvation, Status
 from scheduler.core.values import GroupKey, PodInfo
 from scheduler.cycle import Cycle
+from scheduler.doorkeeper import Doorkeeper
 from scheduler.journal import RESERVATIONS
 from scheduler.loop import Loop
 from scheduler.objects import GroupObject, Metadata
@@ -140,7 +141,7 @@ class FakeEvents:
 
 
 class Harness:
-    def __init__(self, *, timeout: float = 120.0) -> None:
+    def __init__(self, *, timeout: float = 120.0, starvation: Starvation | None = None) -> None:
         self.world = World()
         self.clock = FakeClock()
         self.api = FakeApi(self.world)
@@ -171,7 +172,16 @@ class Harness:
             given_up=self.reporter.given_up,
             claims=Claims(self.api, state, self.clock),
         )
-        cycle = Cycle(state, self.queue, self.binder, self.reporter, clock=self.clock)
+        config = starvation or Starvation()
+        self.doorkeeper = Doorkeeper(state, self.queue, clock=self.clock, config=config)
+        cycle = Cycle(
+            state,
+            self.queue,
+            self.binder,
+            self.reporter,
+            clock=self.clock,
+            doorkeeper=self.doorkeeper,
+        )
         self.loop = Loop(cycle, self.queue, self.clock)
         self.fence = Fence(self.clock, 1, float("inf"))
 

@@ -1,0 +1,310 @@
+"""A large gang that smaller ones overtake again and again may close the door to them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.config import Starvation
+from scheduler.core.alike import together
+from scheduler.core.placement import Budget, Placement, Refusal
+from scheduler.core.values import POD_GROUP, GroupKey, Requirements
+from scheduler.doorkeeper import Doorkeeper
+from scheduler.preemptor import place_root
+from scheduler.queue import Queue
+from scheduler.snapshot import Limits, restore, take
+from tests.scheduler.harness import Harness
+from tests.scheduler.world import World, requests
+from tests.support.clock import FakeClock
+
+ON = Starvation(enabled=True, after_seconds=5, after_passed=5, closed_seconds=600)
+
+
+def leave(world: World, group: str) -> None:
+    """A gang is done and deleted."""
+    key = (POD_GROUP, "ns", group)
+    for uid in list(world.state.forest.groups[key].members):
+        world.state.remove_pod(uid)
+    world.state.remove_group(key)
+
+
+async def rounds_until_the_large_one_runs(starvation: Starvation, most: int) -> int | None:
+    """Room for four small gangs, of which one ends each second and another has come by then."""
+    harness = Harness(starvation=starvation)
+    world = harness.world
+    world.nodes(8, cpu=1)
+    for number in range(4):
+        world.gang(f"small{number}", 2, created=f"0{number}")
+        world.pods(f"small{number}", 2)
+    async with harness.leading():
+        await harness.settle()
+        world.gang("large", 8, created="1")
+        large = {pod.name for pod in world.pods("large", 8)}
+        for number in range(most):
+            world.gang(f"small{number + 4}", 2, created=f"2{number:05}")
+            world.pods(f"small{number + 4}", 2)
+            await harness.settle(1)
+            leave(world, f"small{number}")
+            await harness.settle()
+            if large <= set(harness.api.bound):
+                return number
+    return None
+
+
+async def test_a_large_gang_starves_behind_small_ones_and_with_the_door_it_runs() -> None:
+    assert await rounds_until_the_large_one_runs(Starvation(), 60) is None
+    # Five pass it, and what runs by then ends.
+    rounds = await rounds_until_the_large_one_runs(ON, 60)
+    assert rounds is not None
+    assert rounds <= 5 + 5
+
+
+class Cluster:
+    """One starving root `big`, and the doorkeeper, in virtual time."""
+
+    def __init__(self, starvation: Starvation = ON) -> None:
+        self.world = World()
+        self.state = self.world.state
+        self.queue = Queue(self.state)
+        self.clock = FakeClock()
+        self.keeper = Doorkeeper(self.state, self.queue, clock=self.clock, config=starvation)
+
+    def decide(self, key: GroupKey) -> Placement | Refusal:
+        """As the cycle does, but what is placed is not bound."""
+        entity = self.queue.entity(key)
+        assert entity is not None
+        outcome = place_root(self.state, entity, Budget())
+        if isinstance(outcome, Refusal):
+            self.keeper.refused(key, entity, outcome)
+        else:
+            self.keeper.placed(key, entity)
+        return outcome
+
+    def pass_by(self, count: int = 5, priority: int = 0) -> None:
+        """Others are placed, in virtual time."""
+        for _ in range(count):
+            info = self.world.pod(cpu=0, priority=priority)
+            self.keeper.placed(("Pod", "ns", info.name), self.state.pods[info.uid])
+            self.state.remove_pod(info.uid)
+        self.clock.jump(5)
+
+    @property
+    def closed(self) -> bool:
+        return self.state.door.closed is not None
+
+    def changed(self) -> set[GroupKey]:
+        """What the next cycle takes in."""
+        changes = self.state.take_changes()
+        self.keeper.gone(sorted(changes.entities))
+        return {*changes.stirred, *self.state.take_changes().stirred}
+
+
+BIG = (POD_GROUP, "ns", "big")
+
+
+def starving(starvation: Starvation = ON, *, priority: int = 0) -> Cluster:
+    """A gang of three, room for three of which one is taken; the door is closed."""
+    cluster = Cluster(starvation)
+    cluster.world.nodes(3, cpu=1)
+    cluster.world.pod(node="n0", name="runs")
+    cluster.world.gang("big", 3, priority=priority)
+    for _ in range(3):
+        cluster.world.pod("big", priority=priority)
+    cluster.decide(BIG)
+    cluster.pass_by(priority=priority)
+    cluster.decide(BIG)
+    return cluster
+
+
+def single(cluster: Cluster, **pod: object) -> GroupKey:
+    info = cluster.world.pod(**pod)  # type: ignore[arg-type]
+    return ("Pod", "ns", info.name)
+
+
+def test_who_waits_at_the_door_is_told_for_whom() -> None:
+    cluster = starving()
+
+    refusal = cluster.decide(single(cluster))
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.shortage.kind == "priority"
+    assert refusal.shortage.message == (
+        'waits behind PodGroup "ns/big" of priority 0, which was refused while 5 others were'
+        " placed: it goes first; wait for it, or ask for a higher priority"
+    )
+
+
+def test_nothing_closes_unless_it_is_asked_for() -> None:
+    assert not starving(Starvation()).closed
+    assert Starvation().enabled is False
+
+
+@pytest.mark.parametrize(
+    ("after", "passed"),
+    [
+        pytest.param(5.1, 5, id="not for long enough"),
+        pytest.param(5, 6, id="too few others were placed"),
+    ],
+)
+def test_a_root_has_to_wait_before_it_closes_the_door(after: float, passed: int) -> None:
+    config = Starvation(enabled=True, after_seconds=after, after_passed=passed)
+
+    assert not starving(config).closed
+
+
+def test_those_of_higher_priority_that_pass_do_not_count() -> None:
+    cluster = Cluster()
+    cluster.world.nodes(1, cpu=1)
+    cluster.world.pod(node="n0")
+    cluster.world.gang("big", 1)
+    cluster.world.pod("big")
+    cluster.decide(BIG)
+    cluster.pass_by(priority=1)
+    cluster.decide(BIG)
+
+    assert not cluster.closed
+
+
+def test_a_higher_priority_passes_the_door() -> None:
+    cluster = starving()
+
+    assert isinstance(cluster.decide(single(cluster, priority=1)), Placement)
+
+
+def test_pods_for_nodes_that_the_starving_root_cannot_use_pass_the_door() -> None:
+    def pool(name: str) -> Requirements:
+        return Requirements(requests(1), selector=(("pool", name),))
+
+    cluster = Cluster()
+    cluster.world.node("n0", cpu=1, labels={"pool": "a"})
+    cluster.world.node("n1", cpu=1, labels={"pool": "b"})
+    cluster.world.pod(node="n0")
+    cluster.world.gang("big", 1)
+    cluster.world.pod("big", requirements=pool("a"))
+    cluster.decide(BIG)
+    cluster.pass_by()
+    cluster.decide(BIG)
+    assert cluster.closed
+
+    assert isinstance(cluster.decide(single(cluster)), Refusal)
+    assert isinstance(cluster.decide(single(cluster, requirements=pool("b"))), Placement)
+
+
+def test_single_pods_come_to_the_door_one_by_one() -> None:
+    cluster = starving()
+    _, namespace, name = single(cluster)
+    shape = cluster.state.singles["Pod", namespace, name].shape
+
+    before = together(cluster.state, shape)
+    cluster.state.open_door()
+
+    assert (before, together(cluster.state, shape)) == (False, True)
+
+
+def test_a_half_running_gang_becomes_whole_but_gets_no_extras() -> None:
+    cluster = starving()
+    cluster.world.gang("half", 2)
+    cluster.world.pod("half", node="n0", cpu=0)
+    cluster.world.pods("half", 2, cpu=0)
+
+    outcome = cluster.decide((POD_GROUP, "ns", "half"))
+
+    assert isinstance(outcome, Placement)
+    assert len(outcome.pods) == 1
+
+
+def test_extras_of_a_running_gang_wait_at_the_door() -> None:
+    cluster = starving()
+    cluster.world.gang("whole", 1)
+    cluster.world.pod("whole", node="n0", cpu=0)
+    cluster.world.pods("whole", 1, cpu=0)
+
+    outcome = cluster.decide((POD_GROUP, "ns", "whole"))
+
+    assert isinstance(outcome, Refusal)
+    assert outcome.shortage.kind == "priority"
+
+
+def run(cluster: Cluster) -> None:
+    cluster.state.remove_pod("uid-runs")
+    outcome = cluster.decide(BIG)
+    assert isinstance(outcome, Placement)
+
+
+def delete(cluster: Cluster) -> None:
+    leave(cluster.world, "big")
+
+
+def lose_its_quorum(cluster: Cluster) -> None:
+    cluster.state.remove_pod(next(iter(cluster.state.forest.groups[BIG].members)))
+
+
+def become_impossible(cluster: Cluster) -> None:
+    cluster.state.remove_node("n2")
+    cluster.decide(BIG)
+
+
+def take_too_long(cluster: Cluster) -> None:
+    cluster.clock.jump(600)
+
+
+@pytest.mark.parametrize("event", [run, delete, lose_its_quorum, become_impossible, take_too_long])
+def test_the_door_opens_again_and_who_waited_there_is_looked_at(event: object) -> None:
+    cluster = starving()
+    waits = single(cluster)
+    cluster.decide(waits)
+    cluster.changed()
+    assert cluster.closed
+    assert callable(event)
+
+    event(cluster)
+
+    assert waits in cluster.changed()
+    assert not cluster.closed
+
+
+def test_a_new_leader_begins_with_an_open_door() -> None:
+    cluster = starving()
+    cluster.keeper.abandon()
+    cluster.decide(BIG)
+
+    assert not cluster.closed
+
+
+def test_the_door_is_in_a_snapshot() -> None:
+    cluster = starving()
+    waits = single(cluster)
+    cluster.queue.review(waits)
+
+    state, queue = restore(take(cluster.state, cluster.queue, Limits.of(Budget())))
+
+    (decision,) = take(state, queue, Limits.of(Budget())).decisions
+    assert decision.blocker is not None
+    assert decision.blocker.kind == "priority"
+
+
+@given(st.integers(0, 2**32))
+def test_the_door_closes_for_nobody_who_would_not_fit_into_an_empty_cluster(seed: int) -> None:
+    chance = random.Random(seed)
+    cluster, empty = Cluster(), World()
+    size, cpu, rack = chance.randint(1, 6), chance.randint(1, 3), chance.random() < 0.5
+    nodes = [(f"n{i}", chance.randint(1, 4), f"r{chance.randrange(3)}") for i in range(4)]
+    for world in (cluster.world, empty):
+        for name, cores, where in nodes:
+            world.node(name, cores, labels={"rack": where})
+        world.gang("big", size, rack=rack)
+        world.pods("big", size, cpu)
+    for name, cores, _ in nodes:
+        for _ in range(chance.randint(0, cores)):
+            cluster.world.pod(node=name)
+    possible = isinstance(empty.place("big"), Placement)
+
+    first = cluster.decide(BIG)
+    cluster.pass_by()
+    second = cluster.decide(BIG)
+
+    refused = isinstance(first, Refusal) and isinstance(second, Refusal)
+    assert cluster.closed == (refused and possible)
