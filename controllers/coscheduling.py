@@ -68,7 +68,7 @@ class Coscheduling(OwnerController):
         if {**before, **said} == before:
             return 0.0
         meta = owner.metadata
-        ops = PatchBuilder().of_uid(meta.uid).at_version(meta.resource_version)
+        ops = PatchBuilder().at_version(meta.resource_version)
         ops.add("/status", {**before, **said})
         try:
             await self._writer.patch(

@@ -56,7 +56,7 @@ class Maker:
         self._writer = writer
         self._clock = clock
         self._made: dict[Slot, tuple[float, ObjectMeta]] = {}
-        self._blocked: dict[Slot, set[tuple[Resource, Key]]] = {}
+        self._blocked: dict[tuple[Slot, Resource], set[Key]] = {}
 
     async def ensure(self, owner: Owner, formula: Formula) -> None:
         """Make what is missing, correct floors. Raises NotYetError, HeldError, kube errors."""
@@ -124,13 +124,7 @@ class Maker:
 
     def gone(self, slot: Slot, resource: Resource) -> list[Key]:
         """An object is gone and may be made again; the owners of a kind that its name blocked."""
-        self._made.pop(slot, None)
-        waiting = self._blocked.get(slot, set())
-        freed = {owner for owner in waiting if owner[0] == resource}
-        waiting -= freed
-        if not waiting:
-            self._blocked.pop(slot, None)
-        return sorted(key for _, key in freed)
+        return sorted(self._blocked.pop((slot, resource), ()))
 
     def ignored(self, owner: Owner) -> str:
         """What to tell of Workloads that users made after the owner's own; empty for none."""
@@ -220,19 +214,13 @@ class Maker:
         try:
             live = await self._writer.create(resource, wanted)
         except AlreadyExists:
-            live = await self._there(resource, name, namespace)
+            live = await self._writer.get(resource, name, namespace)
         meta = decode_partial(msgspec.json.encode(live)).metadata
         if not self._is_ours(owner, meta):
             return None
         if self._cached(resource, meta.key) is None:
             self._made[slot] = (self._clock.monotonic(), meta)
         return meta
-
-    async def _there(self, resource: Resource, name: str, namespace: str) -> Json:
-        try:
-            return await self._writer.get(resource, name, namespace)
-        except NotFound as gone:
-            raise NotYetError(f"{resource.kind} {name} was just deleted", 0.1) from gone
 
     def _cached(self, resource: Resource, key: Key) -> Group | Workload | None:
         if resource == WORKLOADS:
@@ -260,7 +248,7 @@ class Maker:
         """Remember who waits for a name; what is to be told the owner."""
         key = owner.metadata.key
         slot = (resource.kind, (owner.metadata.namespace, name))
-        self._blocked.setdefault(slot, set()).add((owner.resource, key))
+        self._blocked.setdefault((slot, owner.resource), set()).add(key)
         return (
             f"{resource.kind} {name} exists and is not this {owner.kind}'s: its pods wait until "
             "that object is deleted"
@@ -297,13 +285,14 @@ def _retime(ops: PatchBuilder, live: Mapping[str, str], wanted: Mapping[str, str
 def _correct_floors(
     ops: PatchBuilder, path: tuple[str | int, ...], live: Json, wanted: Json
 ) -> None:
-    """Add what makes the floors of live templates those wanted; lists pair by position."""
+    """Add what makes the floors of live templates those wanted.
+
+    Lists pair by position: replicatedJobs and subsets are neither renamed nor moved.
+    """
     for key in ("podGroupTemplates", "compositePodGroupTemplates"):
         pairs = zip(live.get(key) or [], wanted.get(key) or [], strict=False)
         for at, (there, said) in enumerate(pairs):
             here = (*path, key, at)
-            if there.get("name") != said["name"]:
-                continue
             for floor, value in _floor(said["schedulingPolicy"]):
                 if (there.get("schedulingPolicy") or {}).get("gang", {}).get(floor) != value:
                     ops.add(pointer(*here, "schedulingPolicy", "gang", floor), value)

@@ -73,13 +73,16 @@ class Protection:
             return False
         if kind == POD_GROUP.kind:
             return self._world.is_held(kind, group)
-        loop = self._deleted_loop(group)
+        going = self._deleted_line(group)
         return any(
-            child.metadata.uid not in loop for child in self._world.children(namespace, name)
+            child.metadata.uid not in going for child in self._world.children(namespace, name)
         )
 
-    def _deleted_loop(self, group: Group) -> set[str]:
-        """The UIDs of the loop of ancestors the group is part of, if all are being deleted."""
+    def _deleted_line(self, group: Group) -> set[str]:
+        """The UIDs of the group and its ancestors, if all are being deleted.
+
+        A child among them closes a loop.
+        """
         composites = self._world.composites
         namespace = group.metadata.namespace
         seen: dict[str, Group] = {}
@@ -89,8 +92,6 @@ class Protection:
                 return set()
             seen[step.metadata.name] = step
             step = composites.get(namespace, step.parent)
-        if step is None or step.metadata.name != group.metadata.name:
-            return set()
         return {member.metadata.uid for member in seen.values()}
 
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:

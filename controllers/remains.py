@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from api.ownership import Reference, is_left_over, made_for
+from api.ownership import Reference, is_left_over
 from controllers.objects import (
     COMPOSITES,
     COSCHEDULINGS,
@@ -36,7 +36,7 @@ class Remains:
     """The question to one world; makes the index it needs."""
 
     def __init__(self, world: World) -> None:
-        """Indexes generated objects by the owners they name."""
+        """Indexes Workloads and groups by the owners they name."""
         self._world = world
         self.generated: dict[Resource, Cache[Any]] = {it: world.feeds[it][0] for it in GENERATED}
         self.owners: dict[Resource, Cache[Any]] = {it: world.feeds[it][0] for it in OWNERS}
@@ -58,7 +58,7 @@ class Remains:
         return any(self._world.is_held(kind.kind, it) for kind, it in owned if kind == POD_GROUPS)
 
     def owned(self, uid: str) -> Iterator[tuple[Resource, Any]]:
-        """The generated objects that name the owner."""
+        """The Workloads and groups that name the owner."""
         for resource, cache in self.generated.items():
             for obj in cache.by_index(BY_EACH_OWNER, uid):
                 yield resource, obj
@@ -77,4 +77,4 @@ def owner_kind(reference: Reference) -> Resource | None:
 
 
 def _owner_uids(meta: ObjectMeta) -> Iterable[Hashable]:
-    return [] if made_for(meta) is None else [it.uid for it in meta.owner_references]
+    return [it.uid for it in meta.owner_references]

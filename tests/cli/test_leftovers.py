@@ -63,6 +63,7 @@ def names(**lists: list[Json]) -> list[str]:
 
 
 LATE = GRACE_SECONDS + 10
+STRANGER = {"apiVersion": "example.com/v1", "kind": "Pipeline", "name": "p", "uid": "p"}
 
 
 @pytest.mark.parametrize(
@@ -137,6 +138,11 @@ LATE = GRACE_SECONDS + 10
             [],
             {"podgroups": [{"metadata": {"name": "x", "namespace": "default"}, "spec": {}}]},
             id="a user's own group",
+        ),
+        pytest.param(
+            [],
+            {"podgroups": [made("g", job_reference("gone"), STRANGER)]},
+            id="an owner of a kind that is not ours",
         ),
     ],
 )

@@ -52,7 +52,7 @@ class House:
         self.fence = Fence(self.clock, 0, float("inf"))
         writer = Writer(cast("Client", self.api))
         writer.lead(self.fence)
-        maker = Maker(self.world, writer, self.clock)
+        self.maker = maker = Maker(self.world, writer, self.clock)
         mirror = Mirror(self.world, writer, cast("Recorder", self.told), self.clock)
         self.jobset = jobset_controller(self.world, maker, mirror, self.clock)
         self.job = job_controller(self.world, maker, mirror, self.clock)

@@ -24,13 +24,16 @@ from controllers.objects import (
     decode_workload,
 )
 from controllers.world import World
-from kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound, StatusCause
+from kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from kube.meta import decode_partial
 from kube.patch import PatchBuilder
 from kube.resources import Resource
 
 Json = dict[str, Any]
 Slot = tuple[str, str, str]
+
+PATCH_FAILED = "the server rejected our request due to an error in our request"
+"""All that an API server says of a patch that does not apply."""
 
 
 def _kind(resource: Resource) -> str:
@@ -90,8 +93,7 @@ class FakeApi:
         try:
             patched = jsonpatch.apply_patch(self._find(slot), list(ops))
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-            cause = StatusCause("", "UnexpectedServerResponse", str(error))
-            raise Invalid(422, "Invalid", str(error), (cause,)) from error
+            raise Invalid(422, "Invalid", PATCH_FAILED) from error
         return deepcopy(self.put(patched))
 
     async def delete(
@@ -159,6 +161,14 @@ class FakeApi:
         """From now on the caches see nothing; what they are still to see stays so."""
         if self._held is None:
             self._held = []
+
+    def unseen(self, obj: Json) -> Json:
+        """Store an object whose event is still under way when all others have arrived."""
+        held, self._held = self._held, []
+        try:
+            return self.put(obj)
+        finally:
+            self._held = held
 
     def flush(self) -> None:
         """Let the caches see everything."""

@@ -122,7 +122,9 @@ async def test_what_belongs_to_a_living_owner_stays(house: House) -> None:
     writes = len(house.api.writes)
 
     house.leftovers.resync()
-    await house.settle(seconds=PATIENCE)
+    await house.clock.advance(PATIENCE)
+    assert len(house.leftovers.controller.queue) == 0, "nobody even looks at it"
+    await house.settle()
 
     assert generated(house) == before
     assert len(house.api.writes) == writes
@@ -165,3 +167,52 @@ async def test_a_kind_that_is_not_served_for_the_moment_proves_nothing(house: Ho
     await house.settle(seconds=PATIENCE)
 
     assert generated(house) == ["pg-job-runs"]
+
+
+async def test_a_namesake_of_the_owner_keeps_nothing(house: House) -> None:
+    job = make_job("runs").build()
+    house.api.put(job | {"kind": "Job"})
+    house.api.put(leaf(owner("Job", "runs", "of-the-first", "batch/v1")))
+    house.leftovers.resync()
+
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == []
+
+
+async def test_an_owner_that_was_replaced_unseen_is_missed(house: House) -> None:
+    """Its deletion was lost: after a list its namesake is there as if it had changed."""
+    job = make_job("runs").build() | {"kind": "Job"}
+    uid = house.api.put(job)["metadata"]["uid"]
+    house.api.put(leaf(owner("Job", "runs", uid, "batch/v1")))
+    await house.settle(seconds=PATIENCE)
+    assert generated(house) == ["pg-job-runs"]
+
+    house.api.put(job | {"metadata": job["metadata"] | {"uid": "of-the-second"}})
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == []
+
+
+async def test_what_is_no_longer_ours_is_left_alone(house: House) -> None:
+    house.api.put(leaf())
+    house.api.put(leaf(managed=False))
+
+    await house.settle(seconds=PATIENCE)
+
+    assert generated(house) == ["pg-job-runs"]
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+async def test_what_went_meanwhile_is_not_tried_again(house: House, replaced: bool) -> None:
+    house.api.put(leaf())
+    if replaced:
+        house.api.unseen(leaf())
+    else:
+        del house.api.objects["PodGroup", "default", "pg-job-runs"]
+
+    await house.settle(seconds=PATIENCE)
+    assert generated(house) == (["pg-job-runs"] if replaced else [])
+
+    await house.clock.advance(60)
+    assert len(house.leftovers.controller.queue) == 0

@@ -3,10 +3,12 @@
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from api.constants import ANNOTATION_FLOOR_BASIS, ANNOTATION_WAITING_FOR, JOBSET
 from api.names import hashed
+from controllers.objects import JOBSETS, decode_jobset
 from kube.errors import Forbidden, ServerError
 from tests.controllers.conftest import House
 from tests.support.builders import make_pod
@@ -33,6 +35,10 @@ def template_floor(house: House, name: str) -> int:
     spec = house.api.objects["Workload", "default", name]["spec"]
     count: int = spec["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"]
     return count
+
+
+def is_going(house: House, kind: str, name: str) -> bool:
+    return "deletionTimestamp" in house.api.objects[kind, "default", name]["metadata"]
 
 
 def waiting_for(house: House, kind: str = "JobSet", name: str = "a") -> str:
@@ -141,12 +147,42 @@ async def test_a_failed_creation_is_tried_again(house: House) -> None:
     assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
 
-async def test_an_object_that_vanished_before_it_was_seen_is_made_again(house: House) -> None:
+@pytest.mark.parametrize(("kind", "name"), [("PodGroup", "pg-a"), ("Workload", "w-a")])
+async def test_an_object_that_vanished_before_it_was_seen_is_made_again(
+    house: House, kind: str, name: str
+) -> None:
+    house.submit_jobset(gang().build())
+    await house.settle()
+    house.api.forget(kind, "default", name)
+    house.api.hold()
+    await house.settle()
+    del house.api.objects[kind, "default", name]
+    await house.settle(seconds=10)
+
+    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+
+
+async def test_what_is_seen_at_last_is_not_looked_at_for_ever(house: House) -> None:
     house.submit_jobset(gang().build())
     house.api.hold()
     await house.settle()
-    del house.api.objects["PodGroup", "default", "pg-a"]
+    house.api.flush()
     await house.settle(seconds=10)
+
+    await house.clock.advance(60)
+
+    assert len(house.jobset.controller.queue) == 0
+
+
+async def test_what_was_made_for_a_namesake_a_moment_ago_is_made_anew(house: House) -> None:
+    house.submit_jobset(gang().build())
+    house.api.hold()
+    await house.settle()
+    house.api.objects.clear()
+    again = house.submit_jobset(gang().build() | {"metadata": _renewed(gang().build())})
+    house.world.jobsets.upsert(decode_jobset(msgspec.json.encode(again)))
+
+    await house.settle()
 
     assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
@@ -179,7 +215,7 @@ async def test_groups_go_when_a_suspended_jobset_has_no_pod_left(house: House) -
 
     house.change("JobSet", "a", suspend=True)
     await house.settle()
-    assert house.api.names(*GROUPS) == ["pg-a"]
+    assert not is_going(house, "PodGroup", "pg-a")
     house.api.remove("Pod", "default", "p0")
     await house.settle()
     assert house.api.names(*GROUPS) == ["pg-a"]
@@ -255,8 +291,10 @@ async def test_a_jobset_that_scales_has_as_many_groups(
     house.api.put(pod("p", leaves[1]))
     house.change("JobSet", "a", replicatedJobs=[job])
     await house.settle()
-    going = house.api.objects["PodGroup", "default", leaves[1]]["metadata"]
-    assert "deletionTimestamp" in going
+    house.jobset.resync()
+    await house.settle()
+    assert is_going(house, "PodGroup", leaves[1])
+    assert house.api.writes.count(("delete", "PodGroup", leaves[1])) == 1
     house.api.remove("Pod", "default", "p")
     await house.settle()
     assert house.api.names("PodGroup") == leaves[:1]
@@ -312,6 +350,7 @@ async def test_a_foreign_group_is_left_alone_and_told_of_once(house: House) -> N
     await house.settle()
     assert ("create", "PodGroup", "pg-a") in house.api.writes[-2:]
     assert waiting_for(house) == ""
+    assert house.maker.gone(("PodGroup", ("default", "pg-a")), JOBSETS) == [], "nobody waits now"
 
 
 async def test_a_foreign_workload_s_name_is_avoided(house: House) -> None:
@@ -367,6 +406,8 @@ async def test_a_suspended_tree_goes_and_comes_as_a_whole(house: House) -> None:
     house.change("JobSet", "a", suspend=True)
     await house.settle()
     assert house.api.names(*EVERYTHING) == ["w-a"]
+    deleted = [name for verb, _, name in house.api.writes if verb == "delete"]
+    assert sorted(deleted[:2]) == ["pg-a-b-0", "pg-a-b-1"], "leaves first"
 
     house.change("JobSet", "a", suspend=False)
     await house.settle()
@@ -387,7 +428,26 @@ async def test_a_workload_deleted_by_hand_is_made_again(house: House) -> None:
     await house.settle()
 
     assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
-    assert "deletionTimestamp" not in house.api.objects["Workload", "default", "w-a"]["metadata"]
+    assert not is_going(house, "Workload", "w-a")
+
+
+async def test_no_group_is_made_under_a_workload_that_goes(house: House) -> None:
+    """It would lose the reference to it, and never get one to the next."""
+    house.submit_jobset(gang().build())
+    await house.settle()
+    workload = house.api.objects["Workload", "default", "w-a"]
+    house.api.put(workload | {"metadata": workload["metadata"] | {"finalizers": ["theirs/hold"]}})
+    house.api.remove("Workload", "default", "w-a")
+    house.api.remove("PodGroup", "default", "pg-a")
+    await house.settle()
+    assert house.api.names(*EVERYTHING) == ["w-a"]
+
+    house.api.release("Workload", "default", "w-a")
+    await house.settle()
+
+    uid = house.api.objects["Workload", "default", "w-a"]["metadata"]["uid"]
+    owners = house.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
+    assert owners[1]["uid"] == uid
 
 
 async def test_a_job_gets_its_workload_and_group(house: House) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.constants import JOBSET, finalizer_of
-from kube.errors import ServerError
+from kube.errors import Invalid, KubeError, ServerError
 from tests.controllers.conftest import House
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, made_for, make_job, make_jobset
@@ -259,25 +259,64 @@ async def test_only_our_finalizer_is_taken(house: House) -> None:
     ]
 
 
-async def test_finalizers_that_moved_meanwhile_are_not_mixed_up(house: House) -> None:
+@pytest.mark.parametrize("others", [[], ["theirs/hold"]])
+async def test_finalizers_that_moved_meanwhile_are_not_mixed_up(
+    house: House, others: list[str]
+) -> None:
     house.api.put(leaf("g", "", "theirs/hold"))
     house.api.remove("PodGroup", "default", "g")
     house.api.hold()
     obj = house.api.objects["PodGroup", "default", "g"]
-    kept = [finalizer_of("PodGroup")]
-    house.api.put(obj | {"metadata": obj["metadata"] | {"finalizers": kept}})
+    moved = [finalizer_of("PodGroup"), *others]
+    house.api.put(obj | {"metadata": obj["metadata"] | {"finalizers": moved}})
     await house.settle()
-    assert left(house) == ["g"]
+    assert finalizers(house) == moved
+    await house.clock.advance(60)
+    assert len(house.protection.controller.queue) == 0, "the event that is late says enough"
 
     house.api.flush()
     await house.settle()
 
-    assert left(house) == []
+    assert left(house) == (["g"] if others else [])
+    if others:
+        assert finalizers(house) == others
 
 
-async def test_a_failed_release_is_tried_again(house: House) -> None:
+def finalizers(house: House) -> list[str]:
+    found: list[str] = house.api.objects["PodGroup", "default", "g"]["metadata"]["finalizers"]
+    return found
+
+
+async def test_a_new_group_of_the_name_keeps_its_finalizer(house: House) -> None:
     house.api.put(leaf("g"))
-    house.api.fail_next = [ServerError(500, "InternalError", "no")]
+    house.api.put(pod("p", "g"))
+    house.api.remove("PodGroup", "default", "g")
+    await house.settle()
+    house.api.unseen(leaf("g"))
+
+    house.api.remove("Pod", "default", "p")
+    await house.settle()
+
+    assert finalizers(house) == [finalizer_of("PodGroup")]
+
+
+async def test_a_group_that_is_gone_already_is_no_failure(house: House) -> None:
+    house.api.put(leaf("g"))
+    house.api.remove("PodGroup", "default", "g")
+    del house.api.objects["PodGroup", "default", "g"]
+    await house.settle()
+
+    await house.clock.advance(60)
+
+    assert len(house.protection.controller.queue) == 0
+
+
+@pytest.mark.parametrize(
+    "refusal", [ServerError(500, "InternalError", "no"), Invalid(422, "Invalid", "no")]
+)
+async def test_a_failed_release_is_tried_again(house: House, refusal: KubeError) -> None:
+    house.api.put(leaf("g"))
+    house.api.fail_next = [refusal]
     house.api.remove("PodGroup", "default", "g")
     await house.settle()
     assert left(house) == ["g"]
@@ -342,3 +381,18 @@ async def test_a_pod_that_ends_is_no_news_for_other_groups(house: House) -> None
     assert len(house.protection.controller.queue) == 1
     await house.settle()
     assert left(house) == ["h"]
+
+
+async def test_what_changes_nothing_is_no_news(house: House) -> None:
+    """A pod that goes on, a namespace that stays, and one that goes without the group."""
+    house.api.put(leaf("g"))
+    house.api.put(pod("p", "g", "Pending"))
+    house.api.remove("PodGroup", "default", "g")
+    await house.settle()
+
+    house.api.put(pod("p", "g", "Running"))
+    house.api.put({"kind": "Namespace", "metadata": {"name": "default"}})
+    house.api.put({"kind": "Namespace", "metadata": {"name": "other", "finalizers": ["k"]}})
+    house.api.remove("Namespace", "", "other")
+
+    assert len(house.protection.controller.queue) == 0

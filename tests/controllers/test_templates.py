@@ -40,6 +40,7 @@ async def test_groups_come_from_the_user_s_workload_which_stays_as_it_was(house:
     await house.settle()
 
     assert house.api.writes == [("create", "PodGroup", "pg-a")]
+    assert house.told.events == []
     assert spec(house, "pg-a") == {
         "workloadRef": {"workloadName": "mine", "templateName": "pg-a"},
         "schedulingPolicy": {"gang": {"minCount": 3}},
@@ -82,6 +83,11 @@ async def test_a_template_is_found_by_its_replicated_job(house: House, name: str
     assert house.api.names("PodGroup") == ["pg-a-b-0", "pg-a-b-1"]
     assert spec(house, "pg-a-b-1")["schedulingConstraints"] == constraint
     assert spec(house, "pg-a-b-1")["workloadRef"]["templateName"] == name
+
+    (job,) = house.api.objects["JobSet", "default", "a"]["spec"]["replicatedJobs"]
+    house.change("JobSet", "a", replicatedJobs=[job | {"replicas": 1}])
+    await house.settle()
+    assert house.api.names("PodGroup") == ["pg-a-b-0"]
 
 
 async def test_a_job_takes_its_workload_s_only_template(house: House) -> None:
