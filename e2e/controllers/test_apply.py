@@ -59,6 +59,9 @@ def manifest(kind: str, stage: Stage) -> tuple[Resource, Json, str]:
     # out: that replaces the whole list of replicatedJobs. It does so for every JobSet.
     worker["template"]["spec"]["completionMode"] = "Indexed"
     made = jobset("a", worker, mode="Composite" if kind == "Composite" else "Gang")
+    if kind == "gangConfig":
+        made["spec"]["gangConfig"] = {"gangMode": "Gang"}
+        del made["metadata"]["annotations"]
     made["metadata"]["namespace"] = stage.name
     return JOBSETS, made, "pg-a-w-0" if kind == "Composite" else "pg-a"
 
@@ -70,7 +73,7 @@ async def state(stage: Stage, resource: Resource, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"metadata": [it.get("metadata") for it in templates]}
     found["annotations"] = {
         key: value
-        for key, value in owner["metadata"]["annotations"].items()
+        for key, value in owner["metadata"].get("annotations", {}).items()
         if key.startswith(GROUP)
     }
     for kind in (WORKLOADS, POD_GROUPS, PODS, JOBS):
@@ -84,7 +87,9 @@ async def generation(stage: Stage, resource: Resource, name: str) -> int:
     return int(found["metadata"]["generation"])
 
 
-@pytest.mark.parametrize("kind", ["Job", "Gang", pytest.param("Composite", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kind", ["Job", "Gang", "gangConfig", pytest.param("Composite", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("way", WAYS)
 async def test_applying_it_twice_changes_nothing(
     stage: Stage, tmp_path: Path, kind: str, way: str

@@ -65,6 +65,11 @@ async def test_a_job_made_suspended_gets_its_group_on_resume(stage: Stage) -> No
     await stage.delete(JOBS, "other")
     await stage.runs_whole(of_job("t"), 4)
 
+    await change(stage, JOBS, "t", suspend=True)
+    await have(stage, POD_GROUPS)
+    await change(stage, JOBS, "t", suspend=False)
+    await stage.runs_whole(of_job("t"), 4)
+
 
 async def test_a_jobset_is_suspended_and_resumed(stage: Stage) -> None:
     await stage.add_node(cpu=4)
@@ -145,6 +150,66 @@ async def test_orphaned_jobs_keep_running_and_their_groups_go_last(stage: Stage)
     await stage.empty()
 
 
+async def test_the_jobs_of_a_jobset_that_was_orphaned_run_on(stage: Stage) -> None:
+    await stage.add_node(cpu=4)
+    workers = replicated_job("w", stage.name, replicas=2, pods=2)
+    await stage.create(JOBSETS, jobset("a", workers, mode="Composite"))
+    await stage.runs_whole(of_jobset("a"), 4)
+    before = await uids(stage)
+
+    await stage.client.delete(JOBSETS, "a", stage.name, propagation="Orphan")
+
+    await have(stage, JOBSETS)
+    assert await stage.running() == 4
+    assert await uids(stage) == before
+    for name in await names(stage, JOBS):
+        await stage.delete(JOBS, name)
+    await stage.delete(WORKLOADS, "w-a")
+    await stage.empty()
+
+
+ORDERS = {
+    "dependsOn": ("dependsOn", [{"name": "first", "status": "Ready"}]),
+    "startupPolicy": ("startupPolicy", {"startupPolicyOrder": "InOrder"}),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_gangs_start_in_order(stage: Stage, order: str) -> None:
+    """The second one's group is there, and waits for pods that are made once the first runs."""
+    await stage.add_node(cpu=2)
+    jobs = [
+        replicated_job(name, stage.name, replicas=1, pods=2, mode="Gang")
+        for name in ("first", "second")
+    ]
+    made = jobset("a", *jobs, mode=None)
+    field, value = ORDERS[order]
+    (jobs[1] if field == "dependsOn" else made["spec"])[field] = value
+    await stage.create(JOBSETS, made)
+
+    second = of_jobset("a") + ",jobset.sigs.k8s.io/replicatedjob-name=second"
+    await have(stage, POD_GROUPS, "pg-a-first", "pg-a-second")
+    await stage.has_pods(second, 2)
+    assert await stage.running(of_jobset("a")) == 2, "the first runs already"
+    await stage.waits("pg-a-second")
+
+    await stage.add_node(cpu=2)
+    await stage.runs_whole(of_jobset("a"), 4)
+
+
+async def test_the_groups_have_the_priority_of_the_pods(stage: Stage, important: str) -> None:
+    await stage.add_node(cpu=4)
+    worker = replicated_job("w", stage.name, replicas=2, pods=2)
+    worker["template"]["spec"]["template"]["spec"]["priorityClassName"] = important
+    await stage.create(JOBSETS, jobset("a", worker, mode="Composite"))
+    await stage.runs_whole(of_jobset("a"), 4)
+
+    groups = [*await items(stage, POD_GROUPS), *await items(stage, COMPOSITE_POD_GROUPS)]
+    assert len(groups) == 4
+    for group in groups:
+        assert (group["spec"]["priorityClassName"], group["spec"]["priority"]) == (important, 1000)
+
+
 async def test_a_namesake_starts_while_the_first_one_s_groups_go(stage: Stage) -> None:
     await stage.add_node(cpu=4)
     made = jobset("a", replicated_job("w", stage.name, replicas=2, pods=2))
@@ -193,6 +258,14 @@ async def test_what_a_jobset_waits_for_is_said_on_it(stage: Stage) -> None:
     await stage.until("the annotation", told)
     await stage.add_node(cpu=1)
     await stage.runs_whole(of_jobset("a"), 4)
+
+    async def both() -> bool:
+        said = await event_reasons(stage, "JobSet", "a")
+        return {"Unschedulable", "Scheduled"} <= set(said)
+
+    await stage.until("the events", both)
+    said = await event_reasons(stage, "JobSet", "a")
+    assert sorted(said) == ["Scheduled", "Unschedulable"], "once for each change"
 
     async def taken_back() -> bool:
         return await note() == ""

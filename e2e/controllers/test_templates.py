@@ -3,28 +3,35 @@
 from typing import Any
 
 from api.constants import (
+    ANNOTATION_GROUP_TEMPLATE,
+    ANNOTATION_WAITING_FOR,
     COSCHEDULING,
     LABEL_COSCHEDULING,
     LABEL_REPLICA_KEY,
     LABEL_SUBSET,
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
+    SCHEDULER_NAME,
 )
+from e2e.controllers.questions import event_reasons, names
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
     Json,
+    job,
     jobset,
+    of_job,
     of_jobset,
     pod,
     replicated_job,
     resource,
 )
 from e2e.suite.stage import Stage
-from kube.resources import JOBSETS, PODS
+from kube.resources import JOBS, JOBSETS, PODS, Resource
 
 COSCHEDULINGS = resource(COSCHEDULING)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 
 
 def workload(name: str, *templates: Json, owner: str = "") -> Json:
@@ -100,6 +107,58 @@ async def test_a_user_s_workload_says_what_the_groups_are(stage: Stage) -> None:
     assert spec["schedulingPolicy"] == {"gang": {"minCount": 3}}
     (only,) = (await stage.client.list(WORKLOADS, stage.name))["items"]
     assert only["metadata"]["resourceVersion"] == theirs["metadata"]["resourceVersion"]
+
+
+async def test_two_workloads_of_one_jobset_hold_its_pods_until_one_goes(stage: Stage) -> None:
+    await stage.add_node(cpu=4)
+    for name, count in (("one", 3), ("two", 4)):
+        await stage.create(WORKLOADS, workload(name, leaf("pg-a", count), owner="a"))
+    await stage.create(JOBSETS, jobset("a", replicated_job("w", stage.name, replicas=2, pods=2)))
+
+    async def told() -> bool:
+        return "WorkloadConflict" in await event_reasons(stage, "JobSet", "a")
+
+    await stage.until("the conflict to be told", told)
+    await stage.has_pods(of_jobset("a"), 4)
+    notes = (await stage.client.get(JOBSETS, "a", stage.name))["metadata"]["annotations"]
+    assert notes[ANNOTATION_WAITING_FOR].startswith("WorkloadConflict: Workloads one and two both")
+    assert await names(stage, POD_GROUPS) == []
+    assert await stage.bound() == 0
+
+    await stage.delete(WORKLOADS, "one")
+    await stage.runs_whole(of_jobset("a"), 4)
+    spec = (await stage.group("pg-a"))["spec"]
+    assert spec["workloadRef"] == {"workloadName": "two", "templateName": "pg-a"}
+    assert (await event_reasons(stage, "JobSet", "a")).count("WorkloadConflict") == 1
+
+
+async def test_a_delegated_job_gets_its_group_from_its_owner_s_workload(stage: Stage) -> None:
+    """The owner may be of any kind: a ConfigMap stands for a training operator's object."""
+    await stage.add_node(cpu=4)
+    owner = await stage.create(CONFIG_MAPS, {"metadata": {"name": "run"}})
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "controller": True}
+    reference |= {key: owner["metadata"][key] for key in ("name", "uid")}
+    made = job("t", stage.name, mode=None)
+    made["metadata"] |= {
+        "annotations": {ANNOTATION_GROUP_TEMPLATE: "workers"},
+        "ownerReferences": [reference],
+    }
+    made["spec"]["template"]["spec"]["schedulerName"] = SCHEDULER_NAME
+    await stage.create(JOBS, made)
+    await stage.has_pods(of_job("t"), 4)
+    assert await names(stage, POD_GROUPS) == []
+
+    theirs = workload("of-run", leaf("workers", 3))
+    theirs["spec"]["controllerRef"] = {"kind": "ConfigMap", "name": "run"}
+    await stage.create(WORKLOADS, theirs)
+    await stage.runs_whole(of_job("t"), 4)
+
+    spec = (await stage.group("pg-job-t"))["spec"]
+    assert spec["workloadRef"] == {"workloadName": "of-run", "templateName": "workers"}
+    assert spec["schedulingPolicy"] == {"gang": {"minCount": 3}}
+    await stage.delete(CONFIG_MAPS, "run")
+    await stage.delete(WORKLOADS, "of-run")
+    await stage.empty()
 
 
 async def test_subsets_of_a_coscheduling_group_run_together(stage: Stage) -> None:

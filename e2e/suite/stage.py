@@ -196,7 +196,8 @@ class Stage:
         return found
 
     async def scheduled(self, name: str) -> None:
-        """Wait until the group says that it was scheduled, and that nothing blocks it."""
+        """Wait until the group is there, was scheduled, and nothing blocks it."""
+        await self.grouped(name)
 
         async def probe() -> bool:
             status = (await self.group(name)).get("status") or {}

@@ -300,6 +300,17 @@ async def test_a_new_group_of_the_name_keeps_its_finalizer(house: House) -> None
     assert finalizers(house) == [finalizer_of("PodGroup")]
 
 
+async def test_a_new_group_that_is_known_already_keeps_its_finalizer(house: House) -> None:
+    house.api.put(leaf("g"))
+    house.api.remove("PodGroup", "default", "g")
+    house.api.release("PodGroup", "default", "g")
+    house.api.put(leaf("g"))
+
+    await house.settle()
+
+    assert finalizers(house) == [finalizer_of("PodGroup")]
+
+
 async def test_a_group_that_is_gone_already_is_no_failure(house: House) -> None:
     house.api.put(leaf("g"))
     house.api.remove("PodGroup", "default", "g")
