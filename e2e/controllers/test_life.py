@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_WAITING_FOR
+from api.constants import ANNOTATION_WAITING_FOR, GROUP
 from e2e.controllers.questions import change, event_reasons, have, items, names, uids
 from e2e.muster import CONTROLLER
 from e2e.suite.objects import (
@@ -21,7 +21,7 @@ from e2e.suite.objects import (
 )
 from e2e.suite.stage import Stage
 from kube.errors import NotFound
-from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS
+from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
 
 
 async def floor_is(stage: Stage, name: str, count: int) -> None:
@@ -208,6 +208,32 @@ async def test_the_groups_have_the_priority_of_the_pods(stage: Stage, important:
     assert len(groups) == 4
     for group in groups:
         assert (group["spec"]["priorityClassName"], group["spec"]["priority"]) == (important, 1000)
+
+
+async def test_groups_count_who_is_there_and_who_is_placed(stage: Stage) -> None:
+    await stage.add_node(cpu=2)
+    workers = replicated_job("w", stage.name, replicas=2, pods=2)
+    made = jobset("a", workers, mode="Composite")
+    made["spec"]["replicatedJobs"][0]["template"]["metadata"] = {
+        "annotations": {f"{GROUP}/replicated-job-min-count": "1"}
+    }
+    await stage.create(JOBSETS, made)
+
+    async def counted(resource: Resource, wanted: list[tuple[int, int]]) -> None:
+        both = ("members", "scheduledPods")
+        names = both if resource == POD_GROUPS else ("children", "scheduledChildren")
+
+        async def probe() -> bool:
+            found = [it.get("status", {}) for it in await items(stage, resource)]
+            return sorted(tuple(it.get(name, 0) for name in names) for it in found) == wanted
+
+        await stage.until(f"{resource.plural} to count {wanted}", probe)
+
+    await counted(POD_GROUPS, [(2, 0), (2, 2)])
+    await counted(COMPOSITE_POD_GROUPS, [(1, 1), (2, 1)])
+    await stage.add_node(cpu=2)
+    await counted(POD_GROUPS, [(2, 2), (2, 2)])
+    await counted(COMPOSITE_POD_GROUPS, [(1, 1), (2, 2)])
 
 
 async def test_a_namesake_starts_while_the_first_one_s_groups_go(stage: Stage) -> None:

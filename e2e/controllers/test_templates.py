@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from api.constants import (
     ANNOTATION_GROUP_TEMPLATE,
     ANNOTATION_WAITING_FOR,
@@ -13,7 +15,8 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
-from e2e.controllers.questions import event_reasons, names
+from controllers.implicit import IDLE_SECONDS
+from e2e.controllers.questions import event_reasons, have, names
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
@@ -74,6 +77,23 @@ async def test_pods_that_name_workload_and_template_get_their_group(stage: Stage
     await stage.delete(WORKLOADS, "jobset")
     await remove_pods(stage)
     await stage.empty()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+async def test_the_group_of_a_key_goes_a_while_after_its_last_pod(stage: Stage) -> None:
+    await stage.add_node(cpu=2)
+    await stage.create(WORKLOADS, workload("jobset", leaf("job-1", 1)))
+    for key in ("key-1", "key-2"):
+        by = {LABEL_WORKLOAD: "jobset", LABEL_TEMPLATE: "job-1", LABEL_REPLICA_KEY: key}
+        await stage.create(PODS, labelled(key, stage, **by))
+    await stage.runs_whole("", 2)
+
+    await stage.delete(PODS, "key-1")
+
+    stage.patience = 2 * IDLE_SECONDS
+    await have(stage, POD_GROUPS, "jobset-job-1-key-2")
+    assert await names(stage, WORKLOADS) == ["jobset"]
 
 
 async def test_a_policy_comes_with_its_template(stage: Stage) -> None:
