@@ -41,8 +41,9 @@ JSON_PATCH = "application/json-patch+json"
 _PAGE_SIZE = 500
 _TOKEN_SECONDS = 60.0
 _CONNECT_SECONDS = 10.0
-# A watch line is one object; aiohttp refuses a line longer than twice this.
 _READ_BUFFER = 2 * 1024 * 1024
+# A watch line is one object, and no object is larger than a request may be.
+_LONGEST_LINE = 2 * _READ_BUFFER
 
 _object = msgspec.json.Decoder(dict[str, Any])
 
@@ -58,7 +59,7 @@ class Client:
         connection: Connection,
         *,
         user_agent: str = "muster",
-        connections: int = 48,
+        connections: int = 128,
         clock: Clock | None = None,
     ) -> None:
         """`connections` bounds the requests in flight; watches do not count."""
@@ -85,7 +86,7 @@ class Client:
         kubeconfig: str | Path | None = None,
         *,
         user_agent: str = "muster",
-        connections: int = 48,
+        connections: int = 128,
     ) -> Self:
         """Read the configuration (see `kube.config.load`) and open the pool.
 
@@ -98,6 +99,16 @@ class Client:
     def server(self) -> str:
         """The base URL of the API server."""
         return self._connection.server
+
+    async def open_connections(self, connections: int) -> None:
+        """Have so many connections before they are needed: handshakes cost both sides most.
+
+        Raises Unreachable.
+        """
+        try:
+            await self._calls.open(connections)
+        except OSError as error:
+            raise Unreachable("CONNECT", "/", _what(error)) from error
 
     async def close(self) -> None:
         """Close all connections; running requests fail."""
@@ -311,12 +322,18 @@ class Client:
                     raise self._refused("WATCH", path, answer)
                 if opened is not None:
                     opened()
-                async for line in response.content:
-                    yield line
+                rest = b""
+                async for chunk in response.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield line
+                    if len(rest) > _LONGEST_LINE:
+                        problem = f"a line of more than {_LONGEST_LINE} bytes"
+                        raise ProtocolError(f"WATCH {path}: {problem}")
+                if rest:
+                    yield rest
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable("WATCH", path, _what(error)) from error
-        except ValueError as error:  # a line longer than the buffer allows
-            raise ProtocolError(f"WATCH {path}: {error}") from error
 
     async def _once(
         self,

@@ -52,6 +52,9 @@ class Proxied:
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
 
+    async def open(self, connections: int) -> None:
+        """Nothing: aiohttp opens connections when they are needed."""
+
     async def close(self) -> None:
         """Drop all connections; running requests fail."""
         await self._session.close()

@@ -22,6 +22,9 @@ from kube.errors import LeaseLost
 _IDLE_SECONDS: Final = 15.0
 """A connection that rested longer may have been forgotten by something in between."""
 
+_AT_ONCE: Final = 16
+"""Handshakes side by side."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -79,6 +82,16 @@ class Wire:
                 return await self._send(method, path, data)
             async with self._places:
                 return await self._send(method, path, data)
+
+    async def open(self, connections: int) -> None:
+        """Have so many connections at rest before they are needed. Raises OSError."""
+        while not self._closed and (missing := connections - len(self._idle)) > 0:
+            batch = [self._connect() for _ in range(min(missing, _AT_ONCE))]
+            made = await asyncio.gather(*batch, return_exceptions=True)
+            self._idle += [channel for channel in made if isinstance(channel, _Channel)]
+            for problem in made:
+                if isinstance(problem, BaseException):
+                    raise problem
 
     async def close(self) -> None:
         """Drop all connections; running requests and those that wait fail."""

@@ -12,6 +12,7 @@ import structlog
 from kube.client import Client
 from kube.clock import Clock, SystemClock
 from kube.election import Fence, lead
+from kube.errors import Unreachable
 from kube.events import Recorder
 from kube.process import Page, run_until
 from kube.settings import LeaderElection
@@ -153,7 +154,8 @@ class Scheduler:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Trouble with the API server is waited out."""
         watches = [reflector.run() for reflector in self._sources.reflectors]
-        await run_until(stop, *watches, self._events.run(), self._lead_when_synced())
+        parts = (self._events.run(), self._open_connections(), self._lead_when_synced())
+        await run_until(stop, *watches, *parts)
 
     def _wake(self) -> None:
         if self._leading:
@@ -189,6 +191,13 @@ class Scheduler:
             self._lead,
             clock=self._clock,
         )
+
+    async def _open_connections(self) -> None:
+        """For the first Bindings, while the lists are read."""
+        try:
+            await self._client.open_connections(self._config.bind_workers)
+        except Unreachable as error:
+            _log.info("connections are opened when they are needed", problem=str(error))
 
     async def _lead(self, fence: Fence) -> None:
         """Decide and act until the lease is lost, after ending what earlier terms began."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from itertools import count
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -34,15 +35,23 @@ from scheduler.core.values import SINGLE_POD, GroupKey
 from scheduler.metrics import EVICTIONS_OPEN, VICTIMS
 from scheduler.ports import LATER, Evicts, Tells
 from scheduler.status import RESOURCES
+from scheduler.turns import Turns
 
 _log = structlog.get_logger()
+
+_LAST: Final = 1 << 62
+"""The rank of what may wait for all plans."""
 
 _Job = Callable[[Fence], Coroutine[Any, Any, None]]
 _T = TypeVar("_T")
 
 
 class Evictor:
-    """One queue of plans; within a plan, and over all, at most `writers` requests at a time."""
+    """Carries plans out side by side, with at most `writers` requests at a time.
+
+    What an earlier plan asks for goes first: its winner can start while later victims still run.
+    Nominations, which only tell, go last.
+    """
 
     def __init__(
         self,
@@ -60,7 +69,8 @@ class Evictor:
         self._state = state
         self._events = events
         self._clock = clock
-        self._slots = asyncio.Semaphore(writers)
+        self._turns = Turns(writers)
+        self._plans = count()
         self._changed = changed
         self._tell = tell
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
@@ -79,7 +89,7 @@ class Evictor:
             self._say(group.key, "Warning", "Preempted", message)
         for pod in pods:
             self._events.event(_reference(pod), "Warning", "Preempted", message)
-        self._submit(lambda fence: self._carry_out(groups, pods, message, fence))
+        self._begin(groups, pods, message)
 
     def nominate(self, placement: Placement) -> None:
         """Say on its pods where a root will go; what is said already is not said again."""
@@ -116,7 +126,7 @@ class Evictor:
             message = f"{SCHEDULER_NAME}: preempted; its eviction had begun before a restart"
             victims = list(pods.values())
             self._state.units.doom(victims)
-            self._submit(lambda fence: self._carry_out([], victims, message, fence))
+            self._begin([], victims, message)
 
     async def run(self, fence: Fence) -> None:
         """Carry out plans while the lease holds; until cancelled."""
@@ -133,25 +143,30 @@ class Evictor:
         await job(fence)
         EVICTIONS_OPEN.dec()
 
+    def _begin(self, groups: list[Group], pods: list[Pod], message: str) -> None:
+        plan = next(self._plans)
+        self._submit(lambda fence: self._carry_out(plan, groups, pods, message, fence))
+
     async def _carry_out(
-        self, groups: list[Group], pods: list[Pod], message: str, fence: Fence
+        self, plan: int, groups: list[Group], pods: list[Pod], message: str, fence: Fence
     ) -> None:
         marked = [each for group in groups for each in group.walk() if each.spec is not None]
-        await self._each(marked, lambda group: self._mark_group(group, message), fence)
-        await self._each(pods, lambda pod: self._mark_pod(pod, message), fence)
-        await self._each(pods, self._delete, fence)
+        await self._each(plan, marked, lambda group: self._mark_group(group, message), fence)
+        await self._each(plan, pods, lambda pod: self._mark_pod(pod, message), fence)
+        await self._each(plan, pods, self._delete, fence)
 
     async def _each(
-        self, things: Sequence[_T], act: Callable[[_T], Awaitable[None]], fence: Fence
+        self, plan: int, things: Sequence[_T], act: Callable[[_T], Awaitable[None]], fence: Fence
     ) -> None:
-        await asyncio.gather(*(self._persist(partial(act, thing), fence) for thing in things))
+        jobs = (self._persist(plan, partial(act, thing), fence) for thing in things)
+        await asyncio.gather(*jobs)
 
-    async def _persist(self, act: Callable[[], Awaitable[None]], fence: Fence) -> None:
+    async def _persist(self, rank: int, act: Callable[[], Awaitable[None]], fence: Fence) -> None:
         """Do it, again as long as only the connection or a newer version is in the way."""
         backoff = Backoff(first=0.1, limit=5.0)
         while fence.valid():
             try:
-                async with self._slots:
+                async with self._turns.turn(rank):
                     await act()
             except NotFound:
                 return  # gone, which is what was wanted
@@ -221,7 +236,7 @@ class Evictor:
             if pod.waiting:
                 await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
 
-        self._submit(lambda fence: self._persist(write, fence))
+        self._jobs.put_nowait(lambda fence: self._persist(_LAST, write, fence))
 
     def _say(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
         if key[0] != SINGLE_POD:

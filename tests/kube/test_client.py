@@ -15,6 +15,7 @@ from kube.errors import (
     Invalid,
     LeaseLost,
     NotFound,
+    ProtocolError,
     ServerError,
     StatusCause,
     TooManyRequests,
@@ -287,7 +288,7 @@ async def test_watch_lines_come_one_by_one_until_the_server_ends(
 
     lines = [line async for line in client.watch_lines("/api/v1/pods", {"watch": "true"})]
 
-    assert lines == [b'{"n": 1}\n', b'{"n": 2}\n']
+    assert lines == [b'{"n": 1}', b'{"n": 2}']
     assert server.seen[0].query == {"watch": "true"}
 
 
@@ -301,6 +302,19 @@ async def test_a_watch_line_of_more_than_a_mebibyte_arrives_whole(
     [line] = [line async for line in client.watch_lines("/x", {})]
 
     assert len(line) > 3_000_000
+
+
+async def test_a_watch_line_without_end_is_given_up(
+    server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kube.client._LONGEST_LINE", 1_000_000)
+    stream = Stream({"big": "x" * 3_000_000})
+    stream.end()
+    await server.answer(stream)
+
+    with pytest.raises(ProtocolError, match="a line of more than 1000000 bytes"):
+        async for _ in client.watch_lines("/x", {}):
+            pass
 
 
 async def test_a_silent_watch_is_given_up(server: ScriptedServer, client: Client) -> None:

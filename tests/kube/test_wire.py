@@ -167,3 +167,19 @@ async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
             with pytest.raises(ConnectionError):
                 await request
     assert len(server.connections) == 1
+
+
+async def test_connections_opened_beforehand_are_used_and_not_opened_twice() -> None:
+    async with pair(OK, OK) as (server, wire):
+        await wire.open(2)
+        await wire.open(2)
+        await asyncio.gather(*(wire.exchange("GET", "/", {}, None, 5) for _ in range(2)))
+        assert len(server.connections) == 2
+
+
+async def test_what_cannot_be_opened_is_said() -> None:
+    async with pair() as (server, wire):
+        pass
+    wire = Wire(server.url, None)
+    with pytest.raises(OSError, match=r"(?i)connect"):
+        await wire.open(20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,17 +20,25 @@ from scheduler.preemptor import Preemptor
 from tests.scheduler.contest import Contest
 from tests.scheduler.harness import FakeApi, Harness
 
+WRITERS = 4
+
 
 @dataclass
 class ArenaApi(FakeApi):
-    """A deleted pod is terminating until it `ends`; marks and nominations are kept."""
+    """A deleted pod is terminating until it `ends`; marks and nominations are kept.
+
+    An answer takes `turns` turns of the event loop.
+    """
 
     marked: list[str] = field(default_factory=list)
     nominated: dict[str, str] = field(default_factory=dict)
     leaving: list[str] = field(default_factory=list)
     quick: bool = False
+    turns: int = 0
+    order: list[str] = field(default_factory=list)
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        await self._answer()
         meta: Json = {"uid": f"uid-{name}", "resourceVersion": "1", "generation": 1}
         if resource == PODS and self.info(name) is None:
             raise NotFound(404, "NotFound", name)
@@ -41,16 +50,22 @@ class ArenaApi(FakeApi):
         if resource != PODS:
             await super().delete(resource, name, namespace, uid=uid)
             return
+        await self._answer()
         error = self.fail_delete(name)
         if error is not None:
             raise error
         self.deleted.append(name)
+        self.order.append(f"delete {name}")
         info = self.info(name)
         assert info is not None
         self.world.state.set_pod(replace(info, terminating=True))
         self.leaving.append(name)
         if self.quick:
             self.end()
+
+    async def _answer(self) -> None:
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
 
     def end(self) -> list[str]:
         """Everything that was asked to go is gone."""
@@ -69,9 +84,11 @@ class ArenaApi(FakeApi):
         *,
         subresource: str | None = None,
     ) -> Json:
+        await self._answer()
         for op in ops.ops if isinstance(ops, PatchBuilder) else ops:
             if op["path"] == "/status/nominatedNodeName":
                 self.nominated[name] = op["value"]
+                self.order.append(f"nominate {name}")
             if op["path"] == "/status/conditions" and isinstance(op["value"], list):
                 types = {condition["type"] for condition in op["value"]}
                 if "DisruptionTarget" in types:
@@ -79,6 +96,7 @@ class ArenaApi(FakeApi):
                     info = self.info(name) if resource == PODS else None
                     if info is not None:
                         self.world.state.set_pod(replace(info, targeted=True))
+                    self.order.append(f"mark {resource.kind}/{name}")
         return await super().patch(resource, name, ops, namespace, subresource=subresource)
 
 
@@ -95,7 +113,7 @@ class Arena(Harness):
             self.world.state,
             self.events,
             clock=self.clock,
-            writers=4,
+            writers=WRITERS,
             changed=self._wake,
             tell=self.reporter.tell,
         )

@@ -9,7 +9,7 @@ import pytest
 from kube.errors import Forbidden, ServerError
 from scheduler.config import Preemption
 from scheduler.core.values import POD_GROUP, PodInfo
-from tests.scheduler.arena import Arena
+from tests.scheduler.arena import WRITERS, Arena
 
 
 def names(*infos: list[PodInfo]) -> set[str]:
@@ -55,6 +55,29 @@ async def test_all_are_marked_before_the_first_is_deleted() -> None:
         await arena.settle()
 
     assert set(arena.arena.marked) == {"PodGroup/low", *(f"Pod/{n}" for n in names(low))}
+
+
+async def test_an_earlier_plan_is_carried_out_first_and_nominations_last() -> None:
+    arena = Arena()
+    arena.arena.turns = 3
+    arena.world.nodes(60, cpu=1)
+    for number in range(2):
+        arena.observe(arena.contest.group(f"low{number}", 30, mode="all"))
+        arena.contest.runs(f"low{number}", *(f"n{30 * number + i}" for i in range(30)))
+    for number in range(2):
+        preemptor(arena, 30, name=f"high{number}")
+
+    async with arena.leading():
+        await arena.settle(10)
+
+    assert len(arena.arena.deleted) == 60
+    first = arena.arena.order.index(f"delete {arena.arena.deleted[0]}")
+    marks = [at for at, said in enumerate(arena.arena.order) if said.startswith("mark Pod/")]
+    assert sum(at > first for at in marks) >= 15, "the second plan's marks came first"
+    assert {pod[:3] for pod in arena.arena.deleted[:8]} == {arena.arena.deleted[0][:3]}
+    nominations = [at for at, said in enumerate(arena.arena.order) if said.startswith("nominate")]
+    assert len(nominations) == 60
+    assert sum(at < max(marks) for at in nominations) <= 4 * WRITERS
 
 
 async def test_a_delete_that_fails_is_repeated() -> None:
