@@ -10,12 +10,14 @@ All other entities (held for lack of members, a parent, a policy) are not here a
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from scheduler.core.forest import Group, Pod
+from scheduler.core.holds import Hold
 from scheduler.core.placement import Refusal
 from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
@@ -37,6 +39,7 @@ Rank = tuple[int, bool, str, str, str, str]
 class _Refused:
     """`shape` and `needed`: less room than that in all cannot help; None if that is not known."""
 
+    priority: int
     shapes: frozenset[Shape]
     shape: Shape | None
     needed: int
@@ -136,7 +139,9 @@ class Queue:
         exact = plain and len(refusal.shapes) == 1 and short.kind == "capacity"
         needed = short.needed if short.floor else 1
         shape = short.shape if exact else None
-        self._refused[key] = _Refused(refusal.shapes, shape, needed, now + self._retry)
+        priority = _priority(entity) if entity is not None else 0
+        retry_at = now + self._retry
+        self._refused[key] = _Refused(priority, refusal.shapes, shape, needed, retry_at)
         for each in refusal.shapes:
             self._by_shape.setdefault(each, set()).add(key)
 
@@ -204,18 +209,35 @@ class Queue:
 
     def _room(self, rows: list[int], now: float) -> None:
         """Wake those for whose shapes there is room on one of the rows, and enough in all."""
-        columns = self._state.columns
+        columns, holds = self._state.columns, self._state.holds
         region = np.array([row for row in rows if row < columns.size], np.int64)
+        open_to = [s for s in self._by_shape if s.outlook(columns, region).any()]
+        held = holds.on(region.tolist()) if open_to else {}
+        free_to = set(open_to)
+        if held:
+            with holds.respected():
+                free_to = {s for s in open_to if s.outlook(columns, region).any()}
         woken: set[GroupKey] = set()
-        for shape, keys in self._by_shape.items():
-            if shape.outlook(columns, region).any():
-                woken |= keys
+        for shape in open_to:
+            woken |= self._by_shape[shape] if shape in free_to else self._entitled(shape, held)
         for key in sorted(woken):
             refused = self._refused[key]
             if refused.shape is None or (int(refused.shape.slots(columns).sum()) >= refused.needed):
                 self.review(key)
             else:
                 self._stale.setdefault(key, now + _STALE)
+
+    def _entitled(self, shape: Shape, held: Mapping[GroupKey, Hold]) -> set[GroupKey]:
+        """Who gains where all room is held: a higher priority, and who has all that it holds."""
+        keys, lowest = self._by_shape[shape], min(hold.priority for hold in held.values())
+        higher = {key for key in keys if self._refused[key].priority > lowest}
+        return higher | {key for key in keys & held.keys() if self._complete(key)}
+
+    def _complete(self, key: GroupKey) -> bool:
+        """Whether enough of its places are free: until then one victim more makes no difference."""
+        refused = self._refused[key]
+        shape = refused.shape
+        return shape is None or self._state.holds.free(key, shape) >= refused.needed
 
     def _time(self, now: float) -> None:
         for key, at in list(self._failing.items()):
@@ -235,6 +257,10 @@ class Queue:
             if refused.retry_at > now:
                 break
             self.review(key)
+
+
+def _priority(entity: Group | Pod) -> int:
+    return entity.priority if isinstance(entity, Group) else entity.info.priority
 
 
 def _rank(entity: Group | Pod) -> Rank:
