@@ -39,7 +39,7 @@ class Nodes:
         try:
             info = decode.node_info(obj)
         except QuantityError as error:
-            _unusable("nodes", obj.metadata.name, error)
+            unusable("nodes", obj.metadata.name, error)
             self._state.remove_node(obj.metadata.name)
         else:
             self._state.set_node(info)
@@ -85,7 +85,7 @@ class Pods:
         try:
             info = decode.pod_info(obj)
         except QuantityError as error:
-            _unusable("pods", f"{meta.namespace}/{meta.name}", error)
+            unusable("pods", f"{meta.namespace}/{meta.name}", error)
             return
         if info.ours and not info.node:
             conditions = tuple(condition.type for condition in obj.status.conditions)
@@ -164,6 +164,7 @@ class Groups:
         self._changed()
 
 
-def _unusable(resource: str, name: str, error: QuantityError) -> None:
+def unusable(resource: str, name: str, error: QuantityError) -> None:
+    """Tell of an object that is left out, for an amount in it cannot be read."""
     UNUSABLE_OBJECTS.labels(resource).inc()
     _log.error("object left out", resource=resource, name=name, problem=str(error))

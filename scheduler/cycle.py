@@ -125,7 +125,7 @@ class Cycle:
         _placed.inc()
         if self._doorkeeper is not None:
             self._doorkeeper.placed(key, entity)
-        self._state.assume(placement.pods, placement.rows)
+        self._state.assume(placement.pods, placement.rows, placement.promises)
         self._binding.submit(placement)
         if self._preemptor is not None:
             self._preemptor.placed(key)

@@ -22,11 +22,13 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.holds import Hold
 from scheduler.core.placement import Budget, Placement
 from scheduler.core.preemption import Plan, preempt
+from scheduler.core.promises import Promise
 from scheduler.core.room import Effort
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 from scheduler.core.values import (
     ClaimInfo,
+    ClaimKey,
     GroupKey,
     GroupSpec,
     NodeInfo,
@@ -90,12 +92,13 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     `nodes` are by row, None where a row is vacant; `vacant` is the order in which those are taken.
     `waiting` has each group's waiting pods (UIDs) in their order; `assumed` what is decided and not
-    bound yet, node by UID; `held` what is kept free for roots that preempted, `doomed` the UIDs of
-    the pods that are evicted for them, `spared` of those that cannot be, and `units` those of all
-    running pods in the order in which they are looked at as victims. `queue` are the roots in the
-    order of their turn, and `decisions` what was decided on the first of them. `priorities` decide
-    nothing, for what is here has its priority or none; who simulates needs them. `door` is the root
-    that goes before others.
+    bound yet, node by UID; `promised` the volume (empty: to be made) and the node for claims of
+    those; `held` what is kept free for roots that preempted, `doomed` the UIDs of the pods that are
+    evicted for them, `spared` of those that cannot be, and `units` those of all running pods in the
+    order in which they are looked at as victims. `queue` are the roots in the order of their turn,
+    and `decisions` what was decided on the first of them. `priorities` decide nothing, for what is
+    here has its priority or none; who simulates needs them. `door` is the root that goes before
+    others.
     """
 
     format: int
@@ -122,6 +125,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     decisions: list[Decision]
     priorities: list[PriorityClass]
     door: Closed | None = None
+    promised: list[tuple[ClaimKey, str, str]] = []
 
 
 def take(
@@ -164,6 +168,10 @@ def take(
         decisions=list(decide(state, roots[:decisions], limits)),
         priorities=sorted(priorities, key=lambda each: each.name),
         door=state.door.closed,
+        promised=[
+            (key, promise.volume, state.columns.name_of(promise.row))
+            for key, promise in storage.promises
+        ],
     )
 
 
@@ -296,6 +304,9 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
         state.storage.set_class(storage_class)
     for node, limits in snapshot.attachable.items():
         state.storage.set_limits(node, limits)
+    for key, name, node in snapshot.promised:
+        promise = Promise(name, state.columns.row_of[node])
+        state.storage.promises.keep({key: promise})
 
 
 def _order_pending(state: State, group: Group, uids: list[str]) -> None:

@@ -10,11 +10,20 @@ import msgspec
 
 from kube.client import Client
 from kube.meta import Key
+from kube.quantity import QuantityError, parse_value
 from kube.reflector import Reflector
 from kube.resources import PVCS, PVS, Resource
+from scheduler.cache import unusable
+from scheduler.company import expressions
 from scheduler.core.state import State
 from scheduler.core.values import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
-from scheduler.objects import Metadata, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from scheduler.objects import (
+    LabelSelector,
+    Metadata,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
 
 STORAGE_CLASSES: Final = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
@@ -24,21 +33,35 @@ CSI_NODES: Final = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", names
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+_FILESYSTEM: Final = "Filesystem"
 
 
 class _Struct(msgspec.Struct, rename="camel", gc=False):
     pass
 
 
-class ClaimMetadata(_Struct):
-    """With annotations, in which claims carry their state."""
+class StorageMetadata(_Struct):
+    """With annotations, in which claims and volumes carry their state."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+
+
+class Sizes(_Struct):
+    """An amount of storage, as a quantity."""
+
+    storage: str | int = 0
+
+
+class ClaimResources(_Struct):
+    """How much a claim asks for."""
+
+    requests: Sizes = msgspec.field(default_factory=Sizes)
 
 
 class ClaimSpec(_Struct):
@@ -47,6 +70,10 @@ class ClaimSpec(_Struct):
     volume_name: str = ""
     storage_class_name: str | None = None
     access_modes: list[str] = []
+    resources: ClaimResources = msgspec.field(default_factory=ClaimResources)
+    volume_mode: str = _FILESYSTEM
+    volume_attributes_class_name: str | None = None
+    selector: LabelSelector | None = None
 
 
 class ClaimStatus(_Struct):
@@ -58,7 +85,7 @@ class ClaimStatus(_Struct):
 class Claim(_Struct):
     """A PersistentVolumeClaim."""
 
-    metadata: ClaimMetadata
+    metadata: StorageMetadata
     spec: ClaimSpec = msgspec.field(default_factory=ClaimSpec)
     status: ClaimStatus = msgspec.field(default_factory=ClaimStatus)
 
@@ -75,18 +102,39 @@ class CsiSource(_Struct):
     driver: str = ""
 
 
+class ClaimRef(_Struct):
+    """The claim that a volume is meant for; without a UID any of the name."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
 class VolumeSpec(_Struct):
-    """What a volume is, as far as nodes matter."""
+    """What a volume is, as far as nodes and claims matter."""
 
     node_affinity: VolumeAffinity | None = None
     csi: CsiSource | None = None
+    storage_class_name: str = ""
+    capacity: Sizes = msgspec.field(default_factory=Sizes)
+    access_modes: list[str] = []
+    volume_mode: str = _FILESYSTEM
+    volume_attributes_class_name: str | None = None
+    claim_ref: ClaimRef | None = None
+
+
+class VolumeStatus(_Struct):
+    """Pending, Available, Bound, Released or Failed."""
+
+    phase: str = ""
 
 
 class Volume(_Struct):
     """A PersistentVolume."""
 
-    metadata: Metadata
+    metadata: StorageMetadata
     spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
+    status: VolumeStatus = msgspec.field(default_factory=VolumeStatus)
 
 
 class TopologyTerm(_Struct):
@@ -131,27 +179,49 @@ class CsiNode(_Struct):
 
 
 def claim_info(claim: Claim) -> ClaimInfo:
-    """A volume's name alone is a wish; only the annotation says that both agree."""
+    """A volume's name alone is a wish; only the annotation says that both agree.
+
+    Raises kube.quantity.QuantityError.
+    """
     meta, spec = claim.metadata, claim.spec
+    bound = _BOUND in meta.annotations
     return ClaimInfo(
         key=(meta.namespace, meta.name),
-        volume=spec.volume_name if _BOUND in meta.annotations else "",
+        volume=spec.volume_name if bound else "",
         storage_class=meta.annotations.get(_CLASS, spec.storage_class_name or ""),
         selected_node=meta.annotations.get(SELECTED_NODE, ""),
         one_pod="ReadWriteOncePod" in spec.access_modes,
         lost=claim.status.phase == "Lost",
         terminating=meta.deletion_timestamp is not None,
+        uid=meta.uid,
+        wish="" if bound else spec.volume_name,
+        size=parse_value(spec.resources.requests.storage),
+        access=tuple(sorted(spec.access_modes)),
+        mode=spec.volume_mode,
+        attributes=spec.volume_attributes_class_name or "",
+        selector=expressions(spec.selector),
     )
 
 
 def volume_info(volume: Volume) -> VolumeInfo:
-    affinity = volume.spec.node_affinity
-    required = affinity.required if affinity else None
+    """Raises kube.quantity.QuantityError."""
+    meta, spec = volume.metadata, volume.spec
+    required = spec.node_affinity.required if spec.node_affinity else None
+    ref = spec.claim_ref
     return VolumeInfo(
-        name=volume.metadata.name,
+        name=meta.name,
         affinity=tuple(_term(t) for t in required.node_selector_terms) if required else None,
-        labels=volume.metadata.labels,
-        driver=volume.spec.csi.driver if volume.spec.csi else "",
+        labels=meta.labels,
+        driver=spec.csi.driver if spec.csi else "",
+        storage_class=meta.annotations.get(_CLASS, spec.storage_class_name),
+        size=parse_value(spec.capacity.storage),
+        access=tuple(sorted(spec.access_modes)),
+        mode=spec.volume_mode,
+        attributes=spec.volume_attributes_class_name or "",
+        claim=(ref.namespace, ref.name) if ref else None,
+        claim_uid=ref.uid if ref else "",
+        available=volume.status.phase == "Available",
+        terminating=meta.deletion_timestamp is not None,
     )
 
 
@@ -193,7 +263,12 @@ class _Sink:
     changed: Callable[[], None]
 
     def upsert(self, obj: Any) -> None:
-        self.kind.put(obj)
+        try:
+            self.kind.put(obj)
+        except QuantityError as error:
+            meta = obj.metadata
+            unusable(self.kind.resource.plural, meta.name, error)
+            self.kind.drop((meta.namespace, meta.name))
         self._after()
 
     def delete(self, key: Key) -> None:

@@ -7,13 +7,13 @@ from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential import judges
 from e2e.differential.extender import Extender
 from e2e.differential.generator import scenario
-from scheduler.core import company, filters, ports, storage
+from scheduler.core import company, filters, ports, promises, storage
 
 SEED = 20260601
 
 EVERY_REASON = {
     *(reason for reason in company.REASONS if reason),
-    *(storage.UNBOUND, storage.AFFINITY, storage.NO_VOLUME, storage.ZONE, storage.LIMIT),
+    *(storage.UNBOUND, storage.AFFINITY, promises.NO_VOLUME, storage.ZONE, storage.LIMIT),
     *(storage.ONE_POD, filters.UNSCHEDULABLE, filters.AFFINITY, filters.TOO_MANY_PODS),
     *(ports.REASON, "node(s) had untolerated taint", "Insufficient cpu", "Insufficient memory"),
     *("Insufficient example.com/gpu", "Insufficient ephemeral-storage"),

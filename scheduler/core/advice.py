@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core import company, filters, storage
+from scheduler.core import company, filters, promises, storage
 from scheduler.core.columns import PODS, Columns
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
@@ -20,7 +20,7 @@ _VOLUMES: Final = {
     storage.UNBOUND: "bind the claims, or give them a storageClassName that makes volumes",
     storage.LOST: "its claims name volumes that are gone: bring those back, or make new claims",
     storage.AFFINITY: "its volumes are used on other nodes: make room there, or use other claims",
-    storage.NO_VOLUME: "make volumes for its claims that such nodes can use",
+    promises.NO_VOLUME: "make volumes for its claims that such nodes can use",
     storage.ZONE: "its volumes are in other zones: make room there, or use other claims",
     storage.LIMIT: "add nodes, or use fewer volumes for each pod",
     storage.ONE_POD: "end the pod that uses the claim, or make a claim that several pods may use",
@@ -74,6 +74,8 @@ def _advice(
     """The one thing to change; nothing where waiting is enough."""
     if reason in _VOLUMES:
         return _VOLUMES[reason]
+    if promises.is_short(reason):
+        return "add volumes of that class where these pods fit, or ask for less"
     about_others = _about_others(shape.requirements, reason)
     if about_others:
         return about_others

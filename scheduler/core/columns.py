@@ -7,7 +7,7 @@ undone exactly, because integers add and subtract without rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -47,6 +47,7 @@ class Columns:
     """Node columns with a free list; `row` is a node's index along N.
 
     `generation` changes with the set of nodes or their classes, `version` with anything at all.
+    `seated` is told which tallies count other pods now, a rollback aside.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -58,12 +59,13 @@ class Columns:
         self.row_of: dict[str, int] = {}
         self.classes = NodeClasses()
         self.tallies = Tallies()
+        self.seated: Callable[[tuple[int, ...]], None] = lambda _tallies: None
         self.generation = 0
         self.version = 0
         self._stamp = 0
         self._changed_at: Ints = np.zeros(capacity, np.int64)
         self._vacant: list[int] = []
-        self._journal: list[tuple[Ints, Ints, Ints, tuple[int, ...]]] = []
+        self._journal: list[tuple[Ints, Ints, Ints, tuple[int, ...]] | Callable[[], None]] = []
         self._trials = 0
         self.resource(PODS)
 
@@ -147,6 +149,8 @@ class Columns:
             self.tallies.add(tallies, rows, counts)
         if self._trials:
             self._journal.append((rows, counts, request, tallies))
+        if tallies:
+            self.seated(tallies)
 
     def take_one(
         self, row: int, request: Ints, count: int = 1, tallies: tuple[int, ...] = ()
@@ -158,6 +162,13 @@ class Columns:
         self.free[: len(request), row] -= request * count
         for tally in tallies:
             self.tallies.add_one(tally, row, count)
+        if tallies:
+            self.seated(tallies)
+
+    def undo_by(self, step: Callable[[], None]) -> None:
+        """What follows from what was taken has happened; a rollback calls the step."""
+        if self._trials:
+            self._journal.append(step)
 
     def touch(self) -> None:
         """Something outside the columns changed that answers depend on."""
@@ -181,7 +192,11 @@ class Columns:
     def rollback(self, mark: int) -> None:
         """Undo what was taken since `mark`."""
         while len(self._journal) > mark:
-            rows, counts, request, tallies = self._journal.pop()
+            entry = self._journal.pop()
+            if callable(entry):
+                entry()
+                continue
+            rows, counts, request, tallies = entry
             self._changed(rows)
             self.free[: len(request), rows] += request[:, None] * counts
             if tallies:

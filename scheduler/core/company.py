@@ -126,7 +126,7 @@ class Company:
 
     def one_at_a_time(self, shape: Shape) -> bool:
         """True if all has to be looked at again after each single pod."""
-        return self._storage.for_one(shape) or self.first_of_its_kind(shape)
+        return self._storage.one_at_a_time(shape) or self.first_of_its_kind(shape)
 
     def first_of_its_kind(self, shape: Shape) -> bool:
         """True if the shape needs company, has none, and is company for itself."""

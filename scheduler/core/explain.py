@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core import advice, filters, ports
-from scheduler.core.columns import PODS, Bools, Columns, Ints
+from scheduler.core import advice
+from scheduler.core.columns import Ints
 from scheduler.core.fit import waves
 from scheduler.core.placement import Refusal
+from scheduler.core.reasons import reasons
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Kind, Shortage
 from scheduler.core.state import State
 from scheduler.core.topology import around
 from scheduler.core.values import GroupKey
+
+__all__ = ["Blocker", "explain", "reasons"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         )
         return Blocker(summary, short.kind, short.at, short.needed, short.free, floor=short.floor)
     columns, shape = state.columns, short.shape
-    counts = _with_as_many_as_fit(state, shape, short.needed)
+    counts = short.counts or _with_as_many_as_fit(state, shape, short.needed)
     impossible = _impossible(state, short, shape)
     return Blocker(
         summary=advice.sentence(columns, shape, short, counts, impossible=impossible),
@@ -62,46 +63,6 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         pods_fit=bool(shape.slots(columns).any()),
         floor=short.floor,
     )
-
-
-def reasons(columns: Columns, shape: Shape) -> tuple[tuple[str, int], ...]:
-    """Nodes per reason why they take no more pods of the shape, most nodes first.
-
-    Of a node with room for some, what stops it from taking one beyond those counts.
-    """
-    found: Counter[str] = Counter()
-    codes = shape.codes(columns)
-    for code, count in enumerate(np.bincount(codes, minlength=len(shape.reasons))):
-        if count and shape.reasons[code] not in ("", "no node"):
-            found[shape.reasons[code]] += int(count)
-    permitted = shape.permitted(columns)
-    open_to = np.ones(columns.size, np.bool_)
-    if shape.sees:
-        open_to = shape.social(columns) == 0
-    full = shape.room(columns, columns.free) <= 0
-    for reason, mask in _lacking(columns, shape):
-        found[reason] += int((mask & permitted & (open_to | full)).sum())
-    if shape.sees:
-        for code, count in enumerate(np.bincount(shape.social(columns)[permitted])):
-            found[shape.reasons[code]] += int(count) if code else 0
-    found = +found
-    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _lacking(columns: Columns, shape: Shape) -> Iterator[tuple[str, Bools]]:
-    """Per reason the nodes (N,) that have no room for one pod more than they could take."""
-    size = columns.size
-    beyond = shape.room(columns, columns.free) + 1
-    names = list(columns.resources)
-    taken = np.zeros(size, np.bool_)
-    for resource, amount in shape.demands:
-        short = columns.free[resource, :size] < amount * beyond
-        name = names[resource]
-        if ports.is_port(name):
-            taken |= short  # of several ports a node counts once
-        else:
-            yield filters.TOO_MANY_PODS if name == PODS else f"Insufficient {name}", short
-    yield ports.REASON, taken
 
 
 def _with_as_many_as_fit(state: State, shape: Shape, needed: int) -> tuple[tuple[str, int], ...]:

@@ -7,8 +7,8 @@ and the same state gives the same answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -17,24 +17,29 @@ from scheduler.core import layout
 from scheduler.core.budget import Budget
 from scheduler.core.columns import Ints
 from scheduler.core.forest import Group, Pod
+from scheduler.core.promises import Promise
 from scheduler.core.search import Search, shapes_of
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
-from scheduler.core.values import SINGLE_POD, GroupKey, GroupSpec
+from scheduler.core.values import SINGLE_POD, ClaimKey, GroupKey, GroupSpec
 
 __all__ = ["Budget", "Placement", "Refusal", "place"]
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`pods[i]` goes to node row `rows[i]`; the first `floors` pods are those the floors need."""
+    """`pods[i]` goes to node row `rows[i]`; the first `floors` pods are those the floors need.
+
+    `promises` says what volumes their claims get, as far as these are not bound yet.
+    """
 
     root: GroupKey
     pods: tuple[Pod, ...]
     rows: tuple[int, ...]
     floors: int
     steps: int
+    promises: Mapping[ClaimKey, Promise] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ def place(
             search.extras(group)
         if not taking.total:
             return Refusal(group.key, search.left_over(group), shapes, taking.steps)
-        return _placement(group, search, floors)
+        return _placement(state, group, search, floors)
 
 
 def _alone(pod: Pod) -> Group:
@@ -90,7 +95,7 @@ def _alone(pod: Pod) -> Group:
     return group
 
 
-def _placement(root: Group, search: Search, floors: int) -> Placement:
+def _placement(state: State, root: Group, search: Search, floors: int) -> Placement:
     """Give the chosen places to pods: within a shape by priority, creation and name."""
     queues: dict[tuple[Group, Shape], Iterator[Pod]] = {}
     pods: list[Pod] = []
@@ -103,4 +108,6 @@ def _placement(root: Group, search: Search, floors: int) -> Placement:
         targets = np.repeat(run.rows, run.counts).tolist()
         pods.extend(islice(queues[key], len(targets)))
         rows.extend(targets)
-    return Placement(root.key, tuple(pods), tuple(rows), floors, search.taking.steps)
+    claims = {key for shape in {pod.shape for pod in pods} for key in shape.requirements.claims}
+    promises = state.storage.promises.of(sorted(claims))
+    return Placement(root.key, tuple(pods), tuple(rows), floors, search.taking.steps, promises)

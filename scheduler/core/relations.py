@@ -157,6 +157,7 @@ class Relations:
         self._index = _Index()
         self._by_number: dict[int, Tally] = {}
         self._claims: dict[ClaimKey, int] = {}
+        self._claim_of: dict[int, ClaimKey] = {}
         self._users: Counter[_Asked | ClaimKey] = Counter()
 
     def __len__(self) -> int:
@@ -172,7 +173,8 @@ class Relations:
         new: list[Tally] = []
         for claim in requirements.claims:
             if claim not in self._claims:
-                self._claims[claim] = self._tallies.new()
+                number = self._claims[claim] = self._tallies.new()
+                self._claim_of[number] = claim
         for asked in _asked(requirements):
             if asked not in self._known:
                 tally = Tally(self._tallies.new(), *asked)
@@ -194,7 +196,9 @@ class Relations:
         ended: list[Tally] = []
         for claim in requirements.claims:
             if self._unused(claim):
-                self._tallies.end(self._claims.pop(claim))
+                number = self._claims.pop(claim)
+                del self._claim_of[number]
+                self._tallies.end(number)
         for asked in _asked(requirements):
             if self._unused(asked):
                 tally = self._known.pop(asked)
@@ -227,6 +231,10 @@ class Relations:
     def claim(self, key: ClaimKey) -> int:
         """The tally of the pods that use a claim."""
         return self._claims[key]
+
+    def claim_of(self, tally: int) -> ClaimKey | None:
+        """The claim whose users the tally counts; None if it counts other pods."""
+        return self._claim_of.get(tally)
 
     def carried(self, tally: int) -> Carried:
         """The term whose carriers the tally counts; None if it counts other pods."""

@@ -25,7 +25,8 @@ class Shortage:
     """At group `at`, `needed` pods of `shape` (or children) meet room for `free` of them.
 
     `resolvable` is false where no eviction could help. `floor` is false where the group runs and
-    only members beyond its floor wait.
+    only members beyond its floor wait. `counts` are nodes per reason, where these depend on what
+    volumes the rest of the group was to get; empty where they can be had later.
     """
 
     kind: Kind
@@ -37,6 +38,7 @@ class Shortage:
     best: BestDomain | None = None
     resolvable: bool = True
     floor: bool = True
+    counts: tuple[tuple[str, int], ...] = ()
 
     def within(self, value: str, *, key: str) -> Shortage:
         """The same, met inside one domain; a shortage further down keeps its own."""

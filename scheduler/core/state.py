@@ -18,12 +18,21 @@ from scheduler.core.door import Door
 from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.holds import Holds
 from scheduler.core.leanings import Leanings
+from scheduler.core.promises import Promise
 from scheduler.core.relations import Marks, Relations, Tally
 from scheduler.core.shapes import Shape, Shapes
 from scheduler.core.storage import Storage
 from scheduler.core.topology import Topologies
 from scheduler.core.units import Units
-from scheduler.core.values import POD_GROUP, SINGLE_POD, GroupKey, GroupSpec, NodeInfo, PodInfo
+from scheduler.core.values import (
+    POD_GROUP,
+    SINGLE_POD,
+    ClaimKey,
+    GroupKey,
+    GroupSpec,
+    NodeInfo,
+    PodInfo,
+)
 
 
 @dataclass(slots=True)
@@ -79,8 +88,10 @@ class State:
 
     def remove_node(self, name: str) -> None:
         """Forget a node; its pods are remembered until their own objects go."""
-        if self.columns.remove_node(name) is None:
+        row = self.columns.remove_node(name)
+        if row is None:
             return
+        self.storage.promises.forget_row(row)
         for pod in self._on_node.get(name, {}).values():
             pod.row = -1
             self.units.stale(pod)
@@ -155,8 +166,17 @@ class State:
         if pod.group is not None:
             self.forest.prune(pod.group)
 
-    def assume(self, pods: Iterable[Pod], rows: Iterable[int]) -> None:
-        """Take decided places before the API server has heard of them."""
+    def assume(
+        self,
+        pods: Iterable[Pod],
+        rows: Iterable[int],
+        promises: Mapping[ClaimKey, Promise] | None = None,
+    ) -> None:
+        """Take decided places, and `promises` to claims, before the API server has heard of them.
+
+        Claims that are not among those get what their pods find.
+        """
+        self.storage.promises.keep(promises or {})
         places = list(zip(pods, rows, strict=True))
         for pod, row in places:
             self._uncount(pod)
@@ -312,8 +332,9 @@ class State:
     def _swap(self, pod: Pod, shape: Shape) -> None:
         self._uncount(pod)
         if pod.row >= 0:
-            self._take(pod.shape, pod.row, -1)
+            # In this order there is no moment without a user of its claims.
             self._take(shape, pod.row)
+            self._take(pod.shape, pod.row, -1)
         self._dress(pod, shape)
         self._count(pod)
         # Whoever was refused for the old shape has to be looked at for the new one.

@@ -1,9 +1,7 @@
 """Where a pod's volumes let it go: claims, volumes, classes, and how many a node can attach.
 
 The answers are those of kube-scheduler's VolumeBinding, VolumeZone, VolumeRestrictions and
-NodeVolumeLimits. A claim that waits for its first consumer may go where its class can provision;
-volumes made by hand beforehand for such claims are not matched, so a class without a provisioner
-is refused by name.
+NodeVolumeLimits. What claims get that wait for their first consumer is in `promises`.
 """
 
 from __future__ import annotations
@@ -14,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core import filters
 from scheduler.core.columns import Bools, Columns, Ints
+from scheduler.core.promises import Promises
+from scheduler.core.reach import Reach
 from scheduler.core.topology import Topologies
 from scheduler.core.values import (
     ClaimInfo,
@@ -23,9 +22,9 @@ from scheduler.core.values import (
     Expression,
     Requirements,
     StorageClassInfo,
-    Term,
     VolumeInfo,
 )
+from scheduler.core.volumes import Volumes
 
 if TYPE_CHECKING:
     from scheduler.core.relations import Relations
@@ -34,14 +33,12 @@ if TYPE_CHECKING:
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 LOST: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 AFFINITY: Final = "node(s) didn't match PersistentVolume's node affinity"
-NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
 ZONE: Final = "node(s) had no available volume zone"
 LIMIT: Final = "node(s) exceed max volume count"
 ONE_POD: Final = (
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 )
 
-_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _ZONE_LABELS: Final = (
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -54,32 +51,69 @@ Codes = npt.NDArray[np.int16]
 
 
 class Storage:
-    """All that is known of volumes. `changed` tells the columns that answers may differ now."""
+    """All that is known of volumes. Each change tells the columns that answers may differ now."""
 
     def __init__(self, columns: Columns, topologies: Topologies, relations: Relations) -> None:
         self._columns = columns
-        self._topologies = topologies
         self._relations = relations
+        self._reach = Reach(columns, topologies)
+        self._volumes = Volumes(
+            columns, lambda volume: np.flatnonzero(self._reach.nodes(volume.affinity))
+        )
         self.claims: dict[ClaimKey, ClaimInfo] = {}
-        self.volumes: dict[str, VolumeInfo] = {}
         self.classes: dict[str, StorageClassInfo] = {}
         self.limits: dict[str, Mapping[str, int]] = {}
+        self.promises = Promises(
+            columns,
+            relations,
+            reach=self._reach,
+            volumes=self._volumes,
+            claims=self.claims,
+            classes=self.classes,
+        )
+
+    @property
+    def volumes(self) -> Mapping[str, VolumeInfo]:
+        """By name."""
+        return self._volumes.known
 
     def set_claim(self, claim: ClaimInfo) -> None:
+        if claim.volume:
+            self._volumes.take(claim.volume)
+        self._drop(claim.key)
         self.claims[claim.key] = claim
+        if claim.volume:
+            self.promises.end(claim.key)
         self._columns.touch()
+        self.promises.heard(claim.key)
 
     def remove_claim(self, key: ClaimKey) -> None:
-        self.claims.pop(key, None)
+        self._drop(key)
+        self.promises.end(key)
         self._columns.touch()
+        self.promises.heard(key)
+
+    def _drop(self, key: ClaimKey) -> None:
+        old = self.claims.pop(key, None)
+        if old is not None and old.volume:
+            self._volumes.give(old.volume)
 
     def set_volume(self, volume: VolumeInfo) -> None:
-        self.volumes[volume.name] = volume
+        before = self.volumes.get(volume.name)
+        self._volumes.set(volume)
         self._columns.touch()
+        self._tell_claims(before, volume)
 
     def remove_volume(self, name: str) -> None:
-        self.volumes.pop(name, None)
+        before = self.volumes.get(name)
+        self._volumes.remove(name)
         self._columns.touch()
+        self._tell_claims(before)
+
+    def _tell_claims(self, *volumes: VolumeInfo | None) -> None:
+        for key in {volume.claim for volume in volumes if volume is not None}:
+            if key is not None:
+                self.promises.heard(key)
 
     def set_class(self, storage_class: StorageClassInfo) -> None:
         self.classes[storage_class.name] = storage_class
@@ -103,10 +137,16 @@ class Storage:
         claims = [self.claims.get(key) for key in requirements.claims]
         return [claim.key for claim in claims if claim is not None and not claim.volume]
 
-    def for_one(self, shape: Shape) -> bool:
-        """Whether one of its claims lets a single pod use it."""
+    def one_at_a_time(self, shape: Shape) -> bool:
+        """Whether a first pod shuts others out, or says where the rest may go, by its claims."""
         claims = (self.claims.get(key) for key in shape.requirements.claims)
-        return any(claim is not None and claim.one_pod for claim in claims)
+        return any(
+            claim is not None and (claim.one_pod or self.promises.open(claim)) for claim in claims
+        )
+
+    def reaches(self, volume: str, row: int) -> bool:
+        """Whether the node can use the volume."""
+        return row in self._volumes.rows(volume)
 
     def rule_out(self, shape: Shape, codes: Codes) -> None:
         """Put the reason's code on every node (N,) that is not ruled out yet and is out for it."""
@@ -121,7 +161,9 @@ class Storage:
                 _put(shape, codes, np.ones(len(codes), np.bool_), flaw)
                 return
         for claim in claims:
-            self._judge(shape, claim, codes)
+            if claim.volume:
+                self._judge(shape, self.volumes[claim.volume], codes)
+        self.promises.rule_out([claim for claim in claims if not claim.volume], shape, codes)
         self._attach(shape, claims, codes)
 
     def _flaw(self, claim: ClaimInfo) -> str:
@@ -136,72 +178,26 @@ class Storage:
             return ONE_POD
         if claim.volume:
             return "" if claim.volume in self.volumes else LOST
-        storage_class = self.classes.get(claim.storage_class)
-        if storage_class is None or not storage_class.waits:
-            return UNBOUND
-        if storage_class.provisioner == _NO_PROVISIONER:
-            return f'storage class "{storage_class.name}" has no provisioner: not supported yet'
-        return ""
+        return "" if self.promises.waits(claim) else UNBOUND
 
-    def _judge(self, shape: Shape, claim: ClaimInfo, codes: Codes) -> None:
-        if not claim.volume:
-            _put(shape, codes, ~self._provisionable(claim), NO_VOLUME)
-            return
-        volume = self.volumes[claim.volume]
+    def _judge(self, shape: Shape, volume: VolumeInfo, codes: Codes) -> None:
         if volume.affinity is not None:
-            _put(shape, codes, ~self._any(volume.affinity), AFFINITY)
+            reached = np.zeros(len(codes), np.bool_)
+            reached[self._volumes.rows(volume.name)] = True
+            _put(shape, codes, ~reached, AFFINITY)
         _put(shape, codes, self._other_zone(volume), ZONE)
-
-    def _provisionable(self, claim: ClaimInfo) -> Bools:
-        """Nodes (N,) on which the claim's class can make a volume."""
-        topologies = self.classes[claim.storage_class].topologies
-        able = self._any(topologies) if topologies else np.ones(self._columns.size, np.bool_)
-        if claim.selected_node:
-            chosen = np.zeros(self._columns.size, np.bool_)
-            row = self._columns.row_of.get(claim.selected_node)
-            if row is not None:
-                chosen[row] = True
-            able &= chosen
-        return able
 
     def _other_zone(self, volume: VolumeInfo) -> Bools:
         """Nodes (N,) with zone labels, but not the volume's."""
         zoned = np.zeros(self._columns.size, np.bool_)
         wrong = np.zeros(self._columns.size, np.bool_)
         for key in _ZONE_LABELS:
-            zoned |= self._topologies.domains(key).codes >= 0
+            zoned |= self._reach.labelled(key)
             if key in volume.labels:
                 values = tuple(volume.labels[key].split("__"))
-                wrong |= ~self._meets(Expression(key, "In", values))
+                wrong |= ~self._reach.meets(Expression(key, "In", values))
         out: Bools = wrong & zoned
         return out
-
-    def _any(self, terms: tuple[Term, ...]) -> Bools:
-        """Nodes (N,) that meet one of the terms."""
-        some = np.zeros(self._columns.size, np.bool_)
-        for term in terms:
-            if not term.expressions and not term.fields:
-                continue
-            mask = np.ones(self._columns.size, np.bool_)
-            for expression in term.expressions:
-                mask &= self._meets(expression)
-            for entry in term.fields:
-                mask &= self._named(entry)
-            some |= mask
-        return some
-
-    def _meets(self, expression: Expression) -> Bools:
-        domains = self._topologies.domains(expression.key)
-        answers = [filters.meets(expression, value) for value in domains.values]
-        table = np.array([*answers, filters.meets(expression, None)], np.bool_)
-        mask: Bools = table[domains.codes]
-        return mask
-
-    def _named(self, entry: Expression) -> Bools:
-        rows = [self._columns.row_of[v] for v in entry.values if v in self._columns.row_of]
-        mask = np.full(self._columns.size, entry.operator == "NotIn")
-        mask[rows] = entry.operator == "In"
-        return mask
 
     def _attach(self, shape: Shape, claims: list[ClaimInfo], codes: Codes) -> None:
         drivers = {claim.key: self._driver(claim) for claim in claims}

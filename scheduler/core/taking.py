@@ -13,6 +13,7 @@ from scheduler.core.columns import Ints
 from scheduler.core.exhaust import exhaust
 from scheduler.core.fit import Profile, choose, waves
 from scheduler.core.forest import Group, Pod
+from scheduler.core.reasons import reasons
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
@@ -206,7 +207,9 @@ class Taking:
                 " do without, or leave them to another scheduler"
             )
             return Shortage("constraint", group.key, message, needed, 0, shape, resolvable=False)
-        return Shortage("capacity", group.key, "", needed, free, shape, floor=floor)
+        # The claims of other members have their volumes now, and will not when this is explained.
+        counts = reasons(self.columns, shape) if shape.requirements.claims else ()
+        return Shortage("capacity", group.key, "", needed, free, shape, floor=floor, counts=counts)
 
 
 def _first(shape: Shape, pods: Mapping[str, Pod]) -> tuple[bool, int, str, int]:

@@ -113,7 +113,12 @@ ClaimKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ClaimInfo:
-    """A PersistentVolumeClaim; `volume` is empty until it is bound for good."""
+    """A PersistentVolumeClaim; `volume` is empty until it is bound for good.
+
+    `wish` is the volume that it names and is not bound to yet. `size` is in bytes; a volume that
+    was made beforehand has to be as large, of the same `mode` and VolumeAttributesClass, with all
+    of its `access` modes, and among those that the `selector` selects; None selects all.
+    """
 
     key: ClaimKey
     volume: str = ""
@@ -122,16 +127,36 @@ class ClaimInfo:
     one_pod: bool = False
     lost: bool = False
     terminating: bool = False
+    uid: str = ""
+    wish: str = ""
+    size: int = 0
+    access: tuple[str, ...] = ()
+    mode: str = "Filesystem"
+    attributes: str = ""
+    selector: tuple[Expression, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeInfo:
-    """A PersistentVolume; `affinity` None allows every node, `driver` is empty without CSI."""
+    """A PersistentVolume; `affinity` None allows every node, `driver` is empty without CSI.
+
+    `claim` is the one that it is meant for or bound to, `claim_uid` empty where any of that name
+    will do. It is `available` while its phase says so; `size` is in bytes.
+    """
 
     name: str
     affinity: tuple[Term, ...] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     driver: str = ""
+    storage_class: str = ""
+    size: int = 0
+    access: tuple[str, ...] = ()
+    mode: str = "Filesystem"
+    attributes: str = ""
+    claim: ClaimKey | None = None
+    claim_uid: str = ""
+    available: bool = False
+    terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True)

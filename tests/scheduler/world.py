@@ -138,7 +138,7 @@ class World:
     def run(self, placement: Placement | Refusal) -> None:
         """Take the decided places, as the cycle does."""
         assert isinstance(placement, Placement), placement
-        self.state.assume(placement.pods, placement.rows)
+        self.state.assume(placement.pods, placement.rows, placement.promises)
 
     def where(self, placement: Placement | Refusal) -> dict[str, str]:
         """Pod name -> node name."""
