@@ -11,14 +11,21 @@ CANDIDATES: Final = 25
 _ZONE: Final = "topology.kubernetes.io/zone"
 _APPS: Final = ("web", "db", "cache")
 _DRIVER: Final = "csi.example"
+_NOBODY: Final = "kubernetes.io/no-provisioner"
 _TAINTS: Final = (("gpu", "NoSchedule"), ("old", "NoExecute"), ("far", "PreferNoSchedule"))
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_KEYS: Final = (_ZONE, "rack", "kubernetes.io/hostname")
+_HOST: Final = "kubernetes.io/hostname"
+_KEYS: Final = (_ZONE, "rack", _HOST)
+_MODES: Final = ("ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany")
+_TIERS: Final = ("gold", "silver")
 
 
 @dataclass
 class Scenario:
-    """All objects of one cluster; `running` are bound, `candidates` are to be decided alone."""
+    """All objects of one cluster; `running` are bound, `candidates` are to be decided alone.
+
+    Pods that are `leaving` and volumes (by name) that are `withdrawn` are deleted and stay.
+    """
 
     namespaces: list[Json] = field(default_factory=list)
     nodes: list[Json] = field(default_factory=list)
@@ -29,6 +36,7 @@ class Scenario:
     running: list[Json] = field(default_factory=list)
     candidates: list[Json] = field(default_factory=list)
     leaving: list[Json] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
 
 
 def scenario(seed: int, number: int) -> Scenario:
@@ -54,6 +62,11 @@ class _Maker:
         made.classes += [self._class("now", waits=False), self._class("later", waits=True)]
         for index in range(8):
             self._volume(made, index)
+        made.classes.append(self._class("hand", waits=True, provisioner=_NOBODY))
+        for index in range(6):
+            made.claims.append(self._waiting_claim(index))
+        for index in range(7):
+            self._ready_volume(made, index)
         for index in range(14):
             pod = self._pod(f"running-{index}", share=0.25)
             pod["spec"]["nodeName"] = self._node_name(self._dice.randrange(NODES))
@@ -109,10 +122,10 @@ class _Maker:
             driver["allocatable"] = {"count": self._dice.randint(1, 3)}
         return {"metadata": {"name": self._node_name(index)}, "spec": {"drivers": [driver]}}
 
-    def _class(self, mode: str, *, waits: bool) -> Json:
+    def _class(self, mode: str, *, waits: bool, provisioner: str = _DRIVER) -> Json:
         made: Json = {
             "metadata": {"name": f"{self._name}-{mode}"},
-            "provisioner": _DRIVER,
+            "provisioner": provisioner,
             "volumeBindingMode": "WaitForFirstConsumer" if waits else "Immediate",
         }
         if waits and self._chance(0.5):
@@ -157,9 +170,55 @@ class _Maker:
         if self._chance(0.3):
             labels[_ZONE] = self._dice.choice(("x", "y", "x__y"))
         if self._chance(0.4):
-            terms = [{"matchExpressions": [self._node_expression()]}]
-            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [self._volume_term()]}}
         return {"metadata": {"name": f"{self._name}-{name}", "labels": labels}, "spec": spec}
+
+    def _volume_term(self) -> Json:
+        term: Json = {"matchExpressions": [self._node_expression()]}
+        if self._chance(0.2):
+            names = [self._node_name(self._dice.randrange(NODES))]
+            term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": names}]
+        return term
+
+    def _waiting_claim(self, index: int) -> Json:
+        """One that a volume may suit that is there already."""
+        dice, space, name = self._dice, self._dice.choice(self._spaces), f"waits-{index}"
+        self._claims.append((space, name))
+        spec: Json = {
+            "accessModes": self._some(_MODES, least=1)[:2],
+            "resources": {"requests": {"storage": f"{dice.randint(1, 3)}Gi"}},
+            "storageClassName": f"{self._name}-{dice.choice(('hand', 'hand', 'later'))}",
+            "volumeMode": dice.choice(("Filesystem", "Filesystem", "Filesystem", "Block")),
+        }
+        if self._chance(0.3):
+            tiers = self._some(_TIERS, least=1)
+            entry = {"key": "tier", "operator": dice.choice(("In", "NotIn")), "values": tiers}
+            spec["selector"] = {"matchExpressions": [entry]}
+        return {"metadata": {"name": name, "namespace": space}, "spec": spec}
+
+    def _ready_volume(self, made: Scenario, index: int) -> None:
+        """A volume without a claim, or meant for one of those that wait."""
+        dice, name = self._dice, f"{self._name}-ready-{index}"
+        spec: Json = {
+            "capacity": {"storage": f"{dice.randint(1, 4)}Gi"},
+            "accessModes": self._some(_MODES, least=2),
+            "storageClassName": f"{self._name}-{dice.choice(('hand', 'hand', 'later'))}",
+            "volumeMode": dice.choice(("Filesystem", "Filesystem", "Filesystem", "Block")),
+            "hostPath": {"path": "/data"},
+        }
+        if self._chance(0.8):
+            names = [self._node_name(at) for at in dice.sample(range(NODES), dice.randint(1, 3))]
+            host = {"key": _HOST, "operator": "In", "values": names}
+            term = dice.choice(({"matchExpressions": [host]}, self._volume_term()))
+            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+        if self._chance(0.2):
+            space, claim = dice.choice(self._claims[-6:])
+            spec["claimRef"] = {"namespace": space, "name": claim}
+        metadata = {"name": name, "labels": {"tier": dice.choice(_TIERS)}}
+        phase = "Available" if self._chance(0.9) else "Pending"
+        made.volumes.append({"metadata": metadata, "spec": spec, "status": {"phase": phase}})
+        if self._chance(0.1):
+            made.withdrawn.append(name)
 
     def _pod(self, name: str, *, share: float) -> Json:
         space = self._dice.choice(self._spaces)
@@ -305,5 +364,5 @@ class _Maker:
         if here and self._chance(share):
             spec["volumes"] = [
                 {"name": f"v{at}", "persistentVolumeClaim": {"claimName": name}}
-                for at, name in enumerate(self._some(here, least=1)[:2])
+                for at, name in enumerate(self._some(here, least=1)[:3])
             ]

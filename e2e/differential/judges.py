@@ -31,6 +31,13 @@ async def create(rest: Rest, made: Scenario) -> None:
         (f"{_CORE}/persistentvolumes", made.volumes),
     ):
         await _post(rest, path, objects)
+    # No controller says so here.
+    for volume in made.volumes:
+        if "status" in volume:
+            name = f"{_CORE}/persistentvolumes/{volume['metadata']['name']}"
+            (await rest.patch(f"{name}/status", {"status": volume["status"]})).ok()
+    for name in made.withdrawn:
+        (await rest.delete(f"{_CORE}/persistentvolumes/{name}")).ok()
     for plural, objects in (
         ("persistentvolumeclaims", made.claims),
         ("pods", made.running),

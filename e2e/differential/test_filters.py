@@ -55,6 +55,7 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
     # What is compared is worth comparing: nodes on both sides, and refusals for every reason.
     assert 0.05 < feasible / pairs < 0.9
     assert not long or _without_names(reasons) >= EVERY_REASON
+    assert not long or any(map(promises.is_short, reasons))
 
 
 def _without_names(reasons: set[str]) -> set[str]:

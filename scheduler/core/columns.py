@@ -47,7 +47,7 @@ class Columns:
     """Node columns with a free list; `row` is a node's index along N.
 
     `generation` changes with the set of nodes or their classes, `version` with anything at all.
-    `seated` is told which tallies count other pods now, a rollback aside.
+    `seated` is told which tallies count more pods (True) or fewer on a row, a rollback aside.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -59,7 +59,7 @@ class Columns:
         self.row_of: dict[str, int] = {}
         self.classes = NodeClasses()
         self.tallies = Tallies()
-        self.seated: Callable[[tuple[int, ...]], None] = lambda _tallies: None
+        self.seated: Callable[[tuple[int, ...], int, bool], None] = lambda *_: None
         self.generation = 0
         self.version = 0
         self._stamp = 0
@@ -149,8 +149,8 @@ class Columns:
             self.tallies.add(tallies, rows, counts)
         if self._trials:
             self._journal.append((rows, counts, request, tallies))
-        if tallies:
-            self.seated(tallies)
+        if tallies and len(rows):
+            self.seated(tallies, int(rows[0]), bool(counts[0] > 0))
 
     def take_one(
         self, row: int, request: Ints, count: int = 1, tallies: tuple[int, ...] = ()
@@ -162,8 +162,8 @@ class Columns:
         self.free[: len(request), row] -= request * count
         for tally in tallies:
             self.tallies.add_one(tally, row, count)
-        if tallies:
-            self.seated(tallies)
+        if tallies and count < 0:
+            self.seated(tallies, row, False)
 
     def undo_by(self, step: Callable[[], None]) -> None:
         """What follows from what was taken has happened; a rollback calls the step."""

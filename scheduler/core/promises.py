@@ -68,7 +68,7 @@ class Promises:
         self._classes = classes
         self.heard: Callable[[ClaimKey], None] = lambda _key: None
         self._kept: dict[ClaimKey, Promise] = {}
-        columns.seated = self._seated
+        columns.seated = self.seat
 
     def __iter__(self) -> Iterator[tuple[ClaimKey, Promise]]:
         """In order."""
@@ -95,6 +95,21 @@ class Promises:
         """The node is gone, and all that was to be there."""
         for key in [key for key, promise in self._kept.items() if promise.row == row]:
             self._put(key, None)
+
+    def seat(self, tallies: tuple[int, ...], row: int, more: bool) -> None:
+        """Pods that these tallies count came to the node, or went: promise, or give up."""
+        undecided: list[ClaimInfo] = []
+        for tally in tallies:
+            key = self._relations.claim_of(tally)
+            claim = None if key is None else self._claims.get(key)
+            if claim is None:
+                continue
+            if self._columns.tallies.empty(tally):
+                self._change(claim.key, None)
+            elif more and self.open(claim):
+                undecided.append(claim)
+        for claim in sorted(undecided, key=_by_size):
+            self._change(claim.key, Promise(self._choose(claim, row), row))
 
     def waits(self, claim: ClaimInfo) -> bool:
         """Whether it waits for its first consumer. What names a volume waits only for that."""
@@ -162,22 +177,6 @@ class Promises:
         if meant:
             return meant if row in self._volumes.rows(meant) else ""
         return self._volumes.best(claim, row, without)
-
-    def _seated(self, tallies: tuple[int, ...]) -> None:
-        """Pods that these tallies count came to their nodes, or went: promise, or give up."""
-        undecided: list[ClaimInfo] = []
-        for tally in tallies:
-            key = self._relations.claim_of(tally)
-            claim = None if key is None else self._claims.get(key)
-            if claim is None:
-                continue
-            if self._columns.tallies.empty(tally):
-                self._change(claim.key, None)
-            elif self.open(claim):
-                undecided.append(claim)
-        for claim in sorted(undecided, key=_by_size):
-            row = int(self._columns.tallies.rows(self._relations.claim(claim.key))[0])
-            self._change(claim.key, Promise(self._choose(claim, row), row))
 
     def _change(self, key: ClaimKey, promise: Promise | None) -> None:
         """Like _put, and undone with the trial that it happens in."""

@@ -186,6 +186,8 @@ class State:
         # Pods of a gang often share a node.
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
             self._take(shape, row, sum(1 for _ in same))
+            if shape.requirements.claims:
+                self.storage.promises.seat(shape.marks.counted, row, more=True)
 
     def forget(self, uid: str) -> None:
         """Take an assumption back: the pod waits again and its place is free."""

@@ -132,6 +132,9 @@ class World:
         group = self.state.forest.groups[kind, "ns", name]
         return place(self.state, group, budget or Budget())
 
+    def place_single(self, info: PodInfo) -> Placement | Refusal:
+        return place(self.state, self.single(info), Budget())
+
     def single(self, info: PodInfo) -> Pod:
         return self.state.pods[info.uid]
 
