@@ -128,6 +128,10 @@ class Company:
         """True if all has to be looked at again after each single pod."""
         return self._storage.one_at_a_time(shape) or self.first_of_its_kind(shape)
 
+    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
+        """The index of the row for the first pod: where its claims bind others to it, with room."""
+        return self._storage.start(shape, rows, room, count)
+
     def first_of_its_kind(self, shape: Shape) -> bool:
         """True if the shape needs company, has none, and is company for itself."""
         near = shape.requirements.near

@@ -50,7 +50,7 @@ def waves(
     """
     for number in itertools.count():
         bounds = shape.bounds(wishes=number < _WISHED)
-        wave = _wave(columns, shape, 1 if bounds.single else count, region, profile, bounds=bounds)
+        wave = _wave(columns, shape, count, region, profile, bounds=bounds)
         if wave is None:
             return
         yield wave
@@ -77,6 +77,9 @@ def _wave(
     cost = (-used if profile == "pack" else used) - _liked(columns, shape, rows)
     order = np.lexsort((rows, cost))
     rows, room = rows[order], slots[at][order]
+    if bounds.single:
+        first = shape.start(rows, room, count)
+        rows, room, count = rows[first : first + 1], room[first : first + 1], 1
     if profile == "spread":
         room = np.minimum(room, 1)
     counts = bounds.share(rows, room, count)

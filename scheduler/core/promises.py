@@ -121,6 +121,22 @@ class Promises:
         """Whether it waits and nothing was promised yet: its next pod decides for all others."""
         return self.waits(claim) and claim.key not in self._kept
 
+    def start(self, claims: list[ClaimInfo], rows: Ints, room: Ints, count: int) -> int:
+        """The first of the rows from which so many pods with these claims find room; else 0."""
+        alone = np.flatnonzero(room >= count)
+        if len(alone):
+            return int(alone[0])
+        seen = set[tuple[str, ...]]()
+        for index, row in enumerate(rows.tolist()):
+            names = self._choices(claims, row)
+            if "" in names or names in seen:
+                continue
+            seen.add(names)
+            reached = [np.isin(rows, self._volumes.rows(name)) for name in names]
+            if int(room[np.logical_and.reduce(reached)].sum()) >= count:
+                return index
+        return 0
+
     def rule_out(self, claims: Iterable[ClaimInfo], shape: Shape, codes: Codes) -> None:
         """Put a reason's code on each node (N,) on which one of a pod's claims gets no volume."""
         undecided: list[ClaimInfo] = []
@@ -159,15 +175,18 @@ class Promises:
         return free
 
     def _short(self, claims: list[ClaimInfo], row: int) -> ClaimInfo | None:
-        """The first that gets none on the node if all of them choose, one after another."""
-        chosen = set[str]()
-        for claim in claims:
-            name = self._choose(claim, row, chosen)
-            if name:
-                chosen.add(name)
-            elif not self._provisionable(claim)[row]:
+        """The first of the claims that gets none on the node."""
+        for claim, name in zip(claims, self._choices(claims, row), strict=True):
+            if not name and not self._provisionable(claim)[row]:
                 return claim
         return None
+
+    def _choices(self, claims: list[ClaimInfo], row: int) -> tuple[str, ...]:
+        """What the claims get on the node, choosing one after another."""
+        names: list[str] = []
+        for claim in claims:
+            names.append(self._choose(claim, row, names))
+        return tuple(names)
 
     def _choose(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
         """The volume that the claim gets on the node, or nothing: one has to be made."""

@@ -248,6 +248,10 @@ class Shape:
             return room if region is None else room[region]
         return self.slots(columns) if region is None else self.slots_in(columns, region)
 
+    def start(self, rows: Ints, room: Ints, count: int) -> int:
+        """Which of the rows, best first with `room` (len(rows),) each, is to take the first pod."""
+        return self._company.start(self, rows, room, count)
+
     def most(self, room: Ints) -> int:
         """Pods of the shape that fit at most, where each node (N,) has this much room."""
         return self._company.most(self, room)

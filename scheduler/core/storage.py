@@ -144,6 +144,17 @@ class Storage:
             claim is not None and (claim.one_pod or self.promises.open(claim)) for claim in claims
         )
 
+    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
+        """Where to begin if what the first pod's claims get there is to do for `count` pods.
+
+        An index into `rows`, of which earlier ones are better; 0 where that makes no difference.
+        """
+        claims = [self.claims[key] for key in shape.requirements.claims]
+        deciding = [claim for claim in claims if self.promises.open(claim)]
+        if count == 1 or not deciding:
+            return 0
+        return self.promises.start(deciding, rows, room, count)
+
     def reaches(self, volume: str, row: int) -> bool:
         """Whether the node can use the volume."""
         return row in self._volumes.rows(volume)

@@ -18,7 +18,7 @@ from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
-from kube.resources import PVCS, Resource
+from kube.resources import PVCS, PVS, Resource
 from scheduler.binder import Binder
 from scheduler.cache import PendingPod
 from scheduler.claims import Claims
@@ -39,7 +39,8 @@ from tests.support.clock import FakeClock, settle
 class FakeApi:
     """Binds, deletes and patches pods and groups; `fail` may raise for a pod name.
 
-    The answer about a pod that is `held` waits for its event.
+    The answer about a pod that is `held` waits for its event. A volume that is patched is the
+    claim's at once, and with `binds_volumes` the claim is bound to it.
     """
 
     world: World
@@ -50,6 +51,8 @@ class FakeApi:
     fail: Callable[[str], KubeError | None] = lambda _name: None
     fail_store: Callable[[Json], KubeError | None] = lambda _obj: None
     fail_delete: Callable[[str], KubeError | None] = lambda _name: None
+    fail_patch: Callable[[str], KubeError | None] = lambda _name: None
+    binds_volumes: bool = True
     deliver: bool = True
     stored: dict[str, Json] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
@@ -85,6 +88,8 @@ class FakeApi:
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         if resource == PVCS:
             return {"metadata": {"name": name, "resourceVersion": "1"}}
+        if resource == PVS:
+            return self._volume(name)
         info = self.info(name)
         if info is None:
             raise NotFound(404, "NotFound", name)
@@ -126,8 +131,30 @@ class FakeApi:
         *,
         subresource: str | None = None,
     ) -> Json:
+        error = self.fail_patch(name)
+        if error is not None:
+            raise error
         self.patches.append((resource.kind, name, list(ops)))
+        if resource == PVS:
+            self._give(name, list(ops)[-1]["value"])
         return {"metadata": {"resourceVersion": "2"}}
+
+    def _volume(self, name: str) -> Json:
+        volume = self.world.state.storage.volumes.get(name)
+        if volume is None:
+            raise NotFound(404, "NotFound", name)
+        spec: Json = {}
+        if volume.claim is not None:
+            namespace, of = volume.claim
+            spec["claimRef"] = {"namespace": namespace, "name": of, "uid": volume.claim_uid}
+        return {"metadata": {"name": name, "resourceVersion": "1"}, "spec": spec}
+
+    def _give(self, name: str, ref: Json) -> None:
+        storage, key = self.world.state.storage, (ref["namespace"], ref["name"])
+        volume = storage.volumes[name]
+        storage.set_volume(replace(volume, claim=key, claim_uid=ref["uid"], available=False))
+        if self.binds_volumes:
+            storage.set_claim(replace(storage.claims[key], volume=name))
 
 
 @dataclass

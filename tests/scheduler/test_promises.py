@@ -357,6 +357,18 @@ def test_pods_that_share_a_claim_go_where_there_is_room_for_all() -> None:
     assert set(world.where(world.place("g")).values()) == {"b"}
 
 
+def test_pods_that_share_a_claim_go_to_the_volume_that_more_nodes_reach() -> None:
+    world = cluster("a b c", cpu=1)
+    for name, nodes in (("disk-a", "a"), ("disk-bc", "bc")):
+        world.state.storage.set_volume(replace(DISK, name=name, affinity=on(*nodes)))
+    claim(world)
+    world.gang("g", 2)
+    for _ in range(2):
+        user(world, "data", group="g")
+
+    assert set(world.where(world.place("g")).values()) == {"b", "c"}
+
+
 def test_what_has_a_provisioner_takes_volumes_first_and_makes_the_rest() -> None:
     world = cluster("a", cpu=8)
     disk(world, "disk", "a", storage_class="made")

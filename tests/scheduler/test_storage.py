@@ -76,9 +76,9 @@ BY_NAME = (Term((), (Expression("metadata.name", "In", ("b",)),)),)
         ),
         pytest.param(
             {"affinity": BY_NAME},
-            "b",
-            "node(s) didn't match PersistentVolume's node affinity",
-            id="node affinity by name",
+            "a b c",
+            "",
+            id="node affinity by a field, which volumes do not see",
         ),
         pytest.param(
             {"labels": {ZONE: "x"}},
@@ -254,18 +254,6 @@ def test_a_claim_that_waits_for_its_first_consumer(
     assert why(world, info) == reasons
 
 
-def test_volumes_made_by_hand_for_waiting_claims_are_refused_by_name() -> None:
-    world = cluster()
-    world.state.storage.set_class(
-        StorageClassInfo("local", "kubernetes.io/no-provisioner", waits=True)
-    )
-    world.state.storage.set_claim(ClaimInfo(("ns", "data"), "", "local"))
-
-    info = world.pod(requirements=using("data"))
-
-    assert why(world, info) == {'storage class "local" has no provisioner: not supported yet'}
-
-
 def test_volumes_still_to_be_made_count_for_the_limit() -> None:
     world = cluster()
     unbound(world)
@@ -351,7 +339,7 @@ def read(kind: type, **fields: Any) -> Any:
     [
         pytest.param(
             {"spec": {"volumeName": "pv", "storageClassName": "s"}},
-            ClaimInfo(("ns", "x"), "", "s"),
+            ClaimInfo(("ns", "x"), "", "s", wish="pv"),
             id="a volume wished for",
         ),
         pytest.param(
@@ -359,7 +347,7 @@ def read(kind: type, **fields: Any) -> Any:
                 "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
                 "spec": {"volumeName": "pv", "accessModes": ["ReadWriteOncePod"]},
             },
-            ClaimInfo(("ns", "x"), "pv", one_pod=True),
+            ClaimInfo(("ns", "x"), "pv", one_pod=True, access=("ReadWriteOncePod",)),
             id="bound, for one pod",
         ),
         pytest.param(
@@ -374,7 +362,31 @@ def read(kind: type, **fields: Any) -> Any:
                 "status": {"phase": "Lost"},
             },
             ClaimInfo(("ns", "x"), "", "old", "n", lost=True, terminating=True),
-            id="all else",
+            id="its annotations and its phase",
+        ),
+        pytest.param(
+            {
+                "metadata": {"uid": "u"},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
+                    "resources": {"requests": {"storage": "2Gi"}},
+                    "selector": {"matchLabels": {"tier": "gold"}},
+                    "storageClassName": "s",
+                    "volumeAttributesClassName": "fast",
+                    "volumeMode": "Block",
+                },
+            },
+            ClaimInfo(
+                ("ns", "x"),
+                storage_class="s",
+                uid="u",
+                size=2 << 30,
+                access=("ReadOnlyMany", "ReadWriteOnce"),
+                mode="Block",
+                attributes="fast",
+                selector=(Expression("tier", "In", ("gold",)),),
+            ),
+            id="what it asks for",
         ),
     ],
 )
@@ -388,6 +400,23 @@ def test_reading_volumes_classes_and_limits() -> None:
     volume = read(
         watched.Volume, spec={"nodeAffinity": {"required": terms}, "csi": {"driver": "d"}}
     )
+    by_hand = read(
+        watched.Volume,
+        metadata={
+            "labels": {"tier": "gold"},
+            "annotations": {"volume.beta.kubernetes.io/storage-class": "old"},
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        },
+        spec={
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "2Gi"},
+            "claimRef": {"namespace": "ns", "name": "data", "uid": "u"},
+            "storageClassName": "s",
+            "volumeAttributesClassName": "fast",
+            "volumeMode": "Block",
+        },
+        status={"phase": "Available"},
+    )
     topology = {"matchLabelExpressions": [{"key": "disk", "values": ["ssd"]}]}
     storage_class = read(
         watched.StorageClass,
@@ -398,5 +427,9 @@ def test_reading_volumes_classes_and_limits() -> None:
     drivers = [{"name": "d", "allocatable": {"count": 3}}, {"name": "free"}]
 
     assert watched.volume_info(volume) == VolumeInfo("x", SSD, {}, "d")
+    assert watched.volume_info(by_hand) == VolumeInfo(
+        "x", None, {"tier": "gold"}, "", "old", 2 << 30, ("ReadWriteOnce",), "Block", "fast",
+        ("ns", "data"), "u", available=True, terminating=True,
+    )  # fmt: skip
     assert watched.class_info(storage_class) == StorageClassInfo("x", "d", True, SSD)
     assert watched.limits(read(watched.CsiNode, spec={"drivers": drivers})) == {"d": 3}

@@ -1,0 +1,351 @@
+"""What is written for a pod's claims before it is bound, and what becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube.errors import Conflict, KubeError, NotFound
+from kube.resources import PVCS, PVS
+from scheduler import storage as watched
+from scheduler.core.values import PodInfo, StorageClassInfo
+from scheduler.storage import SELECTED_NODE
+from tests.scheduler.harness import Harness
+from tests.scheduler.test_promises import DATA, claim, disk, user
+from tests.scheduler.test_recovery import lead, left_behind
+
+HOST = "kubernetes.io/hostname"
+
+
+def prepared(nodes: str = "a b", **options: Any) -> Harness:
+    harness = Harness(**options)
+    for name in nodes.split():
+        harness.world.node(name, labels={HOST: name})
+    for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("made", "csi.example")):
+        storage = harness.world.state.storage
+        storage.set_class(StorageClassInfo(name, provisioner, waits=True))
+    return harness
+
+
+def given(harness: Harness) -> list[str]:
+    """The volumes that got a claim's reference, in order."""
+    return [name for kind, name, _ in harness.api.patches if kind == PVS.kind]
+
+
+async def decided(harness: Harness, seconds: float = 5) -> None:
+    async with harness.leading():
+        await harness.settle(seconds)
+
+
+REF = {
+    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data",
+    "uid": "u-data",
+}  # fmt: skip
+AT = {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}
+
+
+async def test_the_volume_is_given_to_the_claim_before_the_pod_is_bound() -> None:
+    harness = prepared()
+    harness.api.binds_volumes = False
+    disk(harness.world, "disk", "b")
+    claim(harness.world)
+    info = user(harness.world, "data")
+    storage = harness.world.state.storage
+
+    async with harness.leading():
+        await harness.settle(5)
+        before = dict(harness.api.bound)
+        storage.set_claim(replace(storage.claims[DATA], volume="disk"))
+        await harness.settle()
+
+    (patch,) = [ops for kind, _, ops in harness.api.patches if kind == PVS.kind]
+    annotation = "/metadata/annotations/pv.kubernetes.io~1bound-by-controller"
+    assert patch == [
+        AT,
+        {"op": "add", "path": "/metadata/annotations", "value": {}},
+        {"op": "add", "path": annotation, "value": "yes"},
+        {"op": "add", "path": "/spec/claimRef", "value": REF},
+    ]
+    assert (before, harness.api.bound) == ({}, {info.name: "b"})
+
+
+async def test_a_volume_meant_for_the_claim_gets_its_uid_and_no_annotation() -> None:
+    harness = prepared()
+    disk(harness.world, "disk", "b", claim=DATA)
+    claim(harness.world)
+    user(harness.world, "data")
+
+    await decided(harness)
+
+    (patch,) = [ops for kind, _, ops in harness.api.patches if kind == PVS.kind]
+    assert patch == [AT, {"op": "add", "path": "/spec/claimRef", "value": REF}]
+
+
+async def test_a_volume_that_has_the_claims_reference_is_not_written() -> None:
+    harness = prepared()
+    disk(harness.world, "disk", "b", claim=DATA, claim_uid="u-data")
+    claim(harness.world)
+    info = user(harness.world, "data")
+    storage = harness.world.state.storage
+
+    async with harness.leading():
+        await harness.settle(2)
+        storage.set_claim(replace(storage.claims[DATA], volume="disk"))
+        await harness.settle()
+
+    assert given(harness) == []
+    assert harness.api.bound == {info.name: "b"}
+
+
+async def test_pods_that_share_a_claim_are_bound_after_one_write() -> None:
+    harness = prepared()
+    disk(harness.world, "disk", "b")
+    claim(harness.world)
+    harness.world.gang("g", 2)
+    for _ in range(2):
+        user(harness.world, "data", group="g")
+
+    await decided(harness)
+
+    assert given(harness) == ["disk"]
+    assert list(harness.api.bound.values()) == ["b", "b"]
+
+
+async def test_a_volume_that_somebody_else_got_first_is_passed_over() -> None:
+    harness = prepared()
+    disk(harness.world, "disk", "a")
+    disk(harness.world, "later", "b", size=9 << 30)
+    claim(harness.world)
+    info = user(harness.world, "data")
+    get, storage = harness.api.get, harness.world.state.storage
+
+    async def taken(resource: Any, name: str, namespace: str | None = None) -> Any:
+        if name == "disk":
+            disk(harness.world, "disk", "a", claim=("ns", "other"), claim_uid="u")
+            harness.world.state.storage_changed()
+        return await get(resource, name, namespace)
+
+    harness.api.get = taken  # type: ignore[method-assign]
+    await decided(harness)
+
+    assert given(harness) == ["later"]
+    assert harness.api.bound == {info.name: "b"}
+    assert storage.claims[DATA].volume == "later"
+
+
+@pytest.mark.parametrize(
+    ("error", "writes"),
+    [
+        pytest.param(Conflict(409, "Conflict", "another version"), 2, id="written meanwhile"),
+        pytest.param(KubeError("connection reset"), 0, id="refused"),
+    ],
+)
+async def test_a_write_that_fails(error: KubeError, writes: int) -> None:
+    harness = prepared()
+    harness.world.gang("g", 2)
+    for index, node in enumerate("ab"):
+        disk(harness.world, f"disk-{node}", node)
+        claim(harness.world, f"data-{index}")
+        user(harness.world, f"data-{index}", group="g")
+    errors = {"disk-a": [error], "disk-b": [error]}
+    if not writes:
+        errors = {name: [error] * 99 for name in errors}
+    harness.api.fail_patch = lambda name: errors[name].pop() if errors.get(name) else None
+
+    await decided(harness)
+
+    assert len(given(harness)) == writes
+    assert len(harness.api.bound) == writes
+
+
+async def test_a_claim_that_is_not_bound_in_time_gives_its_volume_back() -> None:
+    harness = prepared(timeout=10)
+    harness.api.binds_volumes = False
+    disk(harness.world, "disk", "b")
+    claim(harness.world)
+    user(harness.world, "data")
+
+    async with harness.leading():
+        await harness.settle(9)
+        waits = harness.binder.busy
+        harness.world.node("b", unschedulable=True, labels={HOST: "b"})
+        await harness.settle(3)
+
+    assert waits
+    assert not harness.binder.busy
+    assert harness.api.bound == {}
+    assert list(harness.world.state.storage.promises) == []
+
+
+@pytest.mark.parametrize("what", ["the pod", "the node", "the claim"])
+async def test_what_goes_while_its_claim_is_bound_is_not_waited_for(what: str) -> None:
+    harness = prepared()
+    harness.api.binds_volumes = False
+    disk(harness.world, "disk", "b")
+    claim(harness.world)
+    info = user(harness.world, "data")
+    state = harness.world.state
+
+    async with harness.leading():
+        await harness.settle(1)
+        waits = harness.binder.busy
+        if what == "the pod":
+            state.remove_pod(info.uid)
+        elif what == "the node":
+            state.remove_node("b")
+        else:
+            state.storage.remove_claim(DATA)
+        await harness.settle(1)
+
+    assert waits
+    assert not harness.binder.busy
+    assert harness.api.bound == {}
+
+
+async def test_a_reference_that_the_controller_takes_back_is_not_waited_for() -> None:
+    harness = prepared()
+    harness.api.binds_volumes = False
+    disk(harness.world, "disk", "b")
+    claim(harness.world)
+    user(harness.world, "data")
+
+    async with harness.leading():
+        await harness.settle(1)
+        harness.world.node("b", unschedulable=True, labels={HOST: "b"})
+        disk(harness.world, "disk", "b", available=False)
+        await harness.settle(1)
+
+    assert not harness.binder.busy
+
+
+async def test_a_pod_is_not_bound_where_its_volume_turned_out_not_to_be() -> None:
+    harness = prepared()
+    harness.api.binds_volumes = False
+    disk(harness.world, "disk", "a", storage_class="made")
+    claim(harness.world, storage_class="made")
+    info = user(harness.world, "data")
+    storage = harness.world.state.storage
+
+    async with harness.leading():
+        await harness.settle(1)
+        disk(harness.world, "elsewhere", "b", claim=DATA, claim_uid="u-data")
+        storage.set_claim(replace(storage.claims[DATA], volume="elsewhere"))
+        harness.world.state.storage_changed()
+        await harness.settle(5)
+
+    assert harness.api.bound == {info.name: "b"}
+
+
+async def test_a_claim_that_was_told_the_node_is_not_told_again() -> None:
+    harness = prepared("a")
+    claim(harness.world, storage_class="made")
+    user(harness.world, "data")
+    get = harness.api.get
+
+    async def told(resource: Any, name: str, namespace: str | None = None) -> Any:
+        found = await get(resource, name, namespace)
+        if resource == PVCS:
+            found["metadata"]["annotations"] = {SELECTED_NODE: "a"}
+        return found
+
+    harness.api.get = told  # type: ignore[method-assign]
+    await decided(harness, 2)
+
+    assert [kind for kind, _, _ in harness.api.patches if kind == PVCS.kind] == []
+
+
+def gang_on_disks(harness: Harness) -> list[tuple[PodInfo, str]]:
+    """Three members, which an earlier leader meant for c, b and a."""
+    harness.world.gang("g", 3)
+    members = []
+    for index, node in enumerate("cba"):
+        disk(harness.world, f"disk-{node}", node)
+        claim(harness.world, f"data-{index}")
+        members.append((user(harness.world, f"data-{index}", group="g"), node))
+    return members
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+@pytest.mark.parametrize("bound", [False, True], ids=["given", "bound"])
+async def test_the_next_leader_finishes_what_was_given(count: int, bound: bool) -> None:
+    harness = prepared("a b c")
+    members = gang_on_disks(harness)
+    storage = harness.world.state.storage
+    for index in range(count):
+        key, node = ("ns", f"data-{index}"), members[index][1]
+        disk(harness.world, f"disk-{node}", node, claim=key, claim_uid=f"u-data-{index}")
+        if bound:
+            storage.set_claim(replace(storage.claims[key], volume=f"disk-{node}"))
+    left_behind(harness, *members)
+    volume_controller(harness)
+
+    await lead(harness)
+
+    assert harness.api.bound == {info.name: node for info, node in members}
+    assert len(given(harness)) == 3 - count
+    assert harness.api.stored == {}
+
+
+async def test_what_was_given_stays_when_the_decision_cannot_be_finished() -> None:
+    harness = prepared("a b c")
+    members = gang_on_disks(harness)
+    disk(harness.world, "disk-c", "c", claim=("ns", "data-0"), claim_uid="u-data-0")
+    left_behind(harness, members[0], members[1], (members[2][0], "gone"))
+    volume_controller(harness)
+
+    await lead(harness)
+
+    assert harness.api.bound[members[0][0].name] == "c"
+    assert set(harness.api.bound.values()) == {"a", "b", "c"}
+
+
+def volume_controller(harness: Harness) -> None:
+    """Binds claims to volumes that have their reference, as soon as somebody waits for them."""
+    get, storage = harness.api.get, harness.world.state.storage
+
+    async def bind(resource: Any, name: str, namespace: str | None = None) -> Any:
+        found = await get(resource, name, namespace)
+        if resource == PVS and "claimRef" in found["spec"]:
+            ref = found["spec"]["claimRef"]
+            known = storage.claims[ref["namespace"], ref["name"]]
+            storage.set_claim(replace(known, volume=name))
+        return found
+
+    harness.api.get = bind  # type: ignore[method-assign]
+
+
+async def test_a_volume_that_is_gone_when_it_is_to_be_given_is_replaced() -> None:
+    harness = prepared()
+    disk(harness.world, "disk", "a")
+    disk(harness.world, "later", "b", size=9 << 30)
+    claim(harness.world)
+    info = user(harness.world, "data")
+    get = harness.api.get
+
+    async def gone(resource: Any, name: str, namespace: str | None = None) -> Any:
+        if name == "disk":
+            harness.world.state.storage.remove_volume(name)
+            harness.world.state.storage_changed()
+            raise NotFound(404, "NotFound", name)
+        return await get(resource, name, namespace)
+
+    harness.api.get = gone  # type: ignore[method-assign]
+    await decided(harness)
+
+    assert harness.api.bound == {info.name: "b"}
+
+
+def test_a_volume_whose_size_cannot_be_read_is_left_out() -> None:
+    state = prepared().world.state
+    (kind,) = [kind for kind in watched.kinds(state) if kind.resource == PVS]
+    sink = watched._Sink(kind, state, lambda: None)
+    body = {"metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "1Gi"}}}
+    sink.upsert(kind.decode(msgspec.json.encode(body)))
+    seen = list(state.storage.volumes)
+    body["spec"] = {"capacity": {"storage": "much"}}
+    sink.upsert(kind.decode(msgspec.json.encode(body)))
+
+    assert (seen, list(state.storage.volumes)) == (["disk"], [])
