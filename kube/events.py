@@ -103,7 +103,8 @@ class Recorder:
         self._clock = clock or SystemClock()
         self._capacity = capacity
         self._pending: dict[_Saying, _Told] = {}
-        self._counts: OrderedDict[_Saying, int] = OrderedDict()
+        # By the name of the event: whole sayings would take ten times the memory.
+        self._counts: OrderedDict[str, int] = OrderedDict()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -157,20 +158,21 @@ class Recorder:
 
     async def _send(self, saying: _Saying, told: _Told) -> None:
         """Create the event, or raise the count of the one that is there."""
-        before = self._counts.get(saying)
+        name = saying.name(self._component)
+        before = self._counts.get(name)
         if before is None:
             before = await self._create(saying, told)
         if before is None:
-            self._remember(saying, told.count)
+            self._remember(name, told.count)
             return
         try:
             await self._recount(saying, before + told.count, told.last)
         except NotFound:  # events live for an hour only
-            self._counts.pop(saying, None)
+            self._counts.pop(name, None)
             await self._client.create(EVENTS, self._render(saying, told))
-            self._remember(saying, told.count)
+            self._remember(name, told.count)
         else:
-            self._remember(saying, before + told.count)
+            self._remember(name, before + told.count)
 
     async def _create(self, saying: _Saying, told: _Told) -> int | None:
         """None when created, else the count of the one that was there already."""
@@ -187,9 +189,9 @@ class Recorder:
         name = saying.name(self._component)
         await self._client.patch(EVENTS, name, ops, saying.namespace)
 
-    def _remember(self, saying: _Saying, count: int) -> None:
-        self._counts[saying] = count
-        self._counts.move_to_end(saying)
+    def _remember(self, name: str, count: int) -> None:
+        self._counts[name] = count
+        self._counts.move_to_end(name)
         if len(self._counts) > _REMEMBERED:
             self._counts.popitem(last=False)
 

@@ -21,7 +21,7 @@ class Status(Section, frozen=True):
     """
 
     delay_seconds: Seconds = 0.5
-    busy_seconds: Seconds = 4
+    busy_seconds: Seconds = 2.5
     pods_seconds: Seconds = 5
     writers: Count = 8
 
