@@ -236,7 +236,7 @@ class Evictor:
             if pod.waiting:
                 await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
 
-        self._jobs.put_nowait(lambda fence: self._persist(_LAST, write, fence))
+        self._submit(lambda fence: self._persist(_LAST, write, fence))
 
     def _say(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
         if key[0] != SINGLE_POD:

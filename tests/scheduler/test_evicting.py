@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from prometheus_client import REGISTRY
 
 from kube.errors import Forbidden, ServerError
 from scheduler.config import Preemption
@@ -78,6 +79,7 @@ async def test_an_earlier_plan_is_carried_out_first_and_nominations_last() -> No
     nominations = [at for at, said in enumerate(arena.arena.order) if said.startswith("nominate")]
     assert len(nominations) == 60
     assert sum(at < max(marks) for at in nominations) <= 4 * WRITERS
+    assert REGISTRY.get_sample_value("muster_scheduler_evictions_open") == 0
 
 
 async def test_a_delete_that_fails_is_repeated() -> None:
