@@ -59,6 +59,7 @@ async def test_all_are_marked_before_the_first_is_deleted() -> None:
 
 
 async def test_an_earlier_plan_is_carried_out_first_and_nominations_last() -> None:
+    before = REGISTRY.get_sample_value("muster_scheduler_evictions_open")
     arena = Arena()
     arena.arena.turns = 3
     arena.world.nodes(60, cpu=1)
@@ -79,7 +80,7 @@ async def test_an_earlier_plan_is_carried_out_first_and_nominations_last() -> No
     nominations = [at for at, said in enumerate(arena.arena.order) if said.startswith("nominate")]
     assert len(nominations) == 60
     assert sum(at < max(marks) for at in nominations) <= 4 * WRITERS
-    assert REGISTRY.get_sample_value("muster_scheduler_evictions_open") == 0
+    assert REGISTRY.get_sample_value("muster_scheduler_evictions_open") == before
 
 
 async def test_a_delete_that_fails_is_repeated() -> None:
