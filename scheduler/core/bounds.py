@@ -114,9 +114,8 @@ class Bounds:
         for hard in self.evens:
             room = within(hard.limit, rows, room)
         for wish in self.wishes:
-            limit_or_none = wish.limit(rows, room, count)
-            wished = room if limit_or_none is None else within(limit_or_none, rows, room)
-            room = wished if wished.any() else room
+            wished = wish.limit(rows, room, count)
+            room = room if wished is None else within(wished, rows, room)
         return first(room, count)
 
     def _evenly(self, rows: Ints, room: Ints, count: int) -> Ints | None:

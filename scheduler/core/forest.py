@@ -204,6 +204,7 @@ class Forest:
         if moved:
             self._unlink(group)
             self._link(group)
+            self._open_rings()
         self._settle(group)
         return group
 
@@ -216,8 +217,7 @@ class Forest:
         group.spec = None
         self._settle(group)
         self.prune(group)
-        for cyclic in sorted(self._cyclic):
-            self._link(self.groups[cyclic])
+        self._open_rings()
         return group
 
     def prune(self, group: Group) -> None:
@@ -298,6 +298,11 @@ class Forest:
         group.parent = parent
         parent.children[group.key] = group
         self._credit(group, 1)
+
+    def _open_rings(self) -> None:
+        """Link what closed a ring that may be none any more."""
+        for cyclic in sorted(self._cyclic):
+            self._link(self.groups[cyclic])
 
     def _unlink(self, group: Group) -> None:
         parent = group.parent

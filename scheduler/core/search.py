@@ -54,10 +54,10 @@ class Search:
             def fill(group: Group, inner: Ints | None, demand: Demand = demand) -> Shortage | None:
                 return self.taking.fill(group, demand, inner)
 
-            again = self._confined(group, region, demand, fill)
-            if again is None:
+            shortage = self._confined(group, region, demand, fill)
+            if shortage is None:
                 return None
-            shortage = shortage or again
+        # The last demand is the easiest: nobody is told of a member that the floor can do without.
         return shortage
 
     def extras(self, root: Group) -> None:
@@ -79,7 +79,7 @@ class Search:
         if group not in self._chosen:
             return
         for child in group.offspring():
-            if child.quorate and child.known and child not in self._chosen:
+            if child.quorate and child not in self._chosen:
                 inner = self._chosen[group]
                 if self.floors(child, inner.rows) is not None and inner.prefers is not None:
                     self.floors(child, inner.last)

@@ -106,6 +106,27 @@ def test_an_arriving_pod_costs_the_depth_of_the_tree_whatever_its_size() -> None
     assert cost(10_000) == cost(1_000) == cost(10) <= 4
 
 
+@pytest.mark.parametrize("way", ["deleted", "deleted and made anew", "turned"])
+def test_a_cycle_ends_with_any_of_its_groups(way: str) -> None:
+    world = World()
+    key = world.composite("a", 1, parent="b")
+    world.composite("b", 1, parent="a")
+    world.gang("leaf", 1, parent="b")
+    world.pod("leaf")
+
+    if way == "turned":
+        world.composite("a", 1)
+    else:
+        world.state.remove_group(key)
+        before = held(world, "a", composite=True)
+        if way == "deleted":
+            assert before == 'composite pod group "a" does not exist'
+            return
+        world.composite("a", 1)
+
+    assert held(world, "a", composite=True) == ""
+
+
 @pytest.mark.parametrize("priority", [None, 0], ids=["priority of the pods", "resolved priority"])
 @pytest.mark.parametrize("short", [0, 10], ids=["ready", "held"])
 def test_the_work_for_an_arriving_pod_is_the_same_whatever_else_is_there(
@@ -200,6 +221,9 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
             group.quorate, group.standing,
         )  # fmt: skip
         assert kept == recount(group), group
+        named = group.spec.parent if group.spec is not None else None
+        linked = group.parent.name if group.parent is not None else None
+        assert linked == named or world.state.forest.cyclic(group), group
         assert group.priorities == Counter(priorities(group)), group
         assert group.priority == min(priorities(group), default=0)
 
