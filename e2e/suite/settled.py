@@ -67,8 +67,8 @@ async def settled(stage: Stage) -> None:
     async with aiohttp.ClientSession(trust_env=False) as session:
         scheduler = _Scheduler(session, stage)
         await stage.until("the scheduler to lead", scheduler.decide)
+        before = await scheduler.at_rest()
         async with asyncio.timeout(stage.patience):
-            before = await scheduler.at_rest()
             while True:
                 rounds = (await scheduler.metrics()).get("muster_scheduler_rounds_total", 0)
                 for _ in range(ROUNDS):
@@ -123,7 +123,11 @@ class _Scheduler:
             await self.decide()
             return False
 
-        await eventually(probe, "nothing to be under way", self._stage.patience)
+        try:
+            await eventually(probe, "nothing to be under way", self._stage.patience)
+        except TimeoutError as error:
+            changed = [] if len(seen) < 2 else _differences(seen[-2].answer, seen[-1].answer)
+            raise TimeoutError("\n".join((f"{error}; in the last round:", *changed))) from error
         return seen[-1]
 
     async def _record(self, metrics: dict[str, float]) -> Record:

@@ -30,7 +30,7 @@ def place_alike(state: State, pods: Sequence[Pod], budget: Budget) -> list[Place
     """
     first = pods[0]
     group = Group(_key(first))
-    group.spec = GroupSpec(group.key, floor=1, gang=False, priority=first.info.priority)
+    group.spec = GroupSpec(group.key, floor=1, gang=False)
     group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}
     group.available = group.pending_total = len(pods)
     group.quorate = True

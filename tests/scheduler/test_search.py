@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from scheduler.core.explain import explain
-from scheduler.core.placement import Placement, Refusal
-from scheduler.core.values import Expression, PodSelector, PodTerm, Requirements, Spread
+from scheduler.core.placement import Budget, Placement, Refusal
+from scheduler.core.values import (
+    POD_GROUP,
+    Expression,
+    PodSelector,
+    PodTerm,
+    Requirements,
+    Spread,
+)
+from scheduler.queue import Queue
 from tests.scheduler.world import World, requests
 
 
@@ -116,3 +124,94 @@ def test_two_spreads_at_once_are_both_kept() -> None:
     on = {host: where.count(host) for host in ("h0", "h1", "h2")}
     assert max(on.values()) - min(on.values()) <= 1, on
     assert abs(on["h0"] + on["h1"] - on["h2"]) <= 1, on
+
+
+def test_unequal_pods_are_tried_in_the_other_order_as_well() -> None:
+    """The large ones first leave room for one small one only; no pod is tried one by one."""
+    world = World()
+    world.node("n0", cpu=6)
+    world.node("n1", cpu=4)
+    world.gang("g", 4)
+    world.pods("g", 2, cpu=3)
+    world.pods("g", 2, cpu=2)
+
+    assert len(world.where(world.place("g", budget=Budget(exhaust=0)))) == 4
+
+
+def test_domains_without_room_cost_no_step() -> None:
+    world = World()
+    world.nodes(40, cpu=1, rack_of=1)
+    world.node("large", cpu=3, labels={"rack": "z"})
+    world.gang("g", 3, rack=True)
+    world.pods("g", 3)
+
+    placement = world.place("g")
+
+    assert isinstance(placement, Placement)
+    assert placement.steps == 1
+
+
+def test_a_member_on_a_node_without_the_label_is_in_no_domain() -> None:
+    world = World()
+    world.nodes(1, rack_of=1)
+    world.node("bare")
+    world.gang("g", 2, rack=True)
+    world.pod("g", node="bare")
+    world.pod("g")
+
+    refusal = world.place("g")
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.shortage.kind == "invalid"
+    assert "not in one rack, but in 1: none" in refusal.shortage.message
+
+
+def test_a_member_that_leaves_pins_no_domain() -> None:
+    world = World()
+    world.nodes(2, cpu=2, rack_of=1)
+    world.gang("g", 2, rack=True)
+    world.pod("g", node="n0", terminating=True)
+    world.pod("g", node="n1")
+    rest = world.pod("g")
+
+    assert world.where(world.place("g")) == {rest.name: "n1"}
+
+
+def test_of_several_kinds_the_one_that_lacks_most_is_told() -> None:
+    world = World()
+    world.nodes(2, cpu=4, rack_of=1)
+    world.gang("g", 11, rack=True)
+    world.pods("g", 5)
+    for _ in range(6):
+        world.pod("g", cpu=4)
+
+    refusal = world.place("g")
+
+    assert isinstance(refusal, Refusal)
+    assert (refusal.shortage.needed, refusal.shortage.free) == (6, 1)
+
+
+def test_room_is_counted_anew_when_a_node_comes_to_many() -> None:
+    world = World()
+    world.nodes(20, cpu=1)
+    pod = world.single(world.pod())
+    before = int(pod.shape.slots(world.state.columns).sum())
+    world.node("one more", cpu=4)
+
+    assert (before, int(pod.shape.slots(world.state.columns).sum())) == (20, 24)
+
+
+def test_a_turn_that_was_given_up_for_a_later_one_is_not_taken() -> None:
+    world = World()
+    queue = Queue(world.state)
+    for name, priority in (("first", 5), ("second", 3)):
+        key = world.gang(name, 1, priority=priority)
+        world.pod(name)
+        queue.review(key)
+    queue.review(world.gang("first", 1, priority=0))
+
+    assert [queue.pop(), queue.pop(), queue.pop()] == [
+        (POD_GROUP, "ns", "second"),
+        (POD_GROUP, "ns", "first"),
+        None,
+    ]
