@@ -215,7 +215,7 @@ class Queue:
         held = holds.on(region.tolist()) if open_to else {}
         free_to = set(open_to)
         if held:
-            with holds.respected():
+            with holds.taken(region.tolist()):
                 free_to = {s for s in open_to if s.outlook(columns, region).any()}
         woken: set[GroupKey] = set()
         for shape in open_to:

@@ -7,19 +7,15 @@ they are lost.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from scheduler.core.columns import Columns, Ints
 from scheduler.core.shapes import Shape
 from scheduler.core.values import GroupKey
-
-ALL: Final = -(1 << 40)
-"""Lower than any priority."""
 
 _Taken = list[tuple[Shape, Ints, Ints]]
 
@@ -39,7 +35,7 @@ class Holds:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._holds: dict[GroupKey, Hold] = {}
-        self._on: dict[str, set[GroupKey]] = {}
+        self._on: dict[str, dict[GroupKey, Counter[Shape]]] = {}
         self._merged: dict[int, _Taken] = {}
         self._generation = -1
 
@@ -53,8 +49,10 @@ class Holds:
         """Keep the places from now on; an earlier hold of the root ends."""
         self.drop(hold.root)
         self._holds[hold.root] = hold
-        for name in _nodes(hold):
-            self._on.setdefault(name, set()).add(hold.root)
+        for shape, places in hold.places:
+            for name, count in places:
+                held = self._on.setdefault(name, {}).setdefault(hold.root, Counter())
+                held[shape] += count
         self._merged.clear()
 
     def drop(self, root: GroupKey) -> Hold | None:
@@ -63,7 +61,7 @@ class Holds:
         if hold is None:
             return None
         for name in _nodes(hold):
-            self._on[name].discard(root)
+            del self._on[name][root]
             if not self._on[name]:
                 del self._on[name]
         self._merged.clear()
@@ -77,9 +75,22 @@ class Holds:
 
     def on(self, rows: Iterable[int]) -> dict[GroupKey, Hold]:
         """The holds that have places on these nodes, by root."""
-        nodes = (self._columns.nodes[row] for row in rows)
-        roots = {root for node in nodes if node for root in self._on.get(node.name, ())}
-        return {root: self._holds[root] for root in roots}
+        return {root: self._holds[root] for row in rows for root in self._at(row)}
+
+    @contextmanager
+    def taken(self, rows: Iterable[int]) -> Iterator[None]:
+        """Inside, all that anybody holds on these nodes is taken. Costs what these nodes hold."""
+        with self._columns.trial():
+            for row in rows:
+                for held in self._at(row).values():
+                    for shape, count in held.items():
+                        at, counts = np.array([[row], [count]], np.int64)
+                        self._columns.take(at, counts, shape.request, shape.marks.counted)
+            yield
+
+    def _at(self, row: int) -> Mapping[GroupKey, Mapping[Shape, int]]:
+        node = self._columns.nodes[row]
+        return self._on.get(node.name, {}) if node is not None else {}
 
     def rows(self, root: GroupKey) -> Ints | None:
         """The held nodes; None without a hold, or where one of the nodes is gone."""
@@ -101,13 +112,10 @@ class Holds:
         return free
 
     @contextmanager
-    def respected(self, root: GroupKey | None = None, priority: int = ALL) -> Iterator[None]:
-        """Inside, what this root may not take is taken; all of it is undone on leaving.
-
-        Without a root all that anybody holds is taken.
-        """
+    def respected(self, root: GroupKey, priority: int) -> Iterator[None]:
+        """Inside, what this root may not take is taken; all of it is undone on leaving."""
         taken = self._taken(priority)
-        own = self._holds.get(root) if root is not None else None
+        own = self._holds.get(root)
         if not taken:
             yield
             return
