@@ -8,7 +8,7 @@ from typing import Final
 
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP
 from kube.errors import ConfigError
-from scheduler.conditions import RETRY_ON, waiting_for
+from scheduler.conditions import retry_on, waiting_for
 from scheduler.core.advice import count
 from scheduler.core.domains import domains
 from scheduler.core.explain import Blocker, explain
@@ -104,7 +104,7 @@ def blocker_lines(blocker: Blocker) -> Iterator[str]:
         yield f"  best domain: {best.key}={best.value}, room for {best.missing} pods is missing"
     if blocker.impossible:
         yield "  impossible: it would not fit into the empty cluster either"
-    yield f"  tried again on: {', '.join(RETRY_ON[blocker.kind])}"
+    yield f"  tried again on: {', '.join(retry_on(blocker))}"
 
 
 def refusal_lines(

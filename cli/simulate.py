@@ -186,6 +186,8 @@ def _add(state: State, obj: Json) -> None:
             state.set_group(decode.group_spec(obj["kind"], group))
             return
         obj.setdefault("spec", {}).setdefault("schedulerName", "muster-scheduler")
-        state.set_pod(decode.pod_info(msgspec.convert(obj, PodObject, strict=False)))
+        # What its volumes are is looked at later and kept as bytes until then.
+        pod = msgspec.json.decode(msgspec.json.encode(obj), type=PodObject, strict=False)
+        state.set_pod(decode.pod_info(pod))
     except (msgspec.ValidationError, QuantityError) as error:
         raise ConfigError(f"{obj['kind']} {meta.get('name')}: {error}") from error

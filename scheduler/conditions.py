@@ -21,6 +21,7 @@ from api.constants import (
     REASON_UNSCHEDULABLE,
 )
 from kube.meta import Json
+from scheduler.core.advice import about_volumes
 from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group, Held, Pod
 from scheduler.core.state import State
@@ -29,13 +30,22 @@ from scheduler.core.values import SINGLE_POD, GroupKey
 
 _SHOWN: Final = 5
 
-RETRY_ON: Final = {
+_RETRY_ON: Final = {
     "capacity": ["room on a node", "a new or changed node", "a change of the group"],
     "constraint": ["a new or changed node", "a change of the group"],
     "quorum": ["a new member", "a change of the group"],
     "priority": ["a start of what goes first", "a change of the group"],
     "invalid": ["a change of the group or its members"],
 }
+
+
+_VOLUMES: Final = "a change of its claims or of volumes"
+
+
+def retry_on(blocker: Blocker) -> list[str]:
+    """The events that have what waits decided again."""
+    volumes = any(about_volumes(reason) for reason, _ in blocker.counts)
+    return _RETRY_ON[blocker.kind] + ([_VOLUMES] if volumes else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +136,7 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
         "counts": [{"reason": reason, "nodes": nodes} for reason, nodes in blocker.counts],
         "impossible": blocker.impossible,
         "since": since,
-        "retryOn": RETRY_ON[blocker.kind],
+        "retryOn": retry_on(blocker),
     }
     if best is not None:
         document["bestDomain"] = {

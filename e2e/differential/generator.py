@@ -175,7 +175,9 @@ class _Maker:
 
     def _volume_term(self) -> Json:
         term: Json = {"matchExpressions": [self._node_expression()]}
-        if self._chance(0.2):
+        if self._chance(0.3):
+            if self._chance(0.5):
+                term = {}
             names = [self._node_name(self._dice.randrange(NODES))]
             term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": names}]
         return term

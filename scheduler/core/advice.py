@@ -51,6 +51,11 @@ def sentence(
     return f"{text}; {advice}" if advice else text
 
 
+def about_volumes(reason: str) -> bool:
+    """Whether claims or volumes have to change for it to go."""
+    return reason in _VOLUMES or promises.is_short(reason) or reason.startswith(storage.CLAIM)
+
+
 def count(number: int, noun: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

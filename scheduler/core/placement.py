@@ -8,7 +8,7 @@ and the same state gives the same answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -31,7 +31,8 @@ __all__ = ["Budget", "Placement", "Refusal", "place"]
 class Placement:
     """`pods[i]` goes to node row `rows[i]`; the first `floors` pods are those the floors need.
 
-    `promises` says what volumes their claims get, as far as these are not bound yet.
+    `promises` says what volumes their claims get, as far as these are not bound yet; None: no pod
+    has a claim.
     """
 
     root: GroupKey
@@ -39,7 +40,7 @@ class Placement:
     rows: tuple[int, ...]
     floors: int
     steps: int
-    promises: Mapping[ClaimKey, Promise] = field(default_factory=dict)
+    promises: Mapping[ClaimKey, Promise] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,6 @@ def _placement(state: State, root: Group, search: Search, floors: int) -> Placem
         targets = np.repeat(run.rows, run.counts).tolist()
         pods.extend(islice(queues[key], len(targets)))
         rows.extend(targets)
-    claims = {key for shape in {pod.shape for pod in pods} for key in shape.requirements.claims}
-    promises = state.storage.promises.of(sorted(claims))
+    claims = {key for run in search.taking.log for key in run.shape.requirements.claims}
+    promises = state.storage.promises.of(sorted(claims)) if claims else None
     return Placement(root.key, tuple(pods), tuple(rows), floors, search.taking.steps, promises)

@@ -176,7 +176,8 @@ class State:
 
         Claims that are not among those get what their pods find.
         """
-        self.storage.promises.keep(promises or {})
+        if promises:
+            self.storage.promises.keep(promises)
         places = list(zip(pods, rows, strict=True))
         for pod, row in places:
             self._uncount(pod)

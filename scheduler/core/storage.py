@@ -39,6 +39,8 @@ ONE_POD: Final = (
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 )
 
+CLAIM: Final = "persistentvolumeclaim "
+
 _ZONE_LABELS: Final = (
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -164,7 +166,7 @@ class Storage:
         claims: list[ClaimInfo] = []
         for key in shape.requirements.claims:
             claim = self.claims.get(key)
-            flaw = f'persistentvolumeclaim "{key[1]}" not found' if claim is None else ""
+            flaw = f'{CLAIM}"{key[1]}" not found' if claim is None else ""
             if claim is not None:
                 flaw = self._flaw(claim)
                 claims.append(claim)
@@ -181,9 +183,9 @@ class Storage:
         """Why no node at all will do for the claim."""
         name = claim.key[1]
         if claim.lost:
-            return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
+            return f'{CLAIM}"{name}" bound to non-existent persistentvolume'
         if claim.terminating:
-            return f'persistentvolumeclaim "{name}" is being deleted'
+            return f'{CLAIM}"{name}" is being deleted'
         tally = self._relations.claim(claim.key)
         if claim.one_pod and not self._columns.tallies.empty(tally):
             return ONE_POD

@@ -17,6 +17,7 @@ from kube.meta import OwnerReference
 from scheduler.core.placement import Budget
 from scheduler.objects import GroupObject, Metadata
 from scheduler.snapshot import Limits, encode, queue_of, take
+from tests.scheduler.test_promises import claim, cluster, disk
 from tests.scheduler.world import World
 
 Json = dict[str, Any]
@@ -125,6 +126,31 @@ def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() 
         "  waits (capacity): needs room for 3 more pods, there is room for 1: "
         "cpu short on 2 of 2 nodes"
     )
+
+
+def test_volumes_that_are_there_are_given_once() -> None:
+    world = cluster("a b")
+    disk(world, "disk", "b")
+    for name in ("one", "two"):
+        claim(world, name)
+
+    lines = simulate(world.state, [using("p", "one"), using("q", "two")], "ns", Budget())
+
+    assert lines[:2] == ["Pod p", "  fits: b x1"]
+    assert lines[2] == "Pod q"
+    assert lines[3] == (
+        "  waits (capacity): needs room for 1 more pod, there is room for 0:"
+        " no ReadWriteOnce volume of class local with >= 2Gi is left on 2 of 2 nodes;"
+        " add volumes of that class where these pods fit, or ask for less"
+    )
+    assert any(line.endswith(", a change of its claims or of volumes") for line in lines)
+
+
+def using(name: str, of: str) -> Json:
+    """A pod with a claim."""
+    made = member(name, "")
+    made["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": of}}]
+    return made
 
 
 def test_a_group_takes_its_policy_from_the_workload_beside_it() -> None:
