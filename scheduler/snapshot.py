@@ -139,6 +139,7 @@ def take(
     """Everything as it is now, with the decisions on the first roots. Changes nothing."""
     roots = queue.waiting()
     storage, shapes = state.storage, list(state.shapes)
+    specs = [group.spec for group in state.forest.groups.values() if group.spec is not None]
     return Snapshot(
         format=FORMAT,
         limits=limits,
@@ -151,7 +152,7 @@ def take(
         classes=list(storage.classes.values()),
         attachable={node: dict(limit) for node, limit in storage.limits.items()},
         requirements=[shape.requirements for shape in shapes],
-        groups=[g.spec for g in state.forest.groups.values() if g.spec is not None],
+        groups=sorted(specs, key=lambda spec: spec.key),
         pods=[p.info for p in sorted(state.pods.values(), key=_order)],
         assumed={uid: pod.node for uid, pod in sorted(state.pods.items()) if pod.assumed},
         waiting={

@@ -32,6 +32,7 @@ from scheduler.core.values import (
     Spread,
 )
 from scheduler.queue import Queue
+from scheduler.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.world import World, requests
 
 STEPS = 40
@@ -188,6 +189,14 @@ class Cluster(RuleBasedStateMachine):
                 return
             self._decide(key)
         raise AssertionError("it goes round in circles")
+
+    @rule()
+    def a_snapshot_put_back_is_the_same(self) -> None:
+        state, limits = self.world.state, Limits.of(Budget())
+        self.queue.refresh(state.take_changes(), self.now)
+        data = encode(take(state, self.queue, limits))
+        again = restore(decode(data, "the machine's"))
+        assert encode(take(*again, limits)) == data
 
     def _decide(self, key: GroupKey) -> None:
         state = self.world.state
