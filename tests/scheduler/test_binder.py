@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -177,3 +178,99 @@ async def test_a_node_that_goes_before_the_bind_sends_the_pod_back() -> None:
         await harness.settle(3)
 
     assert harness.api.bound == {pod.name: "n1"}
+
+
+async def test_a_binding_is_not_tried_again_once_the_lease_may_be_lost() -> None:
+    harness = Harness()
+    first, second = gang_of_two(harness)
+    harness.api.fail = lambda name: Unreachable("POST", "/", "reset") if name == second else None
+
+    async with harness.leading(unsettled="it leads no more"):
+        await harness.settle()
+        harness.fence.revoke()
+        before = list(harness.api.attempts)
+        await harness.settle(5)
+
+    assert set(before) == {first, second}
+    assert harness.api.attempts == before
+
+
+async def test_a_pod_that_is_deleted_before_its_binding_is_sent_is_not_bound() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=5)
+    # As many as there are workers wait for an answer.
+    waiting = [harness.world.pod() for _ in range(4)]
+    late = harness.world.pod()
+    for pod in waiting:
+        harness.api.held[pod.name] = asyncio.Event()
+
+    async with harness.leading():
+        await harness.settle()
+        harness.world.state.set_pod(replace(late, terminating=True))
+        for answer in harness.api.held.values():
+            answer.set()
+        await harness.settle(2)
+
+    assert set(harness.api.attempts) == {pod.name for pod in waiting}
+
+
+async def test_what_somebody_else_has_bound_is_not_taken_back() -> None:
+    harness = Harness(timeout=5)
+    first, second = gang_of_two(harness)
+    harness.api.bound[first] = "n2"
+    refused = Forbidden(403, "Forbidden", "no")
+    harness.api.fail = lambda name: refused if name == second else None
+
+    async with harness.leading(unsettled="it is tried again for ever"):
+        await harness.settle(1)
+        harness.api.hear(first)
+        await harness.settle(20)
+
+    assert harness.api.deleted == []
+
+
+async def test_a_binding_that_succeeds_at_last_is_no_failure_any_more() -> None:
+    harness = Harness()
+    key = harness.world.gang("g", 2)
+    harness.world.nodes(2, cpu=1)
+    first, _ = harness.world.pods("g", 2)
+    refusals = [Forbidden(403, "Forbidden", "not yet")] * 2
+    harness.api.fail = lambda name: refusals.pop() if name == first.name and refusals else None
+
+    async with harness.leading():
+        await harness.settle(10)
+
+    assert len(harness.api.bound) == 2
+    assert harness.queue.failures(key) == 0
+
+
+async def test_extras_without_room_are_told_why_once_the_floor_is_placed() -> None:
+    harness = Harness()
+    harness.world.nodes(2, cpu=1)
+    key = harness.world.gang("g", 2)
+    harness.observe(key)
+    harness.world.pods("g", 3)
+
+    async with harness.leading():
+        await harness.settle(10)
+
+    assert harness.summary(key).startswith("needs room for 1 more pod, there is room for 0")
+
+
+async def test_a_reservation_stays_until_all_of_its_roots_are_bound() -> None:
+    harness = Harness()
+    harness.world.nodes(4, cpu=1)
+    for name in ("early", "late"):
+        harness.world.gang(name, 2)
+    harness.world.pods("early", 2)
+    slow, _ = harness.world.pods("late", 2)
+    answer = harness.api.held[slow.name] = asyncio.Event()
+
+    async with harness.leading():
+        await harness.settle(2)
+        kept = list(harness.api.stored)
+        answer.set()
+        await harness.settle(2)
+
+    assert len(kept) == 1
+    assert harness.api.stored == {}
