@@ -66,7 +66,7 @@ class Scheduler:
             config=config.status,
             observed=self._sources.observed,
             pending=self._sources.pods.pending,
-            busy=lambda: self._binder.busy,
+            busy=lambda: self._binder.busy or self._evictor.busy,
             binding=lambda root: self._binder.binding(root),  # noqa: PLW0108 - it is made below
         )
         self._binder = Binder(

@@ -71,10 +71,16 @@ class Evictor:
         self._clock = clock
         self._turns = Turns(writers)
         self._plans = count()
+        self._open: set[int] = set()
         self._changed = changed
         self._tell = tell
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
         self._nominated: dict[GroupKey, dict[str, tuple[Pod, str]]] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether a plan is not carried out yet."""
+        return bool(self._open)
 
     def evict(self, plan: Plan, priority: int) -> None:
         """Mark and delete all pods of the victims, in the background."""
@@ -114,6 +120,7 @@ class Evictor:
     def resume(self) -> None:
         """End what an earlier leader had begun: where one pod is marked its whole unit goes."""
         self._jobs = asyncio.Queue()
+        self._open.clear()
         EVICTIONS_OPEN.set(0)
         self._nominated.clear()
         begun = [p for p in self._state.pods.values() if p.info.targeted and p.placed]
@@ -145,6 +152,7 @@ class Evictor:
 
     def _begin(self, groups: list[Group], pods: list[Pod], message: str) -> None:
         plan = next(self._plans)
+        self._open.add(plan)
         self._submit(lambda fence: self._carry_out(plan, groups, pods, message, fence))
 
     async def _carry_out(
@@ -154,6 +162,7 @@ class Evictor:
         await self._each(plan, marked, lambda group: self._mark_group(group, message), fence)
         await self._each(plan, pods, lambda pod: self._mark_pod(pod, message), fence)
         await self._each(plan, pods, self._delete, fence)
+        self._open.discard(plan)
 
     async def _each(
         self, plan: int, things: Sequence[_T], act: Callable[[_T], Awaitable[None]], fence: Fence

@@ -60,7 +60,10 @@ _Write = Callable[[], Awaitable[None]]
 
 _RETRY_SECONDS: Final = 10.0
 _SETTLING_SECONDS: Final = 20.0
-"""How much later a root is reported while it is being bound itself."""
+"""How much later a root is reported while it is being bound itself, and pods while any are."""
+
+_ROUND: Final = 500
+"""Writes after which those of more pods wait for the next round."""
 
 
 @dataclass(slots=True)
@@ -74,8 +77,8 @@ class _Due:
 class Reporter:
     """Collects roots to report and writes their statuses.
 
-    `busy` says whether binds are under way, `binding` whether they are for this root: what could be
-    said of it in that moment is soon untrue.
+    `busy` says whether binds or evictions are under way, `binding` whether binds are for this root:
+    what could be said of it in that moment is soon untrue.
     `observed` and `pending` are the caches' own maps, read at the moment of writing.
     """
 
@@ -147,11 +150,12 @@ class Reporter:
         for key in due:
             del self._due[key]
         writes = [(key, write) for key in due for write in self._report(key)]
-        if not busy:
-            ripe = [key for key, at in self._pods_due.items() if now >= at]
-            for key in ripe:
-                del self._pods_due[key]
-                writes += [(key, write) for write in self._report_pods(key)]
+        wait = _SETTLING_SECONDS if busy else 0.0
+        for key in [key for key, at in self._pods_due.items() if now >= at + wait]:
+            if len(writes) >= _ROUND:
+                break  # groups that change meanwhile go before the other pods
+            del self._pods_due[key]
+            writes += [(key, write) for write in self._report_pods(key)]
         await self._carry_out(writes, fence)
         self._count_due()
 

@@ -284,3 +284,47 @@ async def test_a_gang_is_not_reported_while_it_is_being_bound() -> None:
         assert harness.condition(slow)[0] == "True"
     writes = [name for _, name, _ in harness.api.patches]
     assert writes.count("slow") == 1
+
+
+async def test_pods_that_wait_are_told_later_while_others_are_bound() -> None:
+    harness = Harness()
+    world = harness.world
+    world.nodes(2)
+    last = world.pod()
+    huge = world.pod(cpu=9)
+    harness.observe_pods()
+    answered = harness.api.held[last.name] = asyncio.Event()
+
+    def told() -> list[str]:
+        return [name for kind, name, _ in harness.api.patches if kind == "Pod"]
+
+    async with harness.leading():
+        await harness.settle(15)
+        early = told()
+        await harness.settle(10)
+        late = told()
+        answered.set()
+        await harness.settle(1)
+
+    assert (early, late) == ([], [huge.name])
+
+
+async def test_groups_that_change_do_not_wait_for_thousands_of_pods() -> None:
+    harness = Harness()
+    world = harness.world
+    world.nodes(1, cpu=2)
+    for _ in range(600):
+        world.pod(cpu=9)
+    harness.observe_pods()
+    group = world.gang("late", 1)
+    harness.observe(group)
+
+    async with harness.leading():
+        await harness.settle(0.5)
+        world.pod("late", cpu=1)
+        await harness.settle(2)
+
+    names = [name for _, name, _ in harness.api.patches]
+    waits, runs = (at for at, name in enumerate(names) if name == "late")
+    assert (waits, len(names)) == (0, 602)
+    assert runs < 600, "between two rounds of pods"
