@@ -313,7 +313,7 @@ async def test_groups_that_change_do_not_wait_for_thousands_of_pods() -> None:
     harness = Harness()
     world = harness.world
     world.nodes(1, cpu=2)
-    for _ in range(600):
+    for _ in range(1_600):
         world.pod(cpu=9)
     harness.observe_pods()
     group = world.gang("late", 1)
@@ -326,5 +326,5 @@ async def test_groups_that_change_do_not_wait_for_thousands_of_pods() -> None:
 
     names = [name for _, name, _ in harness.api.patches]
     waits, runs = (at for at, name in enumerate(names) if name == "late")
-    assert (waits, len(names)) == (0, 602)
-    assert runs < 600, "between two rounds of pods"
+    assert (waits, len(names)) == (0, 1_602)
+    assert runs < 1_600, "between two rounds of pods"
