@@ -51,13 +51,12 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
         else:
             wanted, reached = f"> {peer.rate:,.0f} pods/s", f"{ours.rate:,.0f} pods/s"
         rows.append((f"{title}: ahead of kube-scheduler", wanted, reached, _kept(ahead)))
-    if ours.gangs and not case.preemption and not case.rate:
-        # Elsewhere earlier gangs are told of, or make room, while later ones are bound.
-        others = ours.others / ours.gangs
-        # Less than one write in all there cannot be.
-        kept = others <= OTHER_WRITES or ours.others <= 1
-        rows.append((f"{title}: writes besides Bindings, a gang",
-                     f"<= {OTHER_WRITES}, or 1 in all", f"{others:.2f}", _kept(kept)))  # fmt: skip
+    if ours.gangs and not case.preemption:
+        # Victims are marked, deleted and told of.
+        early = ours.early / ours.gangs
+        kept = _kept(early <= OTHER_WRITES)
+        row = (f"{title}: writes besides Bindings, a gang", f"<= {OTHER_WRITES}", f"{early:.2f}")
+        rows.append((*row, kept))
     if ours.gangs:
         lag = max(ours.status_lag, ours.events_lag)
         whole = ours.statuses >= ours.gangs

@@ -51,10 +51,14 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 @dataclass(slots=True)
 class Seen:
-    """Wall-clock seconds by name: when pods were bound, when groups were said to be scheduled."""
+    """Wall-clock seconds by name: when pods were bound, when groups were said to be scheduled.
+
+    `told` is when anything was said of a group, by name.
+    """
 
     bound: dict[str, float] = field(default_factory=dict)
     scheduled: dict[str, float] = field(default_factory=dict)
+    told: list[tuple[str, float]] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def pod(self, event: _Event, now: float) -> None:
@@ -65,6 +69,8 @@ class Seen:
 
     def group(self, event: _Event, now: float) -> None:
         name = event.object.metadata.name
+        if event.type == "MODIFIED" and name[0] != "v":
+            self.told.append((name, now))
         said = any(c.type in _SCHEDULED and c.status == "True" for c in
                    event.object.status.conditions)  # fmt: skip
         if said and name not in self.scheduled and name[0] != "v":

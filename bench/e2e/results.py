@@ -17,7 +17,8 @@ class Result:
     """One scheduler in one case. Seconds count from the moment its caches were in sync.
 
     `rate` is pods bound over the seconds until the last bind, waiting for the first included.
-    `writes` are requests that change something until then, by resource. `memory` is the peak in
+    `writes` are requests that change something until then, by resource; `early` are those besides
+    Bindings that came before the last bind of the gang that they are about. `memory` is the peak in
     MiB, `cpu` seconds until the last bind. Lags are seconds from a gang's last bind to its
     status, and from the last bind of all to the last event. `p50` and `p99` are seconds from the
     creation of a gang's last member to its last bind.
@@ -37,6 +38,7 @@ class Result:
     cpu: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     writes: dict[str, int] = field(default_factory=dict)
+    early: int = 0
     statuses: int = 0
     status_lag: float = 0.0
     events: int = 0
@@ -97,7 +99,7 @@ def _row(it: Result, limit: float | None) -> tuple[str, ...]:
         last += f"; a gang: P50 {it.p50 * 1000:,.0f} ms, P99 {it.p99 * 1000:,.0f} ms"
     return (
         case, it.subject, f"{it.rate:,.0f}", share, f"{it.first:.2f} s", last, whole,
-        f"{it.others / it.gangs:.2f}" if it.gangs else f"{it.others / it.pods:.2f} a pod",
+        f"{it.early / it.gangs:.2f}" if it.gangs else f"{it.others / it.pods:.2f} a pod",
         f"{it.status_lag:.1f} s / {it.events_lag:.1f} s",
         _listed(it.cpu, ".1f"), _listed(it.memory, ",.0f"),
     )  # fmt: skip

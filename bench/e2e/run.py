@@ -115,6 +115,7 @@ class _Run:
             result.memory = {name: round(peak_mib(pid)) for name, pid in self._pids().items()}
             await self._settle(seen)
             self._times(seen, synced)
+            result.early = await self._early(seen)
         return result
 
     def _pids(self, *, ours: bool = True) -> dict[str, int]:
@@ -207,6 +208,21 @@ class _Run:
         page = json.loads(await self._wire.get(f"{_EVENTS}?limit=1"))
         left: int = page["metadata"].get("remainingItemCount", 0)
         return len(page["items"]) + left
+
+    async def _early(self, seen: Seen) -> int:
+        """Writes besides Bindings, each until its own gang's last bind: what is told later is not.
+
+        Statuses of groups are told by their watch, events that a pod or gang runs are not counted.
+        """
+        if not self._case.gangs:
+            return self._result.others
+        ends = _last_binds(seen)
+        statuses = sum(when < ends.get(gang, 0.0) for gang, when in seen.told)
+        found = json.loads(await self._wire.get(f"{_EVENTS}?limit=50000"))["items"]
+        events = len([event for event in found if event["reason"] != "Scheduled"])
+        told_later = {"podgroups/status", "events"}
+        rest = sum(n for what, n in self._result.writes.items() if what not in told_later)
+        return rest - self._result.writes.get("pods/binding", 0) + statuses + events
 
     def _times(self, seen: Seen, synced: float) -> None:
         result, times = self._result, seen.bound.values()

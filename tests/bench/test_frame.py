@@ -101,7 +101,7 @@ def test_new_results_take_the_place_of_old_ones_in_the_order_of_the_cases(tmp_pa
 def test_a_rate_is_shown_beside_the_raw_one_of_its_case() -> None:
     raw = Result("racks", RAW, 5000, 3000, rate=2000.0, rates={"16": 1500.0, "48": 2000.0})
     ours = Result("racks", MUSTER, 5000, 3000, 750, 3000, 1500.0, writes={
-        "pods/binding": 3000, "reservations": 75})  # fmt: skip
+        "pods/binding": 3000, "reservations": 75}, early=75)  # fmt: skip
     late = Result("racks", KUBE_SCHEDULER, 5000, 3000, 750, 100, 50.0)
 
     _, _, of_raw, of_ours, of_late = e2e.table([raw, ours, late]).splitlines()
@@ -116,7 +116,7 @@ def test_each_promise_is_kept_or_missed_by_its_own_number() -> None:
     raw = Result("gangs-3", RAW, 5000, 3000, rate=1000.0)
     peer = Result("gangs-3", KUBE_SCHEDULER, 5000, 3000, 1000, 3000, 300.0)
     ours = Result("gangs-3", MUSTER, 5000, 3000, 1000, 3000, 700.0, first=0.5, statuses=1000,
-                  status_lag=6.0, writes={"pods/binding": 3000, "events": 300})  # fmt: skip
+                  status_lag=6.0, early=300)  # fmt: skip
 
     rows = targets.table([raw, peer, ours], [_measured(11)]).splitlines()[2:]
 
