@@ -80,6 +80,8 @@ class State:
             return
         row = columns.set_node(node)
         self.changes.rows.add(row)
+        if before is not None and before.labels != node.labels:
+            self._domains_changed()
         if known is None:
             for pod in self._on_node.get(node.name, {}).values():
                 pod.row = row
@@ -92,6 +94,7 @@ class State:
         if row is None:
             return
         self.storage.promises.forget_row(row)
+        self._domains_changed()
         for pod in self._on_node.get(name, {}).values():
             pod.row = -1
             self.units.stale(pod)
@@ -131,11 +134,12 @@ class State:
 
         Returns None for a pod that is done and counts for nobody; it is not kept.
         """
+        if info.phase in ("Succeeded", "Failed") and info.group is None:
+            self.remove_pod(info.uid)
+            return None
         pod = self.pods.get(info.uid)
         before = None if pod is None else (pod.waiting, pod.running, pod.info.priority)
         if pod is None:
-            if info.phase in ("Succeeded", "Failed") and info.group is None:
-                return None
             pod = Pod(info, self._shape_of(info), self._group_of(info))
             self.shapes.count(pod.shape, 1, 0)
             self.pods[info.uid] = pod
@@ -243,6 +247,10 @@ class State:
         if pod.group is not None:
             return pod.group.top.key
         return (SINGLE_POD, pod.info.namespace, pod.info.name)
+
+    def _domains_changed(self) -> None:
+        """Who keeps away from others, or is spread among them, may fit on other nodes now."""
+        self._anywhere = self._anywhere or len(self.relations) > 0
 
     def _group_of(self, info: PodInfo) -> Group | None:
         if info.group is None:

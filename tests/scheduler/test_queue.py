@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from scheduler.core.values import GroupKey
+import pytest
+
+from scheduler.core.placement import Budget, Refusal, place
+from scheduler.core.values import (
+    SINGLE_POD,
+    Expression,
+    GroupKey,
+    PodSelector,
+    PodTerm,
+    Requirements,
+)
 from scheduler.queue import Queue
-from tests.scheduler.world import World
+from tests.scheduler.world import World, requests
 
 
 def gang() -> tuple[Queue, GroupKey]:
@@ -43,3 +53,30 @@ def test_what_is_blocked_has_no_turn_until_it_is_let_go() -> None:
     queue.unblock(key)
 
     assert (before, queue.pop()) == (None, key)
+
+
+@pytest.mark.parametrize("event", ["the node goes", "the node goes to another rack"])
+def test_who_keeps_away_from_pods_is_woken_when_their_node_leaves_the_rack(event: str) -> None:
+    world = World()
+    world.nodes(2, rack_of=2)
+    world.pod(node="n1", labels={"app": "web"}, name="web")
+    queue = Queue(world.state)
+    selector = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
+    wants = Requirements(requests(1), away=(PodTerm(selector, "rack"),))
+    info = world.pod(requirements=wants)
+    key = (SINGLE_POD, "ns", info.name)
+    queue.refresh(world.state.take_changes(), 0)
+    assert queue.pop() == key
+    refusal = place(world.state, world.single(info), Budget())
+    assert isinstance(refusal, Refusal)
+    queue.refuse(key, refusal, 0)
+    queue.refresh(world.state.take_changes(), 0)
+
+    if event == "the node goes":
+        world.state.remove_node("n1")
+        world.state.remove_pod("uid-web")
+    else:
+        world.node("n1", labels={"rack": "another"})
+    queue.refresh(world.state.take_changes(), 0)
+
+    assert queue.pop() == key

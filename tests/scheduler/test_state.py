@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from scheduler.core.columns import PODS
 from scheduler.core.state import State
 from tests.scheduler.world import World
@@ -158,3 +160,15 @@ def test_pods_that_came_and_went_leave_nothing_behind() -> None:
     units = world.state.units
     held = (units._dirty, units._doomed, world.state.pods, world.state.forest.groups)
     assert held == ({}, set(), {}, {})
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_of_no_group_that_is_done_is_not_kept(phase: str) -> None:
+    world = World()
+    world.nodes(1)
+    info = world.pod(node="n0")
+
+    assert world.state.set_pod(replace(info, phase=phase)) is None
+
+    assert world.state.pods == {}
+    assert int(world.state.columns.free[0, 0]) == 110
