@@ -112,7 +112,7 @@ def test_two_spreads_at_once_are_both_kept() -> None:
         world.node(host, cpu=5, labels={"host": host, "zone": zone})
     selector = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
     spread = (Spread(selector, "zone"), Spread(selector, "host"))
-    world.gang("g", 1)
+    world.gang("g", 4)
     for _ in range(4):
         wants = Requirements(requests(1), spread=spread)
         world.pod("g", requirements=wants, labels={"app": "web"})
