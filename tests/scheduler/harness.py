@@ -147,7 +147,10 @@ class FakeApi:
         if volume.claim is not None:
             namespace, of = volume.claim
             spec["claimRef"] = {"namespace": namespace, "name": of, "uid": volume.claim_uid}
-        return {"metadata": {"name": name, "resourceVersion": "1"}, "spec": spec}
+        metadata = {"name": name, "resourceVersion": "1"}
+        if volume.terminating:
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        return {"metadata": metadata, "spec": spec}
 
     def _give(self, name: str, ref: Json) -> None:
         storage, key = self.world.state.storage, (ref["namespace"], ref["name"])

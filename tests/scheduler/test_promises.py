@@ -18,6 +18,8 @@ from scheduler.core.values import (
     ClaimKey,
     Expression,
     PodInfo,
+    PodSelector,
+    PodTerm,
     Requirements,
     StorageClassInfo,
     Term,
@@ -123,6 +125,12 @@ def promised(world: World) -> dict[str, tuple[str, str]]:
         pytest.param({"claim": DATA, "claim_uid": "old"}, {}, False, id="meant for a namesake"),
         pytest.param({"claim": DATA, "size": GIB}, {}, False, id="meant for it and too small"),
         pytest.param(
+            {"claim": DATA, "storage_class": "other"},
+            {},
+            False,
+            id="meant for it, of another class",
+        ),
+        pytest.param(
             {"claim": DATA, "access": (), "labels": {}},
             {"selector": (Expression("tier", "Exists", ()),)},
             True,
@@ -160,6 +168,18 @@ def test_a_volume_is_found_where_it_is_once_its_node_or_label_comes() -> None:
     seen.append(open_nodes(world, info))
 
     assert seen == ["", "late", "a late", "a"]
+
+
+def test_a_volume_that_is_made_again_elsewhere_is_found_there() -> None:
+    world = cluster()
+    disk(world, "disk", "a")
+    claim(world)
+    info = user(world, "data")
+    seen = [open_nodes(world, info)]
+    world.state.storage.remove_volume("disk")
+    disk(world, "disk", "b")
+
+    assert [*seen, open_nodes(world, info)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -291,6 +311,32 @@ def test_what_is_decided_counts_until_it_is_given_up() -> None:
     assert promised(world) == {}
 
 
+def test_a_promised_volume_that_changes_is_still_promised() -> None:
+    world = cluster()
+    disk(world, "disk", "b")
+    claim(world, "first")
+    claim(world, "second")
+    run(world, user(world, "first"))
+    second = user(world, "second")
+    disk(world, "disk", "b", labels={"tier": "silver"})
+
+    assert open_nodes(world, second) == ""
+
+
+def test_a_pod_that_another_begins_to_speak_of_keeps_its_volume() -> None:
+    world = cluster("a")
+    disk(world, "first", "a")
+    disk(world, "second", "a")
+    claim(world)
+    wants = Requirements(requests(1), claims=(DATA,))
+    info = world.pod(requirements=wants, labels={"app": "x"})
+    world.state.assume([world.single(info)], [0], {DATA: Promise("second", 0)})
+    selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
+    world.pod(requirements=Requirements(requests(1), away=(PodTerm(selector, HOST),)))
+
+    assert promised(world) == {"data": ("second", "a")}
+
+
 def test_what_is_bound_is_taken_even_before_its_volume_says_so() -> None:
     world = cluster()
     disk(world, "disk", "b")
@@ -384,7 +430,8 @@ def test_what_has_a_provisioner_takes_volumes_first_and_makes_the_rest() -> None
 
 def test_a_claim_with_a_selected_node_is_made_there_whatever_volumes_there_are() -> None:
     world = cluster()
-    disk(world, "disk", "a", storage_class="made")
+    for node in "ab":
+        disk(world, f"disk-{node}", node, storage_class="made")
     claim(world, storage_class="made", selected_node="b")
 
     info = user(world, "data")
@@ -400,7 +447,8 @@ def test_a_pod_that_runs_with_an_unbound_claim_promises_nothing() -> None:
     disk(world, "disk", "b")
     claim(world)
     wants = Requirements(requests(1), claims=(DATA,))
-    world.pod(node="a", requirements=wants, ours=False)
+    pods = [world.pod(node="a", requirements=wants, ours=False) for _ in range(2)]
+    world.state.remove_pod(pods[0].uid)
 
     assert promised(world) == {}
     assert open_nodes(world, user(world, "data")) == "b"
@@ -454,8 +502,14 @@ def test_promises_are_the_same_after_writing_and_reading() -> None:
     for index in range(4):
         claim(world, f"data-{index}")
         info = user(world, f"data-{index}")
-        if index < 2:
+        if index == 0:
             run(world, info)
+        if index == 1:
+            # Not what it would choose now.
+            row = world.state.columns.row_of["a"]
+            world.state.assume(
+                [world.single(info)], [row], {("ns", "data-1"): Promise("more", row)}
+            )
     queue = Queue(world.state)
     world.state.stir_all()
     queue.refresh(world.state.take_changes(), 0)
