@@ -189,3 +189,34 @@ def test_nobody_goes_for_a_pod_whose_claim_is_not_bound() -> None:
     name = asks(world, Requirements(requests(1), claims=(("ns", "data"),)))
 
     assert isinstance(world.preempt(name), Refusal)
+
+
+def by_hand(world: Contest, *disks: str) -> Requirements:
+    """What uses a claim of a class without provisioner, and a free volume on each of the nodes."""
+    storage = world.state.storage
+    storage.set_class(StorageClassInfo("local", "kubernetes.io/no-provisioner", waits=True))
+    storage.set_claim(ClaimInfo(("ns", "data"), storage_class="local"))
+    for node in disks:
+        terms = (Term((Expression(HOST, "In", (node,)),)),)
+        volume = VolumeInfo(f"disk-{node}", terms, storage_class="local", available=True)
+        storage.set_volume(volume)
+    return Requirements(requests(1), claims=(("ns", "data"),))
+
+
+def test_only_a_node_with_a_free_volume_is_cleared() -> None:
+    world = cluster(2, cpu=1)
+    runs(world, "n0", Requirements(requests(1)))
+    victim = runs(world, "n1", Requirements(requests(1)))
+    name = asks(world, by_hand(world, "n1"))
+
+    assert went(world, name) == ({victim.name}, "n1")
+    assert list(world.state.storage.promises) == []
+
+
+def test_nobody_goes_for_a_pod_for_which_no_volume_is_left() -> None:
+    world = cluster(2, cpu=1)
+    for node in ("n0", "n1"):
+        runs(world, node, Requirements(requests(1)))
+    name = asks(world, by_hand(world))
+
+    assert isinstance(world.preempt(name), Refusal)
