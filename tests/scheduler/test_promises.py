@@ -503,13 +503,12 @@ def test_promises_are_the_same_after_writing_and_reading() -> None:
         claim(world, f"data-{index}")
         info = user(world, f"data-{index}")
         if index == 0:
-            run(world, info)
-        if index == 1:
-            # Not what it would choose now.
+            # Not what it would choose.
             row = world.state.columns.row_of["a"]
-            world.state.assume(
-                [world.single(info)], [row], {("ns", "data-1"): Promise("more", row)}
-            )
+            more = {("ns", "data-0"): Promise("more", row)}
+            world.state.assume([world.single(info)], [row], more)
+        if index == 1:
+            run(world, info)
     queue = Queue(world.state)
     world.state.stir_all()
     queue.refresh(world.state.take_changes(), 0)
