@@ -10,7 +10,8 @@ tallies     how many of those are on each node
 company     where a shape may go for the pods that are already there
 leanings    where it likes to go for them
 bounds      how many of it go where at once, before they mind each other
-storage     where a shape may go for its volumes
+storage     where a shape may go for its volumes; reach says where a volume may be used
+promises    which volume a claim is to get that waits for its first consumer, out of volumes
 shapes      pods with equal requirements, and how many of them each node has room for
 filters     may this pod run on such a node, room aside
 forest      groups, parents, counters: who has its quorum, who stands
@@ -24,7 +25,7 @@ together    the floors of a subtree at once, where leaf by leaf did not do
 exhaust     the last resort for unequal pods on few nodes
 placement   place(state, root, budget) -> Placement | Refusal
 shortage    what was short, where
-explain     the refusal in numbers, for people
+explain     the refusal in numbers, for people; reasons counts the nodes
 domains     the same domain by domain, with what preemption could free
 units       what can only be evicted as a whole, as a table of pods
 budgets     disruption budgets; protected tells which units they cover
