@@ -25,7 +25,6 @@ from controllers.owner import OwnerController
 from controllers.runtime import Writer
 from controllers.world import BY_COSCHEDULING, BY_OWNER, World
 from kube.clock import Clock, rfc3339
-from kube.errors import NotFound
 from kube.meta import Json
 from kube.patch import PatchBuilder
 from kube.resources import Resource
@@ -70,12 +69,9 @@ class Coscheduling(OwnerController):
         meta = owner.metadata
         ops = PatchBuilder().at_version(meta.resource_version)
         ops.add("/status", {**before, **said})
-        try:
-            await self._writer.patch(
-                self._resource, meta.name, ops, meta.namespace, subresource="status"
-            )
-        except NotFound:
-            return 0.0
+        await self._writer.patch(
+            self._resource, meta.name, ops, meta.namespace, subresource="status"
+        )
         return 0.0
 
     async def _make_for(self, owner: Owner) -> None:
@@ -140,8 +136,7 @@ class Coscheduling(OwnerController):
     def _root(self, owner: Owner) -> Group | None:
         for _, cache in reversed(self._world.group_caches()):
             for group in cache.by_index(BY_OWNER, owner.metadata.uid):
-                if not group.parent:
-                    return group
+                return group
         return None
 
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:

@@ -9,7 +9,6 @@ from controllers.objects import POD_GROUPS, Group, Workload
 from controllers.runtime import Controller, Writer
 from controllers.world import BY_TEMPLATE, World
 from kube.clock import Clock
-from kube.errors import NotFound
 from kube.meta import Key
 from kube.patch import PatchBuilder, pointer
 
@@ -33,7 +32,7 @@ class Fill:
     async def reconcile(self, key: Key) -> None:
         """Complete one PodGroup if its template is there. Raises kube errors."""
         group = self._world.pod_groups.get(*key)
-        if group is None or not _waits(group) or group.template is None:
+        if group is None or group.template is None:
             return
         workload = self._world.workloads.get(key[0], group.template[0])
         template = template_of(workload.as_object(), group.template[1]) if workload else None
@@ -43,10 +42,7 @@ class Fill:
         ops = PatchBuilder().of_uid(group.metadata.uid)
         for field, value in values.items():
             ops.add(pointer("spec", field), value)
-        try:
-            await self._writer.patch(POD_GROUPS, key[1], ops, key[0])
-        except NotFound:
-            return
+        await self._writer.patch(POD_GROUPS, key[1], ops, key[0])
 
     def _on_group(self, _old: Group | None, new: Group | None) -> None:
         if new is not None and _waits(new):
@@ -59,8 +55,4 @@ class Fill:
 
 
 def _waits(group: Group) -> bool:
-    return (
-        not group.policy
-        and group.template is not None
-        and group.metadata.deletion_timestamp is None
-    )
+    return not group.policy and group.template is not None

@@ -110,12 +110,12 @@ class Implicit:
         self._recorder.event(reference, "Warning", fault.reason, str(fault))
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
-            if pod is not None and pod.implicit is not None:
-                appeared = old is None or not old.active
-                vanished = new is None or not new.active
-                if appeared or vanished:
-                    self.controller.queue.add((pod.metadata.namespace, pod.implicit))
+        """It appears, ends or goes: how it names its group never changes."""
+        pod = new or old
+        if pod is None or pod.implicit is None:
+            return
+        if old is None or new is None or not new.active:
+            self.controller.queue.add((pod.metadata.namespace, pod.implicit))
 
     def _on_workload(self, _old: Workload | None, new: Workload | None) -> None:
         if new is not None:

@@ -74,7 +74,7 @@ class JobController(OwnerController):
         if new is not None and new.controller_ref is not None:
             subject = (new.metadata.namespace, *new.controller_ref)
             for key in sorted(self._delegated.pop(subject, ())):
-                self._queue_known(key)
+                self.controller.queue.add(key)
 
 
 def job_controller(world: World, maker: Maker, mirror: Mirror, clock: Clock) -> OwnerController:

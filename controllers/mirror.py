@@ -67,8 +67,6 @@ class Mirror:
             self._first.pop(uid, None)
             await self._write(owner, "")
             return 0.0
-        if wanted == self._said(owner):
-            return 0.0
         now = self._clock.monotonic()
         due = self._first.setdefault(uid, now) + _STANDS_FOR
         if uid in self._written:

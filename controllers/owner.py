@@ -99,7 +99,7 @@ class OwnerController:
         for workload in (old, new):
             said = workload.controller_ref if workload else None
             if workload and said and said[:2] == (self._resource.group, self._resource.kind):
-                self._queue_known((workload.metadata.namespace, said[2]))
+                self.controller.queue.add((workload.metadata.namespace, said[2]))
 
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
         changed = old is not None and new is not None and old.policy != new.policy
@@ -127,11 +127,6 @@ class OwnerController:
         name = self._made_for(meta)
         if name:
             self.controller.queue.add_after((meta.namespace, name), after)
-
-    def _queue_known(self, key: Key) -> None:
-        owner = self._owners.get(*key)
-        if owner is not None and owner.spec:
-            self.controller.queue.add(key)
 
     def _made_for(self, meta: ObjectMeta) -> str:
         """The name of the owner of this kind that an object was made for; empty for no such."""

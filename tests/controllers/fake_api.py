@@ -94,6 +94,12 @@ class FakeApi:
             patched = jsonpatch.apply_patch(self._find(slot), list(ops))
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
             raise Invalid(422, "Invalid", PATCH_FAILED) from error
+        # A replaced version is how a patch asks for the one it was made for.
+        if (
+            patched["metadata"]["resourceVersion"]
+            != self._find(slot)["metadata"]["resourceVersion"]
+        ):
+            raise Conflict(409, "Conflict", "another version")
         return deepcopy(self.put(patched))
 
     async def delete(

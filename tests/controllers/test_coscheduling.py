@@ -53,6 +53,8 @@ async def test_one_subset_is_one_group_once_there_is_a_pod(house: House, kind: s
     house.api.put(group(("", 3), kind=kind))
     await house.settle()
     assert house.api.names(*GROUPS) == []
+    await house.clock.advance(60)
+    assert sum(len(it.queue) for it in house.controllers) == 0, "nothing is tried again"
 
     house.api.put(pod("p", priority="high"))
     await house.settle()
@@ -132,6 +134,7 @@ async def test_the_status_counts_and_names_the_reason(house: House) -> None:
     house.api.put(pod("p", "ps", state="CoschedulingNotMeetMinMember"))
     house.api.put(pod("w0", "worker", state="Unschedulable"))
     house.api.put(pod("w1", "worker", state="Running"))
+    house.api.put(pod("w2", "worker") | {"status": {"phase": "Failed"}})
     await house.settle()
     says(house, "CompositePodGroup", "g", "False", "Unschedulable")
     await house.settle(seconds=2)
@@ -158,6 +161,7 @@ async def test_the_status_is_written_once_for_a_swarm_and_not_again(house: House
 
     for index in range(20):
         house.api.put(pod(f"p{index}", state="Running"))
+    assert len(house.coscheduling.controller.queue) == 0, "all of it a little later"
     says(house, "PodGroup", "g", "True", "Scheduled")
     await house.settle(seconds=2)
     house.coscheduling.resync()
@@ -179,6 +183,22 @@ async def test_scheduler_plugins_status_has_its_own_words(house: House) -> None:
     await house.settle(seconds=2)
 
     assert house.api.objects[kind, "default", "g"]["status"] == {"phase": "Running", "running": 1}
+
+
+async def test_what_others_wrote_into_the_status_meanwhile_stays(house: House) -> None:
+    kind = PLUGINS_POD_GROUPS.full_name
+    house.api.put(group(("", 1), kind=kind))
+    house.api.put(pod("p"))
+    await house.settle()
+    obj = house.api.objects[kind, "default", "g"]
+    theirs = {"status": obj["status"] | {"occupiedBy": "somebody"}}
+    house.api.unseen(obj | theirs)
+
+    house.api.put(pod("p", state="Running"))
+    says(house, "PodGroup", "g", "True", "Scheduled")
+    await house.settle(seconds=2)
+
+    assert house.api.objects[kind, "default", "g"]["status"]["occupiedBy"] == "somebody"
 
 
 async def test_deleting_it_leaves_nothing(house: House) -> None:

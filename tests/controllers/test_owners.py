@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.constants import ANNOTATION_FLOOR_BASIS, ANNOTATION_WAITING_FOR, JOBSET
+from api.constants import ANNOTATION_FLOOR_BASIS, ANNOTATION_WAITING_FOR
 from api.names import hashed
 from controllers.objects import JOBSETS, decode_jobset
 from kube.errors import Forbidden, ServerError
 from tests.controllers.conftest import House
 from tests.support.builders import make_pod
-from tests.support.owners import job_template, made_for, make_job, make_jobset
+from tests.support.owners import job_template, make_job, make_jobset
 
 Json = dict[str, Any]
 GROUPS = ("PodGroup", "CompositePodGroup")
@@ -39,6 +39,10 @@ def template_floor(house: House, name: str) -> int:
 
 def is_going(house: House, kind: str, name: str) -> bool:
     return "deletionTimestamp" in house.api.objects[kind, "default", name]["metadata"]
+
+
+def renewed(jobset: Json) -> Json:
+    return {**jobset["metadata"], "uid": "uid-of-the-second"}
 
 
 def waiting_for(house: House, kind: str = "JobSet", name: str = "a") -> str:
@@ -146,6 +150,13 @@ async def test_a_failed_creation_is_tried_again(house: House) -> None:
 
     assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
+    house.api.fail_next = [ServerError(500, "InternalError", "no")]
+    house.api.forget("PodGroup", "default", "pg-a")
+    await house.settle()
+    assert house.api.names(*EVERYTHING) == ["w-a"]
+    await house.settle(seconds=60)
+    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+
 
 @pytest.mark.parametrize(("kind", "name"), [("PodGroup", "pg-a"), ("Workload", "w-a")])
 async def test_an_object_that_vanished_before_it_was_seen_is_made_again(
@@ -179,7 +190,7 @@ async def test_what_was_made_for_a_namesake_a_moment_ago_is_made_anew(house: Hou
     house.api.hold()
     await house.settle()
     house.api.objects.clear()
-    again = house.submit_jobset(gang().build() | {"metadata": _renewed(gang().build())})
+    again = house.submit_jobset(gang().build() | {"metadata": renewed(gang().build())})
     house.world.jobsets.upsert(decode_jobset(msgspec.json.encode(again)))
 
     await house.settle()
@@ -205,131 +216,6 @@ async def test_a_floor_changed_by_hand_is_put_right(house: House) -> None:
     await house.settle()
 
     assert floor(house, "pg-a") == {"gang": {"minCount": 8}}
-
-
-async def test_groups_go_when_a_suspended_jobset_has_no_pod_left(house: House) -> None:
-    house.submit_jobset(gang().build())
-    house.api.put(pod("p0", "pg-a"))
-    house.api.put(pod("p1", "pg-a"))
-    await house.settle()
-
-    house.change("JobSet", "a", suspend=True)
-    await house.settle()
-    assert not is_going(house, "PodGroup", "pg-a")
-    house.api.remove("Pod", "default", "p0")
-    await house.settle()
-    assert house.api.names(*GROUPS) == ["pg-a"]
-    house.api.remove("Pod", "default", "p1")
-    await house.settle()
-    assert house.api.names(*EVERYTHING) == ["w-a"]
-
-    house.change("JobSet", "a", suspend=False)
-    await house.settle()
-    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
-
-
-async def test_a_finished_jobset_gets_nothing_new(house: House) -> None:
-    jobset = house.submit_jobset(gang().build())
-    await house.settle()
-    conditions = [{"type": "Completed", "status": "True"}]
-    house.api.put(jobset | {"status": {"conditions": conditions}})
-
-    house.api.remove("PodGroup", "default", "pg-a")
-    await house.settle(seconds=5)
-
-    assert house.api.names(*EVERYTHING) == ["w-a"]
-
-
-async def test_deleting_the_jobset_leaves_nothing(house: House) -> None:
-    jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2)
-    house.submit_jobset(jobset.build())
-    await house.settle()
-
-    house.api.remove("JobSet", "default", "a")
-    await house.settle()
-
-    assert house.api.objects == {}
-
-
-async def test_a_namesake_waits_for_what_its_predecessor_left(house: House) -> None:
-    house.submit_jobset(gang().build())
-    house.api.put(pod("p0", "pg-a"))
-    await house.settle()
-    house.api.remove("JobSet", "default", "a")
-    await house.settle()
-
-    house.submit_jobset(gang().build() | {"metadata": _renewed(gang().build())})
-    await house.settle()
-    assert house.told.events == []
-    house.api.remove("Pod", "default", "p0")
-    await house.settle()
-
-    group = house.api.objects["PodGroup", "default", "pg-a"]
-    assert group["metadata"]["ownerReferences"][0]["uid"] == "uid-of-the-second"
-
-
-@pytest.mark.parametrize(
-    ("mode", "leaves"),
-    [("ReplicatedGang", ["pg-a-b-0", "pg-a-b-1"]), ("Composite", ["pg-a-b-0", "pg-a-b-1"])],
-)
-async def test_a_jobset_that_scales_has_as_many_groups(
-    house: House, mode: str, leaves: list[str]
-) -> None:
-    """JobSet v0.11.0 refuses it. A group that goes is held by its pods."""
-    template = job_template().pods(4)
-    made = make_jobset("a")
-    made = made.asks(gang_mode=mode) if mode == "Composite" else made
-    own = template if mode == "Composite" else template.asks(gang_mode=mode)
-    house.submit_jobset(made.replicated_job("b", 1, own).build())
-    await house.settle()
-    (job,) = house.api.objects["JobSet", "default", "a"]["spec"]["replicatedJobs"]
-
-    house.change("JobSet", "a", replicatedJobs=[job | {"replicas": 2}])
-    await house.settle()
-    assert house.api.names("PodGroup") == leaves
-
-    house.api.put(pod("p", leaves[1]))
-    house.change("JobSet", "a", replicatedJobs=[job])
-    await house.settle()
-    house.jobset.resync()
-    await house.settle()
-    assert is_going(house, "PodGroup", leaves[1])
-    assert house.api.writes.count(("delete", "PodGroup", leaves[1])) == 1
-    house.api.remove("Pod", "default", "p")
-    await house.settle()
-    assert house.api.names("PodGroup") == leaves[:1]
-    if mode == "Composite":
-        spec = house.api.objects["CompositePodGroup", "default", "cpg-a-b"]["spec"]
-        assert spec["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
-
-
-async def test_a_group_whose_owner_was_taken_off_by_the_collector_is_waited_for(
-    house: House,
-) -> None:
-    left = {
-        "kind": "PodGroup",
-        "metadata": {
-            "name": "pg-a",
-            "namespace": "default",
-            **made_for(JOBSET, "a", "uid-of-the-first"),
-            "ownerReferences": [{"kind": "Workload", "name": "w-a", "uid": "gone"}],
-        },
-        "spec": {},
-    }
-    house.api.put(left)
-
-    house.submit_jobset(gang().build())
-    await house.settle()
-    assert house.told.events == []
-    house.api.forget("PodGroup", "default", "pg-a")
-    await house.settle(seconds=10)
-
-    group = house.api.objects["PodGroup", "default", "pg-a"]
-    assert group["metadata"]["ownerReferences"][0]["kind"] == "JobSet"
-
-
-def _renewed(jobset: Json) -> Json:
-    return {**jobset["metadata"], "uid": "uid-of-the-second"}
 
 
 FOREIGN: Json = {"metadata": {"name": "pg-a", "namespace": "default"}, "spec": {}}
@@ -459,6 +345,10 @@ async def test_a_job_gets_its_workload_and_group(house: House) -> None:
         ("create", "Workload", "w-job-t"),
         ("create", "PodGroup", "pg-job-t"),
     ]
+    for name in ("w-job-t", "pg-job-t"):
+        house.api.forget("Workload" if name == "w-job-t" else "PodGroup", "default", name)
+        await house.settle()
+        assert house.api.names(*EVERYTHING) == ["pg-job-t", "w-job-t"]
 
 
 async def test_a_jobset_s_job_is_left_to_its_jobset(house: House) -> None:
@@ -495,6 +385,9 @@ async def test_nothing_is_written_once_the_lease_may_be_lost(house: House) -> No
     await house.settle()
 
     assert house.api.writes == []
+    house.fence.extend(float("inf"))
+    await house.settle(seconds=60)
+    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
 
 async def test_a_bug_in_one_key_does_not_stop_the_others(

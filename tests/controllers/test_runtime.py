@@ -6,9 +6,10 @@ from typing import Any, cast
 import pytest
 
 from controllers.objects import POD_GROUPS
-from controllers.runtime import NotLeadingError, Writer
+from controllers.runtime import Controller, NotLeadingError, Writer
 from kube.client import Client
 from kube.election import Fence
+from kube.errors import ServerError
 from tests.support.clock import FakeClock, settle
 
 
@@ -60,3 +61,23 @@ async def test_a_write_that_waited_is_dropped_when_the_lease_is_lost_meanwhile()
 async def test_nothing_is_written_before_there_is_a_lease() -> None:
     with pytest.raises(NotLeadingError):
         await Writer(cast("Client", SlowServer())).create(POD_GROUPS, {})
+
+
+async def test_after_a_success_failures_are_counted_anew() -> None:
+    clock, fails = FakeClock(), True
+
+    async def reconcile(_key: str) -> None:
+        if fails:
+            raise ServerError(500, "InternalError", "no")
+
+    controller = Controller("t", reconcile, clock)
+    for _ in range(8):
+        await controller.handle("k")
+    fails = False
+    await controller.handle("k")
+    fails = True
+    await controller.handle("k")
+
+    await clock.advance(0.2)
+    assert len(controller.queue) == 1
+    controller.queue.close()

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_GROUP_TEMPLATE, ANNOTATIONS_PARENT_COMPOSITE, LABEL_MANAGED_BY
+from api.constants import (
+    ANNOTATION_GROUP_TEMPLATE,
+    ANNOTATION_MANAGED_GROUP,
+    ANNOTATIONS_PARENT_COMPOSITE,
+    LABEL_MANAGED_BY,
+    LABEL_POD_GROUP,
+)
 from tests.controllers.conftest import House
 from tests.controllers.test_owners import EVERYTHING, gang, waiting_for
 from tests.support.owners import job_template, make_job, make_jobset
@@ -164,6 +170,20 @@ async def test_two_workloads_of_one_jobset_hold_its_pods_until_one_goes(house: H
     assert spec(house, "pg-a")["workloadRef"]["workloadName"] == "two"
 
 
+async def test_a_workload_that_goes_is_no_longer_the_jobset_s(house: House) -> None:
+    going = workload("going", "JobSet", "a", leaf("pg-a", 1))
+    going["metadata"]["finalizers"] = ["theirs/hold"]
+    house.api.put(going)
+    house.api.put(workload("mine", "JobSet", "a", leaf("pg-a", 3)))
+    house.api.remove("Workload", "default", "going")
+
+    house.submit_jobset(gang().build())
+    await house.settle()
+
+    assert house.told.events == []
+    assert spec(house, "pg-a")["workloadRef"]["workloadName"] == "mine"
+
+
 async def test_a_workload_that_comes_after_ours_changes_nothing(house: House) -> None:
     house.submit_jobset(gang().build())
     await house.settle()
@@ -233,6 +253,29 @@ async def test_a_delegated_job_waits_for_the_workload_of_its_owner(house: House)
 
     assert house.api.names("PodGroup") == ["pg-job-t"]
     assert waiting_for(house, "Job", "t") == ""
+
+
+async def test_of_several_workloads_the_first_by_name_counts(house: House) -> None:
+    for name in ("z", "a"):
+        made = trainers_workload(leaf("workers", 3))
+        made["metadata"] |= {"name": name, "uid": name}
+        house.api.put(made)
+
+    house.submit_job(delegated())
+    await house.settle()
+
+    assert spec(house, "pg-job-t")["workloadRef"]["workloadName"] == "a"
+
+
+async def test_a_delegated_job_whose_pods_name_another_group_gets_none(house: House) -> None:
+    house.api.put(trainers_workload(leaf("workers", 3)))
+    job = delegated(**{ANNOTATION_MANAGED_GROUP: "pg-job-t"})
+    job["spec"]["template"]["metadata"] = {"labels": {LABEL_POD_GROUP: "theirs"}}
+    house.api.put(job | {"kind": "Job"})
+
+    await house.settle()
+
+    assert house.api.writes == []
 
 
 async def test_a_delegated_job_of_no_owner_says_so(house: House) -> None:
