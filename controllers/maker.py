@@ -104,7 +104,10 @@ class Maker:
             await self._remove_surplus(owner, [])
 
     async def _remove_surplus(self, owner: Owner, wanted: list[Json]) -> None:
-        """Delete the owner's groups that are not wanted, leaves first; pods hold them as long."""
+        """Delete the owner's groups that are not wanted and that nobody uses, leaves first.
+
+        A deletion cannot be taken back: an owner that grows again soon keeps what pods use.
+        """
         names_wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in wanted}
         for resource in (POD_GROUPS, COMPOSITES):
             groups = self._world.groups(resource.kind).by_index(BY_OWNER, owner.metadata.uid)
@@ -114,6 +117,7 @@ class Maker:
                     for group in groups
                     if (resource.kind, group.metadata.name) not in names_wanted
                     and group.metadata.deletion_timestamp is None
+                    and not self._world.is_held(resource.kind, group)
                 ],
                 _CREATES_AT_ONCE,
             )

@@ -135,21 +135,17 @@ class OwnerController:
         return maker.name if maker is not None and maker[:2] == kind else ""
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """The last pod of a suspended owner is gone: its groups may go."""
+        """The last pod of a group is gone: if its owner is suspended or shrank, it may go."""
         if old is None or not old.active or (new is not None and new.active):
             return
         for name in old.groups:
             group = self._world.pod_groups.get(old.metadata.namespace, name)
             if group is not None:
-                self._queue_suspended(group)
+                self._queue_unused(group)
 
-    def _queue_suspended(self, group: Group) -> None:
-        meta = group.metadata
-        owner = self._owners.get(meta.namespace, self._made_for(meta))
-        if owner is None or not owner.suspended:
-            return
-        if not self._world.is_held(POD_GROUPS.kind, group):
-            self.controller.queue.add(owner.metadata.key)
+    def _queue_unused(self, group: Group) -> None:
+        if self._made_for(group.metadata) and not self._world.is_held(POD_GROUPS.kind, group):
+            self._queue_owner(group.metadata)
 
 
 def _meta(obj: Workload | Group | None) -> ObjectMeta | None:
