@@ -42,6 +42,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Answer] | None = None
         self._body = bytearray()
+        self.closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's TLS transports are not of this class, though they are of its kind.
@@ -51,6 +52,7 @@ class _Connection(asyncio.Protocol):
         self._parser.feed_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(exc or ConnectionError("the server closed the connection"))
 
@@ -84,15 +86,8 @@ class Wire:
         self._free: asyncio.LifoQueue[_Connection] = asyncio.LifoQueue()
 
     async def __aenter__(self) -> Self:
-        where = urlsplit(self.access.server)
-        assert where.hostname is not None
-        assert where.port is not None
-        loop = asyncio.get_running_loop()
         for _ in range(self._wanted):
-            _, connection = await loop.create_connection(
-                _Connection, where.hostname, where.port, ssl=self.access.context
-            )
-            self._free.put_nowait(connection)
+            self._free.put_nowait(await self._connect())
         return self
 
     async def __aexit__(
@@ -109,6 +104,8 @@ class Wire:
         """The body of one answer, on a connection that is free. Raises WireError."""
         connection = await self._free.get()
         try:
+            if connection.closed:  # the server closes those that rest for minutes
+                connection = await self._connect()
             status, body = await connection.call(sent)
         finally:
             self._free.put_nowait(connection)
@@ -116,6 +113,15 @@ class Wire:
             line = sent.split(b"\r\n", 1)[0].decode()
             raise WireError(f"{line}: HTTP {status}: {body[:500].decode(errors='replace')}")
         return body
+
+    async def _connect(self) -> _Connection:
+        where = urlsplit(self.access.server)
+        assert where.hostname is not None
+        assert where.port is not None
+        _, connection = await asyncio.get_running_loop().create_connection(
+            _Connection, where.hostname, where.port, ssl=self.access.context
+        )
+        return connection
 
     async def send(self, requests: Iterable[bytes]) -> None:
         """All of them, on all connections. Raises WireError."""
