@@ -75,6 +75,8 @@ async def test_after_a_success_failures_are_counted_anew() -> None:
         await controller.handle("k")
     fails = False
     await controller.handle("k")
+    await clock.advance(120)
+    controller.queue.done(await controller.queue.get())
     fails = True
     await controller.handle("k")
 
