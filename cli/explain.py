@@ -150,12 +150,11 @@ def _nobody(state: State, entity: Group | Pod) -> str:
     """Why nobody is evicted for it."""
     if not may_preempt(entity):
         return "evicts nobody: its preemptionPolicy is Never"
-    priority = entity.priority if isinstance(entity, Group) else entity.info.priority
-    units = len(state.units.below(priority))
+    units = len(state.units.below(entity.priority))
     if not units:
-        return f"evicts nobody: nothing of a priority below {priority} runs"
+        return f"evicts nobody: nothing of a priority below {entity.priority} runs"
     all_of = count(units, "unit")
-    return f"evicts nobody: it would not fit without all {all_of} below {priority} either"
+    return f"evicts nobody: it would not fit without all {all_of} below {entity.priority} either"
 
 
 def _owned(

@@ -43,14 +43,14 @@ class Doorkeeper:
     def placed(self, key: GroupKey, entity: Group | Pod) -> None:
         """The root is being bound."""
         if self._enabled:
-            self._state.door.placed(key, _priority(entity))
+            self._state.door.placed(key, entity.priority)
             self._open_for(key)
 
     def refused(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> None:
         """The root does not fit, or has to wait at the door."""
         if not self._enabled:
             return
-        door, now, priority = self._state.door, self._clock.monotonic(), _priority(entity)
+        door, now, priority = self._state.door, self._clock.monotonic(), entity.priority
         if refusal.shortage.kind == "priority":
             door.stop(key)
             return
@@ -94,7 +94,3 @@ class Doorkeeper:
             self._state.open_door()
             DOOR_CLOSED.set(0)
             _log.info("door opened", root="/".join(key))
-
-
-def _priority(entity: Group | Pod) -> int:
-    return entity.priority if isinstance(entity, Group) else entity.info.priority

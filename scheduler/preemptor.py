@@ -109,7 +109,7 @@ class Preemptor:
         self._hold(plan, entity)
         self._since.pop(key, None)
         self._state.units.doom(pod for unit in plan.victims for pod in unit.pods.values())
-        self._evicting.evict(plan, _priority(entity))
+        self._evicting.evict(plan, entity.priority)
         PREEMPTIONS.labels("evict").inc()
         return f"{_amount(plan)} are evicted for it"
 
@@ -144,12 +144,8 @@ class Preemptor:
         for pod, row in zip(plan.placement.pods, plan.placement.rows, strict=True):
             places.setdefault(pod.shape, Counter())[name_of(row)] += 1
         held = tuple((shape, tuple(counts.items())) for shape, counts in places.items())
-        self._state.holds.set(Hold(plan.root, _priority(entity), held))
+        self._state.holds.set(Hold(plan.root, entity.priority, held))
         self._evicting.nominate(plan.placement)
-
-
-def _priority(entity: Group | Pod) -> int:
-    return entity.priority if isinstance(entity, Group) else entity.info.priority
 
 
 def _delay(entity: Group | Pod) -> float:

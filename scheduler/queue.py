@@ -139,7 +139,7 @@ class Queue:
         exact = plain and len(refusal.shapes) == 1 and short.kind == "capacity"
         needed = short.needed if short.floor else 1
         shape = short.shape if exact else None
-        priority = _priority(entity) if entity is not None else 0
+        priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
         self._refused[key] = _Refused(priority, refusal.shapes, shape, needed, retry_at)
         for each in refusal.shapes:
@@ -257,10 +257,6 @@ class Queue:
             if refused.retry_at > now:
                 break
             self.review(key)
-
-
-def _priority(entity: Group | Pod) -> int:
-    return entity.priority if isinstance(entity, Group) else entity.info.priority
 
 
 def _rank(entity: Group | Pod) -> Rank:

@@ -72,7 +72,7 @@ class KubeScheduler:
                 except aiohttp.ClientError:
                     return False
 
-            await self._plane.processes[KUBE_SCHEDULER].ready(probe, timeout=60)
+            await self._plane.processes[KUBE_SCHEDULER].ready(probe, timeout=200)
         return time.time()
 
     def pids(self) -> dict[str, int]:

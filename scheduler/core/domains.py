@@ -41,10 +41,9 @@ def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainRoo
         return []
     columns, shape, key = state.columns, short.shape, short.best.key
     labels = state.topologies.domains(key, around(state.forest.groups.get(short.at), key))
-    priority = root.priority if isinstance(root, Group) else root.info.priority
     state.units.refresh()
-    below = state.units.below(priority) if may_preempt(root) else NONE
-    with columns.trial(), state.holds.respected(refusal.root, priority):
+    below = state.units.below(root.priority) if may_preempt(root) else NONE
+    with columns.trial(), state.holds.respected(refusal.root, root.priority):
         free = labels.sums(shape.slots(columns), None)
         state.units.lift(state.units.slots_of(below))
         emptied = labels.sums(shape.slots(columns), None)

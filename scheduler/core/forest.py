@@ -78,6 +78,10 @@ class Pod:
         return self.placed or info.phase == "Succeeded"
 
     @property
+    def priority(self) -> int:
+        return self.info.priority
+
+    @property
     def order(self) -> tuple[int, str, str, str]:
         """Within a group: priority, then creation, then name."""
         info = self.info

@@ -71,8 +71,7 @@ def place(
     if flaw is not None:
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
         return Refusal(group.key, shortage, frozenset())
-    priority = root.priority if isinstance(root, Group) else root.info.priority
-    with state.columns.trial(), state.holds.respected(group.key, priority):
+    with state.columns.trial(), state.holds.respected(group.key, root.priority):
         search = Search(state, budget)
         taking, shapes = search.taking, shapes_of(group)
         shortage_or_none = search.floors(group, region)

@@ -80,7 +80,7 @@ def preempt(
             return Plan(refusal.root, placement, (), None, room.solves)
     if not may_preempt(root):
         return refusal
-    candidates = state.units.below(root.priority if isinstance(root, Group) else root.info.priority)
+    candidates = state.units.below(root.priority)
     if not room.open(candidates):
         candidates = _unneeded(state, refusal, candidates)
         if not room.open(candidates):

@@ -40,12 +40,8 @@ def behind(state: State, root: Group | Pod) -> bool:
     closed = state.door.closed
     if closed is None:
         return False
-    at, priority = (
-        (root.key, root.priority)
-        if isinstance(root, Group)
-        else (state.entity(root), root.info.priority)
-    )
-    return at != closed.root and priority <= closed.priority
+    at = root.key if isinstance(root, Group) else state.entity(root)
+    return at != closed.root and root.priority <= closed.priority
 
 
 def possible(state: State, root: Group | Pod, budget: Budget) -> bool:
