@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from kube.clock import Clock
-from scheduler.core.alike import place_alike, together
+from scheduler.core.alike import key_of, likeness, place_alike, together
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.placement import Budget, Placement, Refusal
@@ -21,8 +21,8 @@ from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_S
 from scheduler.preemptor import Preemptor, place_root
 from scheduler.queue import PLACES, Queue
 
-_ALIKE: Final = 31
-"""Single pods decided together with a first one: few enough not to be late for all else."""
+_ALIKE: Final = 96
+"""Pods of roots that are decided together: few enough not to be late for all else."""
 
 _sizes = {place_name: QUEUE_ROOTS.labels(place_name) for place_name in PLACES}
 _placed, _refused = DECISIONS.labels("placed"), DECISIONS.labels("refused")
@@ -90,27 +90,33 @@ class Cycle:
             _sizes[place_name].set(size)
 
     def step(self) -> bool:
-        """Decide one root, or some single pods that are alike; False if none is ready."""
+        """Decide one root, or some that are alike; False if none is ready."""
         key = self._queue.pop()
         if key is None:
             return False
         entity = self._queue.entity(key)
         if entity is None:
             return True  # it went away between two cycles
-        if isinstance(entity, Pod) and together(self._state, entity.shape):
-            self._decide_alike([entity, *self._queue.pop_alike(entity, _ALIKE)])
-        else:
+        kind = likeness(entity)
+        if kind is None or not together(self._state, kind.shape):
             self._decide(key, entity)
+        else:
+            self._decide_alike([entity, *self._queue.pop_alike(kind, _ALIKE // kind.size - 1)])
         return True
 
-    def _decide_alike(self, pods: list[Pod]) -> None:
-        """Single pods whose turns follow each other; who finds no room is told so alone."""
-        with DECISION_SECONDS.time():
-            placements = place_alike(self._state, pods, self._budget()) if len(pods) > 1 else []
-        for placement in placements:
-            self._bind(placement.root, placement.pods[0], placement)
-        for pod in pods[len(placements) :]:
-            self._decide(self._state.entity(pod), pod)
+    def _decide_alike(self, roots: list[Group | Pod]) -> None:
+        """Roots whose turns follow each other; who finds no room is told so alone."""
+        placements: list[Placement] = []
+        while len(roots) > 1:
+            with DECISION_SECONDS.time():
+                placements = place_alike(self._state, roots, self._budget())
+            for placement, root in zip(placements, roots, strict=False):
+                self._bind(placement.root, root, placement)
+            roots = roots[len(placements) :]
+            if not placements:
+                break
+        for root in roots:
+            self._decide(key_of(root), root)
 
     def _decide(self, key: GroupKey, entity: Group | Pod) -> None:
         with DECISION_SECONDS.time():

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.alike import Likeness, likeness
 from scheduler.core.forest import Group, Pod
 from scheduler.core.holds import Hold
 from scheduler.core.placement import Refusal
@@ -105,19 +106,17 @@ class Queue:
                     return key
         return None
 
-    def pop_alike(self, pod: Pod, most: int) -> list[Pod]:
-        """Up to so many single pods of its shape and priority whose turn comes now; as `pop`."""
-        found: list[Pod] = []
+    def pop_alike(self, kind: Likeness, most: int) -> list[Group | Pod]:
+        """Up to so many entities of this kind whose turn comes now; as `pop`."""
+        found: list[Group | Pod] = []
         while self._heap and len(found) < most:
             rank, key = self._heap[0]
             if self._ready.get(key) == rank:
-                other = self.entity(key)
-                if not isinstance(other, Pod) or other.shape is not pod.shape:
-                    break
-                if other.info.priority != pod.info.priority:
+                entity = self.entity(key)
+                if entity is None or likeness(entity) != kind:
                     break
                 del self._ready[key]
-                found.append(other)
+                found.append(entity)
             heapq.heappop(self._heap)
         return found
 

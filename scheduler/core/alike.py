@@ -1,19 +1,54 @@
-"""Single pods of one shape in one go, each as if it had been decided alone in its turn.
+"""Roots that ask for the same in one go, each as if it had been decided alone in its turn.
 
-On fullest nodes first, the next pod goes where the last one went until that node is full: what one
-fill gives to many pods is what many decisions give to one pod each, at the cost of one.
+On fullest nodes first, the next pod goes where the last one went until that node is full, and the
+next gang to the rack of the last one until it holds no other: what one fill gives to many roots is
+what many decisions give to one root each, at the cost of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from scheduler.core import layout
 from scheduler.core.budget import Budget
+from scheduler.core.columns import Ints
 from scheduler.core.forest import Group, Pod
 from scheduler.core.placement import Placement, place
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
-from scheduler.core.values import SINGLE_POD, GroupKey, GroupSpec
+from scheduler.core.topology import outer_keys
+from scheduler.core.values import SINGLE_POD, GroupKey, GroupSpec, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What alike roots have in common: `size` pods of one shape, all of them or none."""
+
+    shape: Shape
+    size: int
+    priority: int
+    topology: Topology | None = None
+
+
+def likeness(root: Group | Pod) -> Likeness | None:
+    """What another root must have to be decided together with this one; None: it goes alone.
+
+    Single pods have it, and gangs of one leaf that start whole, of pods that do not mind each
+    other, anywhere or in one domain. It does not change while the root waits undisturbed.
+    """
+    if isinstance(root, Pod):
+        return Likeness(root.shape, 1, root.info.priority)
+    spec = root.spec
+    if spec is None or root.composite or root.parent is not None or len(root.pending) != 1:
+        return None
+    if not root.pending_total == root.available == spec.floor:
+        return None
+    shape = next(iter(root.pending))
+    preferred = spec.topology is not None and spec.topology.preferred
+    if preferred or shape.minded or layout.check(root) is not None:
+        return None
+    return Likeness(shape, root.pending_total, root.priority, spec.topology)
 
 
 def together(state: State, shape: Shape) -> bool:
@@ -22,26 +57,59 @@ def together(state: State, shape: Shape) -> bool:
     return not (shape.sees or shape.requirements.undecided or held)
 
 
-def place_alike(state: State, pods: Sequence[Pod], budget: Budget) -> list[Placement]:
-    """Decide waiting pods of one shape and priority, in this order. Changes nothing.
+def place_alike(state: State, roots: Sequence[Group | Pod], budget: Budget) -> list[Placement]:
+    """Decide waiting roots that are all alike, in this order. Changes nothing.
 
-    The answer has a placement for each of the first ones that find room; the others have to be
-    asked for alone, which says why.
+    The answer has a placement for each of the first ones that find room, those of one domain where
+    they need one; the others have to be asked for again, and the first of none alone, which says
+    why.
     """
-    first = pods[0]
-    group = Group(_key(first))
-    group.spec = GroupSpec(group.key, floor=1, gang=False)
-    group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}
-    group.available = group.pending_total = len(pods)
-    group.quorate = True
-    placement = place(state, group, budget)
+    region: Ints | None = None
+    if isinstance(first := roots[0], Group) and first.topology is not None:
+        alone = place(state, first, budget)
+        if not isinstance(alone, Placement):
+            return []
+        region = _domain(state, first, first.topology, alone.rows[0])
+    pods = [list(_pods(root)) for root in roots]
+    placement = place(state, _joined(pods), budget, region=region)
     if not isinstance(placement, Placement):
         return []
+    size, rows = len(pods[0]), placement.rows
     return [
-        Placement(_key(pod), (pod,), (row,), 1, placement.steps if pod is first else 0)
-        for pod, row in zip(placement.pods, placement.rows, strict=True)
+        Placement(key_of(root), tuple(members), rows[at : at + size], size, 0)
+        for root, members, at in zip(
+            roots, pods, range(0, len(rows) - size + 1, size), strict=False
+        )
     ]
 
 
-def _key(pod: Pod) -> GroupKey:
-    return (SINGLE_POD, pod.info.namespace, pod.info.name)
+def key_of(root: Group | Pod) -> GroupKey:
+    """What the root is queued under."""
+    if isinstance(root, Group):
+        return root.key
+    return (SINGLE_POD, root.info.namespace, root.info.name)
+
+
+def _pods(root: Group | Pod) -> Iterator[Pod]:
+    if isinstance(root, Pod):
+        yield root
+        return
+    for pods in root.pending.values():
+        yield from sorted(pods.values(), key=lambda pod: pod.order)
+
+
+def _joined(roots: list[list[Pod]]) -> Group:
+    """One group of all their pods; its floor is the first root."""
+    first = roots[0][0]
+    group = Group((SINGLE_POD, first.info.namespace, first.info.name))
+    group.spec = GroupSpec(group.key, floor=len(roots[0]), gang=False)
+    group.pending = {first.shape: {pod.info.uid: pod for pods in roots for pod in pods}}
+    group.available = group.pending_total = len(group.pending[first.shape])
+    group.quorate = True
+    return group
+
+
+def _domain(state: State, group: Group, topology: Topology, row: int) -> Ints:
+    """The nodes of the group's domain that this one is in."""
+    domains = state.topologies.domains(topology.key, outer_keys(group, topology.key))
+    return domains.rows(next(iter(domains.of([row]))), None)

@@ -1,14 +1,15 @@
-"""Single pods decided in one go get what they would have got one by one."""
+"""Roots decided in one go get what they would have got one by one."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.alike import place_alike, together
-from scheduler.core.forest import Pod
+from scheduler.core.alike import likeness, place_alike, together
+from scheduler.core.forest import Group, Pod
 from scheduler.core.holds import Hold
 from scheduler.core.placement import Budget, Placement, place
+from scheduler.core.values import POD_GROUP
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import World
 
@@ -42,6 +43,143 @@ def test_many_in_one_go_are_as_one_by_one(rooms: list[int], taken: list[int], co
             in_turn[pod.info.name] = decision.rows[0]
 
     assert at_once == in_turn
+
+
+Places = dict[str, list[int]]
+
+
+def in_turn(world: World, groups: list[Group]) -> Places:
+    """One decision each, until one fails."""
+    found: Places = {}
+    for group in groups:
+        decision = place(world.state, group, Budget())
+        if not isinstance(decision, Placement):
+            break
+        world.state.assume(decision.pods, decision.rows)
+        found |= where(decision)
+    return found
+
+
+def at_once(world: World, groups: list[Group]) -> Places:
+    """As many decisions as it takes for those that are alike."""
+    found: Places = {}
+    while groups:
+        placements = place_alike(world.state, groups, Budget())
+        if not placements:
+            break
+        for placement in placements:
+            world.state.assume(placement.pods, placement.rows)
+            found |= where(placement)
+        groups = groups[len(placements) :]
+    return found
+
+
+def where(placement: Placement) -> Places:
+    names = [pod.info.name for pod in placement.pods]
+    assert placement.floors == len(names)
+    return {placement.root[2]: [*placement.rows]} | {
+        name: [row] for name, row in zip(names, placement.rows, strict=True)
+    }
+
+
+@given(
+    rooms=st.lists(st.integers(0, 9), min_size=1, max_size=12),
+    taken=st.lists(st.integers(0, 5), min_size=12, max_size=12),
+    size=st.integers(1, 5),
+    cpu=st.integers(1, 3),
+    gangs=st.integers(2, 7),
+    rack=st.booleans(),
+)
+def test_many_gangs_in_one_go_are_as_one_by_one(
+    rooms: list[int], taken: list[int], size: int, cpu: int, gangs: int, rack: bool
+) -> None:
+    def fresh() -> tuple[World, list[Group]]:
+        world = World()
+        for index, room in enumerate(rooms):
+            world.node(f"n{index}", cpu=room, labels={"rack": f"r{index % 3}"})
+        for index, pods in enumerate(taken[: len(rooms)]):
+            for _ in range(min(pods, rooms[index])):
+                world.pod(node=f"n{index}")
+        for number in range(gangs):
+            world.gang(f"g{number}", size, rack=rack)
+        # Members come in any order.
+        for _ in range(size):
+            for number in reversed(range(gangs)):
+                world.pod(f"g{number}", cpu=cpu)
+        groups = world.state.forest.groups
+        return world, [groups[POD_GROUP, "ns", f"g{number}"] for number in range(gangs)]
+
+    _, groups = fresh()
+    kinds = {likeness(group) for group in groups}
+    assert len(kinds) == 1
+    assert None not in kinds
+
+    assert at_once(*fresh()) == in_turn(*fresh())
+
+
+def test_gangs_that_differ_in_anything_are_not_alike() -> None:
+    world = World()
+    world.node("n", cpu=50)
+
+    def gang(name: str, size: int = 2, cpu: int = 1, **spec: bool | int) -> Group:
+        world.gang(name, size, **spec)  # type: ignore[arg-type]
+        world.pods(name, size, cpu)
+        return world.state.forest.groups[POD_GROUP, "ns", name]
+
+    kinds = [
+        likeness(gang("plain")),
+        likeness(gang("larger", size=3)),
+        likeness(gang("hungrier", cpu=2)),
+        likeness(gang("in a rack", rack=True)),
+    ]
+
+    assert None not in kinds
+    assert len(set(kinds)) == len(kinds)
+    assert likeness(gang("plain too")) == kinds[0]
+
+
+def test_who_goes_alone() -> None:
+    world = World()
+    world.node("n", cpu=50)
+    world.gang("top", 1, composite=True)
+    for name, floor in (("runs", 2), ("extras", 1), ("mixed", 2), ("few", 3)):
+        world.gang(name, floor)
+    world.gang("child", 2, parent="top")
+    world.gang("prefers", 2, prefer_rack=True)
+    world.gang("flawed", 2, priority=7)
+    world.pod("runs", node="n")
+    world.pod("runs")
+    world.pod("mixed", cpu=1)
+    world.pod("mixed", cpu=2)
+    for name in ("extras", "few", "child", "prefers", "flawed"):
+        world.pods(name, 2)
+
+    groups = world.state.forest.groups
+    leaves = [group for key, group in groups.items() if key[0] == POD_GROUP]
+
+    assert {group.name: likeness(group) for group in leaves} == dict.fromkeys(
+        ("runs", "extras", "mixed", "few", "child", "prefers", "flawed")
+    )
+
+
+async def test_gangs_that_are_alike_fill_rack_after_rack_and_the_last_is_refused() -> None:
+    harness = Harness()
+    harness.world.nodes(4, cpu=2, rack_of=2)
+    for name in ("a", "b", "c"):
+        harness.world.gang(name, 2, rack=True, created=name)
+        harness.world.pods(name, 2)
+    harness.world.gang("d", 2, rack=True, created="d")
+    late = harness.world.pods("d", 2, cpu=1)
+    harness.world.gang("e", 2, rack=True, created="e")
+    harness.world.pods("e", 2, cpu=1)
+
+    async with harness.leading():
+        await harness.settle()
+
+    # Room for eight pods in two racks of four: four gangs.
+    assert len(harness.api.bound) == 8
+    assert {pod.name for pod in late} <= set(harness.api.bound)
+    assert harness.queue.sizes() == {"ready": 0, "refused": 1, "backing off": 0}
 
 
 async def test_who_finds_no_room_among_many_alike_is_refused_alone() -> None:
