@@ -79,6 +79,7 @@ class Scheduler:
             changed=self._wake,
             given_up=self._reporter.given_up,
             claims=Claims(client, self.state, clock),
+            deciding=lambda: self._loop.deciding,
         )
         self._evictor = Evictor(
             client,

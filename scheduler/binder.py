@@ -77,6 +77,7 @@ class Binder:
         changed: Callable[[], None] = lambda: None,
         given_up: Callable[[GroupKey, str], None] = lambda _key, _message: None,
         claims: Claims | None = None,
+        deciding: Callable[[], bool] = lambda: False,
     ) -> None:
         self._api = api
         self._state = state
@@ -90,7 +91,7 @@ class Binder:
         self._orders: deque[_Order] = deque()
         self._intents: dict[GroupKey, Intent] = {}
         self._waiting = asyncio.Semaphore(0)
-        self._journal = Journal(api, clock=clock, plenty=self._plenty)
+        self._journal = Journal(api, clock=clock, plenty=self._plenty, deciding=deciding)
 
     @property
     def busy(self) -> bool:
@@ -168,9 +169,7 @@ class Binder:
         return placement.floors > 1
 
     def _entry(self, intent: Intent, orders: list[_Order]) -> Entry:
-        pods = [
-            Reserved(o.pod.info.uid, o.pod.info.namespace, o.pod.info.name, o.node) for o in orders
-        ]
+        pods = [Reserved(order.pod.info.uid, order.node) for order in orders]
         intent.reserved.update(pod.uid for pod in pods)
 
         def stored(records: list[Record]) -> None:
@@ -236,9 +235,9 @@ class Binder:
             if pod is None or not pod.waiting:
                 continue
             try:
-                there = await self._api.get(PODS, reserved.name, reserved.namespace)
+                there = await self._api.get(PODS, pod.info.name, pod.info.namespace)
             except KubeError as error:
-                _log.warning("pod not read", pod=reserved.name, problem=str(error))
+                _log.warning("pod not read", pod=pod.info.name, problem=str(error))
                 continue
             node = (there.get("spec") or {}).get("nodeName")
             if node and there["metadata"].get("uid") == reserved.uid:

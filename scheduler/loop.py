@@ -18,7 +18,10 @@ _PAUSE: Final = 0.002
 
 
 class Loop:
-    """Runs cycles. `wake` may be called from any sink, as often as it likes."""
+    """Runs cycles. `wake` may be called from any sink, as often as it likes.
+
+    `deciding`: others have their turn in the middle of it, and more roots are ready.
+    """
 
     def __init__(self, cycle: Cycle, queue: Queue, clock: Clock) -> None:
         self._cycle = cycle
@@ -26,6 +29,7 @@ class Loop:
         self._clock = clock
         self._work = asyncio.Event()
         self._ended = asyncio.Event()
+        self.deciding = False
 
     def wake(self) -> None:
         """Something changed."""
@@ -55,10 +59,12 @@ class Loop:
         while self._queue:
             self._cycle.step()
             if self._clock.monotonic() >= until:
+                self.deciding = len(self._queue) > 0
                 await asyncio.sleep(0)
                 until = self._clock.monotonic() + _SLICE
             # What arrived meanwhile, and what the decisions themselves changed.
             self._cycle.refresh()
+        self.deciding = False
 
     async def _sleep(self) -> None:
         """Until woken, or until something refused is due."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import structlog
@@ -60,9 +61,15 @@ _Write = Callable[[], Awaitable[None]]
 
 _RETRY_SECONDS: Final = 10.0
 _SETTLING_SECONDS: Final = 20.0
-"""How much later a root is reported while it is being bound itself, and pods while any are."""
+"""How much later pods, and groups that gather members, are reported while any are being bound."""
 
-_ROUND: Final = 500
+_BINDING_SECONDS: Final = 60.0
+"""How much later at most a root is reported while it is being bound itself."""
+
+_ROUND: Final = 100
+"""Roots after which what became due meanwhile is looked at: the oldest go first."""
+
+_PODS: Final = 500
 """Writes after which those of more pods wait for the next round."""
 
 
@@ -138,34 +145,59 @@ class Reporter:
         while True:
             await self._work.wait()
             await self._clock.sleep(self._config.delay_seconds)
-            if fence.valid():
-                await self.flush(fence)
+            while fence.valid() and await self.flush(fence):
+                pass
             if not self._due and not self._pods_due:
                 self._work.clear()
 
-    async def flush(self, fence: Fence) -> None:
-        """Write all that is due now."""
+    async def flush(self, fence: Fence) -> bool:
+        """Write what is due now, as far as it goes into one round; whether more roots are due."""
         now, busy = self._clock.monotonic(), self._busy()
-        due = [key for key, due in self._due.items() if self._is_time(key, due, now, busy=busy)]
+        ready = (key for key, due in self._due.items() if self._is_time(key, due, now, busy=busy))
+        due = list(islice(ready, _ROUND))
         for key in due:
             del self._due[key]
         writes = [(key, write) for key in due for write in self._report(key)]
-        wait = _SETTLING_SECONDS if busy else 0.0
-        for key in [key for key, at in self._pods_due.items() if now >= at + wait]:
-            if len(writes) >= _ROUND:
+        more = len(due) == _ROUND
+        if not more:
+            writes += self._of_pods(now - (_SETTLING_SECONDS if busy else 0.0), len(writes))
+        await self._carry_out(writes, fence)
+        self._count_due()
+        return more
+
+    def _of_pods(self, before: float, written: int) -> list[tuple[GroupKey, _Write]]:
+        """What pods are to be told that were due by then, after so many other writes."""
+        writes: list[tuple[GroupKey, _Write]] = []
+        for key in [key for key, at in self._pods_due.items() if at <= before]:
+            if written + len(writes) >= _PODS:
                 break  # groups that change meanwhile go before the other pods
             del self._pods_due[key]
             writes += [(key, write) for write in self._report_pods(key)]
-        await self._carry_out(writes, fence)
-        self._count_due()
+        return writes
 
     def _count_due(self) -> None:
         REPORTS_DUE.set(len(self._due) + len(self._pods_due))
 
     def _is_time(self, key: GroupKey, due: _Due, now: float, *, busy: bool) -> bool:
-        if not busy:
-            return now >= due.at
-        return now >= due.latest + (_SETTLING_SECONDS if self._binding(key) else 0)
+        """A root that is being bound says nothing; who gathers members while others are, says less.
+
+        It is bound when the watch says so: what is told before has to be told again.
+        """
+        at = due.latest if busy else due.at
+        if now < at:
+            return False
+        if self._binding(key) or self._unconfirmed(key):
+            return now >= due.latest + _BINDING_SECONDS
+        return not (busy and self._gathers(key)) or now >= at + _SETTLING_SECONDS
+
+    def _unconfirmed(self, key: GroupKey) -> bool:
+        group = self._state.forest.groups.get(key)
+        leaves = group.leaves() if group is not None else ()
+        return any(pod.assumed for leaf in leaves for pod in leaf.members.values())
+
+    def _gathers(self, key: GroupKey) -> bool:
+        group = self._state.forest.groups.get(key)
+        return group is not None and group.parent is None and not group.quorate
 
     def _schedule(self, key: GroupKey, now: float) -> None:
         due = self._due.get(key)

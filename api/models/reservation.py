@@ -18,8 +18,8 @@ class ReservationSpec(BaseModel):
         [],
         description=(
             "One intent for each root decided on, as JSON: the root's kind, namespace and name;"
-            " which attempt at it this is, counted from 1; since when; and of each pod its name,"
-            " its UID and the node it is to be bound to. The pods are in the root's namespace."
+            " which attempt at it this is, counted from 1; since when; and by the UID of each pod"
+            " the node it is to be bound to."
         ),
     )
 

@@ -180,7 +180,9 @@ class _Run:
             if line.startswith("apiserver_request_total{"):
                 labels = dict(_LABEL.findall(line))
                 if labels["verb"] in _WRITES and labels["resource"] != "leases":
-                    name = "/".join(filter(None, (labels["resource"], labels["subresource"])))
+                    what = (labels["resource"], labels["subresource"])
+                    gone = ("delete",) if labels["verb"] == "DELETE" else ()
+                    name = "/".join(filter(None, (*what, *gone)))
                     found[name] += int(float(line.rpartition(" ")[2]))
         return found
 
@@ -210,9 +212,10 @@ class _Run:
         return len(page["items"]) + left
 
     async def _early(self, seen: Seen) -> int:
-        """Writes besides Bindings, each until its own gang's last bind: what is told later is not.
+        """Writes besides Bindings, each until its own gang's last bind: what comes later is not.
 
-        Statuses of groups are told by their watch, events that a pod or gang runs are not counted.
+        Statuses of groups are told by their watch. Events that a pod or gang runs are not counted,
+        nor Reservations that are deleted: nothing in them was left to bind.
         """
         if not self._case.gangs:
             return self._result.others
@@ -220,8 +223,8 @@ class _Run:
         statuses = sum(when < ends.get(gang, 0.0) for gang, when in seen.told)
         found = json.loads(await self._wire.get(f"{_EVENTS}?limit=50000"))["items"]
         events = len([event for event in found if event["reason"] != "Scheduled"])
-        told_later = {"podgroups/status", "events"}
-        rest = sum(n for what, n in self._result.writes.items() if what not in told_later)
+        later = {"podgroups/status", "events", "reservations/delete"}
+        rest = sum(n for what, n in self._result.writes.items() if what not in later)
         return rest - self._result.writes.get("pods/binding", 0) + statuses + events
 
     def _times(self, seen: Seen, synced: float) -> None:

@@ -13,15 +13,16 @@ from e2e.suite.stage import Stage
 from kube.meta import RawObject
 from kube.resources import JOBS
 
-SIZE = 100
+SIZE = 240
+"""Far more than the Bindings that are under way at once: what is sent is carried out."""
 
 
 @pytest.mark.timeout(900)
 async def test_a_gang_is_whole_after_the_scheduler_was_killed_while_binding_it(
     stage: Stage, long: bool
 ) -> None:
-    for _ in range(2):
-        await stage.add_node(cpu=SIZE // 2)
+    for _ in range(4):
+        await stage.add_node(cpu=SIZE // 4)
     chance = random.Random(3)
     bound_at_death = []
     for number in range(20 if long else 3):

@@ -54,6 +54,60 @@ async def test_one_reservation_covers_all_roots_decided_in_a_tick() -> None:
     assert len(stored) == 1
 
 
+async def test_what_comes_alone_is_written_at_once_and_a_stream_shares_its_writes() -> None:
+    harness = Harness()
+    harness.world.nodes(1, cpu=40)
+    async with harness.leading():
+        await harness.settle(1)
+        for number in range(10):
+            harness.world.gang(f"g{number}", 2)
+            harness.world.pods(f"g{number}", 2)
+            await harness.settle()
+            if not number:
+                assert len(harness.api.bound) == 2  # no time had to pass for it
+        await harness.settle(1)
+
+    stored = [line for line in harness.api.log if line.startswith("store")]
+    assert len(harness.api.bound) == 20
+    # `settle` lets ten milliseconds pass, a write waits fifty for others.
+    assert len(stored) == 3
+
+
+async def test_the_first_write_waits_for_what_is_decided_in_the_same_moment() -> None:
+    harness = Harness()
+    deciding = [True]
+    roots: list[int] = []
+    harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
+    journal = Journal(
+        harness.api, clock=harness.clock, plenty=lambda: False, deciding=lambda: bool(deciding)
+    )
+    harness.binder._journal = journal
+    gangs(harness, 3)
+
+    async with harness.leading():
+        await harness.settle()
+        assert roots == []
+        deciding.clear()
+        await harness.settle(1)
+
+    assert roots == [3]
+
+
+async def test_enough_roots_for_a_write_wait_for_no_more() -> None:
+    harness = Harness()
+    roots: list[int] = []
+    harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
+    harness.binder._journal = Journal(
+        harness.api, clock=harness.clock, plenty=lambda: False, deciding=lambda: True
+    )
+    gangs(harness, 4)
+
+    async with harness.leading():
+        await harness.settle()
+
+    assert roots == [4]
+
+
 @pytest.mark.parametrize(
     ("floor", "pods", "gang"),
     [
@@ -117,7 +171,7 @@ async def test_without_a_reservation_nothing_of_a_gang_is_bound() -> None:
 async def test_a_large_decision_is_split_and_stored_whole_before_it_is_bound() -> None:
     harness = Harness()
     harness.binder._journal = Journal(
-        harness.api, clock=harness.clock, plenty=lambda: False, limit=1000
+        harness.api, clock=harness.clock, plenty=lambda: False, limit=700
     )
     gangs(harness, 1, size=60)
     sizes: list[int] = []
@@ -125,7 +179,7 @@ async def test_a_large_decision_is_split_and_stored_whole_before_it_is_bound() -
 
     def measure(obj: Json) -> None:
         sizes.append(len(json.dumps(obj, separators=(",", ":"))))
-        pods.extend(uid for intent in written(obj) for _name, uid, _node in intent["pods"])
+        pods.extend(uid for intent in written(obj) for uid in intent["pods"])
 
     harness.api.fail_store = measure
     async with harness.leading():
@@ -133,7 +187,7 @@ async def test_a_large_decision_is_split_and_stored_whole_before_it_is_bound() -
 
     first_bind = next(i for i, line in enumerate(harness.api.log) if line.startswith("bind"))
     assert len(sizes) > 2
-    assert max(sizes) < 1300
+    assert max(sizes) < 700 + 150  # with its name and kind
     assert sorted(pods) == sorted(set(pods))
     assert len(pods) == 60
     assert first_bind == len(sizes)
@@ -157,7 +211,7 @@ async def test_the_reservation_stays_while_a_member_is_still_to_be_placed_again(
 
     (intent,) = while_half
     assert intent["root"] == {"kind": "PodGroup", "namespace": "ns", "name": "g0"}
-    assert [node for _name, _uid, node in intent["pods"]] == ["n0", "n0"]
+    assert [*intent["pods"].values()] == ["n0", "n0"]
     assert intent["attempt"] == 1
     assert harness.api.stored == {}
     assert len([line for line in harness.api.log if line.startswith("store")]) == 1

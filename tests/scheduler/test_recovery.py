@@ -22,7 +22,7 @@ def left_behind(
         "root": {"kind": "PodGroup", "namespace": "ns", "name": root},
         "attempt": 1,
         "since": since,
-        "pods": [[pod.name, pod.uid, node] for pod, node in pods],
+        "pods": {pod.uid: node for pod, node in pods},
     }
     body = {
         "metadata": {"name": "old-1", "creationTimestamp": since},

@@ -286,6 +286,73 @@ async def test_a_gang_is_not_reported_while_it_is_being_bound() -> None:
     assert writes.count("slow") == 1
 
 
+@pytest.mark.parametrize(
+    ("waits", "told"),
+    [
+        pytest.param(6, [], id="soon"),
+        pytest.param(70, ["g"], id="for a minute at most"),
+    ],
+)
+async def test_a_gang_is_told_of_once_the_watch_confirms_its_binds(
+    waits: int, told: list[str]
+) -> None:
+    harness = Harness()
+    world = harness.world
+    world.nodes(4)
+    group = world.gang("g", 2)
+    pods = world.pods("g", 2)
+    harness.observe(group)
+    harness.api.deliver = False
+
+    async with harness.leading():
+        await harness.settle(waits)
+        early = [name for _, name, _ in harness.api.patches]
+        for pod in pods:
+            harness.api.hear(pod.name)
+        await harness.settle(2)
+        assert harness.condition(group)[0] == "True"
+
+    assert early == told
+
+
+async def test_gangs_that_gather_members_are_told_of_later_while_others_are_bound() -> None:
+    harness = Harness()
+    world = harness.world
+    world.nodes(4)
+    few = world.gang("few", 3)
+    world.pods("few", 2)
+    last = world.pod()
+    harness.observe(few)
+    answered = harness.api.held[last.name] = asyncio.Event()
+
+    async with harness.leading():
+        await harness.settle(15)
+        early = [name for _, name, _ in harness.api.patches]
+        await harness.settle(10)
+        late = [name for _, name, _ in harness.api.patches]
+        answered.set()
+        await harness.settle(1)
+
+    assert (early, late) == ([], ["few"])
+
+
+async def test_many_gangs_are_told_of_in_rounds_without_a_pause_the_oldest_first() -> None:
+    harness = Harness()
+    world = harness.world
+    world.nodes(1, cpu=1)
+    for number in range(250):
+        group = world.gang(f"g{number:03}", 2)
+        world.pod(f"g{number:03}")
+        harness.observe(group)
+
+    async with harness.leading():
+        await harness.settle(0.75)
+
+    names = [name for _, name, _ in harness.api.patches]
+    assert names == sorted(names)
+    assert len(names) == 250
+
+
 async def test_pods_that_wait_are_told_later_while_others_are_bound() -> None:
     harness = Harness()
     world = harness.world
