@@ -16,7 +16,8 @@ class Case:
     in one of them. With `preemption` all nodes are full of gangs of the same size and lower
     priority, which are evicted as wholes. With `rate` the pods come at so many a second while
     they are scheduled; otherwise they are there before the scheduler starts. What is not bound
-    after `limit` seconds does not count as scheduled.
+    after `limit` seconds does not count as scheduled. The raw rate and Muster are measured in
+    `rounds`, in turns.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Case:
     preemption: bool = False
     rate: int = 0
     limit: float = 120
+    rounds: int = 1
     subjects: tuple[str, ...] = ALL
     nodes: int = 5_000
 
@@ -44,10 +46,10 @@ class Case:
 CASES = {
     case.name: case
     for case in (
-        Case("plain", "3,000 plain pods", 3_000),
-        Case("gangs-3", "1,000 gangs x 3", 3, gangs=1_000),
-        Case("gangs-1000", "3 gangs x 1,000", 1_000, gangs=3),
-        Case("racks", "750 gangs x 4, each in one of 50 racks", 4, gangs=750, racks=50),
+        Case("plain", "3,000 plain pods", 3_000, rounds=5),
+        Case("gangs-3", "1,000 gangs x 3", 3, gangs=1_000, rounds=5),
+        Case("gangs-1000", "3 gangs x 1,000", 1_000, gangs=3, rounds=5),
+        Case("racks", "750 gangs x 4, each in one of 50 racks", 4, gangs=750, racks=50, rounds=5),
         Case("gangs-5000", "10 gangs x 5,000", 5_000, gangs=10, subjects=(RAW, MUSTER)),
         Case(
             "preemption",

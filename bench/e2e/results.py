@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import median_low
 
 from bench.e2e.cases import CASES, KUBE_SCHEDULER, MUSTER, RAW
 
@@ -21,7 +22,8 @@ class Result:
     Bindings that came before the last bind of the gang that they are about. `memory` is the peak in
     MiB, `cpu` seconds until the last bind. Lags are seconds from a gang's last bind to its
     status, and from the last bind of all to the last event. `p50` and `p99` are seconds from the
-    creation of a gang's last member to its last bind.
+    creation of a gang's last member to its last bind. `runs` are the rates of all runs, in order,
+    of which this is the middle one.
     """
 
     case: str
@@ -46,11 +48,23 @@ class Result:
     arrival_rate: float = 0.0
     p50: float = 0.0
     p99: float = 0.0
+    runs: list[float] = field(default_factory=list)
 
     @property
     def others(self) -> int:
         """Writes that were no Bindings."""
         return sum(self.writes.values()) - self.writes.get("pods/binding", 0)
+
+
+def middle(results: Sequence[Result]) -> Result:
+    """The run with the median rate, of two the lower; of raw rates each one's median."""
+    runs = sorted(it.rate for it in results)
+    found = sorted(results, key=lambda it: it.rate)[(len(results) - 1) // 2]
+    if found.subject != RAW:
+        return replace(found, runs=runs)
+    names = found.rates
+    rates = {name: median_low(it.rates[name] for it in results) for name in names}
+    return replace(found, rates=rates, rate=max(rates.values()), runs=runs)
 
 
 def load(path: Path = FILE) -> list[Result]:
@@ -90,19 +104,27 @@ def _row(it: Result, limit: float | None) -> tuple[str, ...]:
     case = CASES[it.case].title
     if it.subject == RAW:
         best = max(it.rates, key=lambda connections: it.rates[connections])
-        note = f"{it.rate:,.0f} ({best} connections)"
-        return (case, "raw Bindings", note, "1", *("",) * 7)
+        notes = [f"{best} connections", *filter(None, (_spread(it),))]
+        return (case, "raw Bindings", f"{it.rate:,.0f} ({'; '.join(notes)})", "1", *("",) * 7)
     share = f"{it.rate / limit:.2f}" if limit else ""
+    spread = _spread(it)
+    rate = f"{it.rate:,.0f}" + (f" ({spread})" if spread else "")
     whole = "all" if it.bound >= it.pods else f"{it.bound:,} of {it.pods:,}"
     last = f"{it.last:.2f} s"
     if it.p99:
         last += f"; a gang: P50 {it.p50 * 1000:,.0f} ms, P99 {it.p99 * 1000:,.0f} ms"
     return (
-        case, it.subject, f"{it.rate:,.0f}", share, f"{it.first:.2f} s", last, whole,
+        case, it.subject, rate, share, f"{it.first:.2f} s", last, whole,
         f"{it.early / it.gangs:.2f}" if it.gangs else f"{it.others / it.pods:.2f} a pod",
         f"{it.status_lag:.1f} s / {it.events_lag:.1f} s",
         _listed(it.cpu, ".1f"), _listed(it.memory, ",.0f"),
     )  # fmt: skip
+
+
+def _spread(it: Result) -> str:
+    if len(it.runs) < 2:
+        return ""
+    return f"{len(it.runs)} runs: {it.runs[0]:,.0f} to {it.runs[-1]:,.0f}"
 
 
 def _listed(values: dict[str, float] | dict[str, int], form: str) -> str:

@@ -131,3 +131,20 @@ def test_a_small_case_keeps_its_shape(name: str) -> None:
     small = case.scaled(100, 0.1)
     assert small.pods == pytest.approx(case.pods * 0.1, rel=0.5, abs=case.size)
     assert (small.racks, small.rate, small.subjects) == (case.racks, case.rate, case.subjects)
+
+
+def test_of_several_runs_the_middle_one_is_kept_and_of_raw_rates_the_best_median() -> None:
+    ours = [
+        Result("racks", MUSTER, 5000, 3000, rate=rate, first=rate) for rate in (3.0, 1.0, 2.0, 9.0)
+    ]
+    raw = [
+        Result("racks", RAW, 5000, 3000, rate=max(few, many), rates={"16": few, "48": many})
+        for few, many in ((5.0, 6.0), (9.0, 7.0), (4.0, 8.0))
+    ]
+
+    kept, limit = e2e.middle(ours), e2e.middle(raw)
+
+    assert (kept.rate, kept.first, kept.runs) == (2.0, 2.0, [1.0, 2.0, 3.0, 9.0])
+    assert (limit.rate, limit.rates) == (7.0, {"16": 5.0, "48": 7.0})
+    assert "7 (48 connections; 3 runs: 6 to 9)" in e2e.table([limit, kept])
+    assert "| 2 (4 runs: 1 to 9) | 0.29 |" in e2e.table([limit, kept])
