@@ -1,6 +1,8 @@
 """Connections of our own: what is kept, what is dropped, and what odd servers say."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -183,3 +185,18 @@ async def test_what_cannot_be_opened_is_said() -> None:
     wire = Wire(server.url, None)
     with pytest.raises(OSError, match=r"(?i)connect"):
         await wire.open(20)
+
+
+async def test_a_connection_that_ends_at_rest_is_let_go_of_at_once() -> None:
+    async with pair() as (server, wire):
+        await wire.open(3)
+        gone = asyncio.Event()
+        kept = [weakref.ref(channel, lambda _: gone.set()) for channel in wire._idle]
+        gc.disable()
+        try:
+            server.connections[0].close()
+            async with asyncio.timeout(5):
+                await gone.wait()
+        finally:
+            gc.enable()
+        assert sum(ref() is not None for ref in kept) == len(wire._idle) == 2
