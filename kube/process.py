@@ -6,15 +6,19 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import structlog
 import uvloop
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
+from kube import memory
+
 Check = Callable[[], bool]
 Page = Callable[[], Awaitable[bytes]]
+
+_TIDY_SECONDS: Final = 60.0
 
 _log = structlog.get_logger()
 
@@ -80,10 +84,16 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal, number)
+        loop.call_later(_TIDY_SECONDS, _tidy, loop)
         await task
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(guarded())
+
+
+def _tidy(loop: asyncio.AbstractEventLoop) -> None:
+    memory.give_back()
+    loop.call_later(_TIDY_SECONDS, _tidy, loop)
 
 
 async def run_until(stop: asyncio.Event, *parts: Coroutine[Any, Any, None]) -> None:

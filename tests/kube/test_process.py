@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from kube import memory, process
 from kube.process import StatusServer, configure_logging, run_until
 
 
@@ -119,6 +120,7 @@ def test_an_unknown_log_level_is_refused() -> None:
 
 PROGRAM = """
 import asyncio, logging, structlog
+from kube import memory, process
 from kube.process import configure_logging, run
 
 async def main(stop):
@@ -177,3 +179,24 @@ def test_a_second_signal_does_not_wait_for_a_slow_end() -> None:
     process.communicate(timeout=20)
 
     assert process.returncode != 0
+
+
+def test_freed_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[int] = []
+    stops: list[asyncio.Event] = []
+
+    def give_back() -> None:
+        times.append(1)
+        if len(times) == 3:
+            stops[0].set()
+
+    async def main(stop: asyncio.Event) -> None:
+        stops.append(stop)
+        await asyncio.wait_for(stop.wait(), 10)
+
+    monkeypatch.setattr(process, "_TIDY_SECONDS", 0.001)
+    monkeypatch.setattr(memory, "give_back", give_back)
+
+    process.run(main)
+
+    assert len(times) >= 3
