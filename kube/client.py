@@ -59,7 +59,7 @@ class Client:
         connection: Connection,
         *,
         user_agent: str = "muster",
-        connections: int = 128,
+        connections: int = 192,
         clock: Clock | None = None,
     ) -> None:
         """`connections` bounds the requests in flight; watches do not count."""
@@ -86,7 +86,7 @@ class Client:
         kubeconfig: str | Path | None = None,
         *,
         user_agent: str = "muster",
-        connections: int = 128,
+        connections: int = 192,
     ) -> Self:
         """Read the configuration (see `kube.config.load`) and open the pool.
 

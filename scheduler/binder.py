@@ -72,7 +72,7 @@ class Binder:
         queue: Queue,
         *,
         clock: Clock,
-        workers: int = 96,
+        workers: int = 160,
         timeout: float = 120.0,
         changed: Callable[[], None] = lambda: None,
         given_up: Callable[[GroupKey, str], None] = lambda _key, _message: None,

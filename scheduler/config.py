@@ -58,7 +58,7 @@ class Config(Section, frozen=True):
     """
 
     profile: Literal["pack", "spread"] = "pack"
-    bind_workers: Count = 96
+    bind_workers: Count = 160
     bind_timeout_seconds: Seconds = 120
     retry_seconds: Seconds = 60
     search: Search = Search()

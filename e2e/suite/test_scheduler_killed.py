@@ -13,7 +13,7 @@ from e2e.suite.stage import Stage
 from kube.meta import RawObject
 from kube.resources import JOBS
 
-SIZE = 240
+SIZE = 320
 """Far more than the Bindings that are under way at once: what is sent is carried out."""
 
 
