@@ -24,8 +24,9 @@ search      the search over a tree, with a way back
 together    the floors of a subtree at once, where leaf by leaf did not do
 exhaust     the last resort for unequal pods on few nodes
 placement   place(state, root, budget) -> Placement | Refusal
+alike       roots that ask for the same, decided in one go
 shortage    what was short, where
-explain     the refusal in numbers, for people; reasons counts the nodes
+explain     the refusal in numbers, for people; reasons counts the nodes, advice is the sentence
 domains     the same domain by domain, with what preemption could free
 units       what can only be evicted as a whole, as a table of pods
 budgets     disruption budgets; protected tells which units they cover
