@@ -220,14 +220,15 @@ def _counts(group: Group) -> dict[str, int]:
         return {
             "children": len(group.children),
             "scheduledChildren": sum(
-                child.standing and _bound(child) for child in group.children.values()
+                child.standing and confirmed(child) for child in group.children.values()
             ),
         }
     members = [pod for pod in group.members.values() if not pod.ended]
     return {"members": len(members), "scheduledPods": sum(bool(p.info.node) for p in members)}
 
 
-def _bound(group: Group) -> bool:
+def confirmed(group: Group) -> bool:
+    """Whether the watch has told of all binds of the subtree."""
     return not any(pod.assumed for leaf in group.leaves() for pod in leaf.members.values())
 
 

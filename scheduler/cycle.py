@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from kube.clock import Clock
-from scheduler.core.alike import key_of, likeness, place_alike, together
+from scheduler.core.alike import likeness, place_alike, together
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.placement import Budget, Placement, Refusal
@@ -116,7 +116,7 @@ class Cycle:
             if not placements:
                 break
         for root in roots:
-            self._decide(key_of(root), root)
+            self._decide(root.key, root)
 
     def _decide(self, key: GroupKey, entity: Group | Pod) -> None:
         with DECISION_SECONDS.time():

@@ -51,7 +51,7 @@ def place_root(state: State, root: Group | Pod, budget: Budget) -> Placement | R
     if refusal is not None:
         return refusal
     extras = not behind(state, root)
-    rows = state.holds.rows(root.key if isinstance(root, Group) else state.entity(root))
+    rows = state.holds.rows(root.key)
     if rows is not None:
         decision = place(state, root, budget, region=rows, extras=extras)
         if isinstance(decision, Placement):

@@ -35,6 +35,7 @@ from scheduler.conditions import (
     PodView,
     blocker_json,
     condition_type,
+    confirmed,
     group_views,
     leaves,
     pod_views,
@@ -192,8 +193,7 @@ class Reporter:
 
     def _unconfirmed(self, key: GroupKey) -> bool:
         group = self._state.forest.groups.get(key)
-        leaves = group.leaves() if group is not None else ()
-        return any(pod.assumed for leaf in leaves for pod in leaf.members.values())
+        return group is not None and not confirmed(group)
 
     def _gathers(self, key: GroupKey) -> bool:
         group = self._state.forest.groups.get(key)

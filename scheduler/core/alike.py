@@ -14,11 +14,11 @@ from scheduler.core import layout
 from scheduler.core.budget import Budget
 from scheduler.core.columns import Ints
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Placement, place
+from scheduler.core.placement import Placement, gathered, place
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 from scheduler.core.topology import outer_keys
-from scheduler.core.values import SINGLE_POD, GroupKey, GroupSpec, Topology
+from scheduler.core.values import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +71,18 @@ def place_alike(state: State, roots: Sequence[Group | Pod], budget: Budget) -> l
             return []
         region = _domain(state, first, first.topology, alone.rows[0])
     pods = [list(_pods(root)) for root in roots]
-    placement = place(state, _joined(pods), budget, region=region)
+    size = len(pods[0])
+    joined = gathered([pod for members in pods for pod in members], floor=size)
+    placement = place(state, joined, budget, region=region)
     if not isinstance(placement, Placement):
         return []
-    size, rows = len(pods[0]), placement.rows
+    rows = placement.rows
     return [
-        Placement(key_of(root), tuple(members), rows[at : at + size], size, 0)
+        Placement(root.key, tuple(members), rows[at : at + size], size, 0)
         for root, members, at in zip(
             roots, pods, range(0, len(rows) - size + 1, size), strict=False
         )
     ]
-
-
-def key_of(root: Group | Pod) -> GroupKey:
-    """What the root is queued under."""
-    if isinstance(root, Group):
-        return root.key
-    return (SINGLE_POD, root.info.namespace, root.info.name)
 
 
 def _pods(root: Group | Pod) -> Iterator[Pod]:
@@ -96,17 +91,6 @@ def _pods(root: Group | Pod) -> Iterator[Pod]:
         return
     for pods in root.pending.values():
         yield from sorted(pods.values(), key=lambda pod: pod.order)
-
-
-def _joined(roots: list[list[Pod]]) -> Group:
-    """One group of all their pods; its floor is the first root."""
-    first = roots[0][0]
-    group = Group((SINGLE_POD, first.info.namespace, first.info.name))
-    group.spec = GroupSpec(group.key, floor=len(roots[0]), gang=False)
-    group.pending = {first.shape: {pod.info.uid: pod for pods in roots for pod in pods}}
-    group.available = group.pending_total = len(group.pending[first.shape])
-    group.quorate = True
-    return group
 
 
 def _domain(state: State, group: Group, topology: Topology, row: int) -> Ints:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from scheduler.core.values import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
+    SINGLE_POD,
     GroupKey,
     GroupSpec,
     PodInfo,
@@ -52,6 +53,11 @@ class Pod:
         self.node = ""
         self.row = -1
         self.assumed = False
+
+    @property
+    def key(self) -> GroupKey:
+        """What it is queued under where it belongs to no group."""
+        return (SINGLE_POD, self.info.namespace, self.info.name)
 
     @property
     def ended(self) -> bool:

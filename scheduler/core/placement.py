@@ -7,7 +7,7 @@ and the same state gives the same answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,7 +22,7 @@ from scheduler.core.search import Search, shapes_of
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
-from scheduler.core.values import SINGLE_POD, ClaimKey, GroupKey, GroupSpec
+from scheduler.core.values import ClaimKey, GroupKey, GroupSpec
 
 __all__ = ["Budget", "Placement", "Refusal", "place"]
 
@@ -66,7 +66,7 @@ def place(
     `region` confines it to some nodes; without `extras` only what its floors need is placed.
     Places held for roots of its priority or a higher one are not free to it.
     """
-    group = root if isinstance(root, Group) else _alone(root)
+    group = root if isinstance(root, Group) else gathered([root], floor=1)
     flaw = layout.check(group)
     if flaw is not None:
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
@@ -85,12 +85,16 @@ def place(
         return _placement(state, group, search, floors)
 
 
-def _alone(pod: Pod) -> Group:
-    """A group of its own for a pod that belongs to none."""
-    group = Group((SINGLE_POD, pod.info.namespace, pod.info.name))
-    group.spec = GroupSpec(group.key, floor=1, gang=False, created=pod.info.created)
-    group.pending = {pod.shape: {pod.info.uid: pod}}
-    group.available = group.pending_total = 1
+def gathered(pods: Sequence[Pod], *, floor: int) -> Group:
+    """A group for pods of one shape that belong to none, or not to the same, under the first's key.
+
+    The first `floor` of them are placed in any case, the others as far as there is room.
+    """
+    first = pods[0]
+    group = Group(first.key)
+    group.spec = GroupSpec(group.key, floor=floor, gang=False, created=first.info.created)
+    group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}
+    group.available = group.pending_total = len(pods)
     group.quorate = True
     return group
 

@@ -31,7 +31,7 @@ def stopped(state: State, root: Group | Pod) -> Refusal | None:
         f" while {closed.passed} others were placed: it goes first; wait for it, or ask for a"
         " higher priority"
     )
-    at = state.entity(root) if isinstance(root, Pod) else root.key
+    at = root.key
     return Refusal(at, Shortage("priority", at, message, resolvable=False), _shapes(root))
 
 
@@ -40,8 +40,7 @@ def behind(state: State, root: Group | Pod) -> bool:
     closed = state.door.closed
     if closed is None:
         return False
-    at = root.key if isinstance(root, Group) else state.entity(root)
-    return at != closed.root and root.priority <= closed.priority
+    return root.key != closed.root and root.priority <= closed.priority
 
 
 def possible(state: State, root: Group | Pod, budget: Budget) -> bool:

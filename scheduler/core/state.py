@@ -26,7 +26,6 @@ from scheduler.core.topology import Topologies
 from scheduler.core.units import Units
 from scheduler.core.values import (
     POD_GROUP,
-    SINGLE_POD,
     ClaimKey,
     GroupKey,
     GroupSpec,
@@ -244,9 +243,7 @@ class State:
 
     def entity(self, pod: Pod) -> GroupKey:
         """The key of what is queued for this pod: the top of its tree, or the pod itself."""
-        if pod.group is not None:
-            return pod.group.top.key
-        return (SINGLE_POD, pod.info.namespace, pod.info.name)
+        return pod.key if pod.group is None else pod.group.top.key
 
     def _domains_changed(self) -> None:
         """Who keeps away from others, or is spread among them, may fit on other nodes now."""
@@ -370,7 +367,7 @@ class State:
         if pod.group is not None:
             self.forest.count(pod.group, pod, 1)
         elif pod.waiting:
-            self.singles[self.entity(pod)] = pod
+            self.singles[pod.key] = pod
         self._touch_pod(pod)
 
     def _uncount(self, pod: Pod) -> None:
@@ -378,7 +375,7 @@ class State:
         if pod.group is not None:
             self.forest.count(pod.group, pod, -1)
         else:
-            self.singles.pop(self.entity(pod), None)
+            self.singles.pop(pod.key, None)
 
     def _touch_pod(self, pod: Pod, *, stir: bool = False) -> None:
         if pod.group is not None:

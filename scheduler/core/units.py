@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from scheduler.core.columns import Bools, Columns, Ints
 from scheduler.core.forest import Forest, Group, Pod
-from scheduler.core.values import SINGLE_POD, GroupKey
+from scheduler.core.values import GroupKey
 
 if TYPE_CHECKING:
     from scheduler.core.shapes import Shape
@@ -260,7 +260,7 @@ class Units:
 
     def _unit_of(self, pod: Pod) -> Unit:
         group, priority = speaker(pod, self._forest)
-        key = (SINGLE_POD, pod.info.namespace, pod.info.name) if group is None else group.key
+        key = pod.key if group is None else group.key
         unit = self._units.get(key)
         if unit is None:
             unit = self._units[key] = Unit(key, self._new_unit(), group, priority)
