@@ -13,6 +13,7 @@ from aiohttp import web
 from e2e.support import pki, ports
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
+from tests.support.listening import Listener
 
 Object = dict[str, Any]
 Answer = Callable[[Object], Object]
@@ -79,13 +80,12 @@ async def serving(folder: Path) -> AsyncIterator[Server]:
     application.router.add_post("/{path:.*}", server.handle)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(made.certificate, made.key)
-    runner = web.AppRunner(application, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
+    listener = Listener(application, context)
+    await listener.start(port)
     try:
         yield server
     finally:
-        await runner.cleanup()
+        await listener.close()
 
 
 def patch_answer(*ops: Object) -> Object:

@@ -16,6 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from e2e.support import kubeconfig, pki, ports
+from tests.support.listening import Listener
 
 Rule = Callable[[str, str], bool]
 """Of a method and a path: whether this is the request."""
@@ -92,16 +93,15 @@ class Gate:
                 return await self._serve(request, session, access.server)
 
             app.router.add_route("*", "/{tail:.*}", serve)
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-            await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
+            listener = Listener(app, context)
+            await listener.start(port)
             try:
                 yield self
             finally:
                 self.heal()
                 for stop in self._stops:
                     stop.release(drop=True)
-                await runner.cleanup()
+                await listener.close()
 
     async def _serve(
         self, request: web.Request, session: aiohttp.ClientSession, server: str

@@ -18,6 +18,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.support.listening import Listener
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -108,7 +110,7 @@ class ScriptedServer:
         self._answers: deque[Answer] = deque(answers)
         self._changed = asyncio.Condition()
         self._tls = tls
-        self._runner: web.AppRunner | None = None
+        self._listener: Listener | None = None
         self.port = 0
 
     @property
@@ -131,24 +133,19 @@ class ScriptedServer:
         """Listen, on the port of the last time if there was one."""
         app = web.Application()
         app.router.add_route("*", "/{tail:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
-        await self._runner.setup()
         context = None
         if self._tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(server_certificate())
-        site = web.TCPSite(
-            self._runner, "127.0.0.1", self.port, ssl_context=context, reuse_address=True
-        )
-        await site.start()
-        addresses = self._runner.addresses
-        self.port = addresses[0][1]
+        self._listener = Listener(app, context)
+        await self._listener.start(self.port)
+        self.port = self._listener.port
 
     async def stop(self) -> None:
         """Close the port and all connections."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -14,6 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.support.listening import Listener
+
 Review = dict[str, Any]
 Answer = Callable[[Review], Any]
 
@@ -66,20 +68,20 @@ class HookServer:
         self.seen: list[tuple[str, Review]] = []
         self.hosts: list[str] = []
         self.port = 0
-        app = web.Application()
-        app.router.add_post("/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app)
+        self._listener: Listener | None = None
 
     async def start(self) -> None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(self.certificate)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        app = web.Application()
+        app.router.add_post("/{path:.*}", self._handle)
+        self._listener = Listener(app, context)
+        await self._listener.start()
+        self.port = self._listener.port
 
     async def stop(self) -> None:
-        await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.close()
 
     @property
     def bundle(self) -> str:

@@ -1,0 +1,75 @@
+"""A loopback port for an aiohttp application that leaves nothing open when it is closed.
+
+aiohttp's own sites say goodbye over TLS and do not wait for the answer, and they know nothing of
+connections that still shake hands: the loop of a test may end before those are gone.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+
+from aiohttp import web
+
+_BACKLOG = 128
+
+
+class Listener:
+    """Serves `app` on 127.0.0.1 from `start` to `close`."""
+
+    def __init__(self, app: web.Application, context: ssl.SSLContext | None = None) -> None:
+        self.port = 0
+        self._app = app
+        self._context = context
+        self._runner: web.AppRunner | None = None
+        self._socket: socket.socket | None = None
+        self._arriving: set[asyncio.Task[None]] = set()
+
+    async def start(self, port: int = 0) -> None:
+        """Listen on `port`; 0 takes a free one. Raises OSError if it is taken."""
+        self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.01)
+        await self._runner.setup()
+        self._socket = socket.create_server(("127.0.0.1", port), backlog=_BACKLOG)
+        self._socket.setblocking(False)
+        # Inherited by every connection: asyncio does not see that these are TCP.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.port = self._socket.getsockname()[1]
+        asyncio.get_running_loop().add_reader(self._socket, self._accept)
+
+    async def close(self) -> None:
+        """End all at once: the port, the connections, and the handlers at work."""
+        if self._runner is None or self._socket is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        # What was accepted last has its transport one turn of the loop later, and what closes the
+        # transport one more.
+        for _ in range(2):
+            await asyncio.sleep(0)
+        for task in self._arriving:
+            task.cancel()
+        await asyncio.gather(*self._arriving, return_exceptions=True)
+        assert self._runner.server is not None
+        for connection in self._runner.server.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
+        await self._runner.cleanup()
+        self._runner = self._socket = None
+
+    def _accept(self) -> None:
+        assert self._socket is not None
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            accepted, _ = self._socket.accept()
+            accepted.setblocking(False)
+            task = asyncio.create_task(self._welcome(accepted))
+            self._arriving.add(task)
+            task.add_done_callback(self._arriving.discard)
+
+    async def _welcome(self, accepted: socket.socket) -> None:
+        assert self._runner is not None
+        assert self._runner.server is not None
+        # A client that goes away in the handshake is none of the application's trouble.
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._runner.server, accepted, ssl=self._context
+            )
