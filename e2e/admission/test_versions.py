@@ -1,9 +1,6 @@
 """One object, several versions: clients of each see it, change it, and lose nothing."""
 
-import asyncio
 import json
-import shutil
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +9,11 @@ import pytest
 from api.constants import ANNOTATION_CONVERSION_DATA, GROUP
 from e2e.admission.conftest import Room
 from e2e.clusters.protocol import Cluster
-from e2e.controlplane.places import BIN
+from e2e.support.kubectl import Kubectl
 from e2e.support.rest import APPLY_PATCH
 from e2e.support.waiting import eventually
 
 Json = dict[str, Any]
-Kubectl = Callable[..., Coroutine[Any, Any, str]]
 
 RACK = {"topology": [{"key": "example.com/rack"}]}
 
@@ -44,27 +40,7 @@ def path_of(room: Room, version: str, obj: Json) -> str:
 
 @pytest.fixture
 def kubectl(cluster: Cluster, room: Room, tmp_path: Path) -> Kubectl:
-    """Runs kubectl in the namespace and gives its output; it must succeed."""
-    built = BIN / "kubectl"
-    found = str(built) if built.is_file() else shutil.which("kubectl")
-    if found is None:
-        pytest.skip("there is no kubectl here")
-    command = [found, f"--kubeconfig={cluster.kubeconfig}", f"--namespace={room.namespace}"]
-
-    async def run(*arguments: str, stdin: Any = None) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        )
-        out, error = await process.communicate(json.dumps(stdin).encode() if stdin else b"")
-        assert process.returncode == 0, f"{arguments}: {out.decode()} {error.decode()}"
-        return out.decode()
-
-    return run
+    return Kubectl(cluster.kubeconfig, tmp_path, room.namespace)
 
 
 async def test_a_workload_created_patched_and_watched_in_three_versions(room: Room) -> None:
@@ -146,9 +122,9 @@ async def test_a_replace_in_an_older_version_keeps_what_that_cannot_say(
         groups = [{"name": "t", "policy": {"gang": {"minCount": floor}}}]
         return written("v1alpha1", "Workload", "replaced", podGroups=groups)
 
-    await kubectl("replace", "-f", "-", stdin=manifest(2))
+    await kubectl.replace(manifest(2))
     same = (await room.rest.get(newest)).ok()
-    await kubectl("replace", "-f", "-", stdin=manifest(5))
+    await kubectl.replace(manifest(5))
     raised = (await room.rest.get(newest)).ok()
     (await room.rest.delete(newest)).ok()
 
@@ -175,7 +151,7 @@ async def test_a_replaced_group_of_an_older_version_keeps_its_policy_and_its_sta
     (await room.rest.patch(f"{newest}/status", status)).ok()
     named = {"workloadRef": {"name": "w"}, "podGroupTemplateName": "t"}
 
-    await kubectl("replace", "-f", "-", stdin=written("v1alpha2", "PodGroup", "replaced", **named))
+    await kubectl.replace(written("v1alpha2", "PodGroup", "replaced", **named))
     after = (await room.rest.get(newest)).ok()
     (await room.rest.delete(newest)).ok()
 

@@ -2,48 +2,20 @@
 
 import asyncio
 import json
-import shutil
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from e2e.clusters.protocol import Cluster
 from e2e.conformance.crds import definition, installed
 from e2e.conformance.objects import Namespace, binding, config_map, job, pod
-from e2e.controlplane.places import BIN
+from e2e.support.kubectl import Kubectl
 from e2e.support.rest import Rest
-
-Kubectl = Callable[..., Coroutine[Any, Any, str]]
 
 
 @pytest.fixture
 def kubectl(cluster: Cluster, ns: Namespace, tmp_path: Path) -> Kubectl:
-    """Runs kubectl in the test's namespace and gives its output; it must succeed.
-
-    `stdin` is written as JSON; `fails` says that an error is expected, whose text is given.
-    """
-    built = BIN / "kubectl"
-    found = str(built) if built.is_file() else shutil.which("kubectl")
-    if found is None:
-        pytest.skip("there is no kubectl here")
-    command = [found, f"--kubeconfig={cluster.kubeconfig}", f"--namespace={ns.name}"]
-
-    async def run(*arguments: str, stdin: Any = None, fails: bool = False) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        )
-        out, error = await process.communicate(json.dumps(stdin).encode() if stdin else b"")
-        assert (process.returncode != 0) == fails, f"{arguments}: {out.decode()} {error.decode()}"
-        return (error if fails else out).decode()
-
-    return run
+    return Kubectl(cluster.kubeconfig, tmp_path, ns.name)
 
 
 async def test_get_lists_objects(rest: Rest, ns: Namespace, kubectl: Kubectl) -> None:

@@ -1,6 +1,5 @@
 """`kubectl apply` of what is there already changes nothing and is not refused, in three ways."""
 
-import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,42 +9,28 @@ import yaml
 
 from api.constants import GROUP
 from e2e.controlplane import build
-from e2e.controlplane.places import BIN, ROOT
+from e2e.controlplane.places import ROOT
 from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, job, jobset, of_jobset, replicated_job
 from e2e.suite.stage import Stage
+from e2e.support.kubectl import Kubectl
 from kube.resources import JOBS, JOBSETS, PODS, Resource
 
-WAYS = {
+APPLY = {
     "client-side": ["apply", "-f", "-"],
     "server-side": ["apply", "--server-side", "-f", "-"],
-    "replace": ["replace", "-f", "-"],
 }
+REPLACE = "replace"
+WAYS = (*APPLY, REPLACE)
 _COMPONENT = ROOT / "manifests" / "jobset-gangconfig"
 
 
-class Kubectl:
-    """An unmodified kubectl; every command must succeed."""
+async def submit(kubectl: Kubectl, way: str, manifest: Json) -> None:
+    await (kubectl.replace(manifest) if way == REPLACE else kubectl(*APPLY[way], stdin=manifest))
 
-    def __init__(self, kubeconfig: Path | None, home: Path) -> None:
-        built = BIN / "kubectl"
-        found = str(built) if built.is_file() else shutil.which("kubectl")
-        if found is None:
-            pytest.skip("there is no kubectl here")
-        self._command = [found, *([f"--kubeconfig={kubeconfig}"] if kubeconfig else [])]
-        self._home = home
 
-    async def __call__(self, *arguments: str, stdin: Any = None) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"HOME": str(self._home), "PATH": "/usr/bin:/bin"},
-        )
-        out, error = await process.communicate(yaml.safe_dump(stdin).encode() if stdin else b"")
-        assert process.returncode == 0, f"{arguments}: {out.decode()} {error.decode()}"
-        return out.decode()
+async def submit_first(kubectl: Kubectl, way: str, manifest: Json) -> None:
+    """What is not there yet cannot be replaced."""
+    await kubectl(*(["create", "-f", "-"] if way == REPLACE else APPLY[way]), stdin=manifest)
 
 
 def manifest(kind: str, stage: Stage) -> tuple[Resource, Json, str]:
@@ -97,8 +82,7 @@ async def test_applying_it_twice_changes_nothing(
     await stage.add_node(cpu=4)
     kubectl = Kubectl(stage.cluster.kubeconfig, tmp_path)
     resource, made, group = manifest(kind, stage)
-    first = ["create", "-f", "-"] if way == "replace" else WAYS[way]
-    await kubectl(*first, stdin=made)
+    await submit_first(kubectl, way, made)
     await stage.runs_whole("", 2 if kind == "Job" else 4)
     await stage.scheduled(group)
     name = made["metadata"]["name"]
@@ -106,7 +90,7 @@ async def test_applying_it_twice_changes_nothing(
 
     generations = []
     for _ in range(2):
-        await kubectl(*WAYS[way], stdin=await _fitted(stage, resource, made, way))
+        await submit(kubectl, way, await _fitted(stage, resource, made, way))
         generations.append(await generation(stage, resource, name))
 
     assert await state(stage, resource, name) == before
@@ -126,12 +110,10 @@ async def test_a_jobset_of_ours_changes_no_more_than_a_plain_one(
         if mode is None:
             made["metadata"].pop("annotations")
         name = made["metadata"]["name"]
-        await kubectl(*(["create", "-f", "-"] if way == "replace" else WAYS[way]), stdin=made)
-        # A replacement that meets a change of status is refused as a conflict: let it come to rest.
+        await submit_first(kubectl, way, made)
         await stage.has_pods(of_jobset(name), 4)
-        await asyncio.sleep(1)
         before = await generation(stage, JOBSETS, name)
-        await kubectl(*WAYS[way], stdin=made)
+        await submit(kubectl, way, made)
         grew[mode] = await generation(stage, JOBSETS, name) - before
 
     assert grew["Gang"] == grew[None]
@@ -139,7 +121,7 @@ async def test_a_jobset_of_ours_changes_no_more_than_a_plain_one(
 
 async def _fitted(stage: Stage, resource: Resource, made: Json, way: str) -> Json:
     """A Job's selector and labels are made by the server: a replacement must repeat them."""
-    if way != "replace" or resource != JOBS:
+    if way != REPLACE or resource != JOBS:
         return made
     live = await stage.client.get(JOBS, made["metadata"]["name"], stage.name)
     spec = {**live["spec"], **{k: v for k, v in made["spec"].items() if k != "template"}}

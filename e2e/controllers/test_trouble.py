@@ -38,6 +38,16 @@ async def told(stage: Stage, reason: str) -> None:
     await stage.until(f"event {reason}", probe)
 
 
+async def noted(stage: Stage, text: str) -> None:
+    """Wait until the JobSet's annotation says what it waits for; it is written after the event."""
+
+    async def probe() -> bool:
+        notes = (await stage.client.get(JOBSETS, "a", stage.name))["metadata"]["annotations"]
+        return str(notes.get(ANNOTATION_WAITING_FOR, "")).startswith(text)
+
+    await stage.until(f"the annotation {text}", probe)
+
+
 async def test_a_name_taken_after_admission_is_told_and_waited_for(stage: Stage) -> None:
     """Admission named the group while the name was free; then somebody else took it."""
     await stage.add_node(cpu=4)
@@ -49,8 +59,7 @@ async def test_a_name_taken_after_admission_is_told_and_waited_for(stage: Stage)
     await change(stage, JOBSETS, "a", suspend=False)
     await told(stage, "NameTaken")
     await stage.has_pods(of_jobset("a"), 4)
-    note = (await stage.client.get(JOBSETS, "a", stage.name))["metadata"]["annotations"]
-    assert note[ANNOTATION_WAITING_FOR].startswith("NameTaken: PodGroup pg-a exists")
+    await noted(stage, "NameTaken: PodGroup pg-a exists")
     assert await stage.bound() == 0
     assert (await stage.group("pg-a"))["metadata"]["uid"] == foreign["metadata"]["uid"]
 
