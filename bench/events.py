@@ -69,14 +69,18 @@ def decoded(pods: int = 2_000) -> Iterator[float]:
     watch.begin_list()
     watch.feed_page(b'{"metadata":{"resourceVersion":"1"}}')
     watch.end_list()
-    lines = [pod_event(index, 1_000) for index in range(pods)]
-    gc.collect()
-    start = clock()
-    for line in lines:
-        for change in watch.feed(line):
-            assert isinstance(change, Upserted)
-            sink.upsert(change.obj)
-    yield (clock() - start) / pods
+    spent = 0.0
+    # A thousand at a time: lines that come from a socket are in the processor's caches.
+    for first in range(0, pods, 1_000):
+        lines = [pod_event(index, 1_000) for index in range(first, min(pods, first + 1_000))]
+        gc.collect()
+        start = clock()
+        for line in lines:
+            for change in watch.feed(line):
+                assert isinstance(change, Upserted)
+                sink.upsert(change.obj)
+        spent += clock() - start
+    yield spent / pods
     assert len(state.pods) == pods
 
 
