@@ -59,6 +59,7 @@ class JobOf(NamedTuple):
 class Pod(msgspec.Struct, gc=False):
     """A pod: the groups it names, whether it is not Succeeded or Failed yet, the Job it is of.
 
+    `bound`: it has a node.
     `implicit` is set where the pod names its group by Workload and template, `coscheduling` where
     by KEP-3370's label (with the subset): then `state` and `priority_class` are kept too.
     """
@@ -66,6 +67,7 @@ class Pod(msgspec.Struct, gc=False):
     metadata: PodMeta
     groups: tuple[str, ...] = ()
     active: bool = True
+    bound: bool = False
     job: JobOf | None = None
     implicit: WorkloadForm | None = None
     coscheduling: tuple[str, str] | None = None
@@ -161,6 +163,7 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     scheduling_group: _SchedulingGroup | None = None
     workload_ref: _PodWorkload | None = None
     priority_class_name: str = ""
+    node_name: str = ""
 
 
 class _Condition(msgspec.Struct, gc=False):
@@ -273,6 +276,7 @@ def decode_pod(data: bytes) -> Pod:
         metadata=PodMeta(meta.name, meta.namespace, meta.uid, meta.resource_version),
         groups=tuple(dict.fromkeys(reference.name for reference in named)),
         active=wire.status.phase not in _FINISHED_PHASES,
+        bound=bool(spec.node_name),
         job=_job_of(meta.owner_references or []) if named else None,
     )
     if named and named[0].form is Form.WORKLOAD:

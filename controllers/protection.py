@@ -5,7 +5,9 @@ Nothing holds a group whose namespace is going; composites that are each other's
 them being deleted, do not hold each other.
 
 A PodGroup is not held by pods that name it by chance, of a namesake of its owner as a rule: they
-wait for the one that is made for them once it is gone.
+wait for the one that is made for them once it is gone. Nor is it held by pods without a node, if it
+was made for an owner that lives and so makes it again: a pod that came just before the deletion
+would wait for others that are not let in after it, and the group would wait for that pod.
 
 Pods are looked up in the cache and not asked for again: admission lets no pod into a group that is
 being deleted, and one that the cache has not seen yet loses nothing, as its living owner gets the
@@ -16,6 +18,7 @@ from collections.abc import Iterator
 
 from api.constants import ANNOTATION_MANAGED_GROUP as MANAGED_GROUP
 from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, finalizer_of
+from api.ownership import made_for
 from controllers.objects import COMPOSITES, POD_GROUPS, Group, Owner, Pod
 from controllers.runtime import Controller, Writer
 from controllers.world import World
@@ -72,7 +75,9 @@ class Protection:
         if self._world.is_terminating(namespace):
             return False
         if kind == POD_GROUP.kind:
-            return self._world.is_held(kind, group)
+            maker = made_for(group.metadata)
+            comes_again = maker is not None and self._world.lives(maker, namespace)
+            return any(pod.bound or not comes_again for pod in self._world.members(group))
         going = self._deleted_line(group)
         return any(
             child.metadata.uid not in going for child in self._world.children(namespace, name)

@@ -1,7 +1,7 @@
 """The caches all controllers read, and the watches that fill them."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from api import names
@@ -122,14 +122,25 @@ class World:
 
     def is_held(self, kind: str, group: Group) -> bool:
         """Whether an active pod, or any child, names the group and is meant for it."""
-        key = group.metadata.key
         if kind == COMPOSITES.kind:
-            return bool(self.children(*key))
+            return bool(self.children(*group.metadata.key))
+        return any(self.members(group))
+
+    def members(self, group: Group) -> Iterator[Pod]:
+        """The active pods that name the PodGroup and are meant for it."""
         maker = made_for(group.metadata)
-        return any(
-            not self._is_meant_for_another(pod, group.metadata.name, maker)
-            for pod in self.pods.each(BY_GROUP, key)
-        )
+        for pod in self.pods.each(BY_GROUP, group.metadata.key):
+            if not self._is_meant_for_another(pod, group.metadata.name, maker):
+                yield pod
+
+    def lives(self, maker: Maker, namespace: str) -> bool:
+        """Whether it is a Job, a JobSet or a coscheduling group, and not being deleted."""
+        for resource, cache in self._owners.items():
+            if (resource.group, resource.kind) == (maker.group, maker.kind):
+                found = cache.get(namespace, maker.name)
+                if found is not None and found.metadata.uid == maker.uid:
+                    return found.metadata.deletion_timestamp is None
+        return False
 
     def _is_meant_for_another(self, pod: Pod, group: str, maker: Maker | None) -> bool:
         """As far as is known: a pod whose Job is not known is taken at its word."""

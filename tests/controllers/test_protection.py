@@ -113,6 +113,54 @@ async def test_the_pods_of_a_namesake_do_not_hold_a_group(house: House) -> None:
     assert house.told.events == []
 
 
+async def test_a_pod_that_waits_does_not_hold_a_group_that_is_made_again(house: House) -> None:
+    """The others are not let in while the group goes, so that they all would wait for ever."""
+    house.submit_jobset(GANG.build())
+    await house.settle()
+    before = uid_of_group(house)
+    house.api.put(pod("first", "pg-a", "Pending"))
+
+    house.api.remove("PodGroup", "default", "pg-a")
+    await house.settle()
+
+    assert uid_of_group(house) != before
+    assert left(house) == ["pg-a"]
+
+
+async def test_a_pod_with_a_node_holds_a_group_that_would_be_made_again(house: House) -> None:
+    house.submit_jobset(GANG.build())
+    await house.settle()
+    before = uid_of_group(house)
+    waits, starts = (make_pod(name).in_group("pg-a").phase("Pending") for name in ("w", "s"))
+    house.api.put(waits.build() | {"kind": "Pod"})
+    house.api.put(starts.bound_to("n").build() | {"kind": "Pod"})
+
+    house.api.remove("PodGroup", "default", "pg-a")
+    await house.settle()
+
+    assert uid_of_group(house) == before
+
+
+@pytest.mark.parametrize("owner", ["going", "gone"])
+async def test_a_pod_that_waits_holds_a_group_that_nobody_makes_again(
+    house: House, owner: str
+) -> None:
+    house.submit_jobset(GANG.build())
+    await house.settle()
+    before = uid_of_group(house)
+    house.api.put(pod("first", "pg-a", "Pending"))
+
+    if owner == "going":
+        house.api.objects["JobSet", "default", "a"]["metadata"]["finalizers"] = ["somebody/s"]
+        house.api.remove("JobSet", "default", "a")
+    else:
+        house.api.forget("JobSet", "default", "a")
+    house.api.remove("PodGroup", "default", "pg-a")
+    await house.settle()
+
+    assert uid_of_group(house) == before
+
+
 async def test_pods_hold_a_group_until_it_is_known_whose_they_are(house: House) -> None:
     house.api.put(leaf("pg-a") | {"metadata": group_of("uid-of-a")})
     start_pods(house, "uid-of-the-second", "new")
@@ -129,6 +177,10 @@ async def test_pods_hold_a_group_until_it_is_known_whose_they_are(house: House) 
 def group_of(jobset: str) -> Json:
     metadata: Json = leaf("pg-a")["metadata"]
     return metadata | made_for(JOBSET, "a", jobset)
+
+
+def uid_of_group(house: House) -> str:
+    return str(house.api.objects["PodGroup", "default", "pg-a"]["metadata"]["uid"])
 
 
 def made_by(house: House) -> str:
@@ -339,10 +391,9 @@ async def test_a_failed_release_is_tried_again(house: House, refusal: KubeError)
 
 async def test_a_pod_that_is_seen_too_late_has_its_group_again(house: House) -> None:
     """The pod cache is behind when the group goes: its JobSet makes it anew."""
-    jobset = make_jobset("a").asks(gang_mode="Gang").replicated_job("b", 1, job_template().pods(2))
-    house.submit_jobset(jobset.build())
+    house.submit_jobset(GANG.build())
     await house.settle()
-    before = house.api.objects["PodGroup", "default", "pg-a"]["metadata"]["uid"]
+    before = uid_of_group(house)
     house.api.objects["Pod", "default", "p"] = pod("p", "pg-a")  # its event is still under way
 
     house.api.remove("PodGroup", "default", "pg-a")
