@@ -90,6 +90,25 @@ async def test_a_jobset_is_suspended_and_resumed(stage: Stage) -> None:
     assert set(after.values()).isdisjoint(before.values())
 
 
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+async def test_resumed_while_its_groups_are_being_deleted(stage: Stage, kind: str) -> None:
+    """The first pod may come just before its group goes, and the others just after."""
+    await stage.add_node(cpu=4)
+    if kind == "Job":
+        resource, name, made = JOBS, "t", job("t", stage.name)
+    else:
+        workers = replicated_job("w", stage.name, replicas=2, pods=2)
+        resource, name, made = JOBSETS, "a", jobset("a", workers, mode="Composite")
+    await stage.create(resource, made)
+    for _ in range(6):
+        await stage.runs_whole("", 4)
+        await change(stage, resource, name, suspend=True)
+        await stage.has_pods("", 0)
+        await change(stage, resource, name, suspend=False)
+
+    await stage.runs_whole("", 4)
+
+
 async def test_a_restarted_jobset_keeps_its_groups(stage: Stage) -> None:
     await stage.add_node(cpu=4)
     made = jobset("a", replicated_job("w", stage.name, replicas=2, pods=2))
