@@ -33,6 +33,9 @@ from scheduler.status import Reporter
 
 LEASE: Final = "muster-scheduler"
 
+_OPEN_WITHIN: Final = 5.0
+"""Seconds that connections for Bindings may take to open; then they are opened one by one."""
+
 _log = structlog.get_logger()
 
 
@@ -155,8 +158,7 @@ class Scheduler:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Trouble with the API server is waited out."""
         watches = [reflector.run() for reflector in self._sources.reflectors]
-        parts = (self._events.run(), self._open_connections(), self._lead_when_synced())
-        await run_until(stop, *watches, *parts)
+        await run_until(stop, *watches, self._events.run(), self._lead_when_synced())
 
     def _wake(self) -> None:
         if self._leading:
@@ -179,7 +181,7 @@ class Scheduler:
         # reading them. Afterwards the collector looks at what comes after them, as often as ever.
         usual = gc.get_threshold()
         gc.set_threshold(50_000, 20, 100)
-        await self._sources.wait()
+        await asyncio.gather(self._sources.wait(), self._open_connections())
         gc.collect()
         gc.freeze()
         gc.set_threshold(*usual)
@@ -194,11 +196,12 @@ class Scheduler:
         )
 
     async def _open_connections(self) -> None:
-        """For the first Bindings, while the lists are read."""
+        """For the first Bindings, while the lists are read: handshakes would delay them."""
         try:
-            await self._client.open_connections(self._config.bind_workers)
-        except Unreachable as error:
-            _log.info("connections are opened when they are needed", problem=str(error))
+            async with asyncio.timeout(_OPEN_WITHIN):
+                await self._client.open_connections(self._config.bind_workers)
+        except (Unreachable, TimeoutError) as error:
+            _log.info("connections are opened when they are needed", problem=repr(error))
 
     async def _lead(self, fence: Fence) -> None:
         """Decide and act until the lease is lost, after ending what earlier terms began."""

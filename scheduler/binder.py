@@ -42,12 +42,13 @@ _bound, _retried, _refused = (BINDS.labels(result) for result in ("bound", "retr
 class Intent:
     """A root being bound. It lives until its group stands or is taken back at `deadline`.
 
-    `reserved` are the UIDs that the Reservations in `records` name.
+    `since` is when it was written down first; `reserved` are the UIDs that the Reservations in
+    `records` name.
     """
 
     root: GroupKey
     deadline: float
-    since: str
+    since: str = ""
     open: int = 0
     failed: bool = False
     bound: list[Pod] = field(default_factory=list)
@@ -108,8 +109,7 @@ class Binder:
         intent = self._intents.get(placement.root)
         if intent is None:
             deadline = self._clock.monotonic() + self._time_for(placement.root)
-            since = rfc3339(self._clock.now())
-            intent = self._intents[placement.root] = Intent(placement.root, deadline, since)
+            intent = self._intents[placement.root] = Intent(placement.root, deadline)
         names = self._state.columns.name_of
         orders = [
             _Order(intent, pod, names(row))
@@ -171,6 +171,7 @@ class Binder:
     def _entry(self, intent: Intent, orders: list[_Order]) -> Entry:
         pods = [Reserved(order.pod.info.uid, order.node) for order in orders]
         intent.reserved.update(pod.uid for pod in pods)
+        intent.since = intent.since or rfc3339(self._clock.now())
 
         def stored(records: list[Record]) -> None:
             if self._intents.get(intent.root) is intent:

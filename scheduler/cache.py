@@ -83,7 +83,8 @@ class Pods:
             self._forget(before)  # a namesake: the deletion was missed
         self._uids[key] = meta.uid
         try:
-            info = decode.pod_info(obj)
+            known = self._state.pods.get(meta.uid)
+            info = decode.pod_info(obj, known.info if known is not None else None)
         except QuantityError as error:
             unusable("pods", f"{meta.namespace}/{meta.name}", error)
             return

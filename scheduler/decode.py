@@ -34,17 +34,25 @@ def node_info(node: Node) -> NodeInfo:
     )
 
 
-def pod_info(pod: Pod) -> PodInfo:
-    """Raises kube.quantity.QuantityError for a request that is no quantity."""
+def pod_info(pod: Pod, before: PodInfo | None = None) -> PodInfo:
+    """`before` is what the same pod was the last time.
+
+    Raises kube.quantity.QuantityError for a request that is no quantity.
+    """
     meta, spec = pod.metadata, pod.spec
     ours = spec.scheduler_name == SCHEDULER_NAME
+    if before is not None and _just_bound(pod, before):
+        requirements, group = before.requirements, before.group
+    else:
+        requirements = requirements_of(pod) if ours else requirements_of_others(pod)
+        group = group_name(pod)
     return PodInfo(
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
-        requirements=requirements_of(pod) if ours else requirements_of_others(pod),
+        requirements=requirements,
         node=spec.node_name,
-        group=group_name(pod),
+        group=group,
         priority=spec.priority,
         created=meta.creation_timestamp,
         phase=pod.status.phase or "Pending",
@@ -57,6 +65,22 @@ def pod_info(pod: Pod) -> PodInfo:
         delay=_duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
         targeted=any(map(_targets, pod.status.conditions)),
         leaves_by=_seconds(meta.deletion_timestamp),
+        generation=meta.generation,
+    )
+
+
+def _just_bound(pod: Pod, before: PodInfo) -> bool:
+    """Whether it got a node and nothing else of its spec or labels changed.
+
+    The generation stays when a pod is bound. API servers before 1.33 do not count it, and keep what
+    a user wrote there; so it is believed only at this one event, the most frequent of all.
+    """
+    meta = pod.metadata
+    return (
+        0 < meta.generation == before.generation
+        and not before.node
+        and pod.spec.node_name != ""
+        and meta.labels == before.labels
     )
 
 

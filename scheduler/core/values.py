@@ -247,7 +247,8 @@ class PodInfo:
     `phase` is the pod's; `node` is empty until it is bound; `group` names its PodGroup; `started`
     is in seconds since 1970, 0 while the kubelet has not said. `preempts` is false for
     preemptionPolicy Never, `delay` as in GroupSpec. `targeted` pods were chosen by this scheduler
-    to be evicted; one that is terminating should be gone by `leaves_by`.
+    to be evicted; one that is terminating should be gone by `leaves_by`. `generation` is that of
+    its spec, 0 where the API server does not count it.
     """
 
     uid: str
@@ -268,3 +269,4 @@ class PodInfo:
     leaves_by: float = 0.0
     terminating: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0

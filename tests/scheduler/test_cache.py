@@ -58,6 +58,20 @@ def test_a_waiting_pod_leaves_what_its_status_patch_needs() -> None:
     assert feed.pods.pending == {}
 
 
+def test_a_pod_that_is_bound_keeps_what_it_asks_for() -> None:
+    feed = Feed()
+    waiting, bound = pod(), pod(node_name="n")
+    for event in (waiting, bound):
+        event.metadata.generation = 1
+    feed.pods.upsert(waiting)
+    asked = feed.state.pods["u"].info.requirements
+
+    feed.pods.upsert(bound)
+
+    assert feed.state.pods["u"].info.node == "n"
+    assert feed.state.pods["u"].info.requirements is asked
+
+
 def test_a_namesake_replaces_the_pod_whose_deletion_was_missed() -> None:
     feed = Feed()
     feed.pods.upsert(pod("old"))

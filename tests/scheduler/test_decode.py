@@ -43,6 +43,42 @@ def pod(labels: dict[str, str] | None = None, **spec: Any) -> PodInfo:
     return decode.pod_info(decode_pod(msgspec.json.encode(document)))
 
 
+def read(before: PodInfo | None, *, generation: int, node: str, cpu: str, **labels: str) -> PodInfo:
+    spec = {"schedulerName": "muster-scheduler", "containers": [container(cpu)], "nodeName": node}
+    meta = {"name": "p", "namespace": "ns", "uid": "u", "generation": generation, "labels": labels}
+    document = {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+    return decode.pod_info(decode_pod(msgspec.json.encode(document)), before)
+
+
+def test_what_a_pod_asks_for_is_not_read_again_as_it_is_bound() -> None:
+    waiting = read(None, generation=1, node="", cpu="1", a="b")
+    bound = read(waiting, generation=1, node="n", cpu="1", a="b")
+
+    assert bound.requirements is waiting.requirements
+    assert bound == read(None, generation=1, node="n", cpu="1", a="b")
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        pytest.param({"generation": 1, "node": ""}, {"generation": 2, "node": "n"}, id="changed"),
+        pytest.param({"generation": 0, "node": ""}, {"generation": 0, "node": "n"}, id="uncounted"),
+        pytest.param({"generation": 1, "node": ""}, {"generation": 1, "node": ""}, id="waits on"),
+        pytest.param({"generation": 1, "node": "n"}, {"generation": 1, "node": "n"}, id="runs on"),
+        pytest.param(
+            {"generation": 1, "node": ""}, {"generation": 1, "node": "n", "a": "b"}, id="labels"
+        ),
+    ],
+)
+def test_what_a_pod_asks_for_is_read_at_all_other_events(
+    before: dict[str, Any], now: dict[str, Any]
+) -> None:
+    """A user may have written the generation of a pod where the API server does not count it."""
+    known = read(None, cpu="1", **before)
+
+    assert dict(read(known, cpu="2", **now).requirements.requests) == {"cpu": 2000}
+
+
 @pytest.mark.parametrize(
     ("spec", "want_cpu"),
     [
