@@ -18,16 +18,15 @@ CONNECTIONS = (16, 48, 96)
 _PROCESSES = 2
 
 
-def rate(access: Path, pods: list[str], nodes: int, connections: int) -> float:
-    """Bind these pods; Bindings a second from the first request to the last answer."""
+def bind(access: Path, pods: list[str], nodes: int, connections: int) -> float:
+    """Bind these pods, to the last answer; the time at which the first request was sent."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(_PROCESSES)
     shares = [pods[number::_PROCESSES] for number in range(_PROCESSES)]
     each = connections // _PROCESSES
     with context.Pool(_PROCESSES, initializer=_keep, initargs=(barrier,)) as pool:
         work = [(access, share, nodes, each) for share in shares]
-        spans = pool.starmap(_bind, work, chunksize=1)
-    return len(pods) / (max(end for _, end in spans) - min(start for start, _ in spans))
+        return min(pool.starmap(_bind, work, chunksize=1))
 
 
 _BARRIERS: list[Barrier] = []
@@ -38,11 +37,11 @@ def _keep(barrier: Barrier) -> None:
     _BARRIERS.append(barrier)
 
 
-def _bind(access: Path, pods: list[str], nodes: int, connections: int) -> tuple[float, float]:
+def _bind(access: Path, pods: list[str], nodes: int, connections: int) -> float:
     return uvloop.run(_send(access, pods, nodes, connections))
 
 
-async def _send(access: Path, pods: list[str], nodes: int, connections: int) -> tuple[float, float]:
+async def _send(access: Path, pods: list[str], nodes: int, connections: int) -> float:
     async with Wire(kubeconfig.read(access), connections) as wire:
         requests = [
             request(wire.access, "POST", f"{PODS}/{pod}/binding", binding(pod, f"n{index % nodes}"))
@@ -51,4 +50,4 @@ async def _send(access: Path, pods: list[str], nodes: int, connections: int) -> 
         await asyncio.to_thread(_BARRIERS[0].wait, 60)
         start = time.time()
         await wire.send(requests)
-        return start, time.time()
+        return start
