@@ -10,7 +10,7 @@ from scheduler.cycle import Cycle
 from scheduler.metrics import ROUNDS
 from scheduler.queue import Queue
 
-_SLICE: Final = 0.005
+_SLICE: Final = 0.002
 """Seconds of deciding before bindings and watches get their turn."""
 
 _PAUSE: Final = 0.002
