@@ -135,12 +135,11 @@ class World:
 
     def lives(self, maker: Maker, namespace: str) -> bool:
         """Whether it is a Job, a JobSet or a coscheduling group, and not being deleted."""
-        for resource, cache in self._owners.items():
-            if (resource.group, resource.kind) == (maker.group, maker.kind):
-                found = cache.get(namespace, maker.name)
-                if found is not None and found.metadata.uid == maker.uid:
-                    return found.metadata.deletion_timestamp is None
-        return False
+        namesakes = (cache.get(namespace, maker.name) for cache in self._owners.values())
+        return any(
+            it is not None and it.maker == maker and it.metadata.deletion_timestamp is None
+            for it in namesakes
+        )
 
     def _is_meant_for_another(self, pod: Pod, group: str, maker: Maker | None) -> bool:
         """As far as is known: a pod whose Job is not known is taken at its word."""

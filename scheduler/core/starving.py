@@ -31,8 +31,8 @@ def stopped(state: State, root: Group | Pod) -> Refusal | None:
         f" while {closed.passed} others were placed: it goes first; wait for it, or ask for a"
         " higher priority"
     )
-    at = root.key
-    return Refusal(at, Shortage("priority", at, message, resolvable=False), _shapes(root))
+    shortage = Shortage("priority", root.key, message, resolvable=False)
+    return Refusal(root.key, shortage, _shapes(root))
 
 
 def behind(state: State, root: Group | Pod) -> bool:

@@ -256,8 +256,9 @@ class State:
 
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info
-        same = old.requirements is info.requirements or old.requirements == info.requirements
-        same = same and old.terminating == info.terminating and old.labels == info.labels
+        # As parts of tuples, so that requirements that are one object are not compared.
+        before = (old.requirements, old.terminating, old.labels)
+        same = before == (info.requirements, info.terminating, info.labels)
         return pod.shape if same else self._shape_of(info)
 
     def _update(self, pod: Pod, info: PodInfo, shape: Shape) -> None:
