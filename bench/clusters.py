@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from scheduler.core.forest import Group
-from scheduler.core.state import State
-from scheduler.core.values import (
+from scheduler.core.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     GroupSpec,
@@ -17,6 +16,7 @@ from scheduler.core.values import (
     Requirements,
     Topology,
 )
+from scheduler.core.state import State
 
 GIB = 1 << 30
 SMALL = Requirements((("cpu", 1000), ("memory", 10 * GIB)))

@@ -18,10 +18,10 @@ from bench.events import decoded, memory, received, woken
 from bench.frame import Case, Measured, clock
 from scheduler.core.explain import explain
 from scheduler.core.forest import Group
-from scheduler.core.placement import Budget, Placement, Refusal, place
-from scheduler.core.preemption import Plan, preempt
+from scheduler.core.model import POD_GROUP, GroupSpec
+from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.state import State
-from scheduler.core.values import POD_GROUP, GroupSpec
 
 FILE = frame.RESULTS / "decisions.json"
 

@@ -12,12 +12,12 @@ from api.constants import LABEL_POD_GROUP, SCHEDULER_NAME
 from bench.clusters import SMALL, cluster, gang
 from bench.frame import clock
 from kube.watching import Upserted, WatchState
-from scheduler.cache import Nodes, Pods
-from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.model import POD_GROUP, GroupSpec, PodInfo
+from scheduler.core.place import Budget, Placement, Refusal, place
 from scheduler.core.state import State
-from scheduler.core.values import POD_GROUP, GroupSpec, PodInfo
-from scheduler.objects import Pod, decode_node, decode_pod
 from scheduler.queue import Queue
+from scheduler.watch.event_handlers import Nodes, Pods
+from scheduler.watch.objects import Pod, decode_node, decode_pod
 
 _GANG = 4
 _BYTES = 6_000

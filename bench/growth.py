@@ -32,8 +32,8 @@ from bench.decisions import (
 from bench.events import decoded, received, woken
 from bench.frame import clock
 from scheduler.core.forest import Group
-from scheduler.core.placement import Budget, Placement, place
-from scheduler.core.preemption import Plan, preempt
+from scheduler.core.place import Budget, Placement, place
+from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.state import State
 
 FILE = frame.RESULTS / "growth.json"

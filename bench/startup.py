@@ -30,9 +30,9 @@ from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.config import Config
 from scheduler.core.forest import Group
-from scheduler.core.placement import Budget, Placement, Refusal, place
+from scheduler.core.model import POD_GROUP, GroupSpec, PodInfo, Requirements, Topology
+from scheduler.core.place import Budget, Placement, Refusal, place
 from scheduler.core.state import State
-from scheduler.core.values import POD_GROUP, GroupSpec, PodInfo, Requirements, Topology
 
 SECONDS: Final = 60.0
 MEMORY_MIB: Final = 2048.0

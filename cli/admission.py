@@ -13,7 +13,7 @@ from api.priority import PriorityClass
 from api.reading import dig, text
 from api.rules import validate
 from kube.errors import ConfigError
-from scheduler.core.values import SINGLE_POD
+from scheduler.core.model import SINGLE_POD
 
 Json = dict[str, Any]
 

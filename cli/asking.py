@@ -26,12 +26,12 @@ from kube.client import Client
 from kube.errors import ConfigError, KubeError
 from scheduler import snapshot as snapshots
 from scheduler.config import Preemption
-from scheduler.core.placement import Budget
+from scheduler.core.model import GroupKey
+from scheduler.core.place import Budget
 from scheduler.core.state import State
-from scheduler.core.values import GroupKey
-from scheduler.objects import GroupObject
 from scheduler.snapshot import Decision, Limits, Snapshot, encode
-from scheduler.sources import read
+from scheduler.watch.informers import read
+from scheduler.watch.objects import GroupObject
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
 SnapshotFile = Annotated[

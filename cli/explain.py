@@ -10,15 +10,15 @@ from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP
 from kube.errors import ConfigError
 from scheduler.conditions import retry_on, waiting_for
 from scheduler.core.advice import count
-from scheduler.core.domains import domains
+from scheduler.core.domain_capacity import domains
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Budget, Placement, Refusal
-from scheduler.core.preemption import Plan, may_preempt, preempt
+from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.place import Budget, Placement, Refusal
+from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.state import State
-from scheduler.core.values import SINGLE_POD, GroupKey
-from scheduler.objects import GroupObject
 from scheduler.preemptor import place_root
+from scheduler.watch.objects import GroupObject
 
 _MOST_DOMAINS: Final = 20
 

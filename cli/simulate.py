@@ -33,15 +33,15 @@ from cli.admission import Admission, apply
 from cli.explain import blocker_lines, explain_lines, headline, placed_line, refusal_lines, words
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
-from scheduler import decode
 from scheduler.core.explain import explain
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Budget, Placement, place
+from scheduler.core.model import SINGLE_POD
+from scheduler.core.place import Budget, Placement, place
 from scheduler.core.state import State
-from scheduler.core.values import SINGLE_POD
-from scheduler.objects import GroupObject
-from scheduler.objects import Pod as PodObject
 from scheduler.snapshot import queue_of
+from scheduler.watch import decode
+from scheduler.watch.objects import GroupObject
+from scheduler.watch.objects import Pod as PodObject
 
 Json = dict[str, Any]
 

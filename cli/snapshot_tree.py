@@ -8,9 +8,9 @@ from cli.tree import Branch
 from scheduler.conditions import group_views, waiting_for
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group
-from scheduler.core.placement import Budget, Refusal
+from scheduler.core.model import GroupKey
+from scheduler.core.place import Budget, Refusal
 from scheduler.core.state import State
-from scheduler.core.values import GroupKey
 from scheduler.preemptor import place_root
 
 

@@ -17,19 +17,19 @@ from kube.events import Recorder
 from kube.process import Page, run_until
 from kube.settings import LeaderElection
 from scheduler.binder import Binder
-from scheduler.claims import Claims
 from scheduler.config import Config
-from scheduler.core.placement import Budget
+from scheduler.core.place import Budget
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
-from scheduler.doorkeeper import Doorkeeper
 from scheduler.evictor import Evictor
 from scheduler.loop import Loop
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, encode, queue_of, take
-from scheduler.sources import Sources
+from scheduler.starvation import Doorkeeper
 from scheduler.status import Reporter
+from scheduler.volume_binder import Claims
+from scheduler.watch.informers import Sources
 
 LEASE: Final = "muster-scheduler"
 

@@ -23,15 +23,15 @@ from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import PODS
-from scheduler.claims import Claims
+from scheduler.api_protocols import LATER, Binds
 from scheduler.core.forest import Pod
-from scheduler.core.placement import Placement
+from scheduler.core.model import COMPOSITE_POD_GROUP, GroupKey
+from scheduler.core.place import Placement
 from scheduler.core.state import State
-from scheduler.core.values import COMPOSITE_POD_GROUP, GroupKey
-from scheduler.journal import Entry, Journal, Open, Record, Reserved
 from scheduler.metrics import BINDS, BINDS_OPEN, GANGS_GIVEN_UP, RESUMED
-from scheduler.ports import LATER, Binds
 from scheduler.queue import Queue
+from scheduler.reservations import Entry, Journal, Open, Record, Reserved
+from scheduler.volume_binder import Claims
 
 _log = structlog.get_logger()
 

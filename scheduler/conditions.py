@@ -24,9 +24,9 @@ from kube.meta import Json
 from scheduler.core.advice import about_volumes
 from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group, Held, Pod
+from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
 from scheduler.core.topology import UNLABELLED, outer_keys
-from scheduler.core.values import SINGLE_POD, GroupKey
 
 _SHOWN: Final = 5
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from kube.clock import Clock
-from scheduler.core.alike import likeness, place_alike, together
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Budget, Placement, Refusal
+from scheduler.core.model import GroupKey
+from scheduler.core.place import Budget, Placement, Refusal
+from scheduler.core.search.batching import likeness, place_alike, together
 from scheduler.core.state import State
-from scheduler.core.values import GroupKey
-from scheduler.doorkeeper import Doorkeeper
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
 from scheduler.preemptor import Preemptor, place_root
 from scheduler.queue import PLACES, Queue
+from scheduler.starvation import Doorkeeper
 
 _ALIKE: Final = 96
 """Pods of roots that are decided together: few enough not to be late for all else."""

@@ -26,16 +26,16 @@ from kube.errors import Conflict, KubeError, NotFound
 from kube.events import EventType, ObjectReference
 from kube.patch import PatchBuilder
 from kube.resources import PODS, Resource
+from scheduler.api_protocols import LATER, Evicts, Tells
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Placement
-from scheduler.core.preemption import Plan
+from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.place import Placement
+from scheduler.core.preemption.plan import Plan
+from scheduler.core.preemption.units import speaker
 from scheduler.core.state import State
-from scheduler.core.units import speaker
-from scheduler.core.values import SINGLE_POD, GroupKey
 from scheduler.metrics import EVICTIONS_OPEN, VICTIMS
-from scheduler.ports import LATER, Evicts, Tells
+from scheduler.priority_semaphore import Turns
 from scheduler.status import RESOURCES
-from scheduler.turns import Turns
 
 _log = structlog.get_logger()
 

@@ -13,14 +13,14 @@ from typing import Protocol
 from kube.clock import Clock
 from scheduler.config import Preemption
 from scheduler.core.forest import Group, Pod
-from scheduler.core.holds import Hold
-from scheduler.core.placement import Budget, Placement, Refusal, place
-from scheduler.core.preemption import Plan, preempt
-from scheduler.core.room import Effort
+from scheduler.core.model import GroupKey
+from scheduler.core.nominations import Hold
+from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.shapes import Shape
-from scheduler.core.starving import behind, stopped
+from scheduler.core.starvation_gate import behind, stopped
 from scheduler.core.state import State
-from scheduler.core.values import GroupKey
 from scheduler.metrics import PREEMPTION_SECONDS, PREEMPTIONS
 from scheduler.queue import Queue
 

@@ -16,13 +16,13 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.alike import Likeness, likeness
 from scheduler.core.forest import Group, Pod
-from scheduler.core.holds import Hold
-from scheduler.core.placement import Refusal
+from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.nominations import Hold
+from scheduler.core.place import Refusal
+from scheduler.core.search.batching import Likeness, likeness
 from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
-from scheduler.core.values import SINGLE_POD, GroupKey
 
 _STALE: Final = 5.0
 """Seconds after which an entity that cannot gain from new room is tried all the same, so that the

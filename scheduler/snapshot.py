@@ -13,20 +13,9 @@ import msgspec
 
 from api.priority import PriorityClass
 from kube.errors import ConfigError
-from scheduler.core.budgets import DisruptionBudget
-from scheduler.core.columns import Columns
-from scheduler.core.door import Closed
 from scheduler.core.explain import Blocker, explain
-from scheduler.core.fit import Profile
 from scheduler.core.forest import Group, Pod
-from scheduler.core.holds import Hold
-from scheduler.core.placement import Budget, Placement
-from scheduler.core.preemption import Plan, preempt
-from scheduler.core.promises import Promise
-from scheduler.core.room import Effort
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
-from scheduler.core.values import (
+from scheduler.core.model import (
     ClaimInfo,
     ClaimKey,
     GroupKey,
@@ -37,6 +26,17 @@ from scheduler.core.values import (
     StorageClassInfo,
     VolumeInfo,
 )
+from scheduler.core.node_table import Columns
+from scheduler.core.nominations import Hold
+from scheduler.core.place import Budget, Placement
+from scheduler.core.plugins.volume_binding import Promise
+from scheduler.core.preemption.disruption_budgets import DisruptionBudget
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.node_selection import Profile
+from scheduler.core.shapes import Shape
+from scheduler.core.starvation import Closed
+from scheduler.core.state import State
 from scheduler.preemptor import place_root
 from scheduler.queue import Queue
 

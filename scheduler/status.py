@@ -29,7 +29,7 @@ from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import PatchBuilder
 from kube.resources import PODS, Resource
-from scheduler.cache import PendingPod
+from scheduler.api_protocols import Patches, Tells
 from scheduler.conditions import (
     GroupView,
     PodView,
@@ -44,11 +44,11 @@ from scheduler.conditions import (
 )
 from scheduler.config import Status
 from scheduler.core.explain import Blocker
+from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
-from scheduler.core.values import SINGLE_POD, GroupKey
 from scheduler.metrics import REPORTS_DUE, STATUS_WRITES
-from scheduler.objects import GroupObject
-from scheduler.ports import Patches, Tells
+from scheduler.watch.event_handlers import PendingPod
+from scheduler.watch.objects import GroupObject
 
 _log = structlog.get_logger()
 

@@ -8,10 +8,11 @@ from typing import Any
 from e2e.differential.extender import Extender
 from e2e.differential.generator import Scenario
 from e2e.support.rest import Rest
-from scheduler import decode, storage
 from scheduler.core.explain import reasons
 from scheduler.core.state import State
-from scheduler.objects import decode_namespace, decode_node, decode_pod
+from scheduler.watch import decode
+from scheduler.watch import volumes as storage
+from scheduler.watch.objects import decode_namespace, decode_node, decode_pod
 
 Json = dict[str, Any]
 Key = tuple[str, str]

@@ -7,7 +7,11 @@ from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential import judges
 from e2e.differential.extender import Extender
 from e2e.differential.generator import scenario
-from scheduler.core import company, filters, ports, promises, storage
+from scheduler.core.plugins import inter_pod_affinity as company
+from scheduler.core.plugins import node_affinity as filters
+from scheduler.core.plugins import node_ports as ports
+from scheduler.core.plugins import volume_binding as promises
+from scheduler.core.plugins import volume_filters as storage
 
 SEED = 20260601
 

@@ -17,7 +17,7 @@ from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
 from e2e.suite.stage import Stage
 from kube.patch import PatchBuilder, pointer
 from kube.resources import NODES, PODS, PVCS, PVS
-from scheduler.storage import SELECTED_NODE, STORAGE_CLASSES
+from scheduler.watch.volumes import SELECTED_NODE, STORAGE_CLASSES
 
 PROVISIONER = "provisioner.test.muster.dev"
 ASKED = "volume.kubernetes.io/storage-provisioner"

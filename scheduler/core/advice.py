@@ -6,11 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core import company, filters, promises, storage
-from scheduler.core.columns import PODS, Columns
+from scheduler.core.model import Requirements
+from scheduler.core.node_table import PODS, Columns
+from scheduler.core.plugins import inter_pod_affinity as company
+from scheduler.core.plugins import node_affinity as filters
+from scheduler.core.plugins import volume_binding as promises
+from scheduler.core.plugins import volume_filters as storage
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
-from scheduler.core.values import Requirements
 
 _INSUFFICIENT: Final = "Insufficient "
 _SHOWN: Final = 3

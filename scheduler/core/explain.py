@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core import advice
-from scheduler.core.columns import Ints
-from scheduler.core.fit import waves
-from scheduler.core.placement import Refusal
+from scheduler.core.model import GroupKey
+from scheduler.core.node_table import Ints
+from scheduler.core.place import Refusal
 from scheduler.core.reasons import reasons
+from scheduler.core.search.node_selection import waves
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Kind, Shortage
 from scheduler.core.state import State
 from scheduler.core.topology import around
-from scheduler.core.values import GroupKey
 
 __all__ = ["Blocker", "explain", "reasons"]
 

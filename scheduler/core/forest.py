@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from scheduler.core.values import (
+from scheduler.core.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     SINGLE_POD,

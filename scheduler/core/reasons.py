@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduler.core import filters, ports
-from scheduler.core.columns import PODS, Bools, Columns
+from scheduler.core.node_table import PODS, Bools, Columns
+from scheduler.core.plugins import node_affinity as filters
+from scheduler.core.plugins import node_ports as ports
 from scheduler.core.shapes import Shape
 
 

@@ -9,14 +9,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core import filters, ports
-from scheduler.core.bounds import Bounds
-from scheduler.core.classes import NodeClass
-from scheduler.core.columns import PODS, Bools, Columns, Ints
-from scheduler.core.company import Codes, Company
-from scheduler.core.leanings import Leanings
-from scheduler.core.relations import UNMARKED, Marks, Relations, Tally
-from scheduler.core.values import Requirements, Term
+from scheduler.core.domain_quotas import Bounds
+from scheduler.core.model import Requirements, Term
+from scheduler.core.node_classes import NodeClass
+from scheduler.core.node_table import PODS, Bools, Columns, Ints
+from scheduler.core.plugins import node_affinity as filters
+from scheduler.core.plugins import node_ports as ports
+from scheduler.core.plugins.inter_pod_affinity import Codes, Company
+from scheduler.core.plugins.preferred_scores import Leanings
+from scheduler.core.pod_selectors import UNMARKED, Marks, Relations, Tally
 
 _OK: Final = 0
 _ATTRACTION: Final = 2000

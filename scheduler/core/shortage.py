@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from scheduler.core.model import GroupKey
 from scheduler.core.shapes import Shape
-from scheduler.core.values import GroupKey
 
 Kind = Literal["capacity", "constraint", "quorum", "priority", "invalid"]
 

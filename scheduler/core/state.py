@@ -10,21 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from scheduler.core.bearers import Bearers
-from scheduler.core.budgets import Budgets
-from scheduler.core.columns import Columns
-from scheduler.core.company import Company
-from scheduler.core.door import Door
 from scheduler.core.forest import Forest, Group, Pod
-from scheduler.core.holds import Holds
-from scheduler.core.leanings import Leanings
-from scheduler.core.promises import Promise
-from scheduler.core.relations import Marks, Relations, Tally
-from scheduler.core.shapes import Shape, Shapes
-from scheduler.core.storage import Storage
-from scheduler.core.topology import Topologies
-from scheduler.core.units import Units
-from scheduler.core.values import (
+from scheduler.core.model import (
     POD_GROUP,
     ClaimKey,
     GroupKey,
@@ -32,6 +19,19 @@ from scheduler.core.values import (
     NodeInfo,
     PodInfo,
 )
+from scheduler.core.node_table import Columns
+from scheduler.core.nominations import Holds
+from scheduler.core.plugins.inter_pod_affinity import Company
+from scheduler.core.plugins.preferred_scores import Leanings
+from scheduler.core.plugins.volume_binding import Promise
+from scheduler.core.plugins.volume_filters import Storage
+from scheduler.core.pod_label_index import Bearers
+from scheduler.core.pod_selectors import Marks, Relations, Tally
+from scheduler.core.preemption.disruption_budgets import Budgets
+from scheduler.core.preemption.units import Units
+from scheduler.core.shapes import Shape, Shapes
+from scheduler.core.starvation import Door
+from scheduler.core.topology import Topologies
 
 
 @dataclass(slots=True)

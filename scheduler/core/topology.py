@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.columns import Columns, Floats, Ints
 from scheduler.core.forest import Group
+from scheduler.core.node_table import Columns, Floats, Ints
 
 UNLABELLED = -1
 

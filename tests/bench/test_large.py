@@ -8,8 +8,8 @@ from api.constants import SCHEDULER_NAME
 from bench import churn, startup
 from bench.replay import WAITING, Cluster
 from e2e.muster import ALL
-from scheduler import decode
-from scheduler.objects import decode_node, decode_pod
+from scheduler.watch import decode
+from scheduler.watch.objects import decode_node, decode_pod
 
 
 def test_pages_give_each_object_once_and_as_the_scheduler_reads_it() -> None:

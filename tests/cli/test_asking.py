@@ -14,9 +14,9 @@ from cli.main import main
 from cli.simulate import simulate
 from kube.errors import ConfigError
 from kube.meta import OwnerReference
-from scheduler.core.placement import Budget
-from scheduler.objects import GroupObject, Metadata
+from scheduler.core.place import Budget
 from scheduler.snapshot import Limits, encode, queue_of, take
+from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.test_promises import claim, cluster, disk
 from tests.scheduler.world import World
 

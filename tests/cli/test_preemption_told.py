@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cli.explain import explain_lines
-from scheduler.core.holds import Hold
-from scheduler.core.placement import Budget
+from scheduler.core.nominations import Hold
+from scheduler.core.place import Budget
 from tests.scheduler.contest import Contest
 
 

@@ -12,7 +12,7 @@ from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
 from kube.resources import PODS, Resource
 from scheduler.config import Preemption
-from scheduler.core.values import GroupKey
+from scheduler.core.model import GroupKey
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
 from scheduler.loop import Loop

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduler.core.budgets import DisruptionBudget
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Budget, Placement, Refusal, place
-from scheduler.core.preemption import Plan, preempt
-from scheduler.core.room import Effort
-from scheduler.core.values import (
+from scheduler.core.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     Expression,
@@ -19,6 +15,10 @@ from scheduler.core.values import (
     Requirements,
     Topology,
 )
+from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.preemption.disruption_budgets import DisruptionBudget
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
 from tests.scheduler.world import World, requests
 
 

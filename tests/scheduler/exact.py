@@ -10,8 +10,8 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
-from scheduler.core.placement import Budget, Placement, Refusal
-from scheduler.core.values import NodeInfo, Requirements
+from scheduler.core.model import NodeInfo, Requirements
+from scheduler.core.place import Budget, Placement, Refusal
 from tests.scheduler.world import World
 
 RESOURCES: Final = ("cpu", "example.com/gpu", "memory")

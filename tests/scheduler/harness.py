@@ -20,17 +20,17 @@ from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
 from kube.resources import PVCS, PVS, Resource
 from scheduler.binder import Binder
-from scheduler.cache import PendingPod
-from scheduler.claims import Claims
 from scheduler.config import Starvation, Status
-from scheduler.core.values import GroupKey, PodInfo
+from scheduler.core.model import GroupKey, PodInfo
 from scheduler.cycle import Cycle
-from scheduler.doorkeeper import Doorkeeper
-from scheduler.journal import RESERVATIONS
 from scheduler.loop import Loop
-from scheduler.objects import GroupObject, Metadata
 from scheduler.queue import Queue
+from scheduler.reservations import RESERVATIONS
+from scheduler.starvation import Doorkeeper
 from scheduler.status import Reporter
+from scheduler.volume_binder import Claims
+from scheduler.watch.event_handlers import PendingPod
+from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.world import World
 from tests.support.clock import FakeClock, settle
 

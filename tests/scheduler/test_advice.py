@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.core.explain import explain
-from scheduler.core.placement import Refusal
-from scheduler.core.values import (
+from scheduler.core.model import (
     ClaimInfo,
     Expression,
     PodSelector,
@@ -19,6 +18,7 @@ from scheduler.core.values import (
     Term,
     VolumeInfo,
 )
+from scheduler.core.place import Refusal
 from tests.scheduler.world import GIB, World, requests
 
 

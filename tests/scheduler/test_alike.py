@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.alike import likeness, place_alike, together
 from scheduler.core.forest import Group, Pod
-from scheduler.core.holds import Hold
-from scheduler.core.placement import Budget, Placement, place
-from scheduler.core.values import POD_GROUP
+from scheduler.core.model import POD_GROUP
+from scheduler.core.nominations import Hold
+from scheduler.core.place import Budget, Placement, place
+from scheduler.core.search.batching import likeness, place_alike, together
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.values import (
+from scheduler.core.model import (
     Expression,
     PodSelector,
     PodTerm,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core.placement import Budget, Placement, Refusal, place
-from scheduler.core.preemption import Plan, preempt
+from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.preemption.plan import Plan, preempt
 from tests.scheduler.best import Best, Exact
 from tests.scheduler.contest import Contest
 from tests.scheduler.instances import (

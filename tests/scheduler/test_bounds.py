@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.explain import explain
-from scheduler.core.placement import Budget, Placement, Refusal
-from scheduler.core.values import Expression, PodSelector, PodTerm, Requirements, Spread
+from scheduler.core.model import Expression, PodSelector, PodTerm, Requirements, Spread
+from scheduler.core.place import Budget, Placement, Refusal
 from tests.scheduler.world import World, requests
 
 OF_WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.cache import Groups, Nodes, PendingPod, Pods
+from scheduler.core.model import GroupKey
 from scheduler.core.state import State
-from scheduler.core.values import GroupKey
-from scheduler.objects import (
+from scheduler.watch.event_handlers import Groups, Nodes, PendingPod, Pods
+from scheduler.watch.objects import (
     Container,
     GroupObject,
     Metadata,

@@ -11,9 +11,9 @@ import pytest
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import PVCS, PVS
-from scheduler import storage as watched
-from scheduler.core.values import PodInfo, StorageClassInfo
-from scheduler.storage import SELECTED_NODE
+from scheduler.core.model import PodInfo, StorageClassInfo
+from scheduler.watch import volumes as watched
+from scheduler.watch.volumes import SELECTED_NODE
 from tests.scheduler.harness import Harness
 from tests.scheduler.test_promises import DATA, claim, disk, user
 from tests.scheduler.test_recovery import lead, left_behind

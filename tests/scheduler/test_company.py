@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from scheduler.core.explain import reasons
-from scheduler.core.placement import Budget, Placement, Refusal, place
-from scheduler.core.values import (
+from scheduler.core.model import (
     Expression,
     HostPort,
     PodInfo,
@@ -18,6 +17,7 @@ from scheduler.core.values import (
     Spread,
     Taint,
 )
+from scheduler.core.place import Budget, Placement, Refusal, place
 from tests.scheduler.world import World, requests
 
 CORE = requests(1)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from scheduler.core.values import PodInfo
+from scheduler.core.model import PodInfo
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import World
 

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler import decode
-from scheduler.core.values import (
+from scheduler.core.model import (
     Expression,
     GroupSpec,
     HostPort,
@@ -23,7 +22,8 @@ from scheduler.core.values import (
     Toleration,
     Topology,
 )
-from scheduler.objects import decode_group, decode_node, decode_pod
+from scheduler.watch import decode
+from scheduler.watch.objects import decode_group, decode_node, decode_pod
 
 
 def container(cpu: str = "", **fields: Any) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler import decode
-from scheduler.core.values import POD_GROUP, Expression, PodInfo
-from scheduler.objects import decode_budget, decode_group, decode_pod
+from scheduler.core.model import POD_GROUP, Expression, PodInfo
+from scheduler.watch import decode
+from scheduler.watch.objects import decode_budget, decode_group, decode_pod
 
 DELAY = "scheduling.muster.dev/preemption-delay"
 

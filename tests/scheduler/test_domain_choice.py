@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from scheduler.core.placement import Budget, Placement, place
+from scheduler.core.place import Budget, Placement, place
 from tests.scheduler.best import Exact
 from tests.scheduler.contest import Contest
 from tests.scheduler.instances import Child, Instance, Tree, build, topology_instance

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 
 from kube.errors import Forbidden, ServerError
 from scheduler.config import Preemption
-from scheduler.core.values import POD_GROUP, PodInfo
+from scheduler.core.model import POD_GROUP, PodInfo
 from tests.scheduler.arena import WRITERS, Arena
 
 

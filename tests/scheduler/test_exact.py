@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.placement import Placement
+from scheduler.core.place import Placement
 from tests.scheduler import exact
 
 SEED = 6012

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from scheduler.core.forest import Group
-from scheduler.core.values import POD_GROUP
+from scheduler.core.model import POD_GROUP
 from tests.scheduler.arena import Arena
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.explain import reasons
-from scheduler.core.placement import Budget
-from scheduler.core.values import Expression, Requirements, Taint, Term, Toleration
+from scheduler.core.model import Expression, Requirements, Taint, Term, Toleration
+from scheduler.core.place import Budget
 from tests.scheduler.world import World, requests
 
 CORE = requests(1)

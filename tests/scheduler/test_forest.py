@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.forest import Group
-from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
+from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
 from scheduler.queue import Queue
 from tests.scheduler.world import World
 from tests.support.counting import calls

@@ -6,11 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.holds import Hold
-from scheduler.core.placement import Budget, Placement
-from scheduler.core.relations import UNMARKED
-from scheduler.core.state import State
-from scheduler.core.values import (
+from scheduler.core.model import (
     POD_GROUP,
     Expression,
     HostPort,
@@ -20,6 +16,10 @@ from scheduler.core.values import (
     SoftTerm,
     Spread,
 )
+from scheduler.core.nominations import Hold
+from scheduler.core.place import Budget, Placement
+from scheduler.core.pod_selectors import UNMARKED
+from scheduler.core.state import State
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
 from tests.scheduler.world import World, requests

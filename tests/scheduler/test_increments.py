@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.columns import PODS, Columns
-from scheduler.core.fit import choose
+from scheduler.core.model import NodeInfo, Requirements
+from scheduler.core.node_table import PODS, Columns
+from scheduler.core.search.node_selection import choose
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
-from scheduler.core.values import NodeInfo, Requirements
 
 CPU = 1000
 

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.fit import choose
-from scheduler.core.placement import Budget, Placement
-from scheduler.core.values import Requirements, Topology
+from scheduler.core.model import Requirements, Topology
+from scheduler.core.place import Budget, Placement
+from scheduler.core.search.node_selection import choose
 from tests.scheduler.world import World, requests
 
 SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=5)

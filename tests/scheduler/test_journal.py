@@ -9,7 +9,7 @@ import pytest
 
 from kube.errors import Forbidden, KubeError, Unreachable
 from kube.meta import Json
-from scheduler.journal import Journal
+from scheduler.reservations import Journal
 from tests.scheduler.harness import Harness
 
 

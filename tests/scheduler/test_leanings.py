@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from scheduler.core.placement import Budget, Placement, place
-from scheduler.core.values import (
+from scheduler.core.model import (
     Expression,
     PodInfo,
     PodSelector,
@@ -19,6 +18,7 @@ from scheduler.core.values import (
     Taint,
     Toleration,
 )
+from scheduler.core.place import Budget, Placement, place
 from tests.scheduler.world import World, requests
 
 WEB: Mapping[str, str] = {"app": "web"}

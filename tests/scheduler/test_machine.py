@@ -18,8 +18,7 @@ from hypothesis.stateful import (
 )
 
 from scheduler.core.forest import Group, Pod
-from scheduler.core.placement import Budget, Placement, Refusal, place
-from scheduler.core.values import (
+from scheduler.core.model import (
     POD_GROUP,
     Expression,
     GroupKey,
@@ -31,6 +30,7 @@ from scheduler.core.values import (
     SoftTerm,
     Spread,
 )
+from scheduler.core.place import Budget, Placement, Refusal, place
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.world import World, requests

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core.placement import Placement, Refusal
-from scheduler.core.values import COMPOSITE_POD_GROUP, POD_GROUP
+from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP
+from scheduler.core.place import Placement, Refusal
 from scheduler.queue import Queue
 from tests.scheduler.world import World
 

@@ -19,9 +19,9 @@ from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.config import Config, Status
-from scheduler.sources import read
 from scheduler.status import RESOURCES
-from scheduler.storage import STORAGE_CLASSES
+from scheduler.watch.informers import read
+from scheduler.watch.volumes import STORAGE_CLASSES
 
 CONFIG = Config(status=Status(delay_seconds=0.05, pods_seconds=0.2))
 ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.explain import Blocker, explain
-from scheduler.core.placement import Budget, Placement, Refusal, place
-from scheduler.core.values import Requirements
+from scheduler.core.model import Requirements
+from scheduler.core.place import Budget, Placement, Refusal, place
 from tests.scheduler.world import World, requests
 
 

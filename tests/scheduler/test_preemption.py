@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.domains import domains
-from scheduler.core.placement import Budget, Refusal, place
-from scheduler.core.preemption import Plan
-from scheduler.core.values import PodInfo
+from scheduler.core.domain_capacity import domains
+from scheduler.core.model import PodInfo
+from scheduler.core.place import Budget, Refusal, place
+from scheduler.core.preemption.plan import Plan
 from tests.scheduler.contest import Contest
 
 

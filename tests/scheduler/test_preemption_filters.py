@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.placement import Refusal
-from scheduler.core.preemption import Plan
-from scheduler.core.values import (
+from scheduler.core.model import (
     ClaimInfo,
     Expression,
     HostPort,
@@ -21,6 +19,8 @@ from scheduler.core.values import (
     Term,
     VolumeInfo,
 )
+from scheduler.core.place import Refusal
+from scheduler.core.preemption.plan import Plan
 from tests.scheduler.contest import Contest
 from tests.scheduler.world import requests
 

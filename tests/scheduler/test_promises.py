@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.explain import explain, reasons
-from scheduler.core.holds import Hold
-from scheduler.core.placement import Placement, Refusal
-from scheduler.core.promises import NO_VOLUME, Promise
-from scheduler.core.values import (
+from scheduler.core.model import (
     ClaimInfo,
     ClaimKey,
     Expression,
@@ -25,6 +22,9 @@ from scheduler.core.values import (
     Term,
     VolumeInfo,
 )
+from scheduler.core.nominations import Hold
+from scheduler.core.place import Placement, Refusal
+from scheduler.core.plugins.volume_binding import NO_VOLUME, Promise
 from scheduler.queue import Queue
 from scheduler.snapshot import decide, decode, encode, restore, take
 from tests.scheduler.test_snapshot import LIMITS

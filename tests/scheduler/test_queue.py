@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.placement import Budget, Refusal, place
-from scheduler.core.values import (
+from scheduler.core.model import (
     SINGLE_POD,
     Expression,
     GroupKey,
@@ -13,6 +12,7 @@ from scheduler.core.values import (
     PodTerm,
     Requirements,
 )
+from scheduler.core.place import Budget, Refusal, place
 from scheduler.queue import Queue
 from tests.scheduler.world import World, requests
 

@@ -9,7 +9,7 @@ import pytest
 
 from kube.clock import rfc3339
 from kube.errors import Forbidden
-from scheduler.core.values import PodInfo
+from scheduler.core.model import PodInfo
 from tests.scheduler.harness import Harness
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.relations import selects
-from scheduler.core.values import Expression, PodInfo, PodSelector, PodTerm, Requirements
+from scheduler.core.model import Expression, PodInfo, PodSelector, PodTerm, Requirements
+from scheduler.core.pod_selectors import selects
 from tests.scheduler.world import World, requests
 
 KEYS, VALUES, SPACES = ("app", "job"), ("a", "b", ""), ("ns0", "ns1", "ns2")

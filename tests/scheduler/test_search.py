@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from scheduler.core.explain import explain
-from scheduler.core.placement import Placement, Refusal
-from scheduler.core.values import (
+from scheduler.core.model import (
     POD_GROUP,
     Expression,
     PodSelector,
@@ -12,6 +11,7 @@ from scheduler.core.values import (
     Requirements,
     Spread,
 )
+from scheduler.core.place import Placement, Refusal
 from scheduler.queue import Queue
 from tests.scheduler.world import World, requests
 

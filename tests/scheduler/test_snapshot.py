@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 
 from kube.errors import ConfigError
-from scheduler.core.budgets import DisruptionBudget
-from scheduler.core.holds import Hold
-from scheduler.core.placement import Budget, Placement, place
-from scheduler.core.values import Expression, Requirements, Taint
+from scheduler.core.model import Expression, Requirements, Taint
+from scheduler.core.nominations import Hold
+from scheduler.core.place import Budget, Placement, place
+from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, decide, decode, encode, queue_of, restore, take
 from tests.scheduler.world import World, requests

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import Starvation
-from scheduler.core.alike import together
-from scheduler.core.placement import Budget, Placement, Refusal
-from scheduler.core.values import POD_GROUP, GroupKey, Requirements
-from scheduler.doorkeeper import Doorkeeper
+from scheduler.core.model import POD_GROUP, GroupKey, Requirements
+from scheduler.core.place import Budget, Placement, Refusal
+from scheduler.core.search.batching import together
 from scheduler.preemptor import place_root
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
+from scheduler.starvation import Doorkeeper
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import World, requests
 from tests.support.clock import FakeClock

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.columns import PODS
+from scheduler.core.node_table import PODS
 from scheduler.core.state import State
 from tests.scheduler.world import World
 

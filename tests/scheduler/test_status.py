@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from api.models import v1alpha3 as models
-from scheduler.core.values import Requirements
+from scheduler.core.model import Requirements
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import requests
 

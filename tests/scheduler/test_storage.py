@@ -9,11 +9,8 @@ import msgspec
 import pytest
 
 from kube.resources import PVCS
-from scheduler import storage as watched
 from scheduler.core.explain import reasons
-from scheduler.core.placement import Placement
-from scheduler.core.storage import ONE_POD
-from scheduler.core.values import (
+from scheduler.core.model import (
     ClaimInfo,
     Expression,
     PodInfo,
@@ -22,6 +19,9 @@ from scheduler.core.values import (
     Term,
     VolumeInfo,
 )
+from scheduler.core.place import Placement
+from scheduler.core.plugins.volume_filters import ONE_POD
+from scheduler.watch import volumes as watched
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import World, requests
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.placement import Refusal
+from scheduler.core.place import Refusal
 from scheduler.core.shortage import BestDomain
 from tests.scheduler.contest import Contest
 

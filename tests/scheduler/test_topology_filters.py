@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.placement import Budget, Placement, Refusal, place
-from scheduler.core.values import (
+from scheduler.core.model import (
     ClaimInfo,
     Expression,
     HostPort,
@@ -20,6 +19,7 @@ from scheduler.core.values import (
     Term,
     VolumeInfo,
 )
+from scheduler.core.place import Budget, Placement, Refusal, place
 from tests.scheduler.contest import Contest
 from tests.scheduler.world import requests
 

@@ -8,7 +8,7 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.turns import Turns
+from scheduler.priority_semaphore import Turns
 
 
 async def test_the_lowest_rank_goes_first_and_of_equals_the_first() -> None:

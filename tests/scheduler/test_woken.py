@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
-from scheduler.core.values import PodInfo
+from scheduler.core.model import PodInfo
 from tests.scheduler.arena import Arena
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler.core.forest import Pod
-from scheduler.core.placement import Budget, Placement, Refusal, place
-from scheduler.core.state import State
-from scheduler.core.values import (
+from scheduler.core.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     GroupKey,
@@ -21,6 +19,8 @@ from scheduler.core.values import (
     Taint,
     Topology,
 )
+from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.state import State
 
 GIB = 1 << 30
 

@@ -1,0 +1,66 @@
+"""Why no domain will do, one by one: free, reclaimable, missing, and what is excluded by what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.forest import Group, Pod
+from scheduler.core.place import Refusal
+from scheduler.core.preemption.plan import NONE, may_preempt
+from scheduler.core.state import State
+from scheduler.core.topology import around
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRoom:
+    """In pods of the shape that is short; `value` names the domains around this one, too.
+
+    `reclaimable` comes to `free` if all that it may evict went, `missing` is missing even then.
+    Places held for others are not free.
+    `excluded` are nodes by the reason that keeps the shape out.
+    """
+
+    key: str
+    value: str
+    free: int
+    reclaimable: int
+    missing: int
+    excluded: tuple[tuple[str, int], ...]
+
+
+def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainRoom]:
+    """The domains in which the group at fault could be, those with most room first.
+
+    Empty where no domain is at fault: the group is tied to none, or no capacity is short.
+    """
+    short = refusal.shortage
+    if short.best is None or short.shape is None:
+        return []
+    columns, shape, key = state.columns, short.shape, short.best.key
+    labels = state.topologies.domains(key, around(state.forest.groups.get(short.at), key))
+    state.units.refresh()
+    below = state.units.below(root.priority) if may_preempt(root) else NONE
+    with columns.trial(), state.holds.respected(refusal.root, root.priority):
+        free = labels.sums(shape.slots(columns), None)
+        state.units.lift(state.units.slots_of(below))
+        emptied = labels.sums(shape.slots(columns), None)
+    codes = shape.codes(columns)
+    rows = []
+    for code, value in enumerate(labels.paths):
+        reasons = Counter(codes[labels.rows(code, None)].tolist())
+        excluded = tuple((shape.reasons[c], n) for c, n in sorted(reasons.items()) if c)
+        rows.append(
+            DomainRoom(
+                key,
+                value,
+                int(free[code]),
+                int(emptied[code] - free[code]),
+                max(0, short.needed - int(emptied[code])),
+                excluded,
+            )
+        )
+    order = np.lexsort((-free, -emptied))
+    return [rows[index] for index in order.tolist()]

@@ -1,0 +1,203 @@
+"""How far equal pods get at once before they mind each other: bounds per domain, as arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.node_table import Bools, Ints
+from scheduler.core.topology import Domains
+
+PLENTY: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many more pods each domain may take; the last entry of `quota` is for nodes in none."""
+
+    domains: Domains
+    quota: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Pods that like to be together in a domain, or to be spread evenly over all of them.
+
+    `there` (D,) are the pods each has; None where they like to be together.
+    """
+
+    domains: Domains
+    there: Ints | None
+
+    def limit(self, rows: Ints, room: Ints, count: int) -> Limit | None:
+        """What grants it for the next `count` pods; None where it makes no difference."""
+        if self.there is None:
+            return gather(self.domains, rows, room, count)
+        return level(self.domains, self.there, rows, room, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Even:
+    """Domains of which none may have more than `skew` pods more than the one with fewest.
+
+    `there` (D,) are the pods each has, `counting` (D,) marks those whose number bounds the others.
+    `few`: there are fewer of these than are asked for, which is as if one more were empty.
+    """
+
+    domains: Domains
+    there: Ints
+    counting: Bools
+    skew: int
+    few: bool = False
+
+    @property
+    def limit(self) -> Limit:
+        """How many more each domain may take if the others get none."""
+        quota = self._least(self.there) + self.skew - self.there
+        return Limit(self.domains, np.append(quota, 0))
+
+    def level(self, rows: Ints, room: Ints, count: int) -> Limit | None:
+        """As `level`, no higher than the domain that can take fewest lets the others come."""
+        most = self._least(self.there + self.domains.sums(room, rows)) + self.skew
+        return level(self.domains, self.there, rows, room, count, most=most)
+
+    def kept(self, rows: Ints, counts: Ints) -> bool:
+        """True if all is even once `counts[i]` pods more are on `rows[i]`."""
+        more = self.domains.sums(counts, rows)
+        after = self.there + more
+        return bool((after[more > 0] <= self._least(after) + self.skew).all())
+
+    def _least(self, there: Ints) -> int:
+        if self.few:
+            return 0
+        return int(there[self.counting].min()) if self.counting.any() else PLENTY
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """All that binds the next pods of one shape: what must be, and what is only liked.
+
+    `single`: all has to be looked at again after each pod.
+    """
+
+    limits: Sequence[Limit]
+    evens: Sequence[Even]
+    wishes: Sequence[Wish]
+    single: bool
+
+    @classmethod
+    def of(
+        cls, limits: list[Limit], evens: list[Even], wishes: list[Wish], *, single: bool
+    ) -> Bounds:
+        """Small domains before large ones: a large one shares its room over what those leave."""
+
+        def size(bound: Limit | Even | Wish) -> int:
+            return -len(bound.domains.values)
+
+        return cls(
+            sorted(limits, key=size), sorted(evens, key=size), sorted(wishes, key=size), single
+        )
+
+    def share(self, rows: Ints, room: Ints, count: int) -> Ints:
+        """Of the room (len(rows),) what may be used for `count` pods at once, first nodes first.
+
+        After as many all has to be looked at again. Uses some of the room if there is any.
+        """
+        for limit in self.limits:
+            room = within(limit, rows, room)
+        even = self._evenly(rows, room, count) if self.evens else None
+        if even is not None:
+            return even
+        for hard in self.evens:
+            room = within(hard.limit, rows, room)
+        for wish in self.wishes:
+            wished = wish.limit(rows, room, count)
+            room = room if wished is None else within(wished, rows, room)
+        return first(room, count)
+
+    def _evenly(self, rows: Ints, room: Ints, count: int) -> Ints | None:
+        """Many at once, to one level everywhere; None where step by step does as well."""
+        careful, bold = room, room
+        for even in self.evens:
+            careful = within(even.limit, rows, careful)
+            limit = even.level(rows, room, count)
+            bold = bold if limit is None else within(limit, rows, bold)
+        bold = first(bold, count)
+        if int(bold.sum()) <= min(count, int(careful.sum())):
+            return None
+        return bold if all(even.kept(rows, bold) for even in self.evens) else None
+
+
+def first(room: Ints, count: int) -> Ints:
+    """`count` pods on the first nodes, or as many as there is room for."""
+    before = np.cumsum(room) - room
+    counts: Ints = np.clip(count - before, 0, room)
+    return counts
+
+
+def level(
+    domains: Domains, there: Ints, rows: Ints, room: Ints, count: int, *, most: int = PLENTY
+) -> Limit | None:
+    """A limit that fills the emptiest domains first; None where no node is in any.
+
+    `room[i]` is what `rows[i]` has; domains come to one level, `most` at the highest, with at most
+    `count` pods, or to one more than that level where these are too few to raise it.
+    """
+    sums = domains.sums(room, rows)
+    if not sums.any():
+        return None
+
+    def taken(height: int) -> int:
+        return int(np.clip(height - there, 0, sums).sum())
+
+    low = int(there[sums > 0].min())
+    high = max(low, min(most, int((there + sums)[sums > 0].max())))
+    if taken(high) > count:
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if taken(middle) <= count else (low, middle)
+    else:
+        low = high
+    height = low if taken(low) else low + 1
+    return Limit(domains, np.append(np.clip(height - there, 0, None), PLENTY))
+
+
+def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> Limit | None:
+    """A limit that keeps to one domain: the first node's if that has room for `count` pods.
+
+    Else the smallest that has, or the one with most. None where the first node is in none.
+    """
+    first = int(domains.codes[rows[0]])
+    if first < 0:
+        return None
+    sums = domains.sums(room, rows)
+    chosen = first
+    if sums[first] < count:
+        enough = np.flatnonzero(sums >= count)
+        chosen = int(enough[np.argmin(sums[enough])] if len(enough) else np.argmax(sums))
+    quota = np.zeros(len(sums) + 1, np.int64)
+    quota[chosen] = PLENTY
+    return Limit(domains, quota)
+
+
+def within(limit: Limit, rows: Ints, room: Ints) -> Ints:
+    """Room (len(rows),) so that no domain gets more than its quota, first nodes first."""
+    codes = limit.domains.codes[rows]
+    order = np.argsort(codes, kind="stable")
+    grouped, sizes = codes[order], room[order]
+    before = np.cumsum(sizes) - sizes
+    starts = np.flatnonzero(np.append(True, grouped[1:] != grouped[:-1]))
+    lengths = np.diff(np.append(starts, len(grouped)))
+    before -= np.repeat(before[starts], lengths)
+    allowed = np.empty_like(room)
+    allowed[order] = np.clip(limit.quota[grouped] - before, 0, sizes)
+    return allowed
+
+
+def ceiling(domains: Domains, room: Ints) -> int:
+    """Pods that fit if no domain takes a second one, nodes (N,) in none as many as they can."""
+    open_domains = np.unique(domains.codes[room > 0])
+    return int((open_domains >= 0).sum() + room[domains.codes < 0].sum())

@@ -1,0 +1,117 @@
+"""`place`: where the pods of one root go, or why they go nowhere.
+
+Floors first over the whole tree, extras only then, so that nothing optional can take what a floor
+needs. All of it happens in one trial on the columns that is always undone: the answer is a value,
+and the same state gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from scheduler.core import tree_validation as layout
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import ClaimKey, GroupKey, GroupSpec
+from scheduler.core.node_table import Ints
+from scheduler.core.plugins.volume_binding import Promise
+from scheduler.core.search.search_budget import Budget
+from scheduler.core.search.tree import Search, shapes_of
+from scheduler.core.shapes import Shape
+from scheduler.core.shortage import Shortage
+from scheduler.core.state import State
+
+__all__ = ["Budget", "Placement", "Refusal", "place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`pods[i]` goes to node row `rows[i]`; the first `floors` pods are those the floors need.
+
+    `promises` says what volumes their claims get, as far as these are not bound yet; None: no pod
+    has a claim.
+    """
+
+    root: GroupKey
+    pods: tuple[Pod, ...]
+    rows: tuple[int, ...]
+    floors: int
+    steps: int
+    promises: Mapping[ClaimKey, Promise] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The root cannot be placed now: what is short, and the shapes whose slots could help."""
+
+    root: GroupKey
+    shortage: Shortage
+    shapes: frozenset[Shape]
+    steps: int = 0
+
+
+def place(
+    state: State,
+    root: Group | Pod,
+    budget: Budget,
+    *,
+    region: Ints | None = None,
+    extras: bool = True,
+) -> Placement | Refusal:
+    """Decide one root: a topmost group with its quorum, or a single pod. Changes nothing.
+
+    `region` confines it to some nodes; without `extras` only what its floors need is placed.
+    Places held for roots of its priority or a higher one are not free to it.
+    """
+    group = root if isinstance(root, Group) else gathered([root], floor=1)
+    flaw = layout.check(group)
+    if flaw is not None:
+        shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
+        return Refusal(group.key, shortage, frozenset())
+    with state.columns.trial(), state.holds.respected(group.key, root.priority):
+        search = Search(state, budget)
+        taking, shapes = search.taking, shapes_of(group)
+        shortage_or_none = search.floors(group, region)
+        if shortage_or_none is not None:
+            return Refusal(group.key, shortage_or_none, shapes, taking.steps)
+        floors = taking.total
+        if extras:
+            search.extras(group)
+        if not taking.total:
+            return Refusal(group.key, search.left_over(group), shapes, taking.steps)
+        return _placement(state, group, search, floors)
+
+
+def gathered(pods: Sequence[Pod], *, floor: int) -> Group:
+    """A group for pods of one shape that belong to none, or not to the same, under the first's key.
+
+    The first `floor` of them are placed in any case, the others as far as there is room.
+    """
+    first = pods[0]
+    group = Group(first.key)
+    group.spec = GroupSpec(group.key, floor=floor, gang=False, created=first.info.created)
+    group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}
+    group.available = group.pending_total = len(pods)
+    group.quorate = True
+    return group
+
+
+def _placement(state: State, root: Group, search: Search, floors: int) -> Placement:
+    """Give the chosen places to pods: within a shape by priority, creation and name."""
+    queues: dict[tuple[Group, Shape], Iterator[Pod]] = {}
+    pods: list[Pod] = []
+    rows: list[int] = []
+    for run in search.taking.log:
+        key = (run.group, run.shape)
+        if key not in queues:
+            waiting = run.group.pending[run.shape].values()
+            queues[key] = iter(sorted(waiting, key=lambda pod: pod.order))
+        targets = np.repeat(run.rows, run.counts).tolist()
+        pods.extend(islice(queues[key], len(targets)))
+        rows.extend(targets)
+    claims = {key for run in search.taking.log for key in run.shape.requirements.claims}
+    promises = state.storage.promises.of(sorted(claims)) if claims else None
+    return Placement(root.key, tuple(pods), tuple(rows), floors, search.taking.steps, promises)

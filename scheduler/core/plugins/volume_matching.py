@@ -1,0 +1,208 @@
+"""Volumes that exist already, and which of them a claim that waits for its consumer may get.
+
+The rules are those of kube-scheduler's FindMatchingVolume: a volume that is meant for the claim is
+the only one, else the smallest that is large enough and free. Volumes are looked up by their class,
+and by the node where only one reaches them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduler.core.model import ClaimInfo, ClaimKey, Expression, VolumeInfo
+from scheduler.core.node_table import Columns, Ints
+from scheduler.core.plugins import node_affinity as filters
+
+_WANTS = 64
+"""So many kinds of claims of one class are counted for at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What claims ask of a volume; equal ones are counted for once."""
+
+    size: int
+    access: tuple[str, ...]
+    mode: str
+    attributes: str
+    selector: tuple[Expression, ...] | None
+
+    @classmethod
+    def of(cls, claim: ClaimInfo) -> Want:
+        return cls(claim.size, claim.access, claim.mode, claim.attributes, claim.selector)
+
+    def admits(self, volume: VolumeInfo) -> bool:
+        """Whether the volume would do, where it can be reached."""
+        chosen = self.selector is None or all(
+            filters.meets(e, volume.labels.get(e.key)) for e in self.selector
+        )
+        return chosen and self.fits(volume) and set(self.access) <= set(volume.access)
+
+    def fits(self, volume: VolumeInfo) -> bool:
+        """What is asked even of a volume that is meant for the claim."""
+        same = (self.mode, self.attributes) == (volume.mode, volume.attributes)
+        return same and volume.size >= self.size
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """The free volumes of one class, as long as nodes are what they are.
+
+    `near` are those that one node reaches, by its row, `wide` all others. `free` counts per want
+    and node (N,) the volumes that would do.
+    """
+
+    volumes: dict[str, VolumeInfo] = field(default_factory=dict)
+    near: dict[int, set[str]] = field(default_factory=dict)
+    wide: set[str] = field(default_factory=set)
+    free: dict[Want, Ints] = field(default_factory=dict)
+
+    def put(self, volume: VolumeInfo, rows: Ints, sign: int = 1) -> None:
+        """Add the volume, which these nodes reach; -1 takes it off."""
+        for want, free in self.free.items():
+            if want.admits(volume):
+                free[rows] += sign
+        there = self.near.setdefault(int(rows[0]), set()) if len(rows) == 1 else self.wide
+        if sign > 0:
+            self.volumes[volume.name] = volume
+            there.add(volume.name)
+        else:
+            del self.volumes[volume.name]
+            there.discard(volume.name)
+
+
+class Volumes:
+    """All volumes; `known` by name. What is promised to a claim or bound to one is not free."""
+
+    def __init__(self, columns: Columns, reach: Callable[[VolumeInfo], Ints]) -> None:
+        """`reach` gives the rows, in order, of the nodes that can use a volume."""
+        self.known: dict[str, VolumeInfo] = {}
+        self._columns = columns
+        self._reach = reach
+        self._taken: Counter[str] = Counter()
+        self._meant: dict[ClaimKey, set[str]] = {}
+        self._open: dict[str, dict[str, VolumeInfo]] = {}
+        self._shelves: dict[str, _Shelf] = {}
+        self._rows: dict[str, Ints] = {}
+        self._generation = -1
+
+    def set(self, volume: VolumeInfo) -> None:
+        """Add or update a volume."""
+        self.remove(volume.name)
+        self.known[volume.name] = volume
+        if volume.claim is not None:
+            self._meant.setdefault(volume.claim, set()).add(volume.name)
+        self._offer(volume)
+
+    def remove(self, name: str) -> None:
+        """The volume is gone."""
+        volume = self.known.pop(name, None)
+        if volume is None:
+            return
+        self._withdraw(volume)
+        self._rows.pop(name, None)
+        if volume.claim is not None:
+            meant = self._meant[volume.claim]
+            meant.discard(name)
+            if not meant:
+                del self._meant[volume.claim]
+
+    def take(self, name: str) -> None:
+        """A claim more has the volume, or is to have it; it need not be known."""
+        self._taken[name] += 1
+        if name in self.known:
+            self._withdraw(self.known[name])
+
+    def give(self, name: str) -> None:
+        """A claim less has it."""
+        self._taken[name] -= 1
+        if not self._taken[name]:
+            del self._taken[name]
+            if name in self.known:
+                self._offer(self.known[name])
+
+    def rows(self, name: str) -> Ints:
+        """The nodes that reach the volume, in order; none if it is not known."""
+        self._look()
+        rows = self._rows.get(name)
+        if rows is None:
+            volume = self.known.get(name)
+            rows = np.zeros(0, np.int64) if volume is None else self._reach(volume)
+            self._rows[name] = rows
+        return rows
+
+    def meant_for(self, claim: ClaimInfo) -> str:
+        """The volume whose claimRef says that it is for this claim; empty if there is none."""
+        want = Want.of(claim)
+        for name in sorted(self._meant.get(claim.key, ())):
+            volume = self.known[name]
+            same = volume.claim_uid in ("", claim.uid) and not volume.terminating
+            if same and volume.storage_class == claim.storage_class and want.fits(volume):
+                return name
+        return ""
+
+    def free(self, claim: ClaimInfo) -> Ints:
+        """Per node (N,) how many free volumes would do for the claim. Do not write to it."""
+        shelf, want = self._shelf(claim.storage_class), Want.of(claim)
+        free = shelf.free.get(want)
+        if free is None:
+            free = np.zeros(self._columns.size, np.int64)
+            for name, volume in shelf.volumes.items():
+                if want.admits(volume):
+                    free[self.rows(name)] += 1
+            if len(shelf.free) >= _WANTS:
+                shelf.free.clear()
+            shelf.free[want] = free
+        return free
+
+    def best(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
+        """The smallest free volume for the claim on that node, by name among equals; or empty."""
+        shelf, want = self._shelf(claim.storage_class), Want.of(claim)
+        wide = (name for name in shelf.wide if row in self.rows(name))
+        found = (
+            (shelf.volumes[name].size, name)
+            for name in (*shelf.near.get(row, ()), *wide)
+            if name not in without and want.admits(shelf.volumes[name])
+        )
+        return min(found, default=(0, ""))[1]
+
+    def _offer(self, volume: VolumeInfo) -> None:
+        usable = volume.available and volume.claim is None and not volume.terminating
+        if not usable or self._taken[volume.name]:
+            return
+        self._look()
+        self._open.setdefault(volume.storage_class, {})[volume.name] = volume
+        shelf = self._shelves.get(volume.storage_class)
+        if shelf is not None:
+            shelf.put(volume, self.rows(volume.name))
+
+    def _withdraw(self, volume: VolumeInfo) -> None:
+        self._look()
+        same = self._open.get(volume.storage_class, {})
+        if same.pop(volume.name, None) is None:
+            return
+        if not same:
+            del self._open[volume.storage_class]
+        shelf = self._shelves.get(volume.storage_class)
+        if shelf is not None:
+            shelf.put(volume, self.rows(volume.name), -1)
+
+    def _shelf(self, storage_class: str) -> _Shelf:
+        self._look()
+        shelf = self._shelves.get(storage_class)
+        if shelf is None:
+            shelf = self._shelves[storage_class] = _Shelf()
+            for volume in self._open.get(storage_class, {}).values():
+                shelf.put(volume, self.rows(volume.name))
+        return shelf
+
+    def _look(self) -> None:
+        """Forget what nodes reach if the nodes are not the same any more."""
+        if self._generation != self._columns.generation:
+            self._generation = self._columns.generation
+            self._shelves.clear()
+            self._rows.clear()

@@ -1,0 +1,1 @@
+"""Whom to evict so that a root fits."""

@@ -1,0 +1,83 @@
+"""Whether a root fits without some units: the question that preemption keeps asking the solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.forest import Group, Pod
+from scheduler.core.node_table import Ints
+from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to look for the fewest victims: questions to the solver, and parts of the cluster.
+
+    `subsets` bounds the questions asked to find out whether fewer units would do, `families` the
+    ways looked at in which disruption budgets can be kept. Pods that should have been gone before
+    `overdue` are not waited for.
+    """
+
+    solves: int = 600
+    wheres: int = 12
+    subsets: int = 150
+    families: int = 4
+    overdue: float = 0.0
+
+
+class Room:
+    """Answers for one root. Asked the same twice it does not solve twice.
+
+    Sets of units are sorted arrays of indices. Pods that leave already count as gone.
+    """
+
+    def __init__(
+        self, state: State, root: Group | Pod, refusal: Refusal, budget: Budget, effort: Effort
+    ) -> None:
+        self.state = state
+        self.root = root
+        self.refusal = refusal
+        self.effort = effort
+        self.solves = 0
+        self._extras = not refusal.shortage.floor
+        self._wanted = 1
+        self._budget = budget
+        units = state.units
+        self.leaving: Ints = np.flatnonzero(units.leaving & (units.leaves_by >= effort.overdue))
+        self._known: dict[bytes, Placement | None] = {}
+
+    @property
+    def exhausted(self) -> bool:
+        return self.solves >= self.effort.solves or self._budget.expired()
+
+    def open(self, candidates: Ints) -> bool:
+        """Whether it fits without all of these. As many extras as then fit are wanted from then."""
+        placement = self.fits(candidates) if len(candidates) else None
+        if placement is not None and self._extras:
+            self._wanted = len(placement.pods)
+            self._known.clear()
+        return placement is not None
+
+    def fits(self, units: Ints) -> Placement | None:
+        """Where it fits without these units."""
+        key = units.tobytes()
+        if key not in self._known:
+            self.solves += 1
+            self._known[key] = self._solve(units)
+        return self._known[key]
+
+    def lift(self, units: Ints) -> None:
+        """Take the units and all that leaves off their nodes, in the open trial."""
+        slots = self.state.units.slots_of(units)
+        self.state.units.lift(np.concatenate((self.leaving, slots)))
+
+    def _solve(self, units: Ints) -> Placement | None:
+        with self.state.columns.trial():
+            self.lift(units)
+            decision = place(self.state, self.root, self._budget, extras=self._extras)
+        if isinstance(decision, Refusal) or len(decision.pods) < self._wanted:
+            return None
+        return decision

@@ -1,0 +1,279 @@
+"""`preempt`: whom to take away so that a root fits, or why that does not help.
+
+The one solver of `placement` answers every question "does it fit without these?"; here is only the
+search for the cheapest "these". First where, then whom: parts of the cluster in the order of what
+making room there costs; within each the units in question are put back, most important first, as
+long as the root still fits somewhere without the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import GroupKey
+from scheduler.core.node_table import Columns, Ints
+from scheduler.core.place import Budget, Placement, Refusal
+from scheduler.core.preemption.candidates import Wheres
+from scheduler.core.preemption.dry_run import Effort, Room
+from scheduler.core.preemption.protected import Protected, affordable
+from scheduler.core.preemption.units import Unit
+from scheduler.core.shapes import Shape
+from scheduler.core.state import State
+
+NONE: Ints = np.zeros(0, np.int64)
+
+_MANY: Final = 32
+"""Of more candidates than this only the likeliest are tried together."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cost:
+    """What a choice of units costs, in the order in which it matters.
+
+    Disruptions beyond the budgets, the highest priority hit, units broken, the sum of their
+    priorities, pods lost, and how long the oldest of them has been running (older is dearer).
+    """
+
+    violations: int
+    priority: int
+    units: int
+    priorities: int
+    pods: int
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Without `victims` the root fits at `placement`, and without any one of them it does not.
+
+    No victims: those that are on their way out already are enough.
+    """
+
+    root: GroupKey
+    placement: Placement
+    victims: tuple[Unit, ...]
+    cost: Cost | None
+    solves: int
+
+
+def preempt(
+    state: State, root: Group | Pod, refusal: Refusal, budget: Budget, effort: Effort | None = None
+) -> Plan | Refusal:
+    """Decide whom to evict for a root that was refused. Changes nothing.
+
+    The refusal comes back where nobody may go for it, or where not even all of those who may
+    would be enough.
+    """
+    if not refusal.shortage.resolvable or refusal.shortage.kind in ("quorum", "invalid"):
+        return refusal
+    state.units.refresh()
+    room = Room(state, root, refusal, budget, effort or Effort())
+    if len(room.leaving):
+        placement = room.fits(NONE)
+        if placement is not None:
+            return Plan(refusal.root, placement, (), None, room.solves)
+    if not may_preempt(root):
+        return refusal
+    candidates = state.units.below(root.priority)
+    if not room.open(candidates):
+        candidates = _unneeded(state, refusal, candidates)
+        if not room.open(candidates):
+            return refusal
+    protected = Protected(state, candidates)
+    choices = [_Choice(room, family, protected) for family in affordable(room, protected)]
+    least = min(choice.cost.priority for choice in choices)
+    best = [choice for choice in choices if choice.cost.priority == least][: room.effort.families]
+    for choice in best:
+        choice.search()
+    return min(best, key=lambda choice: choice.cost).plan()
+
+
+def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
+    """The candidates without those that the root's pods need beside them; none if it needs none."""
+    selectors = [tuple(t.selector for t in s.requirements.near) for s in refusal.shapes]
+    needed = {state.relations.tally(each) for each in selectors if each}
+    if not needed:
+        return NONE
+    units = state.units
+    return np.array(
+        [
+            index
+            for index in candidates.tolist()
+            if all(
+                needed.isdisjoint(p.shape.marks.counted) for p in units.unit(index).pods.values()
+            )
+        ],
+        np.int64,
+    )
+
+
+def may_preempt(root: Group | Pod) -> bool:
+    """Whether it may have others evicted at all."""
+    if isinstance(root, Pod):
+        return root.info.preempts
+    return root.spec is not None and root.spec.preempts
+
+
+class _Choice:
+    """The search for the cheapest of the candidates without which the root fits."""
+
+    def __init__(self, room: Room, candidates: Ints, protected: Protected) -> None:
+        """Leaves out those that are more important than anyone needs to go."""
+        self.room = room
+        self.units = room.state.units
+        self.protected = protected
+        self.candidates = candidates
+        self._bound()
+        self.best = self.candidates
+        self.cost = self._cost(self.candidates)
+
+    def search(self) -> None:
+        """Find fewer that are enough."""
+        wheres = Wheres(self.room, self.candidates)
+        least = wheres.least()
+        for units, scope in wheres.scopes():
+            if self.cost.units <= max(least, units) or self.room.exhausted:
+                break
+            self._keep(self._reduced(scope))
+        if len(self.best) == len(self.candidates):
+            self._keep(self._reduced(self.candidates))
+        self._fewer(least)
+
+    def plan(self) -> Plan:
+        placement = self.room.fits(self.best)
+        if placement is None:
+            raise AssertionError("what was kept was asked for")
+        victims = tuple(self.units.unit(index) for index in self.best.tolist())
+        return Plan(self.room.refusal.root, placement, victims, self.cost, self.room.solves)
+
+    def _bound(self) -> None:
+        """Find the lowest priority up to which all would be enough."""
+        tiers = self.protected.tiers(self.candidates)
+        levels = np.unique(tiers)
+        low, high = 0, len(levels) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.room.fits(self.candidates[tiers <= levels[middle]]) is not None:
+                high = middle
+            else:
+                low = middle + 1
+        self.candidates = self.candidates[tiers <= levels[low]]
+
+    def _keep(self, chosen: Ints) -> None:
+        cost = self._cost(chosen)
+        if cost < self.cost:
+            self.best, self.cost = chosen, cost
+
+    def _reduced(self, scope: Ints) -> Ints:
+        """Of a set that suffices, one from which nobody can be put back."""
+        placement = self.room.fits(scope)
+        if placement is None:
+            raise AssertionError("only a set that suffices can be reduced")
+        frozen = self._frozen(scope, placement)
+        chosen = frozen if self.room.fits(frozen) is not None else scope
+        while True:
+            fewer = self._put_back(self._by_importance(chosen))
+            if len(fewer) == len(chosen):
+                return fewer
+            chosen = fewer
+
+    def _put_back(self, order: list[int]) -> Ints:
+        """Put back, in this order, whoever the root can do without; many at once while it goes."""
+        at, chunk = 0, max(1, len(order) // 4)
+        while at < len(order):
+            rest = order[:at] + order[at + chunk :]
+            if self.room.fits(_sorted(rest)) is not None:
+                order = rest
+            elif chunk > 1:
+                chunk //= 2
+            else:
+                at += 1
+        return _sorted(order)
+
+    def _by_importance(self, chosen: Ints) -> list[int]:
+        """Most important first: what exceeds a budget, then by priority, size and age."""
+        exceeding = self.protected.exceeding(chosen.tolist())
+
+        def importance(index: int) -> tuple[bool, int, int, float]:
+            unit = self.units.unit(index)
+            started = min(self.units.started[slot] for slot in unit.slots)
+            return (index not in exceeding, -unit.priority, -len(unit.pods), started)
+
+        return sorted(chosen.tolist(), key=importance)
+
+    def _frozen(self, scope: Ints, placement: Placement) -> Ints:
+        """Whom this very placement leaves no room for."""
+        columns, units = self.room.state.columns, self.units
+        with columns.trial():
+            self.room.lift(scope)
+            _occupy(columns, placement)
+            slots = units.slots_of(scope)
+            used = np.zeros(columns.size, np.bool_)
+            used[list(placement.rows)] = True
+            touched = np.unique(units.owners[slots[used[units.rows[slots]]]])
+            out = []
+            for index in self._by_importance(touched):
+                mark = columns.mark()
+                own = units.slots_of(np.array([index]))
+                units.lift(own, -1)
+                if (columns.free[:, units.rows[own]] < 0).any():
+                    columns.rollback(mark)
+                    out.append(index)
+        return _sorted(out)
+
+    def _fewer(self, least: int) -> None:
+        """Try whether fewer units would do, the likeliest first, as long as the effort lasts."""
+        if self.cost.units <= least:
+            return
+        order, subsets = self._by_size(), self.room.effort.subsets
+        if len(order) > _MANY:
+            order, subsets = order[:_MANY], subsets // 10
+        last = self.room.solves + subsets
+        for size in range(least, self.cost.units):
+            for subset in combinations(order, size):
+                if self.room.exhausted or self.room.solves >= last:
+                    return
+                chosen = _sorted(subset)
+                if self._cost(chosen) < self.cost and self.room.fits(chosen) is not None:
+                    self.best, self.cost = chosen, self._cost(chosen)
+                    return
+
+    def _by_size(self) -> list[int]:
+        """Candidates with most pods first: what they free is likeliest to be enough."""
+        owners = self.units.owners
+        sizes = np.bincount(owners[owners >= 0], minlength=len(self.units.priorities))
+        order: list[int] = self.candidates[
+            np.argsort(-sizes[self.candidates], kind="stable")
+        ].tolist()
+        return order
+
+    def _cost(self, chosen: Ints) -> Cost:
+        priorities = self.units.priorities[chosen]
+        slots = self.units.slots_of(chosen)
+        return Cost(
+            violations=self.protected.violations(chosen.tolist()),
+            priority=int(priorities.max()),
+            units=len(chosen),
+            priorities=int(priorities.sum()),
+            pods=len(slots),
+            started=-float(self.units.started[slots].min()),
+        )
+
+
+def _sorted(indices: Iterable[int]) -> Ints:
+    return np.array(sorted(indices), np.int64)
+
+
+def _occupy(columns: Columns, placement: Placement) -> None:
+    by_shape: dict[Shape, list[int]] = {}
+    for pod, row in zip(placement.pods, placement.rows, strict=True):
+        by_shape.setdefault(pod.shape, []).append(row)
+    for shape, rows in by_shape.items():
+        at, counts = np.unique(rows, return_counts=True)
+        columns.take(at, counts, shape.request, shape.marks.counted)

@@ -1,0 +1,302 @@
+"""What can be taken away, and only as a whole: the units of preemption, as a table of pods.
+
+A unit is all that runs under the highest ancestor of mode `all`, or else one pod. The table follows
+the state pod by pod, so that a decision reads arrays and walks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.core.forest import Forest, Group, Pod
+from scheduler.core.model import GroupKey
+from scheduler.core.node_table import Bools, Columns, Ints
+
+if TYPE_CHECKING:
+    from scheduler.core.shapes import Shape
+
+Floats = npt.NDArray[np.float64]
+
+_FIRST: Final = 64
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """Pods that go together; `group` is None where that is one pod.
+
+    `priority` is its root group's, an ungrouped pod's its own.
+    """
+
+    key: GroupKey
+    index: int
+    group: Group | None
+    priority: int
+    pods: dict[str, Pod] = field(default_factory=dict)
+    slots: set[int] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        kind, namespace, name = self.key
+        return f"{kind} {namespace}/{name}"
+
+
+def speaker(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
+    """The group as a whole of which the pod can go, None for the pod alone, and its priority.
+
+    A walk up that ends at a missing or cyclic ancestor finds no root: then the pod's own group
+    speaks for the priority, and the pod is a unit of its own.
+    """
+    own = pod.group
+    if own is None or own.spec is None:
+        return (None, pod.info.priority)
+    highest, group = None, own
+    while True:
+        if group.spec is None or forest.cyclic(group):
+            return (None, _resolved(own, pod))
+        if group.spec.disruption == "all":
+            highest = group
+        if group.spec.parent is None:
+            return (highest, _resolved(group, pod))
+        if group.parent is None:
+            return (None, _resolved(own, pod))
+        group = group.parent
+
+
+def _resolved(group: Group, pod: Pod) -> int:
+    """The group's priority; where nobody resolved it the pod's own."""
+    priority = group.spec.priority if group.spec is not None else None
+    return pod.info.priority if priority is None else priority
+
+
+class Units:
+    """The table: one slot per pod that takes room on a known node.
+
+    `rows`, `owners`, `shapes`, `started` (slots,) are its node, unit and shape by index, and its
+    start; free slots have row -1. `leaving` marks pods on their way out, which should be gone by
+    `leaves_by`: these belong to no unit any more. `priorities` and `alive` are by unit; a unit with
+    a pod that may not be evicted is not alive.
+    """
+
+    def __init__(self, columns: Columns, forest: Forest) -> None:
+        self._columns = columns
+        self._forest = forest
+        self._dirty: dict[str, Pod] = {}
+        self._doomed: set[str] = set()
+        self._spared: set[str] = set()
+        self._slots: dict[str, int] = {}
+        self._pods: list[Pod | None] = []
+        self._vacant: list[int] = []
+        self._units: dict[GroupKey, Unit] = {}
+        self._by_index: list[Unit | None] = []
+        self._vacant_units: list[int] = []
+        self._shapes: dict[int, Shape] = {}
+        self.rows: Ints = np.full(_FIRST, -1, np.int64)
+        self.owners: Ints = np.full(_FIRST, -1, np.int64)
+        self.shapes: Ints = np.zeros(_FIRST, np.int64)
+        self.leaving: Bools = np.zeros(_FIRST, np.bool_)
+        self.leaves_by: Floats = np.zeros(_FIRST)
+        self.started: Floats = np.zeros(_FIRST)
+        self.priorities: Ints = np.zeros(_FIRST, np.int64)
+        self.alive: Bools = np.zeros(_FIRST, np.bool_)
+
+    def stale(self, pod: Pod) -> None:
+        """Something about the pod changed; it is looked at when the table is next asked."""
+        self._dirty[pod.info.uid] = pod
+
+    def gone(self, pod: Pod) -> None:
+        """The pod is no more."""
+        uid = pod.info.uid
+        if uid in self._slots:
+            self.stale(pod)
+        else:
+            # Not left to `refresh`, which never comes where nobody is evicted.
+            self._dirty.pop(uid, None)
+            self._forget(uid)
+
+    def stale_tree(self, group: Group) -> None:
+        """The same for all pods under a group."""
+        for leaf in group.leaves():
+            for pod in leaf.members.values():
+                self.stale(pod)
+
+    def doom(self, pods: Iterable[Pod]) -> None:
+        """They are about to be evicted: from now on they count as leaving."""
+        for pod in pods:
+            self._doomed.add(pod.info.uid)
+            self.stale(pod)
+
+    def spare(self, pods: Iterable[Pod]) -> None:
+        """They cannot be evicted, however they are marked: they stay, and so does their unit."""
+        for pod in pods:
+            self._doomed.discard(pod.info.uid)
+            self._spared.add(pod.info.uid)
+            self.stale(pod)
+
+    def leaves(self, pod: Pod) -> bool:
+        """Whether it is on its way out, or will be in a moment."""
+        info = pod.info
+        if info.terminating or info.uid in self._doomed:
+            return True
+        return info.targeted and info.uid not in self._spared
+
+    @property
+    def doomed(self) -> frozenset[str]:
+        """UIDs of those that are about to be evicted."""
+        return frozenset(self._doomed)
+
+    @property
+    def spared(self) -> frozenset[str]:
+        """UIDs of those that cannot be evicted."""
+        return frozenset(self._spared)
+
+    def order(self) -> list[str]:
+        """UIDs of the table's pods by the index of their unit: ties are broken by that."""
+        self.refresh()
+        last = len(self._by_index)
+        ranked = ((int(self.owners[slot]), slot, uid) for uid, slot in self._slots.items())
+        return [uid for _, _, uid in sorted((o if o >= 0 else last, s, u) for o, s, u in ranked)]
+
+    def arrange(self, uids: Iterable[str]) -> None:
+        """Let the next refresh take up these pods first, and number their units in this order."""
+        first = {uid: self._dirty[uid] for uid in uids if uid in self._dirty}
+        self._dirty = first | self._dirty
+
+    def refresh(self) -> None:
+        """Bring the table up to date. Costs what changed since the last time."""
+        dirty, self._dirty = self._dirty, {}
+        for uid, pod in dirty.items():
+            self._remove(uid)
+            if pod.row >= 0:
+                self._add(uid, pod)
+            else:
+                self._forget(uid)
+
+    def unit(self, index: int) -> Unit:
+        """Raises LookupError for an index that no unit has."""
+        unit = self._by_index[index]
+        if unit is None:
+            raise LookupError(index)
+        return unit
+
+    def below(self, priority: int) -> Ints:
+        """Indices of the units that a preemptor of this priority may take."""
+        lower: Ints = np.flatnonzero(self.alive & (self.priorities < priority))
+        return lower
+
+    def slots_of(self, units: Ints) -> Ints:
+        """The slots of these units' pods."""
+        if len(units) < _FIRST:
+            few = [slot for index in units.tolist() for slot in self.unit(index).slots]
+            return np.array(sorted(few), np.int64)
+        chosen = np.zeros(len(self.priorities) + 1, np.bool_)
+        chosen[units] = True
+        slots: Ints = np.flatnonzero(chosen[self.owners])
+        return slots
+
+    def slots_besides(self, uids: Collection[str]) -> Ints:
+        """The slots of all pods but these."""
+        self.refresh()
+        return np.array(sorted(s for uid, s in self._slots.items() if uid not in uids), np.int64)
+
+    def lift(self, slots: Ints, sign: int = 1) -> None:
+        """Take the pods of these slots off their nodes, in the open trial; -1 puts them back."""
+        rows, shapes = self.rows[slots], self.shapes[slots]
+        for index in np.flatnonzero(np.bincount(shapes)).tolist():
+            counts = np.bincount(rows[shapes == index])
+            at = np.flatnonzero(counts)
+            shape = self._shapes[index]
+            self._columns.take(at, -sign * counts[at], shape.request, shape.marks.counted)
+
+    def released(self, slots: Ints, resource: int) -> Ints:
+        """How much of a resource each of these slots' pods holds, (len(slots),)."""
+        table = np.zeros(max(self._shapes, default=0) + 1, np.int64)
+        for index, shape in self._shapes.items():
+            if resource < len(shape.request):
+                table[index] = shape.request[resource]
+        held: Ints = table[self.shapes[slots]]
+        return held
+
+    def _add(self, uid: str, pod: Pod) -> None:
+        slot = self._vacant.pop() if self._vacant else self._new_slot()
+        self._slots[uid] = slot
+        self._pods[slot] = pod
+        self._shapes[pod.shape.index] = pod.shape
+        self.rows[slot] = pod.row
+        self.shapes[slot] = pod.shape.index
+        leaves = self.leaves(pod)
+        self.leaving[slot] = leaves
+        self.leaves_by[slot] = pod.info.leaves_by or np.inf
+        self.started[slot] = pod.info.started
+        if leaves:
+            return
+        unit = self._unit_of(pod)
+        unit.pods[uid] = pod
+        unit.slots.add(slot)
+        self.owners[slot] = unit.index
+        self._judge(unit)
+
+    def _remove(self, uid: str) -> None:
+        slot = self._slots.pop(uid, None)
+        if slot is None:
+            return
+        if self.owners[slot] >= 0:
+            unit = self.unit(int(self.owners[slot]))
+            del unit.pods[uid]
+            unit.slots.discard(slot)
+            self._judge(unit)
+            if not unit.pods:
+                del self._units[unit.key]
+                self._by_index[unit.index] = None
+                self._vacant_units.append(unit.index)
+        self.rows[slot] = self.owners[slot] = -1
+        self.leaving[slot] = False
+        self._pods[slot] = None
+        self._vacant.append(slot)
+
+    def _unit_of(self, pod: Pod) -> Unit:
+        group, priority = speaker(pod, self._forest)
+        key = pod.key if group is None else group.key
+        unit = self._units.get(key)
+        if unit is None:
+            unit = self._units[key] = Unit(key, self._new_unit(), group, priority)
+            self._by_index[unit.index] = unit
+        # Where nobody resolved the group's priority, its most important pod speaks for all.
+        unit.priority = max(unit.priority, priority) if unit.pods else priority
+        self.priorities[unit.index] = unit.priority
+        return unit
+
+    def _judge(self, unit: Unit) -> None:
+        kept = any(uid in unit.pods for uid in self._spared)
+        self.alive[unit.index] = bool(unit.pods) and not kept
+
+    def _forget(self, uid: str) -> None:
+        self._doomed.discard(uid)
+        self._spared.discard(uid)
+
+    def _new_slot(self) -> int:
+        slot = len(self._pods)
+        self._pods.append(None)
+        if slot == len(self.rows):
+            none = np.full(slot, -1, np.int64)
+            self.rows = np.concatenate((self.rows, none))
+            self.owners = np.concatenate((self.owners, none))
+            self.shapes = np.concatenate((self.shapes, none))
+            self.leaving = np.concatenate((self.leaving, np.zeros(slot, np.bool_)))
+            self.leaves_by = np.concatenate((self.leaves_by, np.zeros(slot)))
+            self.started = np.concatenate((self.started, np.zeros(slot)))
+        return slot
+
+    def _new_unit(self) -> int:
+        if self._vacant_units:
+            return self._vacant_units.pop()
+        index = len(self._by_index)
+        self._by_index.append(None)
+        if index == len(self.priorities):
+            self.priorities = np.concatenate((self.priorities, np.zeros(index, np.int64)))
+            self.alive = np.concatenate((self.alive, np.zeros(index, np.bool_)))
+        return index

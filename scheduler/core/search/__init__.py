@@ -1,0 +1,1 @@
+"""The search for places: over a tree, over domains, over nodes."""

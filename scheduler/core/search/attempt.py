@@ -1,0 +1,218 @@
+"""Places taken on trial for one root, leaf by leaf: whole demands or nothing, and extras."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.forest import Group, Pod
+from scheduler.core.node_table import Ints
+from scheduler.core.reasons import reasons
+from scheduler.core.search.exhaustive_packing import exhaust
+from scheduler.core.search.node_selection import Profile, choose, waves
+from scheduler.core.search.search_budget import Budget
+from scheduler.core.shapes import Shape
+from scheduler.core.shortage import Shortage
+from scheduler.core.state import State
+
+Demand = Mapping[Shape, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Pods of one shape of one leaf: `counts[i]` of them on `rows[i]`."""
+
+    group: Group
+    shape: Shape
+    rows: Ints
+    counts: Ints
+
+
+class Taking:
+    """What one attempt took is in `log` and in the columns' open trial; `total` counts its pods."""
+
+    def __init__(self, state: State, budget: Budget) -> None:
+        self.columns = state.columns
+        self.budget = budget
+        self.log: list[Run] = []
+        self.steps = 0
+        self.total = 0
+        self._topologies = state.topologies
+        self._taken: Counter[tuple[Group, Shape]] = Counter()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the budget is used up."""
+        return self.steps >= self.budget.steps or self.budget.expired()
+
+    def take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> None:
+        count = int(counts.sum())
+        self.columns.take(rows, counts, shape.request, shape.marks.counted)
+        self.log.append(Run(group, shape, rows, counts))
+        self._taken[group, shape] += count
+        self.total += count
+
+    def mark(self) -> tuple[int, int]:
+        """A point to go back to."""
+        return (self.columns.mark(), len(self.log))
+
+    def undo(self, mark: tuple[int, int]) -> None:
+        columns, log = mark
+        self.columns.rollback(columns)
+        for run in self.log[log:]:
+            count = int(run.counts.sum())
+            self._taken[run.group, run.shape] -= count
+            self.total -= count
+        del self.log[log:]
+
+    def slots(self, shape: Shape, region: Ints | None) -> Ints:
+        if region is None:
+            return shape.slots(self.columns)
+        return shape.slots_in(self.columns, region)
+
+    def left(self, group: Group) -> int:
+        """Waiting pods of the leaf that have no place yet."""
+        return sum(self.left_of(group).values())
+
+    def left_of(self, group: Group) -> Demand:
+        """The same by shape, those that have none left out."""
+        left = {
+            shape: len(pods) - self._taken[group, shape] for shape, pods in group.pending.items()
+        }
+        return {shape: count for shape, count in left.items() if count}
+
+    def extras(self, group: Group, region: Ints | None, most: int) -> int:
+        """Place up to `most` pods more, as far as there is room; how many found a place."""
+        before = self.total
+        for shape, pods in sorted(group.pending.items(), key=lambda item: _first(*item)):
+            missing = most - (self.total - before)
+            wanted = min(missing, len(pods) - self._taken[group, shape])
+            count = min(wanted, int(self.slots(shape, region).sum())) if wanted else 0
+            if count:
+                self._place(group, shape, count, region, self.budget.profile)
+        return self.total - before
+
+    def fill(self, group: Group, demand: Demand, region: Ints | None) -> Shortage | None:
+        """Place the demand, all or nothing: the shape with the fewest slots per pod first."""
+        shortage = self._fill_within(group, demand, region)
+        if shortage is None:
+            return None
+        for part in self._neighbourhoods(demand, region):
+            if self.exhausted:
+                break
+            if self._fill_within(group, demand, part) is None:
+                return None
+        return shortage
+
+    def _neighbourhoods(self, demand: Demand, region: Ints | None) -> Iterator[Ints]:
+        """Domains in which pods that need each other may all go, roomiest last."""
+        keys = sorted({term.key for shape in demand for term in shape.requirements.near})
+        for key in keys:
+            domains = self._topologies.domains(key)
+            fits = np.ones(len(domains.values), np.bool_)
+            spare = np.zeros(len(domains.values), np.int64)
+            for shape, count in demand.items():
+                sums = domains.sums(shape.outlook(self.columns, region), region)
+                fits &= sums >= count
+                spare += sums
+            for code in np.argsort(spare, kind="stable").tolist():
+                if fits[code]:
+                    yield domains.rows(code, region)
+
+    def _fill_within(self, group: Group, demand: Demand, region: Ints | None) -> Shortage | None:
+        self.steps += 1
+        ratio = {s: int(self.slots(s, region).sum()) * 1000 // n for s, n in demand.items()}
+        hardest = sorted(demand, key=lambda s: (ratio[s], s.index))
+        largest = sorted(demand, key=lambda s: (-max(a for _, a in s.sizes), s.index))
+        profile = self.budget.profile
+        other: Profile = "spread" if profile == "pack" else "pack"
+        attempts = [(hardest, profile)]
+        if len(demand) > 1:
+            attempts += [(largest, profile), (hardest, other), (hardest[::-1], profile)]
+        shortage: Shortage | None = None
+        for order, how in attempts:
+            # Pods that need others beside them come after those.
+            shapes = sorted(order, key=lambda s: s.leaning)
+            mark = self.mark()
+            failed = self._place_all(group, shapes, demand, region, how)
+            if failed is None:
+                return None
+            short, free = failed
+            shortage = shortage or self.short(group, short, demand[short], free)
+            self.undo(mark)
+        if len(demand) > 1 and self._exhaust(group, demand, region):
+            return None
+        return shortage
+
+    def _exhaust(self, group: Group, demand: Demand, region: Ints | None) -> bool:
+        if any(shape.requirements.undecided or shape.sees for shape in demand):
+            return False
+        runs = exhaust(self.columns, demand, region, self.budget.exhaust)
+        for shape, rows, counts in runs or ():
+            self.take(group, shape, rows, counts)
+        return runs is not None
+
+    def _place_all(
+        self,
+        group: Group,
+        shapes: Iterable[Shape],
+        demand: Demand,
+        region: Ints | None,
+        profile: Profile,
+    ) -> tuple[Shape, int] | None:
+        """Place shape by shape; the first for which room is short, and for how many there is."""
+        for shape in shapes:
+            found = self._place(group, shape, demand[shape], region, profile)
+            if found < demand[shape]:
+                return shape, found
+        return None
+
+    def _place(
+        self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
+    ) -> int:
+        """Place so many pods; for how many there is room. Some may be placed even if not all."""
+        if shape.requirements.undecided:
+            return 0
+        if shape.minded:
+            return self._gather(group, shape, count, region, profile)
+        chosen = choose(self.columns, shape, count, region, profile)
+        if chosen is None:
+            return int(self.slots(shape, region).sum())
+        self.take(group, shape, *chosen)
+        return count
+
+    def _gather(
+        self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
+    ) -> int:
+        """Place up to `count` pods that mind each other, wave by wave; how many found a place."""
+        before = self.total
+        for number, wave in enumerate(waves(self.columns, shape, count, region, profile)):
+            self.take(group, shape, *wave)
+            self.steps += number > 0
+            if self.exhausted:
+                break
+        return self.total - before
+
+    def short(
+        self, group: Group, shape: Shape, needed: int, free: int, *, floor: bool = True
+    ) -> Shortage:
+        """There is room for `free` of the pods that are needed."""
+        if shape.requirements.undecided:
+            features = ", ".join(shape.requirements.undecided)
+            message = (
+                f"its pods use what is not supported yet: {features};"
+                " do without, or leave them to another scheduler"
+            )
+            return Shortage("constraint", group.key, message, needed, 0, shape, resolvable=False)
+        # The claims of other members have their volumes now, and will not when this is explained.
+        counts = reasons(self.columns, shape) if shape.requirements.claims else ()
+        return Shortage("capacity", group.key, "", needed, free, shape, floor=floor, counts=counts)
+
+
+def _first(shape: Shape, pods: Mapping[str, Pod]) -> tuple[bool, int, str, int]:
+    """Extras go by priority, then creation; pods that need others beside them after those."""
+    priority, created, *_ = min(pod.order for pod in pods.values())
+    return (shape.leaning, priority, created, shape.index)

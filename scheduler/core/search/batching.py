@@ -1,0 +1,99 @@
+"""Roots that ask for the same in one go, each as if it had been decided alone in its turn.
+
+On fullest nodes first, the next pod goes where the last one went until that node is full, and the
+next gang to the rack of the last one until it holds no other: what one fill gives to many roots is
+what many decisions give to one root each, at the cost of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scheduler.core import tree_validation as layout
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import Topology
+from scheduler.core.node_table import Ints
+from scheduler.core.place import Placement, gathered, place
+from scheduler.core.search.search_budget import Budget
+from scheduler.core.shapes import Shape
+from scheduler.core.state import State
+from scheduler.core.topology import outer_keys
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What alike roots have in common: `size` pods of one shape, all of them or none."""
+
+    shape: Shape
+    size: int
+    priority: int
+    topology: Topology | None = None
+
+
+def likeness(root: Group | Pod) -> Likeness | None:
+    """What another root must have to be decided together with this one; None: it goes alone.
+
+    Single pods have it, and gangs of one leaf that start whole, of pods that do not mind each
+    other, anywhere or in one domain. It does not change while the root waits undisturbed.
+    """
+    if isinstance(root, Pod):
+        return Likeness(root.shape, 1, root.info.priority)
+    spec = root.spec
+    if spec is None or root.composite or root.parent is not None or len(root.pending) != 1:
+        return None
+    if not root.pending_total == root.available == spec.floor:
+        return None
+    shape = next(iter(root.pending))
+    preferred = spec.topology is not None and spec.topology.preferred
+    if preferred or shape.minded or layout.check(root) is not None:
+        return None
+    return Likeness(shape, root.pending_total, root.priority, spec.topology)
+
+
+def together(state: State, shape: Shape) -> bool:
+    """Whether pods of the shape may be decided in one go: nothing but room is between them."""
+    held = next(iter(state.holds), None) is not None or state.door.closed is not None
+    return not (shape.sees or shape.requirements.undecided or held)
+
+
+def place_alike(state: State, roots: Sequence[Group | Pod], budget: Budget) -> list[Placement]:
+    """Decide waiting roots that are all alike, in this order. Changes nothing.
+
+    The answer has a placement for each of the first ones that find room, those of one domain where
+    they need one; the others have to be asked for again, and the first of none alone, which says
+    why.
+    """
+    region: Ints | None = None
+    if isinstance(first := roots[0], Group) and first.topology is not None:
+        alone = place(state, first, budget)
+        if not isinstance(alone, Placement):
+            return []
+        region = _domain(state, first, first.topology, alone.rows[0])
+    pods = [list(_pods(root)) for root in roots]
+    size = len(pods[0])
+    joined = gathered([pod for members in pods for pod in members], floor=size)
+    placement = place(state, joined, budget, region=region)
+    if not isinstance(placement, Placement):
+        return []
+    rows = placement.rows
+    return [
+        Placement(root.key, tuple(members), rows[at : at + size], size, 0)
+        for root, members, at in zip(
+            roots, pods, range(0, len(rows) - size + 1, size), strict=False
+        )
+    ]
+
+
+def _pods(root: Group | Pod) -> Iterator[Pod]:
+    if isinstance(root, Pod):
+        yield root
+        return
+    for pods in root.pending.values():
+        yield from sorted(pods.values(), key=lambda pod: pod.order)
+
+
+def _domain(state: State, group: Group, topology: Topology, row: int) -> Ints:
+    """The nodes of the group's domain that this one is in."""
+    domains = state.topologies.domains(topology.key, outer_keys(group, topology.key))
+    return domains.rows(next(iter(domains.of([row]))), None)

@@ -1,0 +1,124 @@
+"""Floors of a whole subtree at once: which children and pods, cheapest first, packed as one.
+
+The last resort where siblings that were placed one after another stand in each other's way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.forest import Group
+from scheduler.core.node_table import Columns, Ints
+from scheduler.core.search.exhaustive_packing import MOST_PODS, exhaust, usable
+from scheduler.core.shapes import Shape
+
+WAYS: Final = 16
+"""So many ways are kept per group: the cheapest ones."""
+
+Part = tuple[Group, Shape, int]
+Placed = tuple[Group, Shape, Ints, Ints]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Pods that let a subtree stand; `load` is their share of what is free, summed up."""
+
+    load: float
+    parts: tuple[Part, ...] = ()
+
+    def __add__(self, other: Way) -> Way:
+        return Way(self.load + other.load, self.parts + other.parts)
+
+
+def together(
+    columns: Columns, group: Group, region: Ints | None, steps: int
+) -> list[Placed] | None:
+    """Places for the floors of the subtree, or None: there are none, or none was found.
+
+    None at once where there is too much to look through it all, as for `exhaust`.
+    """
+    shapes = [shape for leaf in group.leaves() for shape in leaf.pending]
+    if group.pending_total > 4 * MOST_PODS or usable(columns, shapes, region) is None:
+        return None
+    free = columns.free[:, : columns.size] if region is None else columns.free[:, region]
+    totals = free.clip(0).sum(axis=1).tolist()
+    for way in _ways(group, totals):
+        demand: Counter[Shape] = Counter()
+        for _, shape, count in way.parts:
+            demand[shape] += count
+        if _too_much(demand, totals):
+            continue
+        runs = exhaust(columns, demand, region, steps)
+        if runs is not None:
+            return list(_shared(way, {shape: (rows, counts) for shape, rows, counts in runs}))
+    return None
+
+
+def _too_much(demand: Mapping[Shape, int], totals: list[int]) -> bool:
+    used: Counter[int] = Counter()
+    for shape, count in demand.items():
+        for resource, amount in shape.demands:
+            used[resource] += amount * count
+    return any(amount > totals[resource] for resource, amount in used.items())
+
+
+def _ways(group: Group, totals: list[int]) -> list[Way]:
+    if group.standing:
+        return [Way(0.0)]
+    if not group.composite:
+        return _cheapest(_leaf(group, totals))
+    needed = (group.floor or 0) - group.standing_children
+    # best[n]: ways to let n of the children seen so far stand.
+    best: list[list[Way]] = [[Way(0.0)]] + [[] for _ in range(needed)]
+    for child in group.offspring():
+        if not child.quorate or child.standing:
+            continue
+        own = _ways(child, totals)
+        for chosen in range(needed, 0, -1):
+            more = (one + other for one, other in product(best[chosen - 1], own))
+            best[chosen] = _cheapest([*best[chosen], *more])
+    return best[needed]
+
+
+def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
+    """Every way to pick as many of the waiting pods as are needed, up to a bound."""
+    need = (group.floor or 0) - group.running
+    costs = {shape: _cost(shape, totals) for shape in group.pending}
+    shapes = sorted(costs, key=lambda shape: (costs[shape], shape.index))
+    left = [len(group.pending[shape]) for shape in shapes]
+
+    def pick(at: int, need: int) -> Iterator[Way]:
+        if at == len(shapes):
+            if need == 0:
+                yield Way(0.0)
+            return
+        for count in range(min(left[at], need), -1, -1):
+            shape = shapes[at]
+            part = ((group, shape, count),) if count else ()
+            for rest in pick(at + 1, need - count):
+                yield Way(costs[shape] * count, part) + rest
+
+    return islice(pick(0, need), WAYS * WAYS)
+
+
+def _cost(shape: Shape, totals: list[int]) -> float:
+    return sum(amount / max(1, totals[resource]) for resource, amount in shape.sizes)
+
+
+def _cheapest(ways: Iterator[Way] | list[Way]) -> list[Way]:
+    return sorted(ways, key=lambda way: way.load)[:WAYS]
+
+
+def _shared(way: Way, places: Mapping[Shape, tuple[Ints, Ints]]) -> Iterator[Placed]:
+    """Give each part its share of its shape's places."""
+    left = {shape: rows.repeat(counts) for shape, (rows, counts) in places.items()}
+    for group, shape, count in way.parts:
+        mine, left[shape] = left[shape][:count], left[shape][count:]
+        rows, counts = np.unique(mine, return_counts=True)
+        yield group, shape, rows, counts

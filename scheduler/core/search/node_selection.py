@@ -1,0 +1,143 @@
+"""Which nodes take how many pods of one shape: arithmetic on columns, no search."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import numpy as np
+
+from scheduler.core.domain_quotas import Bounds
+from scheduler.core.node_table import Columns, Ints
+from scheduler.core.shapes import Shape
+
+_NEVER: Final = np.iinfo(np.int64).max
+
+Profile = Literal["pack", "spread"]
+
+_WISHED: Final = 16
+"""So many waves of equal pods heed what is only liked; the rest takes what room there is."""
+
+
+def choose(
+    columns: Columns, shape: Shape, count: int, region: Ints | None, profile: Profile
+) -> tuple[Ints, Ints] | None:
+    """Nodes and how many pods each takes, `count` in all; None if there is not room for so many.
+
+    pack fills the fullest nodes first, spread raises the emptiest to one level; what the shape
+    likes counts as much fuller, or emptier. Equal nodes are taken in the order of their rows.
+    """
+    slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
+    if int(slots.sum()) < count:
+        return None
+    used, step = shape.usage(columns) if region is None else shape.usage_at(columns, region)
+    every = np.arange(columns.size) if region is None else region
+    liked = _liked(columns, shape, every)
+    if profile == "pack":
+        return _fill(region, slots, -used - liked, count)
+    at = np.flatnonzero(slots)
+    rows = at if region is None else region[at]
+    return _level(rows, slots[at], (used - liked)[at], step[at], count)
+
+
+def waves(
+    columns: Columns, shape: Shape, count: int, region: Ints | None, profile: Profile
+) -> Iterator[tuple[Ints, Ints]]:
+    """Like choose, for pods that mind each other: up to `count`, as many at a time as may be.
+
+    What is given has to be taken before more is asked for. Ends early where no node takes one more.
+    """
+    for number in itertools.count():
+        bounds = shape.bounds(wishes=number < _WISHED)
+        wave = _wave(columns, shape, count, region, profile, bounds=bounds)
+        if wave is None:
+            return
+        yield wave
+        count -= int(wave[1].sum())
+        if not count:
+            return
+
+
+def _wave(
+    columns: Columns,
+    shape: Shape,
+    count: int,
+    region: Ints | None,
+    profile: Profile,
+    *,
+    bounds: Bounds,
+) -> tuple[Ints, Ints] | None:
+    slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
+    at = np.flatnonzero(slots)
+    if not len(at):
+        return None
+    rows = at if region is None else region[at]
+    used, _ = _usage(columns, shape, rows, region)
+    cost = (-used if profile == "pack" else used) - _liked(columns, shape, rows)
+    order = np.lexsort((rows, cost))
+    rows, room = rows[order], slots[at][order]
+    if bounds.single:
+        first = shape.start(rows, room, count)
+        rows, room, count = rows[first : first + 1], room[first : first + 1], 1
+    if profile == "spread":
+        room = np.minimum(room, 1)
+    counts = bounds.share(rows, room, count)
+    return rows[counts > 0], counts[counts > 0]
+
+
+def _liked(columns: Columns, shape: Shape, rows: Ints) -> Ints | int:
+    liking = shape.liking(columns, rows)
+    return 0 if liking is None else liking
+
+
+def _fill(region: Ints | None, slots: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
+    """The cheapest nodes, each filled up before the next; there is room for so many."""
+    cost[slots <= 0] = _NEVER
+    at = np.flatnonzero(cost == cost.min())
+    rows = at if region is None else region[at]
+    # Every node takes one pod at least, so the `count` cheapest are enough.
+    if int(slots[at].sum()) >= count:
+        order = np.argsort(rows, kind="stable")[:count]
+    else:
+        at = np.flatnonzero(slots)
+        rows = at if region is None else region[at]
+        key = cost[at] * (int(rows.max()) + 1) + rows
+        best = (
+            np.argpartition(key, count - 1)[:count] if count < len(rows) else np.arange(len(rows))
+        )
+        order = best[np.argsort(key[best])]
+    rows, room = rows[order], slots[at][order]
+    before = np.cumsum(room) - room
+    counts = np.clip(count - before, 0, room)
+    return rows[counts > 0], counts[counts > 0]
+
+
+def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:
+    """Raise all nodes to the lowest common level of utilisation that holds `count` pods."""
+
+    def held(level: int) -> Ints:
+        pods: Ints = np.clip((level - used) // step + 1, 0, room)
+        return pods
+
+    low, high = int(used.min()), int((used + step * room).max())
+    while low < high:
+        middle = (low + high) // 2
+        if int(held(middle).sum()) >= count:
+            high = middle
+        else:
+            low = middle + 1
+    counts = held(low - 1)
+    missing = count - int(counts.sum())
+    # Those that take one more at this level; the first ones are enough.
+    last = np.flatnonzero(held(low) > counts)[:missing]
+    counts[last] += 1
+    return rows[counts > 0], counts[counts > 0]
+
+
+def _usage(columns: Columns, shape: Shape, rows: Ints, region: Ints | None) -> tuple[Ints, Ints]:
+    """Use of the nodes and what one pod adds, (len(rows),) each; `region` as asked for."""
+    if region is not None:
+        return shape.usage_at(columns, rows)
+    used, step = shape.usage(columns)
+    return used[rows], step[rows]

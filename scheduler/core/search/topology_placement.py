@@ -1,0 +1,225 @@
+"""Where in the cluster a group's topology constraint lets its subtree go, best choice first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.core import advice
+from scheduler.core.forest import Group
+from scheduler.core.node_table import Ints
+from scheduler.core.shapes import Shape
+from scheduler.core.shortage import BestDomain, Shortage
+from scheduler.core.state import State
+from scheduler.core.topology import UNLABELLED, Domains, outer_keys
+
+Demand = Mapping[Shape, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """Nodes to stay on, None for all; `best` is the value of the one domain that was required.
+
+    `prefers` is the group nearest above, or this one, that only would like to stay there: its pods
+    beyond the floors may go to the nodes `last` when there is no room.
+    """
+
+    rows: Ints | None
+    last: Ints | None
+    prefers: Group | None = None
+    key: str = ""
+    best: str | None = None
+
+
+class Regions:
+    """Candidate regions for groups, pruned by capacity before anything is tried in them."""
+
+    def __init__(self, state: State) -> None:
+        self._columns = state.columns
+        self._topologies = state.topologies
+
+    def confine(
+        self, group: Group, region: Ints | None, above: Confined | None, demand: Demand
+    ) -> Iterator[Confined] | Shortage:
+        """Parts of the region to try in this order, or why there is none.
+
+        Running members pin the domain. A preferred constraint ends with the whole region.
+        `above` is what was chosen for the parent.
+        """
+        topology = group.topology
+        gives_way = above is not None and above.prefers is not None
+        last = above.last if above is not None and gives_way else region
+        if topology is None:
+            return iter((Confined(region, last, above.prefers if above is not None else None),))
+        domains = self.domains(group)
+        pins = self._pins(group, domains)
+        if topology.preferred:
+            whole = Confined(region, last, group)
+            return self._preferred(domains, whole, demand, sorted(pins - {UNLABELLED}))
+        if len(pins) > 1 or UNLABELLED in pins:
+            return _torn(group, domains, pins)
+        ranked = sorted(pins) or self._ranked(group, domains, region, demand)
+        if not ranked:
+            return self._nowhere(group, domains, region, demand)
+        return self._required(domains, ranked, region)
+
+    def domains(self, group: Group) -> Domains:
+        """The domains of the group's key, those of equal names in others of its parents apart."""
+        if group.topology is None:
+            raise LookupError(group.key)
+        key = group.topology.key
+        return self._topologies.domains(key, outer_keys(group, key))
+
+    def wider(self, inner: Confined, demand: Demand) -> Ints | None:
+        """Where pods may go for which there is no room: the fewest domains that hold them."""
+        if inner.prefers is None or inner.rows is None:
+            raise AssertionError("only what is in a part by preference can go to another")
+        domains = self.domains(inner.prefers)
+        codes = sorted(domains.of(inner.rows.tolist()) - {UNLABELLED})
+        order, enough = self._order(domains, inner.last, demand, codes)
+        return inner.last if enough > len(order) else domains.union(order[:enough], inner.last)
+
+    def _required(
+        self, domains: Domains, ranked: list[int], region: Ints | None
+    ) -> Iterator[Confined]:
+        for code in ranked:
+            rows = domains.rows(code, region)
+            yield Confined(rows, rows, None, domains.key, domains.values[code])
+
+    def _preferred(
+        self, domains: Domains, whole: Confined, demand: Demand, pins: list[int]
+    ) -> Iterator[Confined]:
+        """One domain, then those that it is in with ever more beside them, then all."""
+        group, region = whole.prefers, whole.rows
+        if group is None:
+            raise AssertionError("somebody prefers")
+        if pins:
+            yield replace(whole, rows=domains.union(pins, region))
+        else:
+            for code in self._ranked(group, domains, region, demand):
+                yield replace(whole, rows=domains.rows(code, region))
+        order, enough = self._order(domains, region, demand or _wanted(group), pins)
+        for count in _growing(enough if demand else 1, len(order)):
+            if pins or count > 1:
+                yield replace(whole, rows=domains.union([*pins, *order[:count]], region))
+        yield whole
+
+    def _pins(self, group: Group, domains: Domains) -> set[int]:
+        if not group.running_total:
+            return set()
+        rows = [
+            pod.row
+            for leaf in group.leaves()
+            for pod in leaf.members.values()
+            if pod.running and pod.row >= 0
+        ]
+        return domains.of(rows)
+
+    def _ranked(
+        self, group: Group, domains: Domains, region: Ints | None, demand: Demand
+    ) -> list[int]:
+        """Domains that could hold the demand: those that place more, then the tightest.
+
+        Of equally tight ones that with least free in pieces too small for these pods, so that what
+        pods of other sizes could use stays whole; then by name.
+        """
+        wanted = _wanted(group)
+        placed = np.zeros(len(domains.values), np.int64)
+        spare = np.zeros(len(domains.values), np.int64)
+        possible = np.ones(len(domains.values), np.bool_)
+        for shape, count in wanted.items():
+            sums = self._sums(shape, domains, region)
+            placed += np.minimum(sums, count)
+            spare += sums
+            possible &= sums >= demand.get(shape, 0)
+        if wanted:
+            possible &= placed > 0
+        order = np.lexsort((self._idle(wanted, domains, region), spare, -placed))
+        return [int(code) for code in order if possible[code]]
+
+    def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Ints | None) -> Ints:
+        """What nobody uses in each domain, in thousandths of what one of these pods asks for."""
+        free = self._columns.free[:, : self._columns.size]
+        if region is not None:
+            free = free[:, region]
+        unused = np.zeros(free.shape[1])
+        for shape in shapes:
+            for resource, amount in shape.weighed:
+                unused += free[resource] * (1000 / amount)
+        return domains.sums(unused, region)
+
+    def _order(
+        self, domains: Domains, region: Ints | None, demand: Demand, without: list[int]
+    ) -> tuple[list[int], int]:
+        """Domains with room, those that take most of the demand first, and how many are enough.
+
+        Of several that take all that is left the tightest comes first. More than there are means
+        that all are not enough.
+        """
+        sums = np.array([self._sums(shape, domains, region) for shape in demand])
+        left = np.array(list(demand.values()))[:, None]
+        if not sums.size:
+            return [], 1
+        sums[:, without] = 0
+        first: list[int] = []
+        while left.any():
+            taken = np.minimum(sums, left).sum(axis=0)
+            code = int(np.lexsort((sums.sum(axis=0), -taken))[0])
+            if not taken[code]:
+                return first, len(first) + 1
+            left = left - np.minimum(sums[:, [code]], left)
+            sums[:, code] = 0
+            first.append(code)
+        room = sums.sum(axis=0)
+        rest = np.argsort(-room, kind="stable")[: np.count_nonzero(room)]
+        return [*first, *rest.tolist()], len(first)
+
+    def _sums(self, shape: Shape, domains: Domains, region: Ints | None) -> Ints:
+        return domains.sums(shape.outlook(self._columns, region), region)
+
+    def _nowhere(
+        self, group: Group, domains: Domains, region: Ints | None, demand: Demand
+    ) -> Shortage:
+        if not domains.values:
+            nodes = advice.count(sum(node is not None for node in self._columns.nodes), "node")
+            message = (
+                f'none of {nodes} has the label "{domains.key}":'
+                " label nodes, or correct the topology key"
+            )
+            return Shortage("constraint", group.key, message, resolvable=False)
+        worst: Shortage | None = None
+        for shape, count in (demand or _wanted(group)).items():
+            sums = self._sums(shape, domains, region)
+            best = int(np.argmax(sums))
+            free = int(sums[best])
+            if worst is None or count - free > worst.needed - worst.free:
+                where = BestDomain(domains.key, domains.values[best], max(0, count - free))
+                worst = Shortage("capacity", group.key, "", count, free, shape, where)
+        return worst or Shortage("quorum", group.key, "nothing is waiting")
+
+
+def _growing(first: int, most: int) -> Iterator[int]:
+    """From the first number on, by one, by two, by four and so on, up to the most."""
+    step = 1
+    while first <= most:
+        yield first
+        first, step = first + step, step * 2
+
+
+def _wanted(group: Group) -> dict[Shape, int]:
+    wanted: dict[Shape, int] = {}
+    for leaf in group.leaves():
+        for shape, pods in leaf.pending.items():
+            wanted[shape] = wanted.get(shape, 0) + len(pods)
+    return wanted
+
+
+def _torn(group: Group, domains: Domains, pins: set[int]) -> Shortage:
+    names = sorted("none" if c == UNLABELLED else f'"{domains.values[c]}"' for c in pins)
+    message = (
+        f"its running members are not in one {domains.key}, but in {len(names)}:"
+        f" {', '.join(names)}; delete those in all but one"
+    )
+    return Shortage("invalid", group.key, message, resolvable=False)

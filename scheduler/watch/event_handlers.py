@@ -1,0 +1,171 @@
+"""Watch events into the state: one sink per resource, all on the event loop between cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from api.priority import PriorityClass
+from kube.meta import Key, RawObject
+from kube.quantity import QuantityError
+from scheduler.core.model import GroupKey
+from scheduler.core.state import State
+from scheduler.metrics import UNUSABLE_OBJECTS
+from scheduler.watch import decode
+from scheduler.watch.objects import Budget, GroupObject, Namespace, Node, Pod
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPod:
+    """What a status patch of a waiting pod needs to know."""
+
+    resource_version: str
+    conditions: tuple[str, ...]
+
+
+class Nodes:
+    """Sink of the nodes."""
+
+    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+        self._state = state
+        self._changed = changed
+
+    def upsert(self, obj: Node) -> None:
+        """A node whose amounts cannot be read takes no pods: it is left out, and said so."""
+        try:
+            info = decode.node_info(obj)
+        except QuantityError as error:
+            unusable("nodes", obj.metadata.name, error)
+            self._state.remove_node(obj.metadata.name)
+        else:
+            self._state.set_node(info)
+        self._changed()
+
+    def delete(self, key: Key) -> None:
+        self._state.remove_node(key[1])
+        self._changed()
+
+
+class Namespaces:
+    """Sink of the namespaces: selectors look at their labels."""
+
+    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+        self._state = state
+        self._changed = changed
+
+    def upsert(self, obj: Namespace) -> None:
+        self._state.set_namespace(obj.metadata.name, obj.metadata.labels)
+        self._changed()
+
+    def delete(self, key: Key) -> None:
+        self._state.set_namespace(key[1], {})
+        self._changed()
+
+
+class Pods:
+    """Sink of all pods; those that wait for us also leave what their status patch needs."""
+
+    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+        self.pending: dict[str, PendingPod] = {}
+        self._state = state
+        self._changed = changed
+        self._uids: dict[Key, str] = {}
+
+    def upsert(self, obj: Pod) -> None:
+        meta = obj.metadata
+        key = (meta.namespace, meta.name)
+        before = self._uids.get(key)
+        if before is not None and before != meta.uid:
+            self._forget(before)  # a namesake: the deletion was missed
+        self._uids[key] = meta.uid
+        try:
+            known = self._state.pods.get(meta.uid)
+            info = decode.pod_info(obj, known.info if known is not None else None)
+        except QuantityError as error:
+            unusable("pods", f"{meta.namespace}/{meta.name}", error)
+            return
+        if info.ours and not info.node:
+            conditions = tuple(condition.type for condition in obj.status.conditions)
+            self.pending[meta.uid] = PendingPod(meta.resource_version, conditions)
+        else:
+            self.pending.pop(meta.uid, None)
+        self._state.set_pod(info)
+        self._changed()
+
+    def delete(self, key: Key) -> None:
+        uid = self._uids.pop(key, None)
+        if uid is not None:
+            self._forget(uid)
+            self._changed()
+
+    def _forget(self, uid: str) -> None:
+        self.pending.pop(uid, None)
+        self._state.remove_pod(uid)
+
+
+class Classes:
+    """Sink of the PriorityClasses; who simulates needs them, no decision does."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, PriorityClass] = {}
+
+    def all(self) -> list[PriorityClass]:
+        """By name."""
+        return sorted(self._by_name.values(), key=lambda each: each.name)
+
+    def upsert(self, obj: RawObject) -> None:
+        self._by_name[obj.metadata.name] = PriorityClass.of(obj.raw)
+
+    def delete(self, key: Key) -> None:
+        self._by_name.pop(key[1], None)
+
+
+class Budgets:
+    """Sink of the PodDisruptionBudgets; they wake nobody."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def upsert(self, obj: Budget) -> None:
+        self._state.budgets.set(decode.budget(obj))
+
+    def delete(self, key: Key) -> None:
+        self._state.budgets.remove(key)
+
+
+class Groups:
+    """Sink of one kind of groups; keeps the objects as last seen, for their status."""
+
+    def __init__(
+        self,
+        kind: str,
+        state: State,
+        changed: Callable[[], None],
+        observed: dict[GroupKey, GroupObject],
+    ) -> None:
+        self._kind = kind
+        self._state = state
+        self._changed = changed
+        self._observed = observed
+
+    def upsert(self, obj: GroupObject) -> None:
+        spec = decode.group_spec(self._kind, obj)
+        self._observed[spec.key] = obj
+        self._state.set_group(spec)
+        self._changed()
+
+    def delete(self, key: Key) -> None:
+        group: GroupKey = (self._kind, *key)
+        self._observed.pop(group, None)
+        self._state.remove_group(group)
+        self._changed()
+
+
+def unusable(resource: str, name: str, error: QuantityError) -> None:
+    """Tell of an object that is left out, for an amount in it cannot be read."""
+    UNUSABLE_OBJECTS.labels(resource).inc()
+    _log.error("object left out", resource=resource, name=name, problem=str(error))

@@ -1,0 +1,98 @@
+"""From a pod's spec to its terms about other pods, hard and soft: affinity, anti-affinity, spread.
+
+`matchLabelKeys` become part of the selector here. Real API servers have done so already; once more
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from scheduler.core.model import Expression, PodSelector, PodTerm, SoftTerm, Spread
+from scheduler.watch.objects import LabelSelector, Pod, PodAffinityTerm, SpreadConstraint
+
+
+def near(pod: Pod) -> tuple[PodTerm, ...]:
+    """Required pod affinity."""
+    affinity = pod.spec.affinity
+    terms = affinity.pod_affinity.required if affinity and affinity.pod_affinity else ()
+    return tuple(_term(pod, term) for term in terms)
+
+
+def away(pod: Pod) -> tuple[PodTerm, ...]:
+    """Required pod anti-affinity."""
+    affinity = pod.spec.affinity
+    terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+    return tuple(_term(pod, term) for term in terms)
+
+
+def spread(pod: Pod) -> tuple[Spread, ...]:
+    """Spread constraints that must hold."""
+    return tuple(_spreads(pod, "DoNotSchedule"))
+
+
+def likes(pod: Pod) -> tuple[SoftTerm, ...]:
+    """Preferred pod affinity, and anti-affinity with its weights below zero."""
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return ()
+    signed = ((affinity.pod_affinity, 1), (affinity.pod_anti_affinity, -1))
+    return tuple(
+        SoftTerm(sign * soft.weight, _term(pod, soft.pod_affinity_term))
+        for half, sign in signed
+        for soft in (half.preferred if half else ())
+    )
+
+
+def evenly(pod: Pod) -> tuple[Spread, ...]:
+    """Spread constraints that are only preferred."""
+    return tuple(_spreads(pod, "ScheduleAnyway"))
+
+
+def _spreads(pod: Pod, when_unsatisfiable: str) -> Iterator[Spread]:
+    for constraint in pod.spec.topology_spread_constraints:
+        if constraint.when_unsatisfiable == when_unsatisfiable:
+            yield _spread(pod, constraint)
+
+
+def _term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
+    own = not term.namespaces and term.namespace_selector is None
+    namespaces = (pod.metadata.namespace,) if own else tuple(sorted(term.namespaces))
+    added = (
+        *_same(pod, term.match_label_keys, "In"),
+        *_same(pod, term.mismatch_label_keys, "NotIn"),
+    )
+    selector = PodSelector(
+        expressions(term.label_selector, added), namespaces, expressions(term.namespace_selector)
+    )
+    return PodTerm(selector, term.topology_key)
+
+
+def _spread(pod: Pod, constraint: SpreadConstraint) -> Spread:
+    added = _same(pod, constraint.match_label_keys, "In")
+    return Spread(
+        PodSelector(expressions(constraint.label_selector, added), (pod.metadata.namespace,)),
+        constraint.topology_key,
+        constraint.max_skew,
+        constraint.min_domains or 1,
+        honours_affinity=constraint.node_affinity_policy != "Ignore",
+        honours_taints=constraint.node_taints_policy == "Honor",
+    )
+
+
+def _same(pod: Pod, keys: Iterable[str], operator: str) -> tuple[Expression, ...]:
+    """Those of the keys that the pod has, with its values."""
+    labels: Mapping[str, str] = pod.metadata.labels
+    return tuple(Expression(key, operator, (labels[key],)) for key in keys if key in labels)
+
+
+def expressions(
+    selector: LabelSelector | None, added: tuple[Expression, ...] = ()
+) -> tuple[Expression, ...] | None:
+    """The selector in one form and one order, so that equal ones are the same; None for none."""
+    if selector is None:
+        return None
+    found = {Expression(key, "In", (value,)) for key, value in selector.match_labels.items()}
+    for entry in selector.match_expressions:
+        found.add(Expression(entry.key, entry.operator, tuple(sorted(entry.values))))
+    return tuple(sorted(found.union(added), key=lambda e: (e.key, e.operator, e.values)))
