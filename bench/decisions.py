@@ -19,7 +19,7 @@ from bench.frame import Case, Measured, clock
 from scheduler.core.explain import explain
 from scheduler.core.forest import Group
 from scheduler.core.model import POD_GROUP, GroupSpec
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.state import State
 
@@ -61,7 +61,7 @@ def three_levels(nodes: int = 20_000, trees: int = 8) -> Iterator[float]:
             for rack in range(4):
                 gang(state, f"{name}-{rack}", 16, key="rack", parent=name)
         start = clock()
-        decision = place(state, root, Budget())
+        decision = place(state, root, SearchBudget())
         seconds = clock() - start
         if isinstance(decision, Refusal):  # the smallest cluster is full by then
             return
@@ -91,11 +91,11 @@ def preemption(
         size = (1, 4, 8, 20)[number % 4]
         root = gang(state, f"p{number}", size, priority=9, key="rack" if number % 8 > 3 else None)
         start = clock()
-        decision = place(state, root, Budget())
+        decision = place(state, root, SearchBudget())
         if isinstance(decision, Placement):  # whole units left more room than was needed
             state.assume(decision.pods, decision.rows)
             continue
-        plan = preempt(state, root, decision, Budget())
+        plan = preempt(state, root, decision, SearchBudget())
         yield clock() - start
         assert isinstance(plan, Plan)
         for unit in plan.victims:
@@ -107,7 +107,7 @@ def preemption(
 def placed(state: State, group: Group) -> float:
     """Seconds for the decision on a group that fits; its pods' places are taken then."""
     start = clock()
-    decision = place(state, group, Budget())
+    decision = place(state, group, SearchBudget())
     seconds = clock() - start
     assert isinstance(decision, Placement)
     state.assume(decision.pods, decision.rows)
@@ -118,9 +118,9 @@ def _refused(state: State, root: Group) -> Iterator[float]:
     for number in range(20):
         # As after an event: nothing that was worked out before holds.
         state.set_group(GroupSpec((POD_GROUP, "ns", f"event-{number}"), 1))
-        state.columns.touch()
+        state.nodes.touch()
         start = clock()
-        decision = place(state, root, Budget())
+        decision = place(state, root, SearchBudget())
         assert isinstance(decision, Refusal)
         explain(state, decision)
         yield clock() - start

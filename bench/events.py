@@ -13,7 +13,7 @@ from bench.clusters import SMALL, cluster, gang
 from bench.frame import clock
 from kube.watching import Upserted, WatchState
 from scheduler.core.model import POD_GROUP, GroupSpec, PodInfo
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state import State
 from scheduler.queue import Queue
 from scheduler.watch.event_handlers import Nodes, Pods
@@ -43,13 +43,13 @@ def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
     """Four pods end on a full cluster; each time it is looked whom the room could help by now."""
     state = cluster(nodes, cpu=1)
     running = gang(state, "running", nodes)
-    decision = place(state, running, Budget())
+    decision = place(state, running, SearchBudget())
     assert isinstance(decision, Placement)
     state.assume(decision.pods, decision.rows)
     queue = Queue(state)
     for number in range(gangs):
         group = gang(state, f"g{number}", _GANG)
-        answer = place(state, group, Budget())
+        answer = place(state, group, SearchBudget())
         assert isinstance(answer, Refusal)
         queue.refuse(group.key, answer, 0.0)
     state.take_changes()

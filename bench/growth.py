@@ -32,7 +32,7 @@ from bench.decisions import (
 from bench.events import decoded, received, woken
 from bench.frame import clock
 from scheduler.core.forest import Group
-from scheduler.core.place import Budget, Placement, place
+from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.state import State
 
@@ -75,9 +75,9 @@ def evicting_among(pods: int) -> Iterator[float]:
     for number in range(5):
         root = gang(state, f"p{number}", 8, priority=9)
         start = clock()
-        refused = place(state, root, Budget())
+        refused = place(state, root, SearchBudget())
         assert not isinstance(refused, Placement)
-        assert isinstance(preempt(state, root, refused, Budget()), Plan)
+        assert isinstance(preempt(state, root, refused, SearchBudget()), Plan)
         yield clock() - start
 
 

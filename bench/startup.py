@@ -31,7 +31,7 @@ from scheduler.app import Scheduler
 from scheduler.config import Config
 from scheduler.core.forest import Group
 from scheduler.core.model import POD_GROUP, GroupSpec, PodInfo, Requirements, Topology
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state import State
 
 SECONDS: Final = 60.0
@@ -91,7 +91,7 @@ def follow(access: str) -> None:
                         "cpu": time.process_time()}  # fmt: skip
             stop.set()
             await running
-        large = state.columns.size >= _LARGE
+        large = state.nodes.size >= _LARGE
         print(json.dumps(measured | {"decisions": _decisions(state) if large else {}}))
 
     process.run(main)
@@ -131,7 +131,7 @@ def _gang(
     state: State, name: str, size: int, *, cpu: int, topology: Topology | None = None
 ) -> Group:
     key = (POD_GROUP, "default", name)
-    state.set_group(GroupSpec(key, floor=size, topology=topology, created="2026-11-21T08:00:00Z"))
+    state.set_group(GroupSpec(key, minimum=size, topology=topology, created="2026-11-21T08:00:00Z"))
     requirements = Requirements(requests=(("cpu", cpu), ("memory", 1 << 26)))
     for index in range(size):
         pod = f"{name}-{index}"
@@ -142,9 +142,9 @@ def _gang(
 def _median(state: State, gang: Group) -> float:
     times = []
     for _ in range(_REPEATS):
-        state.columns.touch()  # as after any event
+        state.nodes.touch()  # as after any event
         started = time.perf_counter()
-        decision = place(state, gang, Budget())
+        decision = place(state, gang, SearchBudget())
         times.append(time.perf_counter() - started)
     wanted = Refusal if gang.key[2] == "never" else Placement
     assert isinstance(decision, wanted), (gang.key, decision)

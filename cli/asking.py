@@ -27,7 +27,7 @@ from kube.errors import ConfigError, KubeError
 from scheduler import snapshot as snapshots
 from scheduler.config import Preemption
 from scheduler.core.model import GroupKey
-from scheduler.core.place import Budget
+from scheduler.core.place import SearchBudget
 from scheduler.core.state import State
 from scheduler.snapshot import Decision, Limits, Snapshot, encode
 from scheduler.watch.informers import read
@@ -50,7 +50,7 @@ class Copy:
     observed: Mapping[GroupKey, GroupObject] = field(default_factory=dict)
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> SearchBudget:
         return self.limits.budget()
 
 
@@ -138,7 +138,7 @@ def _copy(kubeconfig: Path | None, snapshot: Path | None) -> Copy:
     async def look() -> Copy:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
             sources = await read(client)
-            limits = Limits.of(Budget(), overdue=time.time() - Preemption().patience_seconds)
+            limits = Limits.of(SearchBudget(), overdue=time.time() - Preemption().patience_seconds)
             return Copy(sources.state, limits, sources.classes.all(), sources.observed)
 
     return asyncio.run(look())

@@ -50,14 +50,14 @@ class Stage:
         """Creates one object."""
         await self.client.create(resource, obj, NAMESPACE if resource.namespaced else None)
 
-    async def until(self, promise: str, holds: Callable[[Objects], bool]) -> Objects:
+    async def until(self, promise: str, nominations: Callable[[Objects], bool]) -> Objects:
         """Looks again and again until `holds`; then says the promise. Raises BrokenPromiseError."""
         loop = asyncio.get_running_loop()
         end = loop.time() + PATIENCE
         while True:
             objects = await look(self.client)
             self.view.show(objects)
-            if holds(objects):
+            if nominations(objects):
                 self.view.say(f"  ok: {promise}")
                 return objects
             if loop.time() > end:

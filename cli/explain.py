@@ -14,7 +14,7 @@ from scheduler.core.domain_capacity import domains
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD, GroupKey
-from scheduler.core.place import Budget, Placement, Refusal
+from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.state import State
 from scheduler.preemptor import place_root
@@ -61,7 +61,7 @@ def find(
     return found
 
 
-def explain_lines(state: State, entity: Group | Pod, budget: Budget) -> Iterator[str]:
+def explain_lines(state: State, entity: Group | Pod, budget: SearchBudget) -> Iterator[str]:
     """One group with what it needs and lacks, or one pod."""
     if isinstance(entity, Pod):
         yield from _pod_lines(state, entity, budget)
@@ -75,7 +75,7 @@ def explain_lines(state: State, entity: Group | Pod, budget: Budget) -> Iterator
 
 def headline(group: Group) -> str:
     """Kind, name, and how much of it is placed."""
-    floor = "" if group.floor is None else f", at least {group.floor} together"
+    floor = "" if group.minimum is None else f", at least {group.minimum} together"
     if group.composite:
         of = f"{group.standing_children} of {len(group.children)} child groups placed"
     else:
@@ -108,7 +108,7 @@ def blocker_lines(blocker: Blocker) -> Iterator[str]:
 
 
 def refusal_lines(
-    state: State, entity: Group | Pod, refusal: Refusal, budget: Budget
+    state: State, entity: Group | Pod, refusal: Refusal, budget: SearchBudget
 ) -> Iterator[str]:
     """Domain by domain what is there, and who would be evicted; nobody is."""
     rooms = domains(state, entity, refusal)
@@ -141,7 +141,7 @@ def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
         f"  the cheapest choice that was found: budgets exceeded by {cost.violations}, highest"
         f" priority {cost.priority}, {count(cost.units, 'unit')}; none of them could stay"
     )
-    names = state.columns.name_of
+    names = state.nodes.name_of
     pairs = zip(plan.placement.pods, plan.placement.rows, strict=True)
     yield f"  would then go to {placed_line({pod.info.uid: names(row) for pod, row in pairs})}"
 
@@ -169,7 +169,7 @@ def _owned(
             yield group
 
 
-def _pod_lines(state: State, pod: Pod, budget: Budget) -> Iterator[str]:
+def _pod_lines(state: State, pod: Pod, budget: SearchBudget) -> Iterator[str]:
     info = pod.info
     yield f"Pod {info.namespace}/{info.name}"
     if info.node:
@@ -185,7 +185,7 @@ def _pod_lines(state: State, pod: Pod, budget: Budget) -> Iterator[str]:
         yield from (f"  {line}" for line in _outcome(state, pod, None, budget))
 
 
-def _decision_lines(state: State, top: Group, asked: Group, budget: Budget) -> Iterator[str]:
+def _decision_lines(state: State, top: Group, asked: Group, budget: SearchBudget) -> Iterator[str]:
     held = waiting_for(state, top)
     if held is not None:
         if held.at != asked.key:
@@ -198,11 +198,11 @@ def _decision_lines(state: State, top: Group, asked: Group, budget: Budget) -> I
 
 
 def _outcome(
-    state: State, entity: Group | Pod, asked: GroupKey | None, budget: Budget
+    state: State, entity: Group | Pod, asked: GroupKey | None, budget: SearchBudget
 ) -> Iterator[str]:
     outcome = place_root(state, entity, budget)
     if isinstance(outcome, Placement):
-        names = state.columns.name_of
+        names = state.nodes.name_of
         pairs = zip(outcome.pods, outcome.rows, strict=True)
         where = {pod.info.name: names(row) for pod, row in pairs}
         yield f"would be placed now: {placed_line(where)}"

@@ -136,9 +136,9 @@ async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event)
             parts[make.__name__] = make(client, file, arguments)
         host, port = arguments.health
         checks = {
-            check if len(parts) == 1 else f"{name}-{check}": holds
+            check if len(parts) == 1 else f"{name}-{check}": nominations
             for name, part in parts.items()
-            for check, holds in part.checks.items()
+            for check, nominations in part.checks.items()
         }
         pages = {path: page for part in parts.values() for path, page in part.pages.items()}
         acts = {path: act for part in parts.values() for path, act in part.acts.items()}

@@ -36,7 +36,7 @@ from kube.quantity import QuantityError
 from scheduler.core.explain import explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD
-from scheduler.core.place import Budget, Placement, place
+from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.state import State
 from scheduler.snapshot import queue_of
 from scheduler.watch import decode
@@ -52,7 +52,7 @@ def simulate(
     state: State,
     documents: Iterable[Json],
     namespace: str,
-    budget: Budget,
+    budget: SearchBudget,
     classes: Sequence[PriorityClass] = (),
 ) -> list[str]:
     """Add the documents to the state and decide what is new, in the order of the queue.
@@ -101,7 +101,7 @@ def _is_new(entity: Group | Pod, before: set[Any]) -> bool:
     )
 
 
-def _decide(state: State, entity: Group | Pod, budget: Budget) -> Iterator[str]:
+def _decide(state: State, entity: Group | Pod, budget: SearchBudget) -> Iterator[str]:
     name = entity.info.name if isinstance(entity, Pod) else ""
     yield headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"
     outcome = place(state, entity, budget)
@@ -112,7 +112,7 @@ def _decide(state: State, entity: Group | Pod, budget: Budget) -> Iterator[str]:
         yield from (f"  {line}" for line in blocker_lines(blocker))
         yield from (f"  {line}" for line in refusal_lines(state, entity, outcome, budget))
         return
-    names = state.columns.name_of
+    names = state.nodes.name_of
     where = {pod.info.name: names(row) for pod, row in zip(outcome.pods, outcome.rows, strict=True)}
     state.assume(outcome.pods, outcome.rows, outcome.promises)
     yield f"  fits: {placed_line(where)}"

@@ -9,19 +9,19 @@ from scheduler.conditions import group_views, waiting_for
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group
 from scheduler.core.model import GroupKey
-from scheduler.core.place import Budget, Refusal
+from scheduler.core.place import Refusal, SearchBudget
 from scheduler.core.state import State
 from scheduler.preemptor import place_root
 
 
-def branches(state: State, budget: Budget) -> tuple[Branch, ...]:
+def branches(state: State, budget: SearchBudget) -> tuple[Branch, ...]:
     """Every root with the groups below it; order: namespace, then name."""
     roots = [group for group in state.forest.groups.values() if group.parent is None]
     roots.sort(key=lambda group: (group.key[1], group.key[2], group.key[0]))
     return tuple(_root(state, root, budget) for root in roots)
 
 
-def _root(state: State, root: Group, budget: Budget) -> Branch:
+def _root(state: State, root: Group, budget: SearchBudget) -> Branch:
     said = {
         view.group.key: (view.reason or "Waiting", "" if view.scheduled else view.message)
         for view in group_views(state, root, _blocker(state, root, budget))
@@ -29,7 +29,7 @@ def _root(state: State, root: Group, budget: Budget) -> Branch:
     return _branch(root, said)
 
 
-def _blocker(state: State, root: Group, budget: Budget) -> Blocker | None:
+def _blocker(state: State, root: Group, budget: SearchBudget) -> Blocker | None:
     held = waiting_for(state, root)
     if held is not None or not root.pending_total:
         return held
@@ -51,7 +51,7 @@ def _branch(group: Group, said: dict[GroupKey, tuple[str, str]]) -> Branch:
         name,
         state,
         reason,
-        group.floor if group.spec is None or group.spec.gang else None,
+        group.minimum if group.spec is None or group.spec.gang else None,
         len(pods) + sum(child.members for child in children),
         nodes.total(),
         dict(sorted(nodes.items())),

@@ -18,7 +18,7 @@ from kube.process import Page, run_until
 from kube.settings import LeaderElection
 from scheduler.binder import Binder
 from scheduler.config import Config
-from scheduler.core.place import Budget
+from scheduler.core.place import SearchBudget
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
@@ -26,10 +26,10 @@ from scheduler.loop import Loop
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, encode, queue_of, take
-from scheduler.starvation import Doorkeeper
+from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
 from scheduler.volume_binder import Claims
-from scheduler.watch.informers import Sources
+from scheduler.watch.informers import Informers
 
 LEASE: Final = "muster-scheduler"
 
@@ -60,15 +60,15 @@ class Scheduler:
         self.state = State()
         self.queue = Queue(self.state, retry=config.retry_seconds)
         self._events = Recorder(client, "muster-scheduler", clock)
-        self._sources = Sources(client, self.state, self._wake)
+        self._informers = Informers(client, self.state, self._wake)
         self._reporter = Reporter(
             client,
             self.state,
             self._events,
             clock=clock,
             config=config.status,
-            observed=self._sources.observed,
-            pending=self._sources.pods.pending,
+            observed=self._informers.observed,
+            pending=self._informers.pods.pending,
             busy=lambda: self._binder.busy or self._evictor.busy,
             binding=lambda root: self._binder.binding(root),  # noqa: PLW0108 - it is made below
         )
@@ -101,7 +101,7 @@ class Scheduler:
             config=config.preemption,
             budget=self._budget,
         )
-        self._doorkeeper = Doorkeeper(
+        self._starvation = StarvationMonitor(
             self.state, self.queue, clock=clock, config=config.starvation, budget=self._budget
         )
         cycle = Cycle(
@@ -112,14 +112,14 @@ class Scheduler:
             clock=clock,
             budget=self._budget,
             preemptor=self._preemptor,
-            doorkeeper=self._doorkeeper,
+            starvation=self._starvation,
         )
         self._loop = Loop(cycle, self.queue, clock)
 
     @property
     def synced(self) -> bool:
         """Whether every watch has delivered its first list."""
-        return self._sources.synced
+        return self._informers.synced
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
@@ -147,17 +147,17 @@ class Scheduler:
     async def _snapshot(self) -> bytes:
         preemption = self._config.preemption
         limits = Limits.of(
-            Budget(steps=self._config.search.steps, profile=self._config.profile),
+            SearchBudget(steps=self._config.search.steps, profile=self._config.profile),
             preempts=preemption.enabled,
             overdue=self._clock.now().timestamp() - preemption.patience_seconds,
         )
         # Who does not lead has no queue of its own.
         queue = self.queue if self._leading else queue_of(self.state)
-        return encode(take(self.state, queue, limits, self._sources.classes.all()))
+        return encode(take(self.state, queue, limits, self._informers.classes.all()))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Trouble with the API server is waited out."""
-        watches = [reflector.run() for reflector in self._sources.reflectors]
+        watches = [reflector.run() for reflector in self._informers.reflectors]
         await run_until(stop, *watches, self._events.run(), self._lead_when_synced())
 
     def _wake(self) -> None:
@@ -167,10 +167,10 @@ class Scheduler:
             # Whoever begins to lead looks at everything; until then the record would only grow.
             self.state.take_changes()
 
-    def _budget(self) -> Budget:
+    def _budget(self) -> SearchBudget:
         search = self._config.search
         until = self._clock.monotonic() + search.milliseconds / 1000
-        return Budget(
+        return SearchBudget(
             steps=search.steps,
             profile=self._config.profile,
             expired=lambda: self._clock.monotonic() >= until,
@@ -181,11 +181,11 @@ class Scheduler:
         # reading them. Afterwards the collector looks at what comes after them, as often as ever.
         usual = gc.get_threshold()
         gc.set_threshold(50_000, 20, 100)
-        await asyncio.gather(self._sources.wait(), self._open_connections())
+        await asyncio.gather(self._informers.wait(), self._open_connections())
         gc.collect()
         gc.freeze()
         gc.set_threshold(*usual)
-        _log.info("synced", nodes=self.state.columns.size, pods=len(self.state.pods))
+        _log.info("synced", nodes=self.state.nodes.size, pods=len(self.state.pods))
         await lead(
             self._client,
             LEASE,
@@ -208,7 +208,7 @@ class Scheduler:
         self._leading = True
         self._binder.abandon()
         self._preemptor.abandon()
-        self._doorkeeper.abandon()
+        self._starvation.abandon()
         await self._binder.recover(fence)
         self._evictor.resume()
         self.state.stir_all()

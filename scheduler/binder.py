@@ -30,7 +30,7 @@ from scheduler.core.place import Placement
 from scheduler.core.state import State
 from scheduler.metrics import BINDS, BINDS_OPEN, GANGS_GIVEN_UP, RESUMED
 from scheduler.queue import Queue
-from scheduler.reservations import Entry, Journal, Open, Record, Reserved
+from scheduler.reservations import Entry, Open, Record, Reservations, Reserved
 from scheduler.volume_binder import Claims
 
 _log = structlog.get_logger()
@@ -92,7 +92,7 @@ class Binder:
         self._orders: deque[_Order] = deque()
         self._intents: dict[GroupKey, Intent] = {}
         self._waiting = asyncio.Semaphore(0)
-        self._journal = Journal(api, clock=clock, plenty=self._plenty, deciding=deciding)
+        self._reservations = Reservations(api, clock=clock, plenty=self._plenty, deciding=deciding)
 
     @property
     def busy(self) -> bool:
@@ -110,7 +110,7 @@ class Binder:
         if intent is None:
             deadline = self._clock.monotonic() + self._time_for(placement.root)
             intent = self._intents[placement.root] = Intent(placement.root, deadline)
-        names = self._state.columns.name_of
+        names = self._state.nodes.name_of
         orders = [
             _Order(intent, pod, names(row))
             for pod, row in zip(placement.pods, placement.rows, strict=True)
@@ -118,14 +118,14 @@ class Binder:
         intent.open += len(orders)
         BINDS_OPEN.inc(len(orders))
         if self._can_be_half(placement, intent):
-            self._journal.add(self._entry(intent, orders))
+            self._reservations.add(self._entry(intent, orders))
         else:
             self._release(orders)
 
     async def run(self, fence: Fence) -> None:
         """Send bindings while the lease holds; until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._journal.run(fence))
+            group.create_task(self._reservations.run(fence))
             for _ in range(self._workers):
                 group.create_task(self._work(fence, group))
             group.create_task(self._watch_deadlines(fence))
@@ -135,14 +135,14 @@ class Binder:
         self._orders.clear()
         self._intents.clear()
         self._waiting = asyncio.Semaphore(0)
-        self._journal.begin()
+        self._reservations.begin()
         BINDS_OPEN.set(0)
         for pod in [pod for pod in self._state.pods.values() if pod.assumed]:
             self._state.forget(pod.info.uid)
 
     async def recover(self, fence: Fence) -> None:
         """Finish, or give up, what earlier leaders began to bind; before anything is decided."""
-        for left in await self._journal.read(fence):
+        for left in await self._reservations.read(fence):
             intent = self._intent_of(left)
             if not self._finish(intent, left):
                 await self._learn(left)
@@ -166,7 +166,7 @@ class Binder:
             return any(pod.info.uid not in intent.reserved for pod in placement.pods)
         if placement.root[0] == COMPOSITE_POD_GROUP:
             return len(placement.pods) > 1
-        return placement.floors > 1
+        return placement.minimums > 1
 
     def _entry(self, intent: Intent, orders: list[_Order]) -> Entry:
         pods = [Reserved(order.pod.info.uid, order.node) for order in orders]
@@ -178,7 +178,7 @@ class Binder:
                 intent.records += records
                 self._release(orders)
             else:
-                self._journal.close(records)
+                self._reservations.close(records)
 
         def failed(problem: str) -> None:
             intent.reserved.difference_update(pod.uid for pod in pods)
@@ -210,8 +210,8 @@ class Binder:
             pod = self._state.pods.get(reserved.uid)
             if pod is None or not pod.waiting:
                 continue
-            row = self._state.columns.row_of.get(reserved.node)
-            if row is None or not pod.shape.slots_in(self._state.columns, np.array([row])).any():
+            row = self._state.nodes.row_of.get(reserved.node)
+            if row is None or not pod.shape.slots_in(self._state.nodes, np.array([row])).any():
                 break
             self._state.assume([pod], [row])
             orders.append(_Order(intent, pod, reserved.node))
@@ -249,7 +249,7 @@ class Binder:
         intent.bound = self._bound(left)
         if self._stands(intent):
             RESUMED.labels("given up").inc()
-            self._journal.close(intent.records)
+            self._reservations.close(intent.records)
         else:
             RESUMED.labels("continued").inc()
             self._intents[intent.root] = intent
@@ -367,7 +367,7 @@ class Binder:
         """Nothing of it is left to do."""
         if self._intents.get(intent.root) is intent:
             del self._intents[intent.root]
-        self._journal.close(intent.records)
+        self._reservations.close(intent.records)
         intent.records = []
 
     async def _watch_deadlines(self, fence: Fence) -> None:

@@ -166,14 +166,14 @@ def _advised(held: Held) -> str:
 
 def _stands(group: Group, bound: dict[GroupKey, bool]) -> bool:
     """Whether the floor is bound as the API server sees it, decisions on their way not counted."""
-    floor = group.floor
-    if floor is None:
+    minimum = group.minimum
+    if minimum is None:
         return False
     if group.composite:
-        return sum(bound.get(child, False) for child in group.children) >= floor
-    if group.running < floor:
+        return sum(bound.get(child, False) for child in group.children) >= minimum
+    if group.running < minimum:
         return False
-    return sum(pod.running and not pod.assumed for pod in group.members.values()) >= floor
+    return sum(pod.running and not pod.assumed for pod in group.members.values()) >= minimum
 
 
 def leaves(state: State, group: Group) -> bool:

@@ -13,15 +13,15 @@ from kube.clock import Clock
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
-from scheduler.core.place import Budget, Placement, Refusal
-from scheduler.core.search.batching import likeness, place_alike, together
+from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.search.batching import batchable, place_batch, signature
 from scheduler.core.state import State
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
 from scheduler.preemptor import Preemptor, place_root
 from scheduler.queue import PLACES, Queue
-from scheduler.starvation import Doorkeeper
+from scheduler.starvation import StarvationMonitor
 
-_ALIKE: Final = 96
+_BATCH_PODS: Final = 96
 """Pods of roots that are decided together: few enough not to be late for all else."""
 
 _sizes = {place_name: QUEUE_ROOTS.labels(place_name) for place_name in PLACES}
@@ -63,9 +63,9 @@ class Cycle:
         reporting: Reporting,
         *,
         clock: Clock,
-        budget: Callable[[], Budget] = Budget,
+        budget: Callable[[], SearchBudget] = SearchBudget,
         preemptor: Preemptor | None = None,
-        doorkeeper: Doorkeeper | None = None,
+        starvation: StarvationMonitor | None = None,
     ) -> None:
         """Without a preemptor nobody is evicted, without a doorkeeper nobody waits for others."""
         self._state = state
@@ -75,7 +75,7 @@ class Cycle:
         self._clock = clock
         self._budget = budget
         self._preemptor = preemptor
-        self._doorkeeper = doorkeeper
+        self._starvation = starvation
 
     def refresh(self) -> None:
         """Let the queue and the reports know what changed since the last time."""
@@ -84,8 +84,8 @@ class Cycle:
         self._reporting.touched(changes.entities)
         if self._preemptor is not None:
             self._preemptor.gone(sorted(changes.entities))
-        if self._doorkeeper is not None:
-            self._doorkeeper.gone(sorted(changes.entities))
+        if self._starvation is not None:
+            self._starvation.gone(sorted(changes.entities))
         for place_name, size in self._queue.sizes().items():
             _sizes[place_name].set(size)
 
@@ -97,19 +97,19 @@ class Cycle:
         entity = self._queue.entity(key)
         if entity is None:
             return True  # it went away between two cycles
-        kind = likeness(entity)
-        if kind is None or not together(self._state, kind.shape):
+        kind = signature(entity)
+        if kind is None or not batchable(self._state, kind.shape):
             self._decide(key, entity)
         else:
-            self._decide_alike([entity, *self._queue.pop_alike(kind, _ALIKE // kind.size - 1)])
+            self._decide_batch([entity, *self._queue.pop_batch(kind, _BATCH_PODS // kind.size - 1)])
         return True
 
-    def _decide_alike(self, roots: list[Group | Pod]) -> None:
+    def _decide_batch(self, roots: list[Group | Pod]) -> None:
         """Roots whose turns follow each other; who finds no room is told so alone."""
         placements: list[Placement] = []
         while len(roots) > 1:
             with DECISION_SECONDS.time():
-                placements = place_alike(self._state, roots, self._budget())
+                placements = place_batch(self._state, roots, self._budget())
             for placement, root in zip(placements, roots, strict=False):
                 self._bind(placement.root, root, placement)
             roots = roots[len(placements) :]
@@ -129,8 +129,8 @@ class Cycle:
 
     def _bind(self, key: GroupKey, entity: Group | Pod, placement: Placement) -> None:
         _placed.inc()
-        if self._doorkeeper is not None:
-            self._doorkeeper.placed(key, entity)
+        if self._starvation is not None:
+            self._starvation.placed(key, entity)
         self._state.assume(placement.pods, placement.rows, placement.promises)
         self._binding.submit(placement)
         if self._preemptor is not None:
@@ -142,8 +142,8 @@ class Cycle:
     def _refuse(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> None:
         _refused.inc()
         self._queue.refuse(key, refusal, self._clock.monotonic())
-        if self._doorkeeper is not None:
-            self._doorkeeper.refused(key, entity, refusal)
+        if self._starvation is not None:
+            self._starvation.refused(key, entity, refusal)
         blocker = explain(self._state, refusal)
         more = self._preemptor.refused(key, entity, refusal) if self._preemptor else ""
         if more:

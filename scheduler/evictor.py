@@ -31,10 +31,10 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.place import Placement
 from scheduler.core.preemption.plan import Plan
-from scheduler.core.preemption.units import speaker
+from scheduler.core.preemption.units import unit_owner
 from scheduler.core.state import State
 from scheduler.metrics import EVICTIONS_OPEN, VICTIMS
-from scheduler.priority_semaphore import Turns
+from scheduler.priority_semaphore import PrioritySemaphore
 from scheduler.status import RESOURCES
 
 _log = structlog.get_logger()
@@ -69,7 +69,7 @@ class Evictor:
         self._state = state
         self._events = events
         self._clock = clock
-        self._turns = Turns(writers)
+        self._semaphore = PrioritySemaphore(writers)
         self._plans = count()
         self._open: set[int] = set()
         self._changed = changed
@@ -100,7 +100,7 @@ class Evictor:
     def nominate(self, placement: Placement) -> None:
         """Say on its pods where a root will go; what is said already is not said again."""
         said = self._nominated.setdefault(placement.root, {})
-        name_of = self._state.columns.name_of
+        name_of = self._state.nodes.name_of
         for pod, row in zip(placement.pods, placement.rows, strict=True):
             wanted = (pod, name_of(row))
             if said.get(pod.info.uid) != wanted:
@@ -126,13 +126,13 @@ class Evictor:
         begun = [p for p in self._state.pods.values() if p.info.targeted and p.placed]
         pods: dict[str, Pod] = {}
         for pod in begun:
-            group, _ = speaker(pod, self._state.forest)
+            group, _ = unit_owner(pod, self._state.forest)
             unit = _running(group) if group is not None else [pod]
             pods.update((each.info.uid, each) for each in unit if not each.info.terminating)
         if pods:
             message = f"{SCHEDULER_NAME}: preempted; its eviction had begun before a restart"
             victims = list(pods.values())
-            self._state.units.doom(victims)
+            self._state.units.mark_evicting(victims)
             self._begin([], victims, message)
 
     async def run(self, fence: Fence) -> None:
@@ -175,7 +175,7 @@ class Evictor:
         backoff = Backoff(first=0.1, limit=5.0)
         while fence.valid():
             try:
-                async with self._turns.turn(rank):
+                async with self._semaphore.turn(rank):
                     await act()
             except NotFound:
                 return  # gone, which is what was wanted

@@ -49,10 +49,10 @@ PREEMPTION_SECONDS = Histogram(
     buckets=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
 VICTIMS = Counter("muster_scheduler_victims_total", "Pods evicted for others.")
-DOOR_CLOSED = Gauge(
+STARVATION_ACTIVE = Gauge(
     "muster_scheduler_door_closed", "1 while a starving root goes before all of no higher priority."
 )
-DOOR_CLOSINGS = Counter(
+STARVATIONS = Counter(
     "muster_scheduler_door_closings_total", "How often a starving root closed the door."
 )
 EVICTIONS_OPEN = Gauge(

@@ -14,8 +14,8 @@ from kube.clock import Clock
 from scheduler.config import Preemption
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
-from scheduler.core.nominations import Hold
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.nominations import Nomination
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.shapes import Shape
@@ -45,13 +45,13 @@ class Evicting(Protocol):
         ...
 
 
-def place_root(state: State, root: Group | Pod, budget: Budget) -> Placement | Refusal:
+def place_root(state: State, root: Group | Pod, budget: SearchBudget) -> Placement | Refusal:
     """Place a root: where it holds room if that does, else anywhere; if it may pass the door."""
     refusal = stopped(state, root)
     if refusal is not None:
         return refusal
     extras = not behind(state, root)
-    rows = state.holds.rows(root.key)
+    rows = state.nominations.rows(root.key)
     if rows is not None:
         decision = place(state, root, budget, region=rows, extras=extras)
         if isinstance(decision, Placement):
@@ -70,7 +70,7 @@ class Preemptor:
         *,
         clock: Clock,
         config: Preemption,
-        budget: Callable[[], Budget] = Budget,
+        budget: Callable[[], SearchBudget] = SearchBudget,
     ) -> None:
         self._state = state
         self._queue = queue
@@ -83,7 +83,7 @@ class Preemptor:
     def placed(self, key: GroupKey) -> None:
         """The root is being bound: what it held is its own now."""
         self._since.pop(key, None)
-        if self._state.holds.drop(key) is not None:
+        if self._state.nominations.drop(key) is not None:
             self._evicting.forget(key)
 
     def refused(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> str:
@@ -108,7 +108,7 @@ class Preemptor:
             return f"evicts {_amount(plan)} unless there is room in {left:.0f} s"
         self._hold(plan, entity)
         self._since.pop(key, None)
-        self._state.units.doom(pod for unit in plan.victims for pod in unit.pods.values())
+        self._state.units.mark_evicting(pod for unit in plan.victims for pod in unit.pods.values())
         self._evicting.evict(plan, entity.priority)
         PREEMPTIONS.labels("evict").inc()
         return f"{_amount(plan)} are evicted for it"
@@ -116,7 +116,7 @@ class Preemptor:
     def gone(self, keys: Iterable[GroupKey]) -> None:
         """Drop what roots hold that cannot be decided any more."""
         for key in keys:
-            if key in self._state.holds and self._queue.entity(key) is None:
+            if key in self._state.nominations and self._queue.entity(key) is None:
                 self._give_up(key)
             if key in self._since and self._queue.entity(key) is None:
                 del self._since[key]
@@ -124,7 +124,7 @@ class Preemptor:
     def abandon(self) -> None:
         """Forget everything: another process may decide now."""
         self._since.clear()
-        self._state.holds.clear()
+        self._state.nominations.clear()
 
     def _give_up(self, key: GroupKey) -> None:
         if self._state.release(key):
@@ -140,11 +140,11 @@ class Preemptor:
 
     def _hold(self, plan: Plan, entity: Group | Pod) -> None:
         places: dict[Shape, Counter[str]] = {}
-        name_of = self._state.columns.name_of
+        name_of = self._state.nodes.name_of
         for pod, row in zip(plan.placement.pods, plan.placement.rows, strict=True):
             places.setdefault(pod.shape, Counter())[name_of(row)] += 1
         held = tuple((shape, tuple(counts.items())) for shape, counts in places.items())
-        self._state.holds.set(Hold(plan.root, entity.priority, held))
+        self._state.nominations.set(Nomination(plan.root, entity.priority, held))
         self._evicting.nominate(plan.placement)
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 
-class Turns:
+class PrioritySemaphore:
     """Like a semaphore, but who waits is served by rank, then by when it came."""
 
     def __init__(self, places: int) -> None:

@@ -18,9 +18,9 @@ import numpy as np
 
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD, GroupKey
-from scheduler.core.nominations import Hold
+from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal
-from scheduler.core.search.batching import Likeness, likeness
+from scheduler.core.search.batching import Signature, signature
 from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
 
@@ -89,9 +89,9 @@ class Queue:
             self.review(key)
         if changes.rows and self._refused:
             self._room(sorted(changes.rows), now)
-        if self._state.columns.generation != self._generation:
+        if self._state.nodes.generation != self._generation:
             # Nodes came, went or were relabelled: whatever was counted on them is not true now.
-            self._generation = self._state.columns.generation
+            self._generation = self._state.nodes.generation
             for key in self._refused:
                 self._stale.setdefault(key, now + _STALE)
         self._time(now)
@@ -106,14 +106,14 @@ class Queue:
                     return key
         return None
 
-    def pop_alike(self, kind: Likeness, most: int) -> list[Group | Pod]:
+    def pop_batch(self, kind: Signature, most: int) -> list[Group | Pod]:
         """Up to so many entities of this kind whose turn comes now; as `pop`."""
         found: list[Group | Pod] = []
         while self._heap and len(found) < most:
             rank, key = self._heap[0]
             if self._ready.get(key) == rank:
                 entity = self.entity(key)
-                if entity is None or likeness(entity) != kind:
+                if entity is None or signature(entity) != kind:
                     break
                 del self._ready[key]
                 found.append(entity)
@@ -136,7 +136,7 @@ class Queue:
         entity = self.entity(key)
         plain = isinstance(entity, Pod) or (entity is not None and not entity.composite)
         exact = plain and len(refusal.shapes) == 1 and short.kind == "capacity"
-        needed = short.needed if short.floor else 1
+        needed = short.needed if short.minimum else 1
         shape = short.shape if exact else None
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
@@ -208,25 +208,25 @@ class Queue:
 
     def _room(self, rows: list[int], now: float) -> None:
         """Wake those for whose shapes there is room on one of the rows, and enough in all."""
-        columns, holds = self._state.columns, self._state.holds
-        region = np.array([row for row in rows if row < columns.size], np.int64)
-        open_to = [s for s in self._by_shape if s.outlook(columns, region).any()]
-        held = holds.on(region.tolist()) if open_to else {}
+        nodes, nominations = self._state.nodes, self._state.nominations
+        region = np.array([row for row in rows if row < nodes.size], np.int64)
+        open_to = [s for s in self._by_shape if s.optimistic_slots(nodes, region).any()]
+        held = nominations.on(region.tolist()) if open_to else {}
         free_to = set(open_to)
         if held:
-            with holds.taken(region.tolist()):
-                free_to = {s for s in open_to if s.outlook(columns, region).any()}
+            with nominations.taken(region.tolist()):
+                free_to = {s for s in open_to if s.optimistic_slots(nodes, region).any()}
         woken: set[GroupKey] = set()
         for shape in open_to:
             woken |= self._by_shape[shape] if shape in free_to else self._entitled(shape, held)
         for key in sorted(woken):
             refused = self._refused[key]
-            if refused.shape is None or (int(refused.shape.slots(columns).sum()) >= refused.needed):
+            if refused.shape is None or (int(refused.shape.slots(nodes).sum()) >= refused.needed):
                 self.review(key)
             else:
                 self._stale.setdefault(key, now + _STALE)
 
-    def _entitled(self, shape: Shape, held: Mapping[GroupKey, Hold]) -> set[GroupKey]:
+    def _entitled(self, shape: Shape, held: Mapping[GroupKey, Nomination]) -> set[GroupKey]:
         """Who gains where all room is held: a higher priority, and who has all that it holds."""
         keys, lowest = self._by_shape[shape], min(hold.priority for hold in held.values())
         higher = {key for key in keys if self._refused[key].priority > lowest}
@@ -236,7 +236,7 @@ class Queue:
         """Whether enough of its places are free: until then one victim more makes no difference."""
         refused = self._refused[key]
         shape = refused.shape
-        return shape is None or self._state.holds.free(key, shape) >= refused.needed
+        return shape is None or self._state.nominations.free(key, shape) >= refused.needed
 
     def _time(self, now: float) -> None:
         for key, at in list(self._failing.items()):

@@ -107,7 +107,7 @@ class Entry:
     records: list[Record] = field(default_factory=list)
 
 
-class Journal:
+class Reservations:
     """Writes and deletes Reservations.
 
     `plenty` says whether there is enough to bind meanwhile, `deciding` whether more roots are being

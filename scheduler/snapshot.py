@@ -26,16 +26,16 @@ from scheduler.core.model import (
     StorageClassInfo,
     VolumeInfo,
 )
-from scheduler.core.node_table import Columns
-from scheduler.core.nominations import Hold
-from scheduler.core.place import Budget, Placement
-from scheduler.core.plugins.volume_binding import Promise
+from scheduler.core.node_table import NodeTable
+from scheduler.core.nominations import Nomination
+from scheduler.core.place import Placement, SearchBudget
+from scheduler.core.plugins.volume_binding import AssumedVolume
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.node_selection import Profile
 from scheduler.core.shapes import Shape
-from scheduler.core.starvation import Closed
+from scheduler.core.starvation import ClosedFor
 from scheduler.core.state import State
 from scheduler.preemptor import place_root
 from scheduler.queue import Queue
@@ -51,17 +51,17 @@ class Limits(msgspec.Struct, frozen=True):
     """
 
     steps: int
-    exhaust: int
+    packing_steps: int
     profile: Profile
     preempts: bool = True
     overdue: float = 0.0
 
     @classmethod
-    def of(cls, budget: Budget, *, preempts: bool = True, overdue: float = 0.0) -> Limits:
-        return cls(budget.steps, budget.exhaust, budget.profile, preempts, overdue)
+    def of(cls, budget: SearchBudget, *, preempts: bool = True, overdue: float = 0.0) -> Limits:
+        return cls(budget.steps, budget.packing_steps, budget.profile, preempts, overdue)
 
-    def budget(self) -> Budget:
-        return Budget(self.steps, self.exhaust, self.profile)
+    def budget(self) -> SearchBudget:
+        return SearchBudget(self.steps, self.packing_steps, self.profile)
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -117,14 +117,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     assumed: dict[str, str]
     waiting: dict[str, list[str]]
     held: list[Held]
-    doomed: list[str]
+    evicting: list[str]
     spared: list[str]
     units: list[str]
     budgets: list[DisruptionBudget]
     queue: list[GroupKey]
     decisions: list[Decision]
     priorities: list[PriorityClass]
-    door: Closed | None = None
+    starvation: ClosedFor | None = None
     promised: list[tuple[ClaimKey, str, str]] = []
 
 
@@ -143,10 +143,10 @@ def take(
     return Snapshot(
         format=FORMAT,
         limits=limits,
-        resources=list(state.columns.resources),
-        nodes=list(state.columns.nodes),
-        vacant=list(state.columns.vacant),
-        namespaces={name: dict(labels) for name, labels in state.relations.namespaces.items()},
+        resources=list(state.nodes.resources),
+        nodes=list(state.nodes.infos),
+        vacant=list(state.nodes.vacant),
+        namespaces={name: dict(labels) for name, labels in state.selectors.namespaces.items()},
         claims=list(storage.claims.values()),
         volumes=list(storage.volumes.values()),
         classes=list(storage.classes.values()),
@@ -160,17 +160,17 @@ def take(
             for group in state.forest.groups.values()
             if group.pending
         },
-        held=[_held(hold, shapes) for hold in state.holds],
-        doomed=sorted(state.units.doomed),
+        held=[_held(hold, shapes) for hold in state.nominations],
+        evicting=sorted(state.units.evicting),
         spared=sorted(state.units.spared),
         units=state.units.order(),
-        budgets=list(state.budgets),
+        budgets=list(state.disruption_budgets),
         queue=roots,
         decisions=list(decide(state, roots[:decisions], limits)),
         priorities=sorted(priorities, key=lambda each: each.name),
-        door=state.door.closed,
+        starvation=state.starvation.closed,
         promised=[
-            (key, promise.volume, state.columns.name_of(promise.row))
+            (key, promise.volume, state.nodes.name_of(promise.row))
             for key, promise in storage.promises
         ],
     )
@@ -204,7 +204,7 @@ def decide(state: State, roots: list[GroupKey], limits: Limits) -> Iterator[Deci
 
 
 def _nodes(state: State, placement: Placement) -> dict[str, str]:
-    names = state.columns.name_of
+    names = state.nodes.name_of
     pairs = zip(placement.pods, placement.rows, strict=True)
     return {pod.info.name: names(row) for pod, row in pairs}
 
@@ -217,23 +217,23 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
         state.set_namespace(name, labels)
     _put_storage(state, snapshot)
     for requirements in snapshot.requirements:
-        state.relations.register(requirements)
+        state.selectors.register(requirements)
     for spec in snapshot.groups:
         state.set_group(spec)
     for info in snapshot.pods:
         state.set_pod(info)
     for uid, node in snapshot.assumed.items():
-        state.assume([state.pods[uid]], [state.columns.row_of[node]])
+        state.assume([state.pods[uid]], [state.nodes.row_of[node]])
     for group in state.forest.groups.values():
         _order_pending(state, group, snapshot.waiting.get("/".join(group.key), []))
-    state.units.doom(state.pods[uid] for uid in snapshot.doomed if uid in state.pods)
+    state.units.mark_evicting(state.pods[uid] for uid in snapshot.evicting if uid in state.pods)
     state.units.spare(state.pods[uid] for uid in snapshot.spared if uid in state.pods)
     state.units.arrange(snapshot.units)
     for budget in snapshot.budgets:
-        state.budgets.set(budget)
+        state.disruption_budgets.set(budget)
     for held in snapshot.held:
-        state.holds.set(_hold(state, snapshot, held))
-    state.door.closed = snapshot.door
+        state.nominations.set(_hold(state, snapshot, held))
+    state.starvation.closed = snapshot.starvation
     queue = Queue(state)
     for root in snapshot.queue:
         queue.review(root)
@@ -267,17 +267,17 @@ def decode(data: bytes, source: str) -> Snapshot:
     return snapshot
 
 
-def _held(hold: Hold, shapes: list[Shape]) -> Held:
+def _held(hold: Nomination, shapes: list[Shape]) -> Held:
     places = [(shapes.index(shape), list(there)) for shape, there in hold.places]
     return Held(hold.root, hold.priority, places)
 
 
-def _hold(state: State, snapshot: Snapshot, held: Held) -> Hold:
+def _hold(state: State, snapshot: Snapshot, held: Held) -> Nomination:
     places = tuple(
         (state.shapes.intern(snapshot.requirements[index]), tuple(there))
         for index, there in held.places
     )
-    return Hold(held.root, held.priority, places)
+    return Nomination(held.root, held.priority, places)
 
 
 def _order(pod: Pod) -> tuple[int, str]:
@@ -286,9 +286,9 @@ def _order(pod: Pod) -> tuple[int, str]:
 
 
 def _put_nodes(state: State, snapshot: Snapshot) -> None:
-    columns: Columns = state.columns
+    nodes: NodeTable = state.nodes
     for name in snapshot.resources:
-        columns.resource(name)
+        nodes.resource(name)
     holes = {row: f"\0{row}" for row, node in enumerate(snapshot.nodes) if node is None}
     for row, node in enumerate(snapshot.nodes):
         state.set_node(node or NodeInfo(holes[row], {}))
@@ -306,7 +306,7 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
     for node, limits in snapshot.attachable.items():
         state.storage.set_limits(node, limits)
     for key, name, node in snapshot.promised:
-        promise = Promise(name, state.columns.row_of[node])
+        promise = AssumedVolume(name, state.nodes.row_of[node])
         state.storage.promises.keep({key: promise})
 
 

@@ -150,7 +150,7 @@ class Claims:
             if claim is None:
                 return "is gone"
             if claim.volume in self._storage.volumes:
-                row = self._state.columns.row_of.get(node, -1)
+                row = self._state.nodes.row_of.get(node, -1)
                 fits = self._storage.reaches(claim.volume, row)
                 return "" if fits else f"was bound to {claim.volume}, out of reach of {node}"
             if not claim.volume and self._storage.promises.get(key) is None:

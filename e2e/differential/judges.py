@@ -99,12 +99,12 @@ async def muster(rest: Rest, made: Scenario) -> tuple[Sets, Mapping[Key, set[str
         stored["spec"]["schedulerName"] = "muster-scheduler"
         pod = state.set_pod(decode.pod_info(decode_pod(_bytes(stored))))
         assert pod is not None
-        assert not pod.info.requirements.undecided
-        columns = state.columns
+        assert not pod.info.requirements.unsupported
+        nodes = state.nodes
         key = (pod.info.namespace, pod.info.name)
-        rows = pod.shape.slots(columns).nonzero()[0].tolist()
-        sets[key] = frozenset(columns.name_of(row) for row in rows)
-        told[key] = {reason for reason, _ in reasons(columns, pod.shape)}
+        rows = pod.shape.slots(nodes).nonzero()[0].tolist()
+        sets[key] = frozenset(nodes.name_of(row) for row in rows)
+        told[key] = {reason for reason, _ in reasons(nodes, pod.shape)}
         state.remove_pod(pod.info.uid)
     return sets, told
 

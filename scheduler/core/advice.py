@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.model import Requirements
-from scheduler.core.node_table import PODS, Columns
+from scheduler.core.node_table import PODS, NodeTable
 from scheduler.core.plugins import inter_pod_affinity as company
 from scheduler.core.plugins import node_affinity as filters
 from scheduler.core.plugins import volume_binding as promises
@@ -31,7 +31,7 @@ _VOLUMES: Final = {
 
 
 def sentence(
-    columns: Columns,
+    nodes: NodeTable,
     shape: Shape,
     short: Shortage,
     counts: tuple[tuple[str, int], ...],
@@ -39,16 +39,16 @@ def sentence(
     impossible: bool,
 ) -> str:
     """Such as: needs room for 4 more pods, there is room for 1: cpu short on 3 of 3 nodes."""
-    nodes = sum(node is not None for node in columns.nodes)
+    total = sum(node is not None for node in nodes.infos)
     best = short.best
     where = f" in the best {best.key} ({best.value})" if best else ""
     pods = count(short.needed, "more pod")
     text = f"needs room for {pods}, there is room for {short.free}{where}"
-    if not nodes:
+    if not total:
         return f"{text}: there are no nodes; add some"
     if counts:
-        text += ": " + ", ".join(_on(reason, at, nodes) for reason, at in counts[:_SHOWN])
-    advice = _advice(columns, shape, short, counts[0][0] if counts else "", impossible=impossible)
+        text += ": " + ", ".join(_on(reason, at, total) for reason, at in counts[:_SHOWN])
+    advice = _advice(nodes, shape, short, counts[0][0] if counts else "", impossible=impossible)
     if impossible:
         text += "; impossible even if the cluster were empty"
     return f"{text}; {advice}" if advice else text
@@ -77,7 +77,7 @@ def _words(reason: str) -> str:
 
 
 def _advice(
-    columns: Columns, shape: Shape, short: Shortage, reason: str, *, impossible: bool
+    nodes: NodeTable, shape: Shape, short: Shortage, reason: str, *, impossible: bool
 ) -> str:
     """The one thing to change; nothing where waiting is enough."""
     if reason in _VOLUMES:
@@ -89,12 +89,12 @@ def _advice(
         return about_others
     if not impossible:
         return ""
-    if not shape.permitted(columns).any():
-        return _other_nodes(columns, shape, reason)
-    empty = shape.room(columns, columns.allocatable)
+    if not shape.permitted(nodes).any():
+        return _other_nodes(nodes, shape, reason)
+    empty = shape.room(nodes, nodes.allocatable)
     most = shape.most(empty)
     if not most:
-        return _too_large(columns, shape)
+        return _too_large(nodes, shape)
     if short.best is not None:
         return f"lower the floor, ask for less, or let it span more than one {short.best.key}"
     return f"at most {count(most, 'pod')} of this kind fit: lower the floor or add nodes"
@@ -103,13 +103,13 @@ def _advice(
 def _about_others(wants: Requirements, reason: str) -> str:
     """Which of its own terms about other pods the pods have to blame."""
     if reason == company.APART:
-        keys = ", ".join(sorted({term.key for term in wants.away}))
+        keys = ", ".join(sorted({term.key for term in wants.required_anti_affinity}))
         return f"its pods must be apart by {keys}: lower the floor, or add nodes"
     if reason == company.UNEVEN:
         keys = ", ".join(f"{s.key} (maxSkew {s.max_skew})" for s in wants.spread)
         return f"its pods must be spread over {keys}: raise maxSkew, or add nodes where fewest are"
     if reason == company.TOO_FAR:
-        keys = ", ".join(sorted({term.key for term in wants.near}))
+        keys = ", ".join(sorted({term.key for term in wants.required_affinity}))
         return f"its pods must be near others by {keys}: make room where those are, or start them"
     if reason == company.SHUNNED:
         return "pods that run there keep its pods away: end them, or change their anti-affinity"
@@ -119,12 +119,12 @@ def _about_others(wants: Requirements, reason: str) -> str:
     return ""
 
 
-def _other_nodes(columns: Columns, shape: Shape, reason: str) -> str:
+def _other_nodes(nodes: NodeTable, shape: Shape, reason: str) -> str:
     """What keeps the pods off the nodes that they choose; if they choose none, that."""
     chosen = [
         node
-        for index, node in enumerate(columns.classes.all)
-        if (columns.node_class[: columns.size] == index).any()
+        for index, node in enumerate(nodes.classes.all)
+        if (nodes.node_class[: nodes.size] == index).any()
         and filters.attracted(shape.requirements, node)
     ]
     taints = [filters.untolerated(shape.requirements, node) for node in chosen]
@@ -137,12 +137,12 @@ def _other_nodes(columns: Columns, shape: Shape, reason: str) -> str:
     return "" if reason != filters.NODE_NAME else "name another node, or none"
 
 
-def _too_large(columns: Columns, shape: Shape) -> str:
+def _too_large(nodes: NodeTable, shape: Shape) -> str:
     """Which request no permitted node could ever meet."""
-    rows = np.flatnonzero(shape.permitted(columns))
-    names = list(columns.resources)
+    rows = np.flatnonzero(shape.permitted(nodes))
+    names = list(nodes.resources)
     for resource, amount in shape.demands:
-        largest = int(columns.allocatable[resource][rows].max())
+        largest = int(nodes.allocatable[resource][rows].max())
         name = names[resource]
         if largest < amount and name != PODS:
             return (

@@ -39,15 +39,15 @@ def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainRoo
     short = refusal.shortage
     if short.best is None or short.shape is None:
         return []
-    columns, shape, key = state.columns, short.shape, short.best.key
+    nodes, shape, key = state.nodes, short.shape, short.best.key
     labels = state.topologies.domains(key, around(state.forest.groups.get(short.at), key))
     state.units.refresh()
     below = state.units.below(root.priority) if may_preempt(root) else NONE
-    with columns.trial(), state.holds.respected(refusal.root, root.priority):
-        free = labels.sums(shape.slots(columns), None)
-        state.units.lift(state.units.slots_of(below))
-        emptied = labels.sums(shape.slots(columns), None)
-    codes = shape.codes(columns)
+    with nodes.trial(), state.nominations.respected(refusal.root, root.priority):
+        free = labels.sums(shape.slots(nodes), None)
+        state.units.release(state.units.slots_of(below))
+        emptied = labels.sums(shape.slots(nodes), None)
+    codes = shape.codes(nodes)
     rows = []
     for code, value in enumerate(labels.paths):
         reasons = Counter(codes[labels.rows(code, None)].tolist())

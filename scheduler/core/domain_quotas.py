@@ -15,7 +15,7 @@ PLENTY: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class DomainQuota:
     """How many more pods each domain may take; the last entry of `quota` is for nodes in none."""
 
     domains: Domains
@@ -23,24 +23,24 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Preference:
     """Pods that like to be together in a domain, or to be spread evenly over all of them.
 
     `there` (D,) are the pods each has; None where they like to be together.
     """
 
     domains: Domains
-    there: Ints | None
+    present: Ints | None
 
-    def limit(self, rows: Ints, room: Ints, count: int) -> Limit | None:
+    def limit(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
         """What grants it for the next `count` pods; None where it makes no difference."""
-        if self.there is None:
+        if self.present is None:
             return gather(self.domains, rows, room, count)
-        return level(self.domains, self.there, rows, room, count)
+        return level(self.domains, self.present, rows, room, count)
 
 
 @dataclass(frozen=True, slots=True)
-class Even:
+class SkewLimit:
     """Domains of which none may have more than `skew` pods more than the one with fewest.
 
     `there` (D,) are the pods each has, `counting` (D,) marks those whose number bounds the others.
@@ -48,57 +48,65 @@ class Even:
     """
 
     domains: Domains
-    there: Ints
+    present: Ints
     counting: Bools
-    skew: int
+    max_skew: int
     few: bool = False
 
     @property
-    def limit(self) -> Limit:
+    def limit(self) -> DomainQuota:
         """How many more each domain may take if the others get none."""
-        quota = self._least(self.there) + self.skew - self.there
-        return Limit(self.domains, np.append(quota, 0))
+        quota = self._least(self.present) + self.max_skew - self.present
+        return DomainQuota(self.domains, np.append(quota, 0))
 
-    def level(self, rows: Ints, room: Ints, count: int) -> Limit | None:
+    def level(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
         """As `level`, no higher than the domain that can take fewest lets the others come."""
-        most = self._least(self.there + self.domains.sums(room, rows)) + self.skew
-        return level(self.domains, self.there, rows, room, count, most=most)
+        most = self._least(self.present + self.domains.sums(room, rows)) + self.max_skew
+        return level(self.domains, self.present, rows, room, count, most=most)
 
     def kept(self, rows: Ints, counts: Ints) -> bool:
         """True if all is even once `counts[i]` pods more are on `rows[i]`."""
         more = self.domains.sums(counts, rows)
-        after = self.there + more
-        return bool((after[more > 0] <= self._least(after) + self.skew).all())
+        after = self.present + more
+        return bool((after[more > 0] <= self._least(after) + self.max_skew).all())
 
-    def _least(self, there: Ints) -> int:
+    def _least(self, present: Ints) -> int:
         if self.few:
             return 0
-        return int(there[self.counting].min()) if self.counting.any() else PLENTY
+        return int(present[self.counting].min()) if self.counting.any() else PLENTY
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Quotas:
     """All that binds the next pods of one shape: what must be, and what is only liked.
 
     `single`: all has to be looked at again after each pod.
     """
 
-    limits: Sequence[Limit]
-    evens: Sequence[Even]
-    wishes: Sequence[Wish]
+    domain_quotas: Sequence[DomainQuota]
+    skew_limits: Sequence[SkewLimit]
+    preferences: Sequence[Preference]
     single: bool
 
     @classmethod
     def of(
-        cls, limits: list[Limit], evens: list[Even], wishes: list[Wish], *, single: bool
-    ) -> Bounds:
+        cls,
+        domain_quotas: list[DomainQuota],
+        skew_limits: list[SkewLimit],
+        preferences: list[Preference],
+        *,
+        single: bool,
+    ) -> Quotas:
         """Small domains before large ones: a large one shares its room over what those leave."""
 
-        def size(bound: Limit | Even | Wish) -> int:
+        def size(bound: DomainQuota | SkewLimit | Preference) -> int:
             return -len(bound.domains.values)
 
         return cls(
-            sorted(limits, key=size), sorted(evens, key=size), sorted(wishes, key=size), single
+            sorted(domain_quotas, key=size),
+            sorted(skew_limits, key=size),
+            sorted(preferences, key=size),
+            single,
         )
 
     def share(self, rows: Ints, room: Ints, count: int) -> Ints:
@@ -106,29 +114,29 @@ class Bounds:
 
         After as many all has to be looked at again. Uses some of the room if there is any.
         """
-        for limit in self.limits:
+        for limit in self.domain_quotas:
             room = within(limit, rows, room)
-        even = self._evenly(rows, room, count) if self.evens else None
-        if even is not None:
-            return even
-        for hard in self.evens:
+        skew_limit = self._level_all(rows, room, count) if self.skew_limits else None
+        if skew_limit is not None:
+            return skew_limit
+        for hard in self.skew_limits:
             room = within(hard.limit, rows, room)
-        for wish in self.wishes:
-            wished = wish.limit(rows, room, count)
+        for preference in self.preferences:
+            wished = preference.limit(rows, room, count)
             room = room if wished is None else within(wished, rows, room)
         return first(room, count)
 
-    def _evenly(self, rows: Ints, room: Ints, count: int) -> Ints | None:
+    def _level_all(self, rows: Ints, room: Ints, count: int) -> Ints | None:
         """Many at once, to one level everywhere; None where step by step does as well."""
         careful, bold = room, room
-        for even in self.evens:
-            careful = within(even.limit, rows, careful)
-            limit = even.level(rows, room, count)
+        for skew_limit in self.skew_limits:
+            careful = within(skew_limit.limit, rows, careful)
+            limit = skew_limit.level(rows, room, count)
             bold = bold if limit is None else within(limit, rows, bold)
         bold = first(bold, count)
         if int(bold.sum()) <= min(count, int(careful.sum())):
             return None
-        return bold if all(even.kept(rows, bold) for even in self.evens) else None
+        return bold if all(skew_limit.kept(rows, bold) for skew_limit in self.skew_limits) else None
 
 
 def first(room: Ints, count: int) -> Ints:
@@ -139,8 +147,8 @@ def first(room: Ints, count: int) -> Ints:
 
 
 def level(
-    domains: Domains, there: Ints, rows: Ints, room: Ints, count: int, *, most: int = PLENTY
-) -> Limit | None:
+    domains: Domains, present: Ints, rows: Ints, room: Ints, count: int, *, most: int = PLENTY
+) -> DomainQuota | None:
     """A limit that fills the emptiest domains first; None where no node is in any.
 
     `room[i]` is what `rows[i]` has; domains come to one level, `most` at the highest, with at most
@@ -151,10 +159,10 @@ def level(
         return None
 
     def taken(height: int) -> int:
-        return int(np.clip(height - there, 0, sums).sum())
+        return int(np.clip(height - present, 0, sums).sum())
 
-    low = int(there[sums > 0].min())
-    high = max(low, min(most, int((there + sums)[sums > 0].max())))
+    low = int(present[sums > 0].min())
+    high = max(low, min(most, int((present + sums)[sums > 0].max())))
     if taken(high) > count:
         while high - low > 1:
             middle = (low + high) // 2
@@ -162,10 +170,10 @@ def level(
     else:
         low = high
     height = low if taken(low) else low + 1
-    return Limit(domains, np.append(np.clip(height - there, 0, None), PLENTY))
+    return DomainQuota(domains, np.append(np.clip(height - present, 0, None), PLENTY))
 
 
-def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> Limit | None:
+def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
     """A limit that keeps to one domain: the first node's if that has room for `count` pods.
 
     Else the smallest that has, or the one with most. None where the first node is in none.
@@ -180,10 +188,10 @@ def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> Limit | None
         chosen = int(enough[np.argmin(sums[enough])] if len(enough) else np.argmax(sums))
     quota = np.zeros(len(sums) + 1, np.int64)
     quota[chosen] = PLENTY
-    return Limit(domains, quota)
+    return DomainQuota(domains, quota)
 
 
-def within(limit: Limit, rows: Ints, room: Ints) -> Ints:
+def within(limit: DomainQuota, rows: Ints, room: Ints) -> Ints:
     """Room (len(rows),) so that no domain gets more than its quota, first nodes first."""
     codes = limit.domains.codes[rows]
     order = np.argsort(codes, kind="stable")

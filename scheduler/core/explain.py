@@ -36,7 +36,7 @@ class Blocker:
     best_domain: BestDomain | None = None
     impossible: bool = False
     pods_fit: bool = False
-    floor: bool = True
+    minimum: bool = True
 
 
 def explain(state: State, refusal: Refusal) -> Blocker:
@@ -47,12 +47,14 @@ def explain(state: State, refusal: Refusal) -> Blocker:
             f"needs {advice.count(short.needed, 'child group')} more, {short.free} could run:"
             " lower minGroupCount, or wait for the others"
         )
-        return Blocker(summary, short.kind, short.at, short.needed, short.free, floor=short.floor)
-    columns, shape = state.columns, short.shape
+        return Blocker(
+            summary, short.kind, short.at, short.needed, short.free, minimum=short.minimum
+        )
+    nodes, shape = state.nodes, short.shape
     counts = short.counts or _with_as_many_as_fit(state, shape, short.needed)
     impossible = _impossible(state, short, shape)
     return Blocker(
-        summary=advice.sentence(columns, shape, short, counts, impossible=impossible),
+        summary=advice.sentence(nodes, shape, short, counts, impossible=impossible),
         kind=short.kind,
         at=short.at,
         needed=short.needed,
@@ -60,24 +62,24 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         counts=counts,
         best_domain=short.best,
         impossible=impossible,
-        pods_fit=bool(shape.slots(columns).any()),
-        floor=short.floor,
+        pods_fit=bool(shape.slots(nodes).any()),
+        minimum=short.minimum,
     )
 
 
 def _with_as_many_as_fit(state: State, shape: Shape, needed: int) -> tuple[tuple[str, int], ...]:
     """The reasons once as many pods are placed as can be: what they have against one more."""
-    columns = state.columns
-    if not shape.sociable:
-        return reasons(columns, shape)
-    with columns.trial():
-        for rows, counts in waves(columns, shape, needed, None, "pack"):
-            columns.take(rows, counts, shape.request, shape.marks.counted)
-        return reasons(columns, shape)
+    nodes = state.nodes
+    if not shape.self_interacting:
+        return reasons(nodes, shape)
+    with nodes.trial():
+        for rows, counts in waves(nodes, shape, needed, None, "pack"):
+            nodes.take(rows, counts, shape.request, shape.marks.counted)
+        return reasons(nodes, shape)
 
 
 def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
-    empty: Ints = shape.room(state.columns, state.columns.allocatable)
+    empty: Ints = shape.room(state.nodes, state.nodes.allocatable)
     if short.best is None:
         return shape.most(empty) < short.needed
     key = short.best.key

@@ -133,9 +133,9 @@ class Group:
         return self.key[0] == COMPOSITE_POD_GROUP
 
     @property
-    def floor(self) -> int | None:
+    def minimum(self) -> int | None:
         """The minCount or minGroupCount; None while the object or its policy is not there."""
-        return self.spec.floor if self.spec is not None else None
+        return self.spec.minimum if self.spec is not None else None
 
     @property
     def topology(self) -> Topology | None:
@@ -144,7 +144,7 @@ class Group:
 
     @property
     def known(self) -> bool:
-        return self.floor is not None
+        return self.minimum is not None
 
     @property
     def incomplete(self) -> bool:
@@ -277,15 +277,15 @@ class Forest:
         return group.key in self._cyclic
 
     def _shortage(self, group: Group) -> Held:
-        floor = group.floor or 0
+        minimum = group.minimum or 0
         if not group.composite:
-            message = f"has {group.available} of {floor} pods"
-            return Held(group, message, floor, group.available)
+            message = f"has {group.available} of {minimum} pods"
+            return Held(group, message, minimum, group.available)
         for child in group.offspring():
             if not child.quorate:
                 return self._shortage(child) if child.known else Held(child, _NO_POLICY)
-        message = f"has {group.quorate_children} of {floor} child groups"
-        return Held(group, message, floor, group.quorate_children)
+        message = f"has {group.quorate_children} of {minimum} child groups"
+        return Held(group, message, minimum, group.quorate_children)
 
     def _count_pending(self, group: Group, pod: Pod, sign: int) -> None:
         pods = group.pending.setdefault(pod.shape, {})
@@ -366,12 +366,12 @@ class Forest:
 
 
 def _judge(group: Group) -> tuple[bool, bool]:
-    floor = group.floor
-    if floor is None:
+    minimum = group.minimum
+    if minimum is None:
         return (False, False)
     if group.composite:
-        return (group.quorate_children >= floor, group.standing_children >= floor)
-    return (group.available >= floor, group.running >= floor)
+        return (group.quorate_children >= minimum, group.standing_children >= minimum)
+    return (group.available >= minimum, group.running >= minimum)
 
 
 def _by_creation(group: Group) -> tuple[str, str, str]:

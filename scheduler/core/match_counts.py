@@ -10,7 +10,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 
-class Tallies:
+class MatchCounts:
     """Counts by tally and row. A tally's number is given by `new`, and never given again."""
 
     def __init__(self) -> None:
@@ -26,17 +26,17 @@ class Tallies:
         self._counts[number] = {}
         return number
 
-    def end(self, tally: int) -> None:
+    def end(self, match_id: int) -> None:
         """Nobody counts by it any more."""
-        del self._counts[tally]
+        del self._counts[match_id]
 
-    def add(self, tallies: tuple[int, ...], rows: Ints, counts: Ints) -> None:
-        for tally in tallies:
+    def add(self, match_ids: tuple[int, ...], rows: Ints, counts: Ints) -> None:
+        for match_id in match_ids:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                self.add_one(tally, row, count)
+                self.add_one(match_id, row, count)
 
-    def add_one(self, tally: int, row: int, count: int) -> None:
-        counts = self._counts.get(tally)
+    def add_one(self, match_id: int, row: int, count: int) -> None:
+        counts = self._counts.get(match_id)
         if counts is None:
             return  # it has ended; a shape for which places are held may still name it
         total = counts.get(row, 0) + count
@@ -50,15 +50,15 @@ class Tallies:
         for counts in self._counts.values():
             counts.pop(row, None)
 
-    def empty(self, tally: int) -> bool:
-        return not self._counts[tally]
+    def empty(self, match_id: int) -> bool:
+        return not self._counts[match_id]
 
-    def rows(self, tally: int) -> Ints:
+    def rows(self, match_id: int) -> Ints:
         """Rows on which there is one at least."""
-        counts = self._counts[tally]
+        counts = self._counts[match_id]
         return np.fromiter(counts, np.int64, len(counts))
 
-    def amounts(self, tally: int) -> Ints:
+    def amounts(self, match_id: int) -> Ints:
         """The counts of `rows`, in the same order."""
-        counts = self._counts[tally]
+        counts = self._counts[match_id]
         return np.fromiter(counts.values(), np.int64, len(counts))

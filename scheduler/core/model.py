@@ -75,7 +75,7 @@ class PodTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class SoftTerm:
+class WeightedPodTerm:
     """A preference: `weight` 1 to 100 likes the selected pods near, -100 to -1 far."""
 
     weight: int
@@ -128,7 +128,7 @@ class ClaimInfo:
     lost: bool = False
     terminating: bool = False
     uid: str = ""
-    wish: str = ""
+    requested_volume: str = ""
     size: int = 0
     access: tuple[str, ...] = ()
     mode: str = "Filesystem"
@@ -186,15 +186,15 @@ class Requirements:
     selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[Term, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
-    undecided: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
     ports: tuple[HostPort, ...] = ()
-    near: tuple[PodTerm, ...] = ()
-    away: tuple[PodTerm, ...] = ()
+    required_affinity: tuple[PodTerm, ...] = ()
+    required_anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
     claims: tuple[ClaimKey, ...] = ()
-    preferences: tuple[tuple[int, Term], ...] = ()
-    likes: tuple[SoftTerm, ...] = ()
-    evenly: tuple[Spread, ...] = ()
+    preferred_node_affinity: tuple[tuple[int, Term], ...] = ()
+    preferred_affinity: tuple[WeightedPodTerm, ...] = ()
+    preferred_spread: tuple[Spread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class GroupSpec:
     """
 
     key: GroupKey
-    floor: int | None
+    minimum: int | None
     gang: bool = True
     parent: str | None = None
     priority: int | None = None

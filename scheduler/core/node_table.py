@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.match_counts import Tallies
+from scheduler.core.match_counts import MatchCounts
 from scheduler.core.model import NodeInfo
 from scheduler.core.node_classes import NodeClasses
 from scheduler.core.plugins import node_ports as ports
@@ -43,7 +43,7 @@ class Trial:
         self.kept = True
 
 
-class Columns:
+class NodeTable:
     """Node columns with a free list; `row` is a node's index along N.
 
     `generation` changes with the set of nodes or their classes, `version` with anything at all.
@@ -55,24 +55,24 @@ class Columns:
         self.allocatable: Ints = np.zeros((0, capacity), np.int64)
         self.free: Ints = np.zeros((0, capacity), np.int64)
         self.node_class: npt.NDArray[np.int32] = np.full(capacity, _NO_NODE, np.int32)
-        self.nodes: list[NodeInfo | None] = []
+        self.infos: list[NodeInfo | None] = []
         self.row_of: dict[str, int] = {}
         self.classes = NodeClasses()
-        self.tallies = Tallies()
+        self.match_counts = MatchCounts()
         self.seated: Callable[[tuple[int, ...], int, bool], None] = lambda *_: None
         self.generation = 0
         self.version = 0
         self._stamp = 0
         self._changed_at: Ints = np.zeros(capacity, np.int64)
         self._vacant: list[int] = []
-        self._journal: list[tuple[Ints, Ints, Ints, tuple[int, ...]] | Callable[[], None]] = []
+        self._reservations: list[tuple[Ints, Ints, Ints, tuple[int, ...]] | Callable[[], None]] = []
         self._trials = 0
         self.resource(PODS)
 
     @property
     def size(self) -> int:
         """Number of columns in use or vacant; arrays are valid up to here."""
-        return len(self.nodes)
+        return len(self.infos)
 
     @property
     def vacant(self) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ class Columns:
 
     def name_of(self, row: int) -> str:
         """The node's name. Raises LookupError for a vacant column."""
-        node = self.nodes[row]
+        node = self.infos[row]
         if node is None:
             raise LookupError(row)
         return node.name
@@ -105,8 +105,8 @@ class Columns:
         row = self.row_of.get(node.name)
         if row is None:
             row = self._claim(node.name)
-        old = self.nodes[row]
-        self.nodes[row] = node
+        old = self.infos[row]
+        self.infos[row] = node
         self._set_allocatable(row, node.allocatable)
         self._classify(row)
         if len(self.classes.all) > _CLASSES + 2 * len(self.row_of):
@@ -123,10 +123,10 @@ class Columns:
         row = self.row_of.pop(name, None)
         if row is None:
             return None
-        self.nodes[row] = None
+        self.infos[row] = None
         self.allocatable[:, row] = 0
         self.free[:, row] = 0
-        self.tallies.clear(row)
+        self.match_counts.clear(row)
         self.node_class[row] = _NO_NODE
         self._vacant.append(row)
         self.generation += 1
@@ -138,37 +138,39 @@ class Columns:
         if self.classes.watch(key):
             self._classify_all()
 
-    def take(self, rows: Ints, counts: Ints, request: Ints, tallies: tuple[int, ...] = ()) -> None:
+    def take(
+        self, rows: Ints, counts: Ints, request: Ints, match_ids: tuple[int, ...] = ()
+    ) -> None:
         """Put `counts[i]` pods of `request` (R,) on node `rows[i]`; rows are distinct.
 
         `tallies` are those that count such pods.
         """
         self._changed(rows)
         self.free[: len(request), rows] -= request[:, None] * counts
-        if tallies:
-            self.tallies.add(tallies, rows, counts)
+        if match_ids:
+            self.match_counts.add(match_ids, rows, counts)
         if self._trials:
-            self._journal.append((rows, counts, request, tallies))
-        if tallies and len(rows):
-            self.seated(tallies, int(rows[0]), bool(counts[0] > 0))
+            self._reservations.append((rows, counts, request, match_ids))
+        if match_ids and len(rows):
+            self.seated(match_ids, int(rows[0]), bool(counts[0] > 0))
 
     def take_one(
-        self, row: int, request: Ints, count: int = 1, tallies: tuple[int, ...] = ()
+        self, row: int, request: Ints, count: int = 1, match_ids: tuple[int, ...] = ()
     ) -> None:
         """Like take, for one node; a negative count gives back."""
         if self._trials:
             raise RuntimeError("take_one is not journalled")
         self._changed(row)
         self.free[: len(request), row] -= request * count
-        for tally in tallies:
-            self.tallies.add_one(tally, row, count)
-        if tallies and count < 0:
-            self.seated(tallies, row, False)
+        for match_id in match_ids:
+            self.match_counts.add_one(match_id, row, count)
+        if match_ids and count < 0:
+            self.seated(match_ids, row, False)
 
     def undo_by(self, step: Callable[[], None]) -> None:
         """What follows from what was taken has happened; a rollback calls the step."""
         if self._trials:
-            self._journal.append(step)
+            self._reservations.append(step)
 
     def touch(self) -> None:
         """Something outside the columns changed that answers depend on."""
@@ -187,20 +189,20 @@ class Columns:
 
     def mark(self) -> int:
         """A point to roll back to inside a trial."""
-        return len(self._journal)
+        return len(self._reservations)
 
     def rollback(self, mark: int) -> None:
         """Undo what was taken since `mark`."""
-        while len(self._journal) > mark:
-            entry = self._journal.pop()
+        while len(self._reservations) > mark:
+            entry = self._reservations.pop()
             if callable(entry):
                 entry()
                 continue
-            rows, counts, request, tallies = entry
+            rows, counts, request, match_ids = entry
             self._changed(rows)
             self.free[: len(request), rows] += request[:, None] * counts
-            if tallies:
-                self.tallies.add(tallies, rows, -counts)
+            if match_ids:
+                self.match_counts.add(match_ids, rows, -counts)
         self.touch()
 
     @contextmanager
@@ -217,7 +219,7 @@ class Columns:
                 self.version = version
             self._trials -= 1
             if not self._trials:
-                self._journal.clear()
+                self._reservations.clear()
 
     def _changed(self, rows: int | Ints) -> None:
         self.touch()
@@ -227,8 +229,8 @@ class Columns:
         if self._vacant:
             row = self._vacant.pop()
         else:
-            row = len(self.nodes)
-            self.nodes.append(None)
+            row = len(self.infos)
+            self.infos.append(None)
             if row == self.free.shape[1]:
                 self._grow()
         self.row_of[name] = row
@@ -256,7 +258,7 @@ class Columns:
             self._classify(row)
 
     def _classify(self, row: int) -> None:
-        node = self.nodes[row]
+        node = self.infos[row]
         if node is None:
             raise LookupError(row)
         index = self.classes.of(node)

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Columns, Ints
+from scheduler.core.node_table import Ints, NodeTable
 from scheduler.core.shapes import Shape
 
 _Taken = list[tuple[Shape, Ints, Ints]]
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Nomination:
     """`places`: how many pods of a shape will come to which nodes, by name."""
 
     root: GroupKey
@@ -29,35 +29,35 @@ class Hold:
     places: tuple[tuple[Shape, tuple[tuple[str, int], ...]], ...]
 
 
-class Holds:
+class Nominations:
     """All holds, by root and by node."""
 
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self._holds: dict[GroupKey, Hold] = {}
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._nominations: dict[GroupKey, Nomination] = {}
         self._on: dict[str, dict[GroupKey, Counter[Shape]]] = {}
         self._merged: dict[int, _Taken] = {}
         self._generation = -1
 
     def __contains__(self, root: GroupKey) -> bool:
-        return root in self._holds
+        return root in self._nominations
 
-    def __iter__(self) -> Iterator[Hold]:
-        return iter(self._holds.values())
+    def __iter__(self) -> Iterator[Nomination]:
+        return iter(self._nominations.values())
 
-    def set(self, hold: Hold) -> None:
+    def set(self, hold: Nomination) -> None:
         """Keep the places from now on; an earlier hold of the root ends."""
         self.drop(hold.root)
-        self._holds[hold.root] = hold
+        self._nominations[hold.root] = hold
         for shape, places in hold.places:
             for name, count in places:
                 held = self._on.setdefault(name, {}).setdefault(hold.root, Counter())
                 held[shape] += count
         self._merged.clear()
 
-    def drop(self, root: GroupKey) -> Hold | None:
+    def drop(self, root: GroupKey) -> Nomination | None:
         """The root needs its places no more, or lost them; None if it held none."""
-        hold = self._holds.pop(root, None)
+        hold = self._nominations.pop(root, None)
         if hold is None:
             return None
         for name in _nodes(hold):
@@ -69,36 +69,36 @@ class Holds:
 
     def clear(self) -> None:
         """Nobody holds anything."""
-        self._holds.clear()
+        self._nominations.clear()
         self._on.clear()
         self._merged.clear()
 
-    def on(self, rows: Iterable[int]) -> dict[GroupKey, Hold]:
+    def on(self, rows: Iterable[int]) -> dict[GroupKey, Nomination]:
         """The holds that have places on these nodes, by root."""
-        return {root: self._holds[root] for row in rows for root in self._at(row)}
+        return {root: self._nominations[root] for row in rows for root in self._at(row)}
 
     @contextmanager
     def taken(self, rows: Iterable[int]) -> Iterator[None]:
         """Inside, all that anybody holds on these nodes is taken. Costs what these nodes hold."""
-        with self._columns.trial():
+        with self._nodes.trial():
             for row in rows:
                 for held in self._at(row).values():
                     for shape, count in held.items():
                         at, counts = np.array([[row], [count]], np.int64)
-                        self._columns.take(at, counts, shape.request, shape.marks.counted)
+                        self._nodes.take(at, counts, shape.request, shape.marks.counted)
             yield
 
     def _at(self, row: int) -> Mapping[GroupKey, Mapping[Shape, int]]:
-        node = self._columns.nodes[row]
+        node = self._nodes.infos[row]
         return self._on.get(node.name, {}) if node is not None else {}
 
     def rows(self, root: GroupKey) -> Ints | None:
         """The held nodes; None without a hold, or where one of the nodes is gone."""
-        hold = self._holds.get(root)
+        hold = self._nominations.get(root)
         if hold is None:
             return None
         names = _nodes(hold)
-        row_of = self._columns.row_of
+        row_of = self._nodes.row_of
         if not names <= row_of.keys():
             return None
         return np.array(sorted(row_of[name] for name in names), np.int64)
@@ -106,20 +106,20 @@ class Holds:
     def free(self, root: GroupKey, shape: Shape) -> int:
         """How many of the places that the root holds for this shape nobody uses any more."""
         free = 0
-        for held, rows, counts in self._places([self._holds[root]]):
+        for held, rows, counts in self._places([self._nominations[root]]):
             if held is shape:
-                free += int(np.minimum(counts, shape.slots_in(self._columns, rows)).sum())
+                free += int(np.minimum(counts, shape.slots_in(self._nodes, rows)).sum())
         return free
 
     @contextmanager
     def respected(self, root: GroupKey, priority: int) -> Iterator[None]:
         """Inside, what this root may not take is taken; all of it is undone on leaving."""
         taken = self._taken(priority)
-        own = self._holds.get(root)
+        own = self._nominations.get(root)
         if not taken:
             yield
             return
-        with self._columns.trial():
+        with self._nodes.trial():
             self._occupy(taken, 1)
             if own is not None and own.priority >= priority:
                 self._occupy(self._places([own]), -1)
@@ -127,18 +127,18 @@ class Holds:
 
     def _taken(self, priority: int) -> _Taken:
         """All places held with this priority or a higher one; kept until a hold changes."""
-        if self._generation != self._columns.generation:
-            self._generation = self._columns.generation
+        if self._generation != self._nodes.generation:
+            self._generation = self._nodes.generation
             self._merged.clear()
         if priority not in self._merged:
             self._merged[priority] = self._places(h for h in self if h.priority >= priority)
         return self._merged[priority]
 
-    def _places(self, holds: Iterable[Hold]) -> _Taken:
+    def _places(self, nominations: Iterable[Nomination]) -> _Taken:
         """Per shape the rows of nodes that are there, each once, with how many pods."""
-        row_of = self._columns.row_of
+        row_of = self._nodes.row_of
         by_shape: dict[Shape, Counter[int]] = {}
-        for hold in holds:
+        for hold in nominations:
             for shape, places in hold.places:
                 counts = by_shape.setdefault(shape, Counter())
                 for name, count in places:
@@ -152,8 +152,8 @@ class Holds:
 
     def _occupy(self, taken: _Taken, sign: int) -> None:
         for shape, rows, counts in taken:
-            self._columns.take(rows, sign * counts, shape.request, shape.marks.counted)
+            self._nodes.take(rows, sign * counts, shape.request, shape.marks.counted)
 
 
-def _nodes(hold: Hold) -> set[str]:
+def _nodes(hold: Nomination) -> set[str]:
     return {name for _, places in hold.places for name, _ in places}

@@ -17,14 +17,14 @@ from scheduler.core import tree_validation as layout
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import ClaimKey, GroupKey, GroupSpec
 from scheduler.core.node_table import Ints
-from scheduler.core.plugins.volume_binding import Promise
-from scheduler.core.search.search_budget import Budget
+from scheduler.core.plugins.volume_binding import AssumedVolume
+from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.search.tree import Search, shapes_of
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
 
-__all__ = ["Budget", "Placement", "Refusal", "place"]
+__all__ = ["Placement", "Refusal", "SearchBudget", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Placement:
     root: GroupKey
     pods: tuple[Pod, ...]
     rows: tuple[int, ...]
-    floors: int
+    minimums: int
     steps: int
-    promises: Mapping[ClaimKey, Promise] | None = None
+    promises: Mapping[ClaimKey, AssumedVolume] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Refusal:
 def place(
     state: State,
     root: Group | Pod,
-    budget: Budget,
+    budget: SearchBudget,
     *,
     region: Ints | None = None,
     extras: bool = True,
@@ -66,45 +66,45 @@ def place(
     `region` confines it to some nodes; without `extras` only what its floors need is placed.
     Places held for roots of its priority or a higher one are not free to it.
     """
-    group = root if isinstance(root, Group) else gathered([root], floor=1)
+    group = root if isinstance(root, Group) else gathered([root], minimum=1)
     flaw = layout.check(group)
     if flaw is not None:
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
         return Refusal(group.key, shortage, frozenset())
-    with state.columns.trial(), state.holds.respected(group.key, root.priority):
+    with state.nodes.trial(), state.nominations.respected(group.key, root.priority):
         search = Search(state, budget)
-        taking, shapes = search.taking, shapes_of(group)
-        shortage_or_none = search.floors(group, region)
+        attempt, shapes = search.attempt, shapes_of(group)
+        shortage_or_none = search.minimums(group, region)
         if shortage_or_none is not None:
-            return Refusal(group.key, shortage_or_none, shapes, taking.steps)
-        floors = taking.total
+            return Refusal(group.key, shortage_or_none, shapes, attempt.steps)
+        minimums = attempt.total
         if extras:
             search.extras(group)
-        if not taking.total:
-            return Refusal(group.key, search.left_over(group), shapes, taking.steps)
-        return _placement(state, group, search, floors)
+        if not attempt.total:
+            return Refusal(group.key, search.left_over(group), shapes, attempt.steps)
+        return _placement(state, group, search, minimums)
 
 
-def gathered(pods: Sequence[Pod], *, floor: int) -> Group:
+def gathered(pods: Sequence[Pod], *, minimum: int) -> Group:
     """A group for pods of one shape that belong to none, or not to the same, under the first's key.
 
     The first `floor` of them are placed in any case, the others as far as there is room.
     """
     first = pods[0]
     group = Group(first.key)
-    group.spec = GroupSpec(group.key, floor=floor, gang=False, created=first.info.created)
+    group.spec = GroupSpec(group.key, minimum=minimum, gang=False, created=first.info.created)
     group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}
     group.available = group.pending_total = len(pods)
     group.quorate = True
     return group
 
 
-def _placement(state: State, root: Group, search: Search, floors: int) -> Placement:
+def _placement(state: State, root: Group, search: Search, minimums: int) -> Placement:
     """Give the chosen places to pods: within a shape by priority, creation and name."""
     queues: dict[tuple[Group, Shape], Iterator[Pod]] = {}
     pods: list[Pod] = []
     rows: list[int] = []
-    for run in search.taking.log:
+    for run in search.attempt.log:
         key = (run.group, run.shape)
         if key not in queues:
             waiting = run.group.pending[run.shape].values()
@@ -112,6 +112,6 @@ def _placement(state: State, root: Group, search: Search, floors: int) -> Placem
         targets = np.repeat(run.rows, run.counts).tolist()
         pods.extend(islice(queues[key], len(targets)))
         rows.extend(targets)
-    claims = {key for run in search.taking.log for key in run.shape.requirements.claims}
+    claims = {key for run in search.attempt.log for key in run.shape.requirements.claims}
     promises = state.storage.promises.of(sorted(claims)) if claims else None
-    return Placement(root.key, tuple(pods), tuple(rows), floors, search.taking.steps, promises)
+    return Placement(root.key, tuple(pods), tuple(rows), minimums, search.attempt.steps, promises)

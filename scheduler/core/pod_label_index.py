@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from scheduler.core.forest import Pod
 from scheduler.core.model import PodInfo
-from scheduler.core.pod_selectors import HAS, IS, LACKS, Tally, Trait, traits_needed
+from scheduler.core.pod_selectors import HAS, IS, LACKS, MatchCount, Trait, traits_needed
 
 _Uids = dict[str, None]
 
 
-class Bearers:
+class PodLabelIndex:
     """An index over `pods` by uid: by namespace, and by labels that some selector asked for."""
 
     def __init__(self, pods: Mapping[str, Pod]) -> None:
@@ -34,13 +34,13 @@ class Bearers:
             if not index[value]:
                 del index[value]
 
-    def of(self, tally: Tally) -> list[Pod]:
+    def of(self, match_id: MatchCount) -> list[Pod]:
         """Pods that the tally may speak of; all others it does not."""
-        needed = traits_needed(tally.selectors)
+        needed = traits_needed(match_id.selectors)
         if not needed:
             return list(self._pods.values())
         # Of the traits that a pod must have, the one that fewest have.
-        groups = min(map(self._bearers, needed), key=lambda groups: sum(map(len, groups)))
+        groups = min(map(self._label_index, needed), key=lambda groups: sum(map(len, groups)))
         return [self._pods[uid] for uid in dict.fromkeys(uid for group in groups for uid in group)]
 
     def _places(self, info: PodInfo) -> Iterator[tuple[dict[str, _Uids], str]]:
@@ -51,7 +51,7 @@ class Bearers:
         for key in self._without.keys() - info.labels.keys():
             yield self._without[key], info.namespace
 
-    def _bearers(self, traits: Iterable[Trait]) -> list[_Uids]:
+    def _label_index(self, traits: Iterable[Trait]) -> list[_Uids]:
         """UIDs, in groups, of pods with one of these traits, and of some from other namespaces."""
         groups: list[_Uids] = []
         for space, kind, key, value in traits:

@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from scheduler.core.match_counts import Tallies
+from scheduler.core.match_counts import MatchCounts
 from scheduler.core.model import (
     ClaimKey,
     PodInfo,
     PodSelector,
     PodTerm,
     Requirements,
-    SoftTerm,
+    WeightedPodTerm,
 )
 from scheduler.core.plugins import node_affinity as filters
 
 Selectors = tuple[PodSelector, ...]
-Carried = PodTerm | SoftTerm | None
+Carried = PodTerm | WeightedPodTerm | None
 _Asked = tuple[Selectors, bool, Carried]
 
 ANYWHERE: Final = ""
@@ -45,30 +45,34 @@ class Marks:
     """
 
     counted: tuple[int, ...] = ()
-    shuns: tuple[int, ...] = ()
-    heeds: tuple[int, ...] = ()
+    excluded_by: tuple[int, ...] = ()
+    scored_by: tuple[int, ...] = ()
 
-    def and_of(self, tally: Tally) -> Marks:
+    def and_of(self, match_id: MatchCount) -> Marks:
         """With one tally more that speaks of such pods, newer than all of these."""
-        return self._with(tally, lambda numbers: (*numbers, tally.number))
+        return self._with(match_id, lambda numbers: (*numbers, match_id.number))
 
-    def without(self, tally: Tally) -> Marks:
+    def without(self, match_id: MatchCount) -> Marks:
         """With one tally less."""
-        return self._with(tally, lambda numbers: tuple(n for n in numbers if n != tally.number))
+        return self._with(
+            match_id, lambda numbers: tuple(n for n in numbers if n != match_id.number)
+        )
 
-    def _with(self, tally: Tally, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Marks:
-        if tally.carried is None:
+    def _with(
+        self, match_id: MatchCount, change: Callable[[tuple[int, ...]], tuple[int, ...]]
+    ) -> Marks:
+        if match_id.carried is None:
             return replace(self, counted=change(self.counted))
-        if isinstance(tally.carried, PodTerm):
-            return replace(self, shuns=change(self.shuns))
-        return replace(self, heeds=change(self.heeds))
+        if isinstance(match_id.carried, PodTerm):
+            return replace(self, excluded_by=change(self.excluded_by))
+        return replace(self, scored_by=change(self.scored_by))
 
 
 UNMARKED: Final = Marks()
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class MatchCount:
     """What is counted: pods that all `selectors` select, or the carriers of a term about them.
 
     `living`: pods that are being deleted do not count.
@@ -112,33 +116,33 @@ class _Index:
     nothing apart.
     """
 
-    by_trait: dict[Trait, dict[int, Tally]] = field(default_factory=dict)
-    others: dict[int, Tally] = field(default_factory=dict)
+    by_trait: dict[Trait, dict[int, MatchCount]] = field(default_factory=dict)
+    others: dict[int, MatchCount] = field(default_factory=dict)
     filed: dict[int, tuple[Trait, ...]] = field(default_factory=dict)
     lacked: dict[str, int] = field(default_factory=dict)
 
-    def file(self, tally: Tally) -> None:
-        traits = min(traits_needed(tally.selectors), key=self._crowd, default=())
-        self.filed[tally.number] = traits
+    def file(self, match_id: MatchCount) -> None:
+        traits = min(traits_needed(match_id.selectors), key=self._crowd, default=())
+        self.filed[match_id.number] = traits
         for trait in traits:
-            self.by_trait.setdefault(trait, {})[tally.number] = tally
+            self.by_trait.setdefault(trait, {})[match_id.number] = match_id
             if trait[1] == LACKS:
                 self.lacked[trait[2]] = self.lacked.get(trait[2], 0) + 1
         if not traits:
-            self.others[tally.number] = tally
+            self.others[match_id.number] = match_id
 
-    def remove(self, tally: Tally) -> None:
-        for trait in self.filed.pop(tally.number):
-            del self.by_trait[trait][tally.number]
+    def remove(self, match_id: MatchCount) -> None:
+        for trait in self.filed.pop(match_id.number):
+            del self.by_trait[trait][match_id.number]
             if trait[1] == LACKS:
                 self.lacked[trait[2]] -= 1
                 if not self.lacked[trait[2]]:
                     del self.lacked[trait[2]]
             if not self.by_trait[trait]:
                 del self.by_trait[trait]
-        self.others.pop(tally.number, None)
+        self.others.pop(match_id.number, None)
 
-    def about(self, pod: PodInfo) -> Iterator[Tally]:
+    def about(self, pod: PodInfo) -> Iterator[MatchCount]:
         yield from self.others.values()
         for trait in _traits(pod, self.lacked):
             yield from self.by_trait.get(trait, {}).values()
@@ -147,15 +151,15 @@ class _Index:
         return sum(len(self.by_trait.get(trait, ())) for trait in traits)
 
 
-class Relations:
+class PodSelectors:
     """All tallies in use, and the labels of namespaces."""
 
-    def __init__(self, tallies: Tallies) -> None:
+    def __init__(self, match_ids: MatchCounts) -> None:
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self._tallies = tallies
-        self._known: dict[_Asked, Tally] = {}
+        self._tallies = match_ids
+        self._known: dict[_Asked, MatchCount] = {}
         self._index = _Index()
-        self._by_number: dict[int, Tally] = {}
+        self._by_number: dict[int, MatchCount] = {}
         self._claims: dict[ClaimKey, int] = {}
         self._claim_of: dict[int, ClaimKey] = {}
         self._users: Counter[_Asked | ClaimKey] = Counter()
@@ -166,21 +170,21 @@ class Relations:
     @property
     def by_namespace(self) -> bool:
         """Whether any selector looks at the labels of namespaces."""
-        return any(s.of_namespaces for tally in self._known.values() for s in tally.selectors)
+        return any(s.of_namespaces for match_id in self._known.values() for s in match_id.selectors)
 
-    def register(self, requirements: Requirements) -> list[Tally]:
+    def register(self, requirements: Requirements) -> list[MatchCount]:
         """Have all that the requirements speak of counted; what is new, with nothing counted."""
-        new: list[Tally] = []
+        new: list[MatchCount] = []
         for claim in requirements.claims:
             if claim not in self._claims:
                 number = self._claims[claim] = self._tallies.new()
                 self._claim_of[number] = claim
         for asked in _asked(requirements):
             if asked not in self._known:
-                tally = Tally(self._tallies.new(), *asked)
-                self._known[asked] = self._by_number[tally.number] = tally
-                self._index.file(tally)
-                new.append(tally)
+                match_id = MatchCount(self._tallies.new(), *asked)
+                self._known[asked] = self._by_number[match_id.number] = match_id
+                self._index.file(match_id)
+                new.append(match_id)
         return new
 
     def retain(self, requirements: Requirements) -> None:
@@ -188,12 +192,12 @@ class Relations:
         self._users.update(_asked(requirements))
         self._users.update(requirements.claims)
 
-    def release(self, requirements: Requirements) -> list[Tally]:
+    def release(self, requirements: Requirements) -> list[MatchCount]:
         """One shape less has them; the tallies that nobody asks for any more.
 
         Pods may still have those among their marks: they end with `forget`.
         """
-        ended: list[Tally] = []
+        ended: list[MatchCount] = []
         for claim in requirements.claims:
             if self._unused(claim):
                 number = self._claims.pop(claim)
@@ -201,9 +205,9 @@ class Relations:
                 self._tallies.end(number)
         for asked in _asked(requirements):
             if self._unused(asked):
-                tally = self._known.pop(asked)
-                self._index.remove(tally)
-                ended.append(tally)
+                match_id = self._known.pop(asked)
+                self._index.remove(match_id)
+                ended.append(match_id)
         return ended
 
     def _unused(self, asked: _Asked | ClaimKey) -> bool:
@@ -214,12 +218,14 @@ class Relations:
         del self._users[asked]
         return True
 
-    def forget(self, tally: Tally) -> None:
+    def forget(self, match_id: MatchCount) -> None:
         """No pod has the tally among its marks any more."""
-        del self._by_number[tally.number]
-        self._tallies.end(tally.number)
+        del self._by_number[match_id.number]
+        self._tallies.end(match_id.number)
 
-    def tally(self, selectors: Selectors, *, living: bool = False, carried: Carried = None) -> int:
+    def match_id(
+        self, selectors: Selectors, *, living: bool = False, carried: Carried = None
+    ) -> int:
         """The number of a registered tally."""
         return self._known[selectors, living, carried].number
 
@@ -232,32 +238,36 @@ class Relations:
         """The tally of the pods that use a claim."""
         return self._claims[key]
 
-    def claim_of(self, tally: int) -> ClaimKey | None:
+    def claim_of(self, match_id: int) -> ClaimKey | None:
         """The claim whose users the tally counts; None if it counts other pods."""
-        return self._claim_of.get(tally)
+        return self._claim_of.get(match_id)
 
-    def carried(self, tally: int) -> Carried:
+    def carried(self, match_id: int) -> Carried:
         """The term whose carriers the tally counts; None if it counts other pods."""
-        return self._by_number[tally].carried
+        return self._by_number[match_id].carried
 
     def marks(self, pod: PodInfo) -> Marks:
         """What is counted, and who is shunned, where this pod is put."""
         if not self._known and not self._claims:
             return UNMARKED
         wants = pod.requirements
-        counted = {self.tally((t.selector,), carried=t) for t in wants.away}
-        counted.update(self.tally((s.term.selector,), carried=s) for s in wants.likes)
+        counted = {self.match_id((t.selector,), carried=t) for t in wants.required_anti_affinity}
+        counted.update(
+            self.match_id((s.term.selector,), carried=s) for s in wants.preferred_affinity
+        )
         counted.update(self._claims[claim] for claim in wants.claims)
-        shuns, heeds = set[int](), set[int]()
-        for tally in self._index.about(pod):
-            if tally.speaks_of(pod, self.namespaces):
-                if tally.carried is None:
-                    counted.add(tally.number)
+        excluded_by, scored_by = set[int](), set[int]()
+        for match_id in self._index.about(pod):
+            if match_id.speaks_of(pod, self.namespaces):
+                if match_id.carried is None:
+                    counted.add(match_id.number)
                 else:
-                    (shuns if isinstance(tally.carried, PodTerm) else heeds).add(tally.number)
-        if not counted and not shuns and not heeds:
+                    (excluded_by if isinstance(match_id.carried, PodTerm) else scored_by).add(
+                        match_id.number
+                    )
+        if not counted and not excluded_by and not scored_by:
             return UNMARKED
-        return Marks(*(tuple(sorted(numbers)) for numbers in (counted, shuns, heeds)))
+        return Marks(*(tuple(sorted(numbers)) for numbers in (counted, excluded_by, scored_by)))
 
 
 def traits_needed(selectors: Selectors) -> list[tuple[Trait, ...]]:
@@ -305,14 +315,14 @@ def _traits(pod: PodInfo, lacked: Iterable[str]) -> Iterator[Trait]:
 
 
 def _asked(wants: Requirements) -> Iterator[_Asked]:
-    if wants.near:
+    if wants.required_affinity:
         # Only a pod that meets every term is company.
-        yield tuple(term.selector for term in wants.near), False, None
-    for term in wants.away:
+        yield tuple(term.selector for term in wants.required_affinity), False, None
+    for term in wants.required_anti_affinity:
         yield (term.selector,), False, None
         yield (term.selector,), False, term
-    for soft in wants.likes:
+    for soft in wants.preferred_affinity:
         yield (soft.term.selector,), False, None
         yield (soft.term.selector,), False, soft
-    for spread in (*wants.spread, *wants.evenly):
+    for spread in (*wants.spread, *wants.preferred_spread):
         yield (spread.selector,), True, None

@@ -37,7 +37,7 @@ class Shortage:
     shape: Shape | None = None
     best: BestDomain | None = None
     resolvable: bool = True
-    floor: bool = True
+    minimum: bool = True
     counts: tuple[tuple[str, int], ...] = ()
 
     def within(self, value: str, *, key: str) -> Shortage:

@@ -14,7 +14,7 @@ from scheduler.core.model import GroupKey
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class StarvationLimits:
     """A root starves after so many seconds, and so many others of no higher priority placed.
 
     The door is closed for at most `closed_seconds`; then the root starves from the beginning.
@@ -26,7 +26,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ClosedFor:
     """The door is closed for this root; `passed` others had gone before it by then."""
 
     root: GroupKey
@@ -40,11 +40,11 @@ class _Wait:
     passed: int
 
 
-class Door:
+class StarvationGate:
     """One door for the whole cluster: one root at a time goes first. Times are the caller's."""
 
     def __init__(self) -> None:
-        self.closed: Closed | None = None
+        self.closed: ClosedFor | None = None
         self._until = 0.0
         self._waits: dict[GroupKey, _Wait] = {}
         self._placed: Counter[int] = Counter()
@@ -63,17 +63,19 @@ class Door:
         """It does not fit now, for want of room."""
         self._waits.setdefault(root, _Wait(now, self._gone(priority)))
 
-    def starves(self, root: GroupKey, priority: int, now: float, patience: Patience) -> bool:
+    def starves(
+        self, root: GroupKey, priority: int, now: float, patience: StarvationLimits
+    ) -> bool:
         """Whether it has been refused for long enough, and enough others have been placed."""
         wait = self._waits.get(root)
         if wait is None or now - wait.since < patience.seconds:
             return False
         return self._gone(priority) - wait.passed >= patience.passed
 
-    def close(self, root: GroupKey, priority: int, now: float, patience: Patience) -> None:
+    def close(self, root: GroupKey, priority: int, now: float, patience: StarvationLimits) -> None:
         """From now on others wait for this root."""
         wait = self._waits.get(root, _Wait(now, self._gone(priority)))
-        self.closed = Closed(root, priority, self._gone(priority) - wait.passed)
+        self.closed = ClosedFor(root, priority, self._gone(priority) - wait.passed)
         self._until = now + patience.closed_seconds
 
     def overdue(self, now: float) -> bool:

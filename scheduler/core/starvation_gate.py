@@ -7,7 +7,7 @@ import numpy as np
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.place import Placement, Refusal, place
-from scheduler.core.search.search_budget import Budget
+from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.search.tree import shapes_of
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
@@ -22,7 +22,7 @@ def stopped(state: State, root: Group | Pod) -> Refusal | None:
     """
     if not behind(state, root) or (isinstance(root, Group) and root.incomplete):
         return None
-    closed = state.door.closed
+    closed = state.starvation.closed
     if closed is None or not _meet(state, closed.root, _shapes(root)):
         return None
     kind, namespace, name = closed.root
@@ -37,18 +37,18 @@ def stopped(state: State, root: Group | Pod) -> Refusal | None:
 
 def behind(state: State, root: Group | Pod) -> bool:
     """Whether the door is closed for a root that this one must not overtake."""
-    closed = state.door.closed
+    closed = state.starvation.closed
     if closed is None:
         return False
     return root.key != closed.root and root.priority <= closed.priority
 
 
-def possible(state: State, root: Group | Pod, budget: Budget) -> bool:
+def possible(state: State, root: Group | Pod, budget: SearchBudget) -> bool:
     """Whether the root would fit if nothing else ran anywhere. Changes nothing."""
     members = root.leaves() if isinstance(root, Group) else ()
     own = {uid for leaf in members for uid in leaf.members}
-    with state.columns.trial():
-        state.units.lift(state.units.slots_besides(own))
+    with state.nodes.trial():
+        state.units.release(state.units.slots_besides(own))
         return isinstance(place(state, root, budget, extras=False), Placement)
 
 
@@ -57,10 +57,10 @@ def _meet(state: State, closed: GroupKey, shapes: frozenset[Shape]) -> bool:
     waiting: Group | Pod | None = (
         state.singles.get(closed) if closed[0] == SINGLE_POD else state.forest.groups.get(closed)
     )
-    usable = np.zeros(state.columns.size, np.bool_)
+    usable = np.zeros(state.nodes.size, np.bool_)
     for shape in _shapes(waiting) if waiting is not None else ():
-        usable |= shape.permitted(state.columns)
-    return any(bool((usable & shape.permitted(state.columns)).any()) for shape in shapes)
+        usable |= shape.permitted(state.nodes)
+    return any(bool((usable & shape.permitted(state.nodes)).any()) for shape in shapes)
 
 
 def _shapes(root: Group | Pod) -> frozenset[Shape]:

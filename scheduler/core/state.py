@@ -19,18 +19,18 @@ from scheduler.core.model import (
     NodeInfo,
     PodInfo,
 )
-from scheduler.core.node_table import Columns
-from scheduler.core.nominations import Holds
+from scheduler.core.node_table import NodeTable
+from scheduler.core.nominations import Nominations
 from scheduler.core.plugins.inter_pod_affinity import Company
 from scheduler.core.plugins.preferred_scores import Leanings
-from scheduler.core.plugins.volume_binding import Promise
+from scheduler.core.plugins.volume_binding import AssumedVolume
 from scheduler.core.plugins.volume_filters import Storage
-from scheduler.core.pod_label_index import Bearers
-from scheduler.core.pod_selectors import Marks, Relations, Tally
-from scheduler.core.preemption.disruption_budgets import Budgets
+from scheduler.core.pod_label_index import PodLabelIndex
+from scheduler.core.pod_selectors import Marks, MatchCount, PodSelectors
+from scheduler.core.preemption.disruption_budgets import DisruptionBudgets
 from scheduler.core.preemption.units import Units
 from scheduler.core.shapes import Shape, Shapes
-from scheduler.core.starvation import Door
+from scheduler.core.starvation import StarvationGate
 from scheduler.core.topology import Topologies
 
 
@@ -51,33 +51,33 @@ class State:
     """Nodes, pods and groups, kept consistent event by event."""
 
     def __init__(self) -> None:
-        self.columns = Columns()
-        self.topologies = Topologies(self.columns)
-        self.relations = Relations(self.columns.tallies)
-        self.storage = Storage(self.columns, self.topologies, self.relations)
-        self.company = Company(self.columns, self.topologies, self.relations, self.storage)
-        leanings = Leanings(self.columns, self.topologies, self.relations, self.company)
-        self.shapes = Shapes(self.columns, self.relations, self.company, leanings)
+        self.nodes = NodeTable()
+        self.topologies = Topologies(self.nodes)
+        self.selectors = PodSelectors(self.nodes.match_counts)
+        self.storage = Storage(self.nodes, self.topologies, self.selectors)
+        self.company = Company(self.nodes, self.topologies, self.selectors, self.storage)
+        leanings = Leanings(self.nodes, self.topologies, self.selectors, self.company)
+        self.shapes = Shapes(self.nodes, self.selectors, self.company, leanings)
         self.forest = Forest()
-        self.units = Units(self.columns, self.forest)
-        self.budgets = Budgets()
-        self.holds = Holds(self.columns)
-        self.door = Door()
+        self.units = Units(self.nodes, self.forest)
+        self.disruption_budgets = DisruptionBudgets()
+        self.nominations = Nominations(self.nodes)
+        self.starvation = StarvationGate()
         self.pods: dict[str, Pod] = {}
         self.singles: dict[GroupKey, Pod] = {}
         self.changes = Changes()
         self._on_node: dict[str, dict[str, Pod]] = {}
-        self._bearers = Bearers(self.pods)
+        self._label_index = PodLabelIndex(self.pods)
         self._anywhere = False
 
     def set_node(self, node: NodeInfo) -> None:
         """Add or update a node. Pods bound to it before it was seen are accounted now."""
-        columns = self.columns
-        known = columns.row_of.get(node.name)
-        before = None if known is None else columns.nodes[known]
+        nodes = self.nodes
+        known = nodes.row_of.get(node.name)
+        before = None if known is None else nodes.infos[known]
         if before == node:
             return
-        row = columns.set_node(node)
+        row = nodes.set_node(node)
         self.changes.rows.add(row)
         if before is not None and before.labels != node.labels:
             self._domains_changed()
@@ -89,7 +89,7 @@ class State:
 
     def remove_node(self, name: str) -> None:
         """Forget a node; its pods are remembered until their own objects go."""
-        row = self.columns.remove_node(name)
+        row = self.nodes.remove_node(name)
         if row is None:
             return
         self.storage.promises.forget_row(row)
@@ -100,10 +100,10 @@ class State:
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or update a namespace: selectors may look at its labels."""
-        if self.relations.namespaces.get(name) == labels:
+        if self.selectors.namespaces.get(name) == labels:
             return
-        self.relations.namespaces[name] = labels
-        if self.relations.by_namespace:
+        self.selectors.namespaces[name] = labels
+        if self.selectors.by_namespace:
             for pod in [pod for pod in self.pods.values() if pod.info.namespace == name]:
                 self._reshape(pod)
 
@@ -142,7 +142,7 @@ class State:
             pod = Pod(info, self._shape_of(info), self._group_of(info))
             self.shapes.count(pod.shape, 1, 0)
             self.pods[info.uid] = pod
-            self._bearers.add(info)
+            self._label_index.add(info)
         elif pod.info == info:
             return pod
         else:
@@ -160,7 +160,7 @@ class State:
         pod = self.pods.pop(uid, None)
         if pod is None:
             return
-        self._bearers.remove(pod.info)
+        self._label_index.remove(pod.info)
         self._uncount(pod)
         self._vacate(pod)
         self.shapes.count(pod.shape, -1, 0)
@@ -173,7 +173,7 @@ class State:
         self,
         pods: Iterable[Pod],
         rows: Iterable[int],
-        promises: Mapping[ClaimKey, Promise] | None = None,
+        promises: Mapping[ClaimKey, AssumedVolume] | None = None,
     ) -> None:
         """Take decided places, and `promises` to claims, before the API server has heard of them.
 
@@ -185,7 +185,7 @@ class State:
         for pod, row in places:
             self._uncount(pod)
             pod.assumed = True
-            self._seat(pod, self.columns.name_of(row), row)
+            self._seat(pod, self.nodes.name_of(row), row)
             self._count(pod)
         # Pods of a gang often share a node.
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
@@ -206,17 +206,17 @@ class State:
 
     def release(self, root: GroupKey) -> bool:
         """End a root's hold: others may use the places. False if it held none."""
-        hold = self.holds.drop(root)
+        hold = self.nominations.drop(root)
         if hold is None:
             return False
-        row_of = self.columns.row_of
+        row_of = self.nodes.row_of
         names = {name for _, places in hold.places for name, _ in places}
         self.changes.rows.update(row_of[name] for name in names if name in row_of)
         return True
 
-    def open_door(self) -> None:
+    def open_starvation_gate(self) -> None:
         """Let all in again: who was sent back at the door is looked at anew."""
-        stopped = self.door.open()
+        stopped = self.starvation.open()
         self.changes.entities.update(stopped)
         self.changes.stirred.update(stopped)
 
@@ -226,7 +226,7 @@ class State:
         changes, self.changes = self.changes, Changes()
         if self._anywhere:
             # Other pods matter in all of their domain, and volumes wherever they can be used.
-            changes.rows.update(self.columns.row_of.values())
+            changes.rows.update(self.nodes.row_of.values())
             self._anywhere = False
         return changes
 
@@ -247,7 +247,7 @@ class State:
 
     def _domains_changed(self) -> None:
         """Who keeps away from others, or is spread among them, may fit on other nodes now."""
-        self._anywhere = self._anywhere or len(self.relations) > 0
+        self._anywhere = self._anywhere or len(self.selectors) > 0
 
     def _group_of(self, info: PodInfo) -> Group | None:
         if info.group is None:
@@ -267,8 +267,8 @@ class State:
             self._dress(pod, shape)
         old, pod.info = pod.info, info
         if old.labels != info.labels:
-            self._bearers.remove(old)
-            self._bearers.add(info)
+            self._label_index.remove(old)
+            self._label_index.add(info)
         if info.node:
             pod.assumed = False
 
@@ -283,7 +283,7 @@ class State:
                 self._occupy(pod, target)
 
     def _occupy(self, pod: Pod, node: str) -> None:
-        row = self.columns.row_of.get(node, -1)
+        row = self.nodes.row_of.get(node, -1)
         self._seat(pod, node, row)
         if row >= 0:
             self._take(pod.shape, row)
@@ -294,37 +294,37 @@ class State:
 
     def _take(self, shape: Shape, row: int, count: int = 1) -> None:
         counted = shape.marks.counted
-        self.columns.take_one(row, shape.request, count, counted)
+        self.nodes.take_one(row, shape.request, count, counted)
         self._anywhere = self._anywhere or bool(counted)
 
     def _shape_of(self, info: PodInfo) -> Shape:
         """The pod's shape; pods that its terms are the first to speak of get another one."""
-        for tally in self.relations.register(info.requirements):
-            self._mark(tally)
-        return self.shapes.intern(info.requirements, self.relations.marks(info))
+        for match_id in self.selectors.register(info.requirements):
+            self._mark(match_id)
+        return self.shapes.intern(info.requirements, self.selectors.marks(info))
 
-    def _mark(self, tally: Tally) -> None:
+    def _mark(self, match_id: MatchCount) -> None:
         """Let pods of which a new tally speaks have it among their marks."""
-        self._remark(tally, Marks.and_of)
+        self._remark(match_id, Marks.and_of)
 
     def _sweep(self) -> None:
         """Free shapes that no pod has, and tallies that no shape asks for. Costs what changed."""
         if not self.shapes.idle:
             return
-        held = {shape for hold in self.holds for shape, _ in hold.places}
+        held = {shape for hold in self.nominations for shape, _ in hold.places}
         while ended := self.shapes.sweep(held):
-            for tally in ended:
-                self._remark(tally, Marks.without)
-                self.relations.forget(tally)
+            for match_id in ended:
+                self._remark(match_id, Marks.without)
+                self.selectors.forget(match_id)
 
-    def _remark(self, tally: Tally, change: Callable[[Marks, Tally], Marks]) -> None:
+    def _remark(self, match_id: MatchCount, change: Callable[[Marks, MatchCount], Marks]) -> None:
         """Change the marks of the pods of which a tally speaks: once per shape."""
         shapes: dict[Shape, Shape] = {}
-        for pod in self._bearers.of(tally):
-            if tally.speaks_of(pod.info, self.relations.namespaces):
+        for pod in self._label_index.of(match_id):
+            if match_id.speaks_of(pod.info, self.selectors.namespaces):
                 old = pod.shape
                 if old not in shapes:
-                    shapes[old] = self.shapes.intern(old.requirements, change(old.marks, tally))
+                    shapes[old] = self.shapes.intern(old.requirements, change(old.marks, match_id))
                 self._swap(pod, shapes[old])
 
     def _dress(self, pod: Pod, shape: Shape) -> None:
@@ -335,7 +335,7 @@ class State:
 
     def _reshape(self, pod: Pod) -> None:
         """Give the pod the shape that its marks make it now; it stays where it is."""
-        shape = self.shapes.intern(pod.info.requirements, self.relations.marks(pod.info))
+        shape = self.shapes.intern(pod.info.requirements, self.selectors.marks(pod.info))
         if shape is not pod.shape:
             self._swap(pod, shape)
 

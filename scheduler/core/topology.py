@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.core.forest import Group
-from scheduler.core.node_table import Columns, Floats, Ints
+from scheduler.core.node_table import Floats, Ints, NodeTable
 
 UNLABELLED = -1
 
@@ -54,31 +54,31 @@ class Domains:
 class Topologies:
     """Domains by label key, rebuilt when the set of nodes or a label changes, shared until then."""
 
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
         self._generation = -1
         self._known: dict[tuple[str, ...], Domains] = {}
 
     def domains(self, key: str, outer: tuple[str, ...] = ()) -> Domains:
         """The domains of `key`, told apart by the labels `outer` too."""
-        if self._generation != self._columns.generation:
+        if self._generation != self._nodes.generation:
             self._known.clear()
-            self._generation = self._columns.generation
+            self._generation = self._nodes.generation
         keys = (*outer, key)
         domains = self._known.get(keys)
         if domains is None:
-            domains = self._known[keys] = _build(self._columns, keys)
+            domains = self._known[keys] = _build(self._nodes, keys)
         return domains
 
 
-def _build(columns: Columns, keys: tuple[str, ...]) -> Domains:
+def _build(nodes: NodeTable, keys: tuple[str, ...]) -> Domains:
     """A node needs only the innermost label; without an outer one it is in a domain apart."""
     *outer, key = keys
     paths = [
         (*(node.labels.get(each, "") for each in outer), node.labels[key])
         if node is not None and key in node.labels
         else None
-        for node in columns.nodes
+        for node in nodes.infos
     ]
     found = sorted({path for path in paths if path is not None})
     number = {path: code for code, path in enumerate(found)}

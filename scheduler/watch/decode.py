@@ -16,7 +16,7 @@ from api.delay import seconds
 from api.groups import WorkloadForm, group_of_pod
 from scheduler.core.model import GroupKey, GroupSpec, NodeInfo, PodInfo, Taint, Topology
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
-from scheduler.watch.objects import Budget, ConditionType, GroupObject, Node, Pod
+from scheduler.watch.objects import ConditionType, GroupObject, Node, Pod, PodDisruptionBudget
 from scheduler.watch.pod_terms import expressions
 from scheduler.watch.requirements import amounts, requirements_of, requirements_of_others
 
@@ -84,7 +84,7 @@ def _just_bound(pod: Pod, before: PodInfo) -> bool:
     )
 
 
-def budget(obj: Budget) -> DisruptionBudget:
+def budget(obj: PodDisruptionBudget) -> DisruptionBudget:
     """What the budget protects, and how much of that may go now."""
     meta = obj.metadata
     selected = expressions(obj.spec.selector)
@@ -132,7 +132,7 @@ def group_spec(kind: str, group: GroupObject) -> GroupSpec:
     policy = spec.scheduling_policy
     return GroupSpec(
         key=key,
-        floor=_floor(group),
+        minimum=_minimum(group),
         gang=policy is not None and policy.gang is not None,
         parent=spec.parent_composite_pod_group_name or None,
         priority=spec.priority,
@@ -146,7 +146,7 @@ def group_spec(kind: str, group: GroupObject) -> GroupSpec:
     )
 
 
-def _floor(group: GroupObject) -> int | None:
+def _minimum(group: GroupObject) -> int | None:
     policy = group.spec.scheduling_policy
     if policy is None:
         return None

@@ -14,7 +14,7 @@ from scheduler.core.model import GroupKey
 from scheduler.core.state import State
 from scheduler.metrics import UNUSABLE_OBJECTS
 from scheduler.watch import decode
-from scheduler.watch.objects import Budget, GroupObject, Namespace, Node, Pod
+from scheduler.watch.objects import GroupObject, Namespace, Node, Pod, PodDisruptionBudget
 
 _log = structlog.get_logger()
 
@@ -130,11 +130,11 @@ class Budgets:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def upsert(self, obj: Budget) -> None:
-        self._state.budgets.set(decode.budget(obj))
+    def upsert(self, obj: PodDisruptionBudget) -> None:
+        self._state.disruption_budgets.set(decode.budget(obj))
 
     def delete(self, key: Key) -> None:
-        self._state.budgets.remove(key)
+        self._state.disruption_budgets.remove(key)
 
 
 class Groups:

@@ -32,7 +32,7 @@ def _nothing() -> None:
 
 
 @dataclass(slots=True)
-class Sources:
+class Informers:
     """The watches, the state they fill, and the groups as last seen; `changed` is told of each."""
 
     client: Client
@@ -75,7 +75,7 @@ class Sources:
             await reflector.synced.wait()
 
 
-async def read(client: Client, *, seconds: float = 60) -> Sources:
+async def read(client: Client, *, seconds: float = 60) -> Informers:
     """One look at a cluster. Raises KubeError where it cannot be had within so many seconds."""
     # Reflectors wait for what is not there; a person wants to know at once.
     try:
@@ -85,11 +85,11 @@ async def read(client: Client, *, seconds: float = 60) -> Sources:
         raise ConfigError(
             f"{client.server} does not serve {resource.full_name}: is Muster installed?"
         ) from error
-    sources = Sources(client, State())
-    tasks = [asyncio.ensure_future(reflector.run()) for reflector in sources.reflectors]
+    informers = Informers(client, State())
+    tasks = [asyncio.ensure_future(reflector.run()) for reflector in informers.reflectors]
     try:
         async with asyncio.timeout(seconds):
-            await sources.wait()
+            await informers.wait()
     except TimeoutError as error:
         raise ConfigError(
             f"{client.server}: not all that the scheduler looks at could be read in {seconds:g} s"
@@ -98,4 +98,4 @@ async def read(client: Client, *, seconds: float = 60) -> Sources:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-    return sources
+    return informers

@@ -314,27 +314,27 @@ class Namespace(_Struct):
     metadata: Metadata
 
 
-class BudgetSpec(_Struct):
+class PodDisruptionBudgetSpec(_Struct):
     """The pods a budget is about; an empty selector is all, none at all is nobody."""
 
     selector: LabelSelector | None = None
 
 
-class BudgetStatus(_Struct):
+class PodDisruptionBudgetStatus(_Struct):
     """What the disruption controller worked out."""
 
     disruptions_allowed: int = 0
 
 
-class Budget(_Struct):
+class PodDisruptionBudget(_Struct):
     """A PodDisruptionBudget."""
 
     metadata: Metadata
-    spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
-    status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
+    spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
 
 
-_budget = msgspec.json.Decoder(Budget)
+_budget = msgspec.json.Decoder(PodDisruptionBudget)
 _pod = msgspec.json.Decoder(Pod)
 _node = msgspec.json.Decoder(Node)
 _group = msgspec.json.Decoder(GroupObject)
@@ -361,6 +361,6 @@ def decode_namespace(data: bytes) -> Namespace:
     return _namespace.decode(data)
 
 
-def decode_budget(data: bytes) -> Budget:
+def decode_budget(data: bytes) -> PodDisruptionBudget:
     """Raises msgspec.DecodeError."""
     return _budget.decode(data)

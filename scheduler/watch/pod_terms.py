@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from scheduler.core.model import Expression, PodSelector, PodTerm, SoftTerm, Spread
+from scheduler.core.model import Expression, PodSelector, PodTerm, Spread, WeightedPodTerm
 from scheduler.watch.objects import LabelSelector, Pod, PodAffinityTerm, SpreadConstraint
 
 
-def near(pod: Pod) -> tuple[PodTerm, ...]:
+def required_affinity(pod: Pod) -> tuple[PodTerm, ...]:
     """Required pod affinity."""
     affinity = pod.spec.affinity
     terms = affinity.pod_affinity.required if affinity and affinity.pod_affinity else ()
     return tuple(_term(pod, term) for term in terms)
 
 
-def away(pod: Pod) -> tuple[PodTerm, ...]:
+def required_anti_affinity(pod: Pod) -> tuple[PodTerm, ...]:
     """Required pod anti-affinity."""
     affinity = pod.spec.affinity
     terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
@@ -31,20 +31,20 @@ def spread(pod: Pod) -> tuple[Spread, ...]:
     return tuple(_spreads(pod, "DoNotSchedule"))
 
 
-def likes(pod: Pod) -> tuple[SoftTerm, ...]:
+def preferred_affinity(pod: Pod) -> tuple[WeightedPodTerm, ...]:
     """Preferred pod affinity, and anti-affinity with its weights below zero."""
     affinity = pod.spec.affinity
     if affinity is None:
         return ()
     signed = ((affinity.pod_affinity, 1), (affinity.pod_anti_affinity, -1))
     return tuple(
-        SoftTerm(sign * soft.weight, _term(pod, soft.pod_affinity_term))
+        WeightedPodTerm(sign * soft.weight, _term(pod, soft.pod_affinity_term))
         for half, sign in signed
         for soft in (half.preferred if half else ())
     )
 
 
-def evenly(pod: Pod) -> tuple[Spread, ...]:
+def preferred_spread(pod: Pod) -> tuple[Spread, ...]:
     """Spread constraints that are only preferred."""
     return tuple(_spreads(pod, "ScheduleAnyway"))
 

@@ -75,9 +75,9 @@ def requirements_of_others(pod: Pod) -> Requirements:
     return Requirements(
         requests=pod_requests(pod.spec),
         ports=_host_ports(pod.spec),
-        away=company.away(pod),
+        required_anti_affinity=company.required_anti_affinity(pod),
         claims=_claims(pod),
-        likes=company.likes(pod),
+        preferred_affinity=company.preferred_affinity(pod),
     )
 
 
@@ -91,15 +91,15 @@ def requirements_of(pod: Pod) -> Requirements:
         tolerations=tuple(
             Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations
         ),
-        undecided=tuple(_undecided(spec)),
+        unsupported=tuple(_undecided(spec)),
         ports=_host_ports(spec),
-        near=company.near(pod),
-        away=company.away(pod),
+        required_affinity=company.required_affinity(pod),
+        required_anti_affinity=company.required_anti_affinity(pod),
         spread=company.spread(pod),
         claims=_claims(pod),
-        preferences=_preferences(spec),
-        likes=company.likes(pod),
-        evenly=company.evenly(pod),
+        preferred_node_affinity=_preferred_node_affinity(spec),
+        preferred_affinity=company.preferred_affinity(pod),
+        preferred_spread=company.preferred_spread(pod),
     )
 
 
@@ -111,7 +111,7 @@ def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
     return tuple(_term(term) for term in required.node_selector_terms)
 
 
-def _preferences(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
+def _preferred_node_affinity(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
     node = spec.affinity.node_affinity if spec.affinity else None
     soft = node.preferred_during_scheduling_ignored_during_execution if node else ()
     return tuple((term.weight, _term(term.preference)) for term in soft)

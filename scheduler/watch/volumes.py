@@ -194,7 +194,7 @@ def claim_info(claim: Claim) -> ClaimInfo:
         lost=claim.status.phase == "Lost",
         terminating=meta.deletion_timestamp is not None,
         uid=meta.uid,
-        wish="" if bound else spec.volume_name,
+        requested_volume="" if bound else spec.volume_name,
         size=parse_value(spec.resources.requests.storage),
         access=tuple(sorted(spec.access_modes)),
         mode=spec.volume_mode,

@@ -14,7 +14,7 @@ from cli.main import main
 from cli.simulate import simulate
 from kube.errors import ConfigError
 from kube.meta import OwnerReference
-from scheduler.core.place import Budget
+from scheduler.core.place import SearchBudget
 from scheduler.snapshot import Limits, encode, queue_of, take
 from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.test_promises import claim, cluster, disk
@@ -112,14 +112,14 @@ def test_manifests_are_decided_as_the_scheduler_would(
     world = World()
     world.nodes(2, cpu=2)
 
-    assert simulate(world.state, documents, "ns", Budget()) == want
+    assert simulate(world.state, documents, "ns", SearchBudget()) == want
 
 
 def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() -> None:
     world = World()
     world.nodes(2, cpu=2)
 
-    lines = simulate(world.state, [job("a", 3), job("b", 3)], "ns", Budget())
+    lines = simulate(world.state, [job("a", 3), job("b", 3)], "ns", SearchBudget())
 
     assert lines[1] == "  fits: n0 x2, n1 x1"
     assert lines[3] == (
@@ -134,7 +134,7 @@ def test_volumes_that_are_there_are_given_once() -> None:
     for name in ("one", "two"):
         claim(world, name)
 
-    lines = simulate(world.state, [using("p", "one"), using("q", "two")], "ns", Budget())
+    lines = simulate(world.state, [using("p", "one"), using("q", "two")], "ns", SearchBudget())
 
     assert lines[:2] == ["Pod p", "  fits: b x1"]
     assert lines[2] == "Pod q"
@@ -166,7 +166,7 @@ def test_a_group_takes_its_policy_from_the_workload_beside_it() -> None:
     }
     members = [member(name, "g") for name in ("a", "b", "c")]
 
-    lines = simulate(world.state, [made, *members, workload], "ns", Budget())
+    lines = simulate(world.state, [made, *members, workload], "ns", SearchBudget())
 
     assert lines[0] == "PodGroup ns/g: 0 of 3 pods placed, at least 3 together"
     assert lines[1].startswith("  waits (capacity): needs room for 3 more pods")
@@ -197,7 +197,9 @@ def test_a_priority_class_counts_as_after_admission(documents: list[Json]) -> No
     world.nodes(2, cpu=1)
     world.pod("", node="n0", name="low")
 
-    lines = simulate(world.state, documents, "ns", Budget(), [PriorityClass("urgent", 1000, False)])
+    lines = simulate(
+        world.state, documents, "ns", SearchBudget(), [PriorityClass("urgent", 1000, False)]
+    )
 
     at = lines.index("    would evict pods of lower priority, 1 in all:")
     assert lines[at + 1] == "      Pod ns/low, priority 0, 1 pod"
@@ -209,14 +211,14 @@ def test_the_global_default_speaks_where_no_class_is_named() -> None:
     world.pod("", node="n0", name="low")
     default = PriorityClass("usual", 5, global_default=True)
 
-    lines = simulate(world.state, [job("a", 1)], "ns", Budget(), [default])
+    lines = simulate(world.state, [job("a", 1)], "ns", SearchBudget(), [default])
 
     assert "      Pod ns/low, priority 0, 1 pod" in lines
 
 
 def test_a_class_that_is_not_there_is_refused_as_at_admission() -> None:
     with pytest.raises(ConfigError, match=r"Pod a-0 would be refused: .*no PriorityClass"):
-        simulate(World().state, [urgent(job("a", 1, mode="Off"))], "ns", Budget(), [])
+        simulate(World().state, [urgent(job("a", 1, mode="Off"))], "ns", SearchBudget(), [])
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,7 @@ def test_a_class_that_is_not_there_is_refused_as_at_admission() -> None:
 )  # fmt: skip
 def test_what_cannot_be_simulated_is_refused_by_name(document: Json, want: str) -> None:
     with pytest.raises(ConfigError, match=want):
-        simulate(World().state, [document], "ns", Budget())
+        simulate(World().state, [document], "ns", SearchBudget())
 
 
 def waiting_world() -> World:
@@ -253,7 +255,7 @@ def test_explain_gives_the_numbers() -> None:
     world = waiting_world()
     (entity,) = find(world.state, {}, "podgroup/g", "ns")
 
-    assert list(explain_lines(world.state, entity, Budget())) == [
+    assert list(explain_lines(world.state, entity, SearchBudget())) == [
         "PodGroup ns/g: 0 of 3 pods placed, at least 3 together",
         (
             "  waits (capacity): needs room for 3 more pods, there is room for 2: "
@@ -277,7 +279,7 @@ def test_explain_of_a_child_points_to_the_fault() -> None:
     world.pod("b")
     (entity,) = find(world.state, {}, "mpg/a", "ns")
 
-    lines = list(explain_lines(world.state, entity, Budget()))
+    lines = list(explain_lines(world.state, entity, SearchBudget()))
 
     assert lines[1:4] == [
         "  is decided with its root, CompositePodGroup ns/top",
@@ -294,9 +296,9 @@ def test_explain_of_what_fits_and_of_what_runs() -> None:
     waiting = world.pod("g")
 
     (entity,) = find(world.state, {}, f"pod/{waiting.name}", "ns")
-    assert "    would be placed now: n0 x1" in explain_lines(world.state, entity, Budget())
+    assert "    would be placed now: n0 x1" in explain_lines(world.state, entity, SearchBudget())
     (entity,) = find(world.state, {}, f"po/{bound.name}", "ns")
-    assert "  is bound to n0" in explain_lines(world.state, entity, Budget())
+    assert "  is bound to n0" in explain_lines(world.state, entity, SearchBudget())
 
 
 def test_explain_finds_the_groups_of_a_jobset() -> None:
@@ -326,7 +328,7 @@ def test_explain_of_what_is_not_there_says_so(what: str) -> None:
 def snapshot(tmp_path: Path) -> Path:
     world = waiting_world()
     file = tmp_path / "snapshot.json"
-    file.write_bytes(encode(take(world.state, queue_of(world.state), Limits.of(Budget()))))
+    file.write_bytes(encode(take(world.state, queue_of(world.state), Limits.of(SearchBudget()))))
     return file
 
 

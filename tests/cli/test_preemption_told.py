@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cli.explain import explain_lines
-from scheduler.core.nominations import Hold
-from scheduler.core.place import Budget
+from scheduler.core.nominations import Nomination
+from scheduler.core.place import SearchBudget
 from tests.scheduler.contest import Contest
 
 
@@ -19,7 +19,9 @@ def test_the_domains_and_the_victims_are_listed_and_nobody_goes() -> None:
     world.group("high", 2, priority=5, topology="rack")
     world.waits("high", 2, priority=5)
 
-    lines = [line.strip() for line in explain_lines(world.state, world.root("high"), Budget())]
+    lines = [
+        line.strip() for line in explain_lines(world.state, world.root("high"), SearchBudget())
+    ]
 
     assert "rack=r000: room for 0, 2 more by preemption, 0 missing" in lines
     assert "rack=r001: room for 1, 0 more by preemption, 1 missing" in lines
@@ -41,7 +43,7 @@ def test_racks_of_one_name_in_two_blocks_are_two_rows_of_the_table() -> None:
     world.group("leaf", 3, parent="top", topology="rack")
     world.waits("leaf", 3)
 
-    lines = [line.strip() for line in explain_lines(world.state, world.root("top"), Budget())]
+    lines = [line.strip() for line in explain_lines(world.state, world.root("top"), SearchBudget())]
 
     closed = "1 nodes: node(s) were unschedulable"
     assert [line for line in lines if line.startswith("rack=")] == [
@@ -67,7 +69,9 @@ def test_why_nobody_is_evicted(preempts: bool, priority: int, want: str) -> None
     world.node("n0", 2, labels={"rack": "r"})
     world.waits("high", 3, priority=priority)
 
-    lines = [line.strip() for line in explain_lines(world.state, world.root("high"), Budget())]
+    lines = [
+        line.strip() for line in explain_lines(world.state, world.root("high"), SearchBudget())
+    ]
 
     assert f"evicts nobody: {want}" in lines
     more = int(preempts and priority > 0)
@@ -80,8 +84,10 @@ def test_places_held_for_others_are_not_free_in_the_table() -> None:
     world.group("low", 2, topology="rack")
     world.waits("low", 2)
     (first, _) = list(world.state.pods.values())
-    world.state.holds.set(Hold(("PodGroup", "ns", "high"), 9, ((first.shape, (("n0", 1),)),)))
+    world.state.nominations.set(
+        Nomination(("PodGroup", "ns", "high"), 9, ((first.shape, (("n0", 1),)),))
+    )
 
-    lines = [line.strip() for line in explain_lines(world.state, world.root("low"), Budget())]
+    lines = [line.strip() for line in explain_lines(world.state, world.root("low"), SearchBudget())]
 
     assert "rack=r: room for 1, 0 more by preemption, 1 missing" in lines

@@ -78,7 +78,7 @@ class Exact:
             stands = self.model.new_bool_var(f"stands{number}")
             stand.append(stands)
             self._child(child, number, stands, [above, inside])
-        self.model.add(sum(stand) >= tree.floor)
+        self.model.add(sum(stand) >= tree.minimum)
 
     def _child(
         self,

@@ -15,7 +15,7 @@ from scheduler.core.model import (
     Requirements,
     Topology,
 )
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
@@ -26,7 +26,7 @@ class Contest(World):
     def group(
         self,
         name: str,
-        floor: int = 1,
+        minimum: int = 1,
         *,
         priority: int = 0,
         mode: str = "single",
@@ -40,7 +40,7 @@ class Contest(World):
         kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
         spec = GroupSpec(
             (kind, "ns", name),
-            floor,
+            minimum,
             gang,
             parent,
             priority,
@@ -85,7 +85,7 @@ class Contest(World):
 
     def budget(self, name: str, allowed: int, **labels: str) -> None:
         expressions = tuple(Expression(k, "In", (v,)) for k, v in labels.items())
-        self.state.budgets.set(DisruptionBudget(("ns", name), expressions, allowed))
+        self.state.disruption_budgets.set(DisruptionBudget(("ns", name), expressions, allowed))
 
     def root(self, name: str) -> Group | Pod:
         for kind in (POD_GROUP, COMPOSITE_POD_GROUP):
@@ -96,9 +96,9 @@ class Contest(World):
 
     def preempt(self, name: str, *, effort: Effort | None = None) -> Plan | Refusal:
         root = self.root(name)
-        refusal = place(self.state, root, Budget())
+        refusal = place(self.state, root, SearchBudget())
         assert isinstance(refusal, Refusal), "nothing to preempt for"
-        return preempt(self.state, root, refusal, Budget(), effort)
+        return preempt(self.state, root, refusal, SearchBudget(), effort)
 
     def victims(self, name: str) -> set[str]:
         """Names of the pods that would go."""
@@ -121,7 +121,7 @@ class Contest(World):
         saved = [self.state.pods[uid].info for uid in units]
         for uid in units:
             self.state.remove_pod(uid)
-        decision = place(self.state, self.root(name), Budget())
+        decision = place(self.state, self.root(name), SearchBudget())
         for info in saved:
             self.state.set_pod(info)
         return isinstance(decision, Placement)

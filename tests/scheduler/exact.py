@@ -11,7 +11,7 @@ from typing import Final
 from ortools.sat.python import cp_model
 
 from scheduler.core.model import NodeInfo, Requirements
-from scheduler.core.place import Budget, Placement, Refusal
+from scheduler.core.place import Placement, Refusal, SearchBudget
 from tests.scheduler.world import World
 
 RESOURCES: Final = ("cpu", "example.com/gpu", "memory")
@@ -25,7 +25,7 @@ class Tree:
     """A leaf with pods by size, or a composite with children; `floor` counts one or the other."""
 
     name: str
-    floor: int
+    minimum: int
     pods: list[Amounts] = field(default_factory=list)
     children: list[Tree] = field(default_factory=list)
 
@@ -68,8 +68,8 @@ def _tree(dice: random.Random, depth: int, leaves: int, sizes: Sequence[Amounts]
         children = dice.randint(2, min(4, leaves))
         shares = [leaves // children + (at < leaves % children) for at in range(children)]
         made = [grow(f"g{next(serial):02}", depth - 1, share) for share in shares]
-        floor = children if dice.random() < 0.6 else dice.randint(1, children)
-        return Tree(name, floor, children=made)
+        minimum = children if dice.random() < 0.6 else dice.randint(1, children)
+        return Tree(name, minimum, children=made)
 
     return grow(ROOT, depth, leaves)
 
@@ -77,8 +77,8 @@ def _tree(dice: random.Random, depth: int, leaves: int, sizes: Sequence[Amounts]
 def _floors(tree: Tree) -> list[Amounts]:
     """Pods that make the tree stand if its first children do."""
     if not tree.children:
-        return tree.pods[: tree.floor]
-    return [pod for child in tree.children[: tree.floor] for pod in _floors(child)]
+        return tree.pods[: tree.minimum]
+    return [pod for child in tree.children[: tree.minimum] for pod in _floors(child)]
 
 
 def solvable(problem: Instance) -> bool:
@@ -106,7 +106,7 @@ def _stands(
     stands = model.new_bool_var(tree.name)
     if tree.children:
         below = [_stands(model, problem, child, loads) for child in tree.children]
-        model.add(sum(below) >= tree.floor).only_enforce_if(stands)
+        model.add(sum(below) >= tree.minimum).only_enforce_if(stands)
         return stands
     placed = []
     for size, count in sorted(Counter(tree.pods).items()):
@@ -116,7 +116,7 @@ def _stands(
         for node, pods in enumerate(here):
             for resource, amount in enumerate(size):
                 loads[node][resource].append(amount * pods)
-    model.add(sum(placed) >= tree.floor).only_enforce_if(stands)
+    model.add(sum(placed) >= tree.minimum).only_enforce_if(stands)
     return stands
 
 
@@ -132,7 +132,7 @@ def _greedy(tree: Tree, free: list[list[int]]) -> bool:
         done = sum(_greedy(child, free) for child in tree.children)
     else:
         done = sum(_put(pod, free) for pod in tree.pods)
-    if done >= tree.floor:
+    if done >= tree.minimum:
         return True
     free[:] = before
     return False
@@ -154,7 +154,7 @@ def muster(problem: Instance) -> Placement | Refusal:
     for index, amounts in enumerate(problem.nodes):
         world.state.set_node(NodeInfo(f"n{index}", {**_named(amounts), "pods": 110}))
     _build(world, problem.tree, None)
-    budget = Budget()
+    budget = SearchBudget()
     decision = world.place(ROOT, composite=bool(problem.tree.children), budget=budget)
     if isinstance(decision, Placement):
         _check(problem, world.where(decision), world)
@@ -167,7 +167,7 @@ def _named(amounts: Amounts) -> dict[str, int]:
 
 def _build(world: World, tree: Tree, parent: str | None) -> None:
     composite = bool(tree.children)
-    world.gang(tree.name, tree.floor, parent=parent, composite=composite, created=tree.name)
+    world.gang(tree.name, tree.minimum, parent=parent, composite=composite, created=tree.name)
     for child in tree.children:
         _build(world, child, tree.name)
     for pod in tree.pods:
@@ -193,7 +193,7 @@ def _check(problem: Instance, where: Mapping[str, str], world: World) -> None:
 def _whole(tree: Tree, members: Mapping[str, int]) -> bool:
     """It stands, and in it no leaf has less than its floor but more than nothing."""
     for leaf in tree.leaves():
-        assert members[leaf.name] in (0, *range(leaf.floor, len(leaf.pods) + 1)), leaf.name
+        assert members[leaf.name] in (0, *range(leaf.minimum, len(leaf.pods) + 1)), leaf.name
     if not tree.children:
-        return members[tree.name] >= tree.floor
-    return sum(_whole(child, members) for child in tree.children) >= tree.floor
+        return members[tree.name] >= tree.minimum
+    return sum(_whole(child, members) for child in tree.children) >= tree.minimum

@@ -26,7 +26,7 @@ from scheduler.cycle import Cycle
 from scheduler.loop import Loop
 from scheduler.queue import Queue
 from scheduler.reservations import RESERVATIONS
-from scheduler.starvation import Doorkeeper
+from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
 from scheduler.volume_binder import Claims
 from scheduler.watch.event_handlers import PendingPod
@@ -203,14 +203,14 @@ class Harness:
             claims=Claims(self.api, state, self.clock),
         )
         config = starvation or Starvation()
-        self.doorkeeper = Doorkeeper(state, self.queue, clock=self.clock, config=config)
+        self.starvation = StarvationMonitor(state, self.queue, clock=self.clock, config=config)
         cycle = Cycle(
             state,
             self.queue,
             self.binder,
             self.reporter,
             clock=self.clock,
-            doorkeeper=self.doorkeeper,
+            starvation=self.starvation,
         )
         self.loop = Loop(cycle, self.queue, self.clock)
         self.fence = Fence(self.clock, 1, float("inf"))

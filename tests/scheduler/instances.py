@@ -42,7 +42,7 @@ class Tree:
     """`floor` of the children, all under one value of `key`, within one of the grandparent's."""
 
     children: tuple[Child, ...]
-    floor: int
+    minimum: int
     key: str | None = None
     above: str | None = None
 
@@ -64,9 +64,9 @@ def topology_instance(seed: int) -> Instance:
         Child(_sizes(chance), chance.choice(["rack", "rack", None]))
         for _ in range(chance.randint(1, 4))
     )
-    floor = chance.randint(max(1, len(children) - 1), len(children))
+    minimum = chance.randint(max(1, len(children) - 1), len(children))
     key = "block" if three or chance.random() < 0.7 else None
-    return Instance(nodes, Tree(children, floor, key, "zone" if three else None))
+    return Instance(nodes, Tree(children, minimum, key, "zone" if three else None))
 
 
 def preemption_instance(seed: int) -> Instance:
@@ -120,7 +120,7 @@ def build(instance: Instance) -> Contest:
         parent = "top"
     name = "tree" if parent else "top"
     world.group(
-        name, tree.floor, priority=PREEMPTOR, composite=True, parent=parent, topology=tree.key
+        name, tree.minimum, priority=PREEMPTOR, composite=True, parent=parent, topology=tree.key
     )
     for index, child in enumerate(tree.children):
         leaf = f"c{index}"

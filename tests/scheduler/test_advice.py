@@ -173,7 +173,7 @@ def test_pods_that_must_be_apart_are_told_so_and_not_that_cpu_is_short() -> None
     for name in ("a", "b"):
         world.node(name, labels={"host": name})
     selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
-    apart = Requirements(requests(1), away=(PodTerm(selector, "host"),))
+    apart = Requirements(requests(1), required_anti_affinity=(PodTerm(selector, "host"),))
     world.gang("g", 4)
     for _ in range(4):
         world.pod("g", requirements=apart, labels={"app": "x"})
@@ -261,8 +261,10 @@ def test_who_is_kept_away_by_pods_that_run_is_told_so() -> None:
     world = World()
     world.node("n0", labels={"host": "n0"})
     selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
-    away = Requirements(requests(1), away=(PodTerm(selector, "host"),))
-    world.pod(requirements=away, node="n0")
+    required_anti_affinity = Requirements(
+        requests(1), required_anti_affinity=(PodTerm(selector, "host"),)
+    )
+    world.pod(requirements=required_anti_affinity, node="n0")
     world.gang("g", 1)
     world.pod("g", labels={"app": "x"})
 

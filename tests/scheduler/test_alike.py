@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP
-from scheduler.core.nominations import Hold
-from scheduler.core.place import Budget, Placement, place
-from scheduler.core.search.batching import likeness, place_alike, together
+from scheduler.core.nominations import Nomination
+from scheduler.core.place import Placement, SearchBudget, place
+from scheduler.core.search.batching import batchable, place_batch, signature
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import World
 
@@ -32,12 +32,14 @@ def a_world(rooms: list[int], taken: list[int], count: int) -> tuple[World, list
 )
 def test_many_in_one_go_are_as_one_by_one(rooms: list[int], taken: list[int], count: int) -> None:
     world, pods = a_world(rooms, taken, count)
-    assert together(world.state, pods[0].shape)
-    at_once = {p.pods[0].info.name: p.rows[0] for p in place_alike(world.state, pods, Budget())}
+    assert batchable(world.state, pods[0].shape)
+    at_once = {
+        p.pods[0].info.name: p.rows[0] for p in place_batch(world.state, pods, SearchBudget())
+    }
 
     in_turn: dict[str, int] = {}
     for pod in pods:
-        decision = place(world.state, pod, Budget())
+        decision = place(world.state, pod, SearchBudget())
         if isinstance(decision, Placement):
             world.state.assume(decision.pods, decision.rows)
             in_turn[pod.info.name] = decision.rows[0]
@@ -52,7 +54,7 @@ def in_turn(world: World, groups: list[Group]) -> Places:
     """One decision each, until one fails."""
     found: Places = {}
     for group in groups:
-        decision = place(world.state, group, Budget())
+        decision = place(world.state, group, SearchBudget())
         if not isinstance(decision, Placement):
             break
         world.state.assume(decision.pods, decision.rows)
@@ -64,7 +66,7 @@ def at_once(world: World, groups: list[Group]) -> Places:
     """As many decisions as it takes for those that are alike."""
     found: Places = {}
     while groups:
-        placements = place_alike(world.state, groups, Budget())
+        placements = place_batch(world.state, groups, SearchBudget())
         if not placements:
             break
         for placement in placements:
@@ -76,7 +78,7 @@ def at_once(world: World, groups: list[Group]) -> Places:
 
 def where(placement: Placement) -> Places:
     names = [pod.info.name for pod in placement.pods]
-    assert placement.floors == len(names)
+    assert placement.minimums == len(names)
     return {placement.root[2]: [*placement.rows]} | {
         name: [row] for name, row in zip(names, placement.rows, strict=True)
     }
@@ -110,7 +112,7 @@ def test_many_gangs_in_one_go_are_as_one_by_one(
         return world, [groups[POD_GROUP, "ns", f"g{number}"] for number in range(gangs)]
 
     _, groups = fresh()
-    kinds = {likeness(group) for group in groups}
+    kinds = {signature(group) for group in groups}
     assert len(kinds) == 1
     assert None not in kinds
 
@@ -127,23 +129,23 @@ def test_gangs_that_differ_in_anything_are_not_alike() -> None:
         return world.state.forest.groups[POD_GROUP, "ns", name]
 
     kinds = [
-        likeness(gang("plain")),
-        likeness(gang("larger", size=3)),
-        likeness(gang("hungrier", cpu=2)),
-        likeness(gang("in a rack", rack=True)),
+        signature(gang("plain")),
+        signature(gang("larger", size=3)),
+        signature(gang("hungrier", cpu=2)),
+        signature(gang("in a rack", rack=True)),
     ]
 
     assert None not in kinds
     assert len(set(kinds)) == len(kinds)
-    assert likeness(gang("plain too")) == kinds[0]
+    assert signature(gang("plain too")) == kinds[0]
 
 
 def test_who_goes_alone() -> None:
     world = World()
     world.node("n", cpu=50)
     world.gang("top", 1, composite=True)
-    for name, floor in (("runs", 2), ("extras", 1), ("mixed", 2), ("few", 3)):
-        world.gang(name, floor)
+    for name, minimum in (("runs", 2), ("extras", 1), ("mixed", 2), ("few", 3)):
+        world.gang(name, minimum)
     world.gang("child", 2, parent="top")
     world.gang("prefers", 2, prefer_rack=True)
     world.gang("flawed", 2, priority=7)
@@ -157,7 +159,7 @@ def test_who_goes_alone() -> None:
     groups = world.state.forest.groups
     leaves = [group for key, group in groups.items() if key[0] == POD_GROUP]
 
-    assert {group.name: likeness(group) for group in leaves} == dict.fromkeys(
+    assert {group.name: signature(group) for group in leaves} == dict.fromkeys(
         ("runs", "extras", "mixed", "few", "child", "prefers", "flawed")
     )
 
@@ -214,8 +216,8 @@ async def test_what_is_held_for_others_keeps_its_order_of_deciding() -> None:
     world.node("n", cpu=2)
     pod = world.pod()
     shape = world.state.pods[pod.uid].shape
-    assert together(world.state, shape)
+    assert batchable(world.state, shape)
 
-    world.state.holds.set(Hold(("PodGroup", "ns", "g"), 0, ((shape, (("n", 1),)),)))
+    world.state.nominations.set(Nomination(("PodGroup", "ns", "g"), 0, ((shape, (("n", 1),)),)))
 
-    assert not together(world.state, shape)
+    assert not batchable(world.state, shape)

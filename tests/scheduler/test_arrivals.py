@@ -9,13 +9,19 @@ from scheduler.core.model import (
     PodSelector,
     PodTerm,
     Requirements,
-    SoftTerm,
     Spread,
+    WeightedPodTerm,
 )
 from tests.scheduler.world import World, requests
 from tests.support.counting import calls
 
-TERMS = ("away", "near", "spread", "likes", "evenly")
+TERMS = (
+    "required_anti_affinity",
+    "required_affinity",
+    "spread",
+    "preferred_affinity",
+    "preferred_spread",
+)
 
 
 def wants(kind: str, job: str) -> Requirements:
@@ -24,11 +30,16 @@ def wants(kind: str, job: str) -> Requirements:
     selector = PodSelector(labels, ("ns",))
     term = PodTerm(selector, "rack")
     terms: dict[str, object] = {
-        "away": {"away": (term,)},
-        "near": {"near": (term,)},
+        "required_anti_affinity": {"required_anti_affinity": (term,)},
+        "required_affinity": {"required_affinity": (term,)},
         "spread": {"spread": (Spread(selector, "rack"), Spread(selector, "host"))},
-        "likes": {"likes": (SoftTerm(5, term), SoftTerm(-5, PodTerm(selector, "host")))},
-        "evenly": {"evenly": (Spread(selector, "rack"),)},
+        "preferred_affinity": {
+            "preferred_affinity": (
+                WeightedPodTerm(5, term),
+                WeightedPodTerm(-5, PodTerm(selector, "host")),
+            )
+        },
+        "preferred_spread": {"preferred_spread": (Spread(selector, "rack"),)},
     }
     return Requirements(requests(1), **terms[kind])  # type: ignore[arg-type]
 
@@ -46,7 +57,7 @@ def test_a_pod_of_a_large_gang_costs_as_much_as_one_of_a_small_one(kind: str) ->
             arrive(world, kind, "g")
         return calls(lambda: arrive(world, kind, "g"))
 
-    assert cost(1_000) == cost(10_000 if kind == "away" else 2_000)
+    assert cost(1_000) == cost(10_000 if kind == "required_anti_affinity" else 2_000)
 
 
 @pytest.mark.parametrize("kind", TERMS)
@@ -74,7 +85,7 @@ def test_a_job_that_ends_costs_as_much_beside_many_others_as_beside_few() -> Non
     def cost(jobs: int) -> int:
         world = World()
         for number in range(jobs):
-            arrive(world, "away", f"j{number}")
+            arrive(world, "required_anti_affinity", f"j{number}")
         uids = list(world.state.pods)
         world.state.take_changes()
 
@@ -103,7 +114,7 @@ def test_selectors_without_a_label_to_look_for_cost_nothing_in_other_namespaces(
         for number in range(teams):
             namespace = f"team{number}"
             apart = PodTerm(PodSelector(expressions, (namespace,)), "host")
-            wants = Requirements(requests(1), away=(apart,))
+            wants = Requirements(requests(1), required_anti_affinity=(apart,))
             world.pod(requirements=wants, namespace=namespace, labels={"app": "web"})
         world.pod(namespace="team0", labels={"app": "web"})
         world.state.take_changes()
@@ -127,7 +138,8 @@ def test_selectors_of_pods_without_a_label_cost_those_that_have_it_nothing() -> 
             )
             apart = PodTerm(PodSelector(alone, ("ns",)), "host")
             world.pod(
-                requirements=Requirements(requests(1), away=(apart,)), labels={"job": f"j{number}"}
+                requirements=Requirements(requests(1), required_anti_affinity=(apart,)),
+                labels={"job": f"j{number}"},
             )
         world.state.take_changes()
         return calls(lambda: world.pod(labels={"job": "new"}))
@@ -142,10 +154,13 @@ def test_a_new_selector_without_a_label_to_look_for_looks_at_no_pod_elsewhere() 
             world.pod(namespace="elsewhere", labels={"app": "web"})
             world.pod(namespace="team", labels={"job": "j"})
         first = PodTerm(PodSelector((Expression("job", "DoesNotExist", ()),), ("team",)), "host")
-        world.pod(namespace="team", requirements=Requirements(requests(1), away=(first,)))
+        world.pod(
+            namespace="team",
+            requirements=Requirements(requests(1), required_anti_affinity=(first,)),
+        )
         world.state.take_changes()
         again = PodTerm(PodSelector((Expression("job", "DoesNotExist", ()),), ("team",)), "rack")
-        wants = Requirements(requests(1), away=(again,))
+        wants = Requirements(requests(1), required_anti_affinity=(again,))
         return calls(lambda: world.pod(namespace="team", requirements=wants))
 
     assert cost(500) == cost(5)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.preemption.plan import Plan, preempt
 from tests.scheduler.best import Best, Exact
 from tests.scheduler.contest import Contest
@@ -28,7 +28,7 @@ def test_what_fits_under_topology_is_found(
     for seed in range(500 if long else 40):
         instance = topology_instance(seed)
         world = build(instance)
-        placed = isinstance(place(world.state, world.root("top"), Budget()), Placement)
+        placed = isinstance(place(world.state, world.root("top"), SearchBudget()), Placement)
         feasible = Exact(instance).feasible()
         assert feasible or not placed, f"seed {seed}: placed what does not fit"
         if feasible:
@@ -48,11 +48,11 @@ def test_victims_are_those_of_the_exact_solver(
         instance = preemption_instance(seed)
         best = Exact(instance).best()
         world = build(instance)
-        decision = place(world.state, world.root("top"), Budget())
+        decision = place(world.state, world.root("top"), SearchBudget())
         if isinstance(decision, Placement):
             assert best is not None, f"seed {seed}: placed what does not fit"
             continue
-        plan = preempt(world.state, world.root("top"), decision, Budget())
+        plan = preempt(world.state, world.root("top"), decision, SearchBudget())
         outcome = judge(world, plan, best)
         found[outcome] += 1
         if outcome == "equal" and isinstance(plan, Plan) and best is not None:

@@ -58,7 +58,7 @@ async def test_a_binding_whose_answer_was_lost_is_accepted() -> None:
         await harness.settle(5)
 
     assert harness.api.bound == {first: "n0", second: "n2"}
-    assert int(harness.world.state.columns.free[0, :3].sum()) == 3 * 110 - 2
+    assert int(harness.world.state.nodes.free[0, :3].sum()) == 3 * 110 - 2
 
 
 async def test_a_pod_that_is_gone_is_forgotten() -> None:
@@ -162,7 +162,7 @@ async def test_nothing_is_bound_once_the_lease_may_be_lost() -> None:
 
     assert harness.api.attempts == []
     assert not any(pod.assumed for pod in harness.world.state.pods.values())
-    assert int(harness.world.state.columns.free[0, :3].sum()) == 3 * 110
+    assert int(harness.world.state.nodes.free[0, :3].sum()) == 3 * 110
 
 
 async def test_a_node_that_goes_before_the_bind_sends_the_pod_back() -> None:

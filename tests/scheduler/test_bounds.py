@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from scheduler.core.explain import explain
 from scheduler.core.model import Expression, PodSelector, PodTerm, Requirements, Spread
-from scheduler.core.place import Budget, Placement, Refusal
+from scheduler.core.place import Placement, Refusal, SearchBudget
 from tests.scheduler.world import World, requests
 
 OF_WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
 
 
-def gang(world: World, count: int, floor: int | None = None, **terms: object) -> None:
+def gang(world: World, count: int, minimum: int | None = None, **terms: object) -> None:
     wants = Requirements(requests(1), **terms)  # type: ignore[arg-type]
-    world.gang("g", floor or count)
+    world.gang("g", minimum or count)
     for _ in range(count):
         world.pod("g", requirements=wants, labels={"app": "web"})
 
@@ -49,8 +49,8 @@ def fits_one_by_one(sizes: list[tuple[int, int]], count: int, skews: dict[str, i
         }  # fmt: skip
         for node, (cpu, _) in enumerate(sizes):
             allowed = all(
-                counts[key][domains[key][node]] + 1 - min(counts[key].values()) <= skew
-                for key, skew in skews.items()
+                counts[key][domains[key][node]] + 1 - min(counts[key].values()) <= max_skew
+                for key, max_skew in skews.items()
             )
             if taken[node] < cpu and allowed:
                 more = (*taken[:node], taken[node] + 1, *taken[node + 1 :])
@@ -66,27 +66,27 @@ SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, ma
 
 @given(SIZES, st.integers(1, 8), st.sampled_from(["rack", "host"]), st.integers(1, 2))
 def test_one_constraint_lets_in_exactly_what_can_come_one_by_one(
-    sizes: list[tuple[int, int]], count: int, key: str, skew: int
+    sizes: list[tuple[int, int]], count: int, key: str, max_skew: int
 ) -> None:
     world = build(sizes)
-    gang(world, count, spread=(Spread(OF_WEB, key, skew),))
+    gang(world, count, spread=(Spread(OF_WEB, key, max_skew),))
 
     placed = isinstance(world.place("g"), Placement)
 
-    assert placed == fits_one_by_one(sizes, count, {key: skew})
+    assert placed == fits_one_by_one(sizes, count, {key: max_skew})
 
 
 @given(SIZES, st.integers(1, 8), st.integers(1, 2), st.integers(1, 2))
 def test_two_constraints_are_both_kept(
-    sizes: list[tuple[int, int]], count: int, skew: int, other: int
+    sizes: list[tuple[int, int]], count: int, max_skew: int, other: int
 ) -> None:
     world = build(sizes)
-    gang(world, count, spread=(Spread(OF_WEB, "rack", skew), Spread(OF_WEB, "host", other)))
+    gang(world, count, spread=(Spread(OF_WEB, "rack", max_skew), Spread(OF_WEB, "host", other)))
     decision = world.place("g")
 
     if isinstance(decision, Placement):
-        for key, most in (("rack", skew), ("host", other)):
-            nodes = [node for node in world.state.columns.nodes if node is not None]
+        for key, most in (("rack", max_skew), ("host", other)):
+            nodes = [node for node in world.state.nodes.infos if node is not None]
             pods = Counter({node.labels[key]: 0 for node in nodes})
             pods.update(nodes[row].labels[key] for row in decision.rows)
             assert max(pods.values()) - min(pods.values()) <= most
@@ -96,7 +96,7 @@ def test_two_constraints_are_both_kept(
 def test_two_constraints_over_many_nodes_take_a_few_steps(count: int) -> None:
     world = build([(100, index % 3) for index in range(300)])
     gang(world, count, spread=(Spread(OF_WEB, "rack"), Spread(OF_WEB, "host")))
-    decision = world.place("g", budget=Budget(steps=10))
+    decision = world.place("g", budget=SearchBudget(steps=10))
 
     assert isinstance(decision, Placement), decision
     assert decision.steps <= 4
@@ -108,8 +108,8 @@ def test_two_constraints_over_many_nodes_take_a_few_steps(count: int) -> None:
 def test_waves_count_as_steps_and_end_with_the_budget(*, expired: bool, want: int | None) -> None:
     """The first pod decides where the others may go: that takes two waves."""
     world = build([(4, 0), (4, 1)])
-    gang(world, 4, near=(PodTerm(OF_WEB, "rack"),))
-    decision = world.place("g", budget=Budget(expired=lambda: expired))
+    gang(world, 4, required_affinity=(PodTerm(OF_WEB, "rack"),))
+    decision = world.place("g", budget=SearchBudget(expired=lambda: expired))
 
     assert (decision.steps if isinstance(decision, Placement) else None) == want
 
@@ -118,7 +118,7 @@ def test_waves_count_as_steps_and_end_with_the_budget(*, expired: bool, want: in
     ("terms", "count", "want"),
     [
         pytest.param(
-            {"away": (PodTerm(OF_WEB, "rack"),)},
+            {"required_anti_affinity": (PodTerm(OF_WEB, "rack"),)},
             5,
             "needs room for 5 more pods, there is room for 3: didn't match pod"
             " anti-affinity rules on 6 of 6 nodes; impossible even if the cluster were empty;"
@@ -126,7 +126,7 @@ def test_waves_count_as_steps_and_end_with_the_budget(*, expired: bool, want: in
             id="more than there are racks",
         ),
         pytest.param(
-            {"away": (PodTerm(OF_WEB, "host"),)},
+            {"required_anti_affinity": (PodTerm(OF_WEB, "host"),)},
             7,
             "needs room for 7 more pods, there is room for 6: didn't match pod"
             " anti-affinity rules on 6 of 6 nodes; impossible even if the cluster were empty;"
@@ -149,7 +149,7 @@ def test_a_refusal_says_for_how_many_there_is_room(
 def test_pods_that_must_be_apart_may_only_be_waiting_for_others_to_go() -> None:
     world = build([(4, index // 2) for index in range(6)])
     world.pod(node="n0", labels={"app": "web"})
-    gang(world, 3, away=(PodTerm(OF_WEB, "rack"),))
+    gang(world, 3, required_anti_affinity=(PodTerm(OF_WEB, "rack"),))
     decision = world.place("g")
     assert isinstance(decision, Refusal)
     blocker = explain(world.state, decision)

@@ -97,7 +97,7 @@ def test_amounts_that_cannot_be_read_leave_the_object_out(cpu: str) -> None:
     feed.nodes.upsert(node(cpu))
     feed.pods.upsert(pod(cpu=cpu))
 
-    assert feed.state.columns.row_of == {}
+    assert feed.state.nodes.row_of == {}
     assert feed.state.pods == {}
 
 

@@ -17,7 +17,7 @@ from scheduler.core.model import (
     Spread,
     Taint,
 )
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from tests.scheduler.world import World, requests
 
 CORE = requests(1)
@@ -31,15 +31,17 @@ def wants(**fields: object) -> Requirements:
     return Requirements(CORE, **fields)  # type: ignore[arg-type]
 
 
-def near(*values: str, key: str = "rack") -> Requirements:
-    return wants(near=(PodTerm(app(*values), key),))
+def required_affinity(*values: str, key: str = "rack") -> Requirements:
+    return wants(required_affinity=(PodTerm(app(*values), key),))
 
 
-def away(*values: str, key: str = "rack", selector: PodSelector | None = None) -> Requirements:
-    return wants(away=(PodTerm(selector or app(*values), key),))
+def required_anti_affinity(
+    *values: str, key: str = "rack", selector: PodSelector | None = None
+) -> Requirements:
+    return wants(required_anti_affinity=(PodTerm(selector or app(*values), key),))
 
 
-def evenly(skew: int = 1, key: str = "rack", **fields: object) -> Requirements:
+def spread_over(skew: int = 1, key: str = "rack", **fields: object) -> Requirements:
     return wants(spread=(Spread(app("web"), key, skew, **fields),))  # type: ignore[arg-type]
 
 
@@ -51,9 +53,9 @@ def racks(world: World) -> None:
 
 
 def open_nodes(world: World, info: PodInfo) -> str:
-    columns = world.state.columns
-    slots = world.single(info).shape.slots(columns)
-    return " ".join(sorted(columns.name_of(row) for row in slots.nonzero()[0].tolist()))
+    nodes = world.state.nodes
+    slots = world.single(info).shape.slots(nodes)
+    return " ".join(sorted(nodes.name_of(row) for row in slots.nonzero()[0].tolist()))
 
 
 WEB: Mapping[str, str] = {"app": "web"}
@@ -62,48 +64,82 @@ WEB: Mapping[str, str] = {"app": "web"}
 @pytest.mark.parametrize(
     ("there", "labels", "requirements", "want"),
     [
-        pytest.param({"a": WEB}, {}, near("web"), "a b", id="near a pod is its domain"),
-        pytest.param({}, {}, near("web"), "", id="near nobody is nowhere"),
-        pytest.param({}, WEB, near("web"), "a b c", id="the first of its kind may go anywhere"),
-        pytest.param({"d": WEB}, WEB, near("web"), "a b c", id="one without a domain is nobody"),
-        pytest.param({"c": WEB}, WEB, near("web"), "c", id="the second goes to the first"),
-        pytest.param({"a": WEB}, {}, away("web"), "c d", id="away from a pod is out of its domain"),
-        pytest.param({"d": WEB}, {}, away("web"), "a b c d", id="no label, no domain to avoid"),
-        pytest.param({"a": {"app": "x"}}, {}, away("web"), "a b c d", id="others do not matter"),
+        pytest.param(
+            {"a": WEB}, {}, required_affinity("web"), "a b", id="near a pod is its domain"
+        ),
+        pytest.param({}, {}, required_affinity("web"), "", id="near nobody is nowhere"),
+        pytest.param(
+            {}, WEB, required_affinity("web"), "a b c", id="the first of its kind may go anywhere"
+        ),
+        pytest.param(
+            {"d": WEB}, WEB, required_affinity("web"), "a b c", id="one without a domain is nobody"
+        ),
+        pytest.param(
+            {"c": WEB}, WEB, required_affinity("web"), "c", id="the second goes to the first"
+        ),
         pytest.param(
             {"a": WEB},
             {},
-            away(selector=PodSelector(None, ("ns",))),
+            required_anti_affinity("web"),
+            "c d",
+            id="away from a pod is out of its domain",
+        ),
+        pytest.param(
+            {"d": WEB},
+            {},
+            required_anti_affinity("web"),
+            "a b c d",
+            id="no label, no domain to avoid",
+        ),
+        pytest.param(
+            {"a": {"app": "x"}},
+            {},
+            required_anti_affinity("web"),
+            "a b c d",
+            id="others do not matter",
+        ),
+        pytest.param(
+            {"a": WEB},
+            {},
+            required_anti_affinity(selector=PodSelector(None, ("ns",))),
             "a b c d",
             id="no selector selects nobody",
         ),
         pytest.param(
             {"a": WEB},
             {},
-            away(selector=app("web", namespaces=("other",))),
+            required_anti_affinity(selector=app("web", namespaces=("other",))),
             "a b c d",
             id="another namespace is meant",
         ),
         pytest.param(
             {"a": WEB},
             {},
-            away(selector=PodSelector((), (), (Expression("team", "In", ("red",)),))),
+            required_anti_affinity(
+                selector=PodSelector((), (), (Expression("team", "In", ("red",)),))
+            ),
             "c d",
             id="a namespace by its labels",
         ),
         pytest.param(
             {"a": WEB},
             {},
-            away(selector=PodSelector((), (), (Expression("team", "In", ("blue",)),))),
+            required_anti_affinity(
+                selector=PodSelector((), (), (Expression("team", "In", ("blue",)),))
+            ),
             "a b c d",
             id="a namespace with other labels",
         ),
-        pytest.param({"a": WEB}, WEB, evenly(), "c", id="the emptier domain"),
-        pytest.param({"a": WEB}, WEB, evenly(2), "a b c", id="as much skew as allowed"),
-        pytest.param({"a": WEB}, {}, evenly(), "a b c", id="a pod that does not count itself"),
-        pytest.param({"a": WEB, "c": WEB}, WEB, evenly(), "a b c", id="all even"),
+        pytest.param({"a": WEB}, WEB, spread_over(), "c", id="the emptier domain"),
+        pytest.param({"a": WEB}, WEB, spread_over(2), "a b c", id="as much skew as allowed"),
+        pytest.param({"a": WEB}, {}, spread_over(), "a b c", id="a pod that does not count itself"),
+        pytest.param({"a": WEB, "c": WEB}, WEB, spread_over(), "a b c", id="all even"),
         pytest.param(
-            {"a": WEB, "c": WEB}, WEB, evenly(min_domains=3), "", id="too few domains count as none"
+            {"a": WEB, "c": WEB},
+            WEB,
+            spread_over(min_domains=3),
+            "",
+            id="too few domains count as none",
         ),
     ],
 )
@@ -128,19 +164,19 @@ def test_a_running_pod_keeps_others_out_of_its_domain(late: bool, ours: bool) ->
     world = World()
     racks(world)
     info = world.pod(labels=WEB) if late else None
-    world.pod(node="a", requirements=away("web"), ours=ours)
+    world.pod(node="a", requirements=required_anti_affinity("web"), ours=ours)
 
     info = info or world.pod(labels=WEB)
 
     assert open_nodes(world, info) == "c d"
-    found = dict(reasons(world.state.columns, world.single(info).shape))
+    found = dict(reasons(world.state.nodes, world.single(info).shape))
     assert found["node(s) didn't satisfy existing pods anti-affinity rules"] == 2
 
 
 def test_what_a_pod_kept_away_comes_back_when_it_goes() -> None:
     world = World()
     racks(world)
-    tyrant = world.pod(node="a", requirements=away("web"))
+    tyrant = world.pod(node="a", requirements=required_anti_affinity("web"))
     info = world.pod(labels=WEB)
     before = open_nodes(world, info)
     world.state.take_changes()
@@ -154,7 +190,7 @@ def test_a_domain_is_empty_again_when_its_node_is_gone() -> None:
     world = World()
     racks(world)
     world.pod(node="a", labels=WEB)
-    info = world.pod(requirements=away("web"))
+    info = world.pod(requirements=required_anti_affinity("web"))
     world.state.remove_node("a")
 
     assert open_nodes(world, info) == "b c d"
@@ -164,7 +200,7 @@ def test_relabelled_pods_and_namespaces_are_judged_anew() -> None:
     world = World()
     racks(world)
     red = PodSelector((Expression("app", "In", ("web",)),), (), (Expression("team", "Exists", ()),))
-    info = world.pod(requirements=away(selector=red))
+    info = world.pod(requirements=required_anti_affinity(selector=red))
     world.pod(node="a", name="x")
     seen = [open_nodes(world, info)]
     world.pod(node="a", name="x", labels=WEB)
@@ -181,8 +217,13 @@ def test_a_pod_that_brings_a_term_with_its_new_label_is_found_by_it() -> None:
     racks(world)
     info = world.pod(node="a", name="x", labels={"rev": "1"})
     second = PodSelector((Expression("rev", "In", ("2",)),), ("ns",))
-    world.pod(node="a", name="x", labels={"rev": "2"}, requirements=away(selector=second))
-    other = world.pod(requirements=away(selector=second))
+    world.pod(
+        node="a",
+        name="x",
+        labels={"rev": "2"},
+        requirements=required_anti_affinity(selector=second),
+    )
+    other = world.pod(requirements=required_anti_affinity(selector=second))
 
     assert open_nodes(world, other) == "c d"
     world.state.remove_pod(info.uid)
@@ -194,8 +235,8 @@ def test_a_leaving_pod_is_near_but_is_not_spread() -> None:
     racks(world)
     world.pod(node="a", labels=WEB, terminating=True)
 
-    assert open_nodes(world, world.pod(requirements=near("web"))) == "a b"
-    assert open_nodes(world, world.pod(requirements=evenly(), labels=WEB)) == "a b c"
+    assert open_nodes(world, world.pod(requirements=required_affinity("web"))) == "a b"
+    assert open_nodes(world, world.pod(requirements=spread_over(), labels=WEB)) == "a b c"
 
 
 def test_all_terms_of_affinity_speak_of_the_same_pods() -> None:
@@ -204,7 +245,7 @@ def test_all_terms_of_affinity_speak_of_the_same_pods() -> None:
     world.pod(node="a", labels={"app": "web", "tier": "x"})
     world.pod(node="c", labels=WEB)
     tier = PodSelector((Expression("tier", "Exists", ()),), ("ns",))
-    both = wants(near=(PodTerm(app("web"), "rack"), PodTerm(tier, "rack")))
+    both = wants(required_affinity=(PodTerm(app("web"), "rack"), PodTerm(tier, "rack")))
 
     assert open_nodes(world, world.pod(requirements=both)) == "a b"
 
@@ -240,7 +281,7 @@ def test_spreading_over_tainted_nodes(honours: bool, want: str) -> None:
     world.node("b", labels={"rack": "r1"})
     world.pod(node="b", labels=WEB)
 
-    info = world.pod(requirements=evenly(honours_taints=honours), labels=WEB)
+    info = world.pod(requirements=spread_over(honours_taints=honours), labels=WEB)
 
     assert open_nodes(world, info) == want
 
@@ -281,7 +322,7 @@ def test_taken_ports_are_a_reason_of_their_own() -> None:
     world.pod(node="n", requirements=port())
     info = world.pod(requirements=port())
 
-    assert reasons(world.state.columns, world.single(info).shape) == (
+    assert reasons(world.state.nodes, world.single(info).shape) == (
         ("node(s) didn't have free ports for the requested pod ports", 1),
     )
 
@@ -293,21 +334,25 @@ def members(world: World, count: int, requirements: Requirements) -> None:
 
 def racks_of(world: World, decision: Placement | Refusal) -> list[str]:
     assert isinstance(decision, Placement), decision
-    nodes = world.state.columns.nodes
+    nodes = world.state.nodes.infos
     return sorted(n.labels.get("rack", "") for r in decision.rows if (n := nodes[r]) is not None)
+
+
+TWO_EACH = ["r000"] * 2 + ["r001"] * 2 + ["r002"] * 2
 
 
 @pytest.mark.parametrize(
     ("requirements", "count", "want"),
     [
-        pytest.param(away("web"), 3, ["r000", "r001", "r002"], id="one in each rack"),
-        pytest.param(away("web"), 4, None, id="one more than there are racks"),
-        pytest.param(away("web", key="host"), 6, ["r000"] * 2 + ["r001"] * 2 + ["r002"] * 2,
-                     id="one on each node"),
-        pytest.param(evenly(), 6, ["r000"] * 2 + ["r001"] * 2 + ["r002"] * 2, id="spread evenly"),
-        pytest.param(near("web"), 8, ["r000"] * 8, id="all in one rack"),
-        pytest.param(near("web"), 9, None, id="more than one rack holds"),
-        pytest.param(port(), 6, ["r000"] * 2 + ["r001"] * 2 + ["r002"] * 2, id="a port each"),
+        pytest.param(
+            required_anti_affinity("web"), 3, ["r000", "r001", "r002"], id="one in each rack"
+        ),
+        pytest.param(required_anti_affinity("web"), 4, None, id="one more than there are racks"),
+        pytest.param(required_anti_affinity("web", key="host"), 6, TWO_EACH, id="one on each node"),
+        pytest.param(spread_over(), 6, TWO_EACH, id="spread evenly"),
+        pytest.param(required_affinity("web"), 8, ["r000"] * 8, id="all in one rack"),
+        pytest.param(required_affinity("web"), 9, None, id="more than one rack holds"),
+        pytest.param(port(), 6, TWO_EACH, id="a port each"),
         pytest.param(port(), 7, None, id="more ports than nodes"),
     ],
 )  # fmt: skip
@@ -332,7 +377,7 @@ def test_pods_that_need_each_other_find_the_rack_that_holds_them_all() -> None:
     for index in range(2):
         world.node(f"n{index}", 2, labels={"rack": "r1"})
     world.gang("g", 4)
-    members(world, 4, near("web"))
+    members(world, 4, required_affinity("web"))
 
     assert racks_of(world, world.place("g")) == ["r1"] * 4
 
@@ -342,7 +387,7 @@ def test_a_worker_goes_to_the_driver_of_its_own_group() -> None:
     racks(world)
     world.gang("g", 3)
     for _ in range(2):
-        world.pod("g", requirements=near("driver"), labels={"app": "worker"})
+        world.pod("g", requirements=required_affinity("driver"), labels={"app": "worker"})
     world.pod("g", requirements=wants(selector=(("rack", "r1"),)), labels={"app": "driver"})
 
     assert racks_of(world, world.place("g")) == ["r1"] * 3
@@ -355,7 +400,7 @@ def test_a_worker_group_goes_to_the_driver_group_of_its_tree() -> None:
     world.gang("a-workers", 2, parent="tree", created="1")
     world.gang("driver", 1, parent="tree", created="2")
     for _ in range(2):
-        world.pod("a-workers", requirements=near("driver"), labels={"app": "worker"})
+        world.pod("a-workers", requirements=required_affinity("driver"), labels={"app": "worker"})
     world.pod("driver", requirements=wants(selector=(("rack", "r1"),)), labels={"app": "driver"})
 
     assert racks_of(world, world.place("tree", composite=True)) == ["r1"] * 3
@@ -365,7 +410,7 @@ def test_extras_come_as_far_as_the_terms_let_them() -> None:
     world = World()
     racks(world)
     world.gang("g", 1)
-    members(world, 7, away("web"))
+    members(world, 7, required_anti_affinity("web"))
 
     decision = world.place("g")
 
@@ -377,10 +422,10 @@ def test_a_trial_leaves_no_trace_in_the_tallies() -> None:
     world = World()
     racks(world)
     world.gang("g", 9)
-    members(world, 9, away("web"))
+    members(world, 9, required_anti_affinity("web"))
     first = world.place("g")
-    single = world.pod(requirements=away("web"), labels=WEB)
-    decision = place(world.state, world.single(single), Budget())
+    single = world.pod(requirements=required_anti_affinity("web"), labels=WEB)
+    decision = place(world.state, world.single(single), SearchBudget())
 
     assert isinstance(first, Refusal)
     assert isinstance(decision, Placement)

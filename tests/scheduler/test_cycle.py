@@ -183,13 +183,13 @@ async def test_churn_settles_and_stays_settled(seed: int) -> None:
     harness = Harness()
     world = harness.world
     world.nodes(6, cpu=4, rack_of=2)
-    floors: dict[str, int] = {}
+    minimums: dict[str, int] = {}
 
     async with harness.leading():
         for index in range(25):
             name, size = f"g{index}", chance.randint(1, 6)
-            floors[name] = chance.randint(1, size)
-            world.gang(name, floors[name], rack=chance.random() < 0.4, created=f"{index:03}")
+            minimums[name] = chance.randint(1, size)
+            world.gang(name, minimums[name], rack=chance.random() < 0.4, created=f"{index:03}")
             world.pods(name, size, chance.randint(1, 2))
             if chance.random() < 0.5 and world.state.pods:
                 gone = chance.choice(
@@ -205,8 +205,8 @@ async def test_churn_settles_and_stays_settled(seed: int) -> None:
             await harness.settle(2)
 
     assert harness.api.bound == before
-    assert (world.state.columns.free >= 0).all()
-    for name, floor in floors.items():
+    assert (world.state.nodes.free >= 0).all()
+    for name, minimum in minimums.items():
         members = [p for p in world.state.pods.values() if p.info.group == name]
         running = sum(bool(p.info.node) for p in members)
-        assert running == 0 or running >= floor, name
+        assert running == 0 or running >= minimum, name

@@ -15,12 +15,12 @@ from scheduler.core.model import (
     PodInfo,
     PodSelector,
     PodTerm,
-    SoftTerm,
     Spread,
     Taint,
     Term,
     Toleration,
     Topology,
+    WeightedPodTerm,
 )
 from scheduler.watch import decode
 from scheduler.watch.objects import decode_group, decode_node, decode_pod
@@ -146,7 +146,7 @@ def test_requests_are_whole_units_sorted_and_without_zeros() -> None:
     ],
 )
 def test_what_cannot_be_decided_yet_is_named(spec: dict[str, Any], want: tuple[str, ...]) -> None:
-    assert pod(**spec).requirements.undecided == want
+    assert pod(**spec).requirements.unsupported == want
 
 
 @pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
@@ -227,7 +227,11 @@ def test_terms_about_other_pods(term: dict[str, Any], want: PodSelector) -> None
 
     info = pod({"rev": "7"}, affinity={"podAffinity": required, "podAntiAffinity": required})
 
-    assert info.requirements.near == info.requirements.away == (PodTerm(want, "t"),)
+    assert (
+        info.requirements.required_affinity
+        == info.requirements.required_anti_affinity
+        == (PodTerm(want, "t"),)
+    )
 
 
 def test_a_running_pod_of_another_scheduler_keeps_its_anti_affinity() -> None:
@@ -236,7 +240,9 @@ def test_a_running_pod_of_another_scheduler_keeps_its_anti_affinity() -> None:
 
     info = pod({"a": "b"}, schedulerName="x", nodeName="n", affinity={"podAntiAffinity": required})
 
-    assert info.requirements.away == (PodTerm(PodSelector((IS_WEB,), ("ns",)), "t"),)
+    assert info.requirements.required_anti_affinity == (
+        PodTerm(PodSelector((IS_WEB,), ("ns",)), "t"),
+    )
     assert info.labels == {"a": "b"}
 
 
@@ -259,7 +265,9 @@ def test_spread(fields: dict[str, Any], want: dict[str, Any]) -> None:
     wants = pod(topologySpreadConstraints=[hard, soft]).requirements
 
     assert (
-        wants.spread == wants.evenly == (Spread(PodSelector((IS_WEB,), ("ns",)), "t", 2, **want),)
+        wants.spread
+        == wants.preferred_spread
+        == (Spread(PodSelector((IS_WEB,), ("ns",)), "t", 2, **want),)
     )
 
 
@@ -274,8 +282,11 @@ def test_preferred_terms_about_other_pods(scheduler: str) -> None:
     info = pod(affinity={"podAffinity": soft, "podAntiAffinity": soft}, schedulerName=scheduler)
 
     wanted = PodTerm(PodSelector((IS_WEB,), ("ns",)), "t")
-    assert info.requirements.likes == (SoftTerm(7, wanted), SoftTerm(-7, wanted))
-    assert not info.requirements.near
+    assert info.requirements.preferred_affinity == (
+        WeightedPodTerm(7, wanted),
+        WeightedPodTerm(-7, wanted),
+    )
+    assert not info.requirements.required_affinity
 
 
 def test_preferred_node_affinity() -> None:
@@ -283,7 +294,7 @@ def test_preferred_node_affinity() -> None:
     soft = [{"weight": 5, "preference": {"matchExpressions": [expression]}}]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": soft}}
 
-    assert pod(affinity=affinity).requirements.preferences == (
+    assert pod(affinity=affinity).requirements.preferred_node_affinity == (
         (5, Term((Expression("disk", "In", ("ssd",)),))),
     )
 
@@ -370,16 +381,19 @@ META = {"name": "g", "namespace": "ns", "creationTimestamp": "2026-01-01T00:00:0
         pytest.param(
             "PodGroup",
             {"schedulingPolicy": {"gang": {"minCount": 4}}, "priority": 7},
-            {"floor": 4, "priority": 7},
+            {"minimum": 4, "priority": 7},
             id="a gang",
         ),
         pytest.param(
-            "PodGroup", {"schedulingPolicy": {"basic": {}}}, {"floor": 1, "gang": False}, id="basic"
+            "PodGroup",
+            {"schedulingPolicy": {"basic": {}}},
+            {"minimum": 1, "gang": False},
+            id="basic",
         ),
         pytest.param(
             "PodGroup",
             {"workloadRef": {"workloadName": "w", "templateName": "t"}},
-            {"floor": None, "gang": False, "workload": "w"},
+            {"minimum": None, "gang": False, "workload": "w"},
             id="no policy yet",
         ),
         pytest.param(
@@ -391,7 +405,7 @@ META = {"name": "g", "namespace": "ns", "creationTimestamp": "2026-01-01T00:00:0
                 "schedulingConstraints": {"topology": [{"key": "rack", "preferred": True}]},
             },
             {
-                "floor": 2,
+                "minimum": 2,
                 "parent": "root",
                 "disruption": "all",
                 "topology": Topology("rack", preferred=True),
@@ -403,5 +417,5 @@ META = {"name": "g", "namespace": "ns", "creationTimestamp": "2026-01-01T00:00:0
 def test_a_group(kind: str, spec: dict[str, Any], want: dict[str, Any]) -> None:
     group = decode_group(msgspec.json.encode({"metadata": META, "spec": spec}))
 
-    fields = {"floor": 1, "created": META["creationTimestamp"], **want}
+    fields = {"minimum": 1, "created": META["creationTimestamp"], **want}
     assert decode.group_spec(kind, group) == GroupSpec((kind, "ns", "g"), **fields)

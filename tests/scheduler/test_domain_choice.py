@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from scheduler.core.place import Budget, Placement, place
+from scheduler.core.place import Placement, SearchBudget, place
 from tests.scheduler.best import Exact
 from tests.scheduler.contest import Contest
 from tests.scheduler.instances import Child, Instance, Tree, build, topology_instance
@@ -39,13 +39,13 @@ def test_the_largest_domain_left_is_as_large_as_best_fit_would_leave_it(long: bo
     for seed in range(500 if long else 60):
         drawn = topology_instance(seed)
         # All children are needed, so that each domain that fits takes the same pods.
-        tree = replace(drawn.tree, floor=len(drawn.tree.children))
+        tree = replace(drawn.tree, minimum=len(drawn.tree.children))
         key = tree.above or tree.key
         if key is None:
             tree, key = replace(tree, key="block"), "block"
         instance = replace(drawn, tree=tree)
         world = build(instance)
-        decision = place(world.state, world.root("top"), Budget())
+        decision = place(world.state, world.root("top"), SearchBudget())
         if not isinstance(decision, Placement):
             continue
         (chosen,) = {instance.nodes[row].label(key) for row in decision.rows}
@@ -94,7 +94,7 @@ def test_a_preference_is_met_if_it_can_be_and_else_by_the_fewest_domains(long: b
     for seed in range(500 if long else 60):
         instance = preferring(seed)
         world = world_of(instance)
-        decision = place(world.state, world.root("leaf"), Budget())
+        decision = place(world.state, world.root("leaf"), SearchBudget())
         racks = sorted(free_in(instance, "rack"))
         fewest = next(
             (

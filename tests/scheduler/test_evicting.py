@@ -43,7 +43,7 @@ async def test_a_gang_takes_the_place_of_a_whole_unit() -> None:
         await arena.settle()
 
     assert set(arena.api.bound) == names(high)
-    assert "high" not in {hold.root[2] for hold in arena.world.state.holds}
+    assert "high" not in {hold.root[2] for hold in arena.world.state.nominations}
 
 
 async def test_all_are_marked_before_the_first_is_deleted() -> None:

@@ -54,7 +54,7 @@ class Fight:
     def check(self) -> None:
         """After everything has settled."""
         state = self.world.state
-        assert (state.columns.free >= 0).all()
+        assert (state.nodes.free >= 0).all()
         for group in self.groups():
             disrupted = self.evicted.get(group.name, 0)
             whole = group.spec is not None and group.spec.disruption == "all"

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.explain import reasons
 from scheduler.core.model import Expression, Requirements, Taint, Term, Toleration
-from scheduler.core.place import Budget
+from scheduler.core.place import SearchBudget
 from tests.scheduler.world import World, requests
 
 CORE = requests(1)
@@ -83,11 +83,11 @@ def test_permitted_nodes(requirements: Requirements, want_nodes: str) -> None:
     world.node("c", labels={"size": "big"})
     world.node("cordoned", unschedulable=True)
     world.node("tainted", taints=(Taint("gpu", "yes", "NoSchedule"),))
-    columns = world.state.columns
+    nodes = world.state.nodes
 
     shape = world.state.shapes.intern(requirements)
 
-    names = [columns.name_of(row) for row in shape.permitted(columns).nonzero()[0].tolist()]
+    names = [nodes.name_of(row) for row in shape.permitted(nodes).nonzero()[0].tolist()]
     assert sorted(names) == want_nodes.split()
 
 
@@ -102,9 +102,9 @@ def test_permitted_nodes(requirements: Requirements, want_nodes: str) -> None:
 def test_reasons_name_the_resource(amounts: tuple[tuple[str, int], ...], want: str) -> None:
     world = World()
     world.nodes(3)
-    columns = world.state.columns
+    nodes = world.state.nodes
 
-    found = reasons(columns, world.state.shapes.intern(Requirements(amounts)))
+    found = reasons(nodes, world.state.shapes.intern(Requirements(amounts)))
 
     assert found == ((want, 3),)
 
@@ -115,7 +115,7 @@ def test_the_pod_count_is_a_resource() -> None:
     world.pod(node="n", requirements=Requirements())
     shape = world.state.shapes.intern(Requirements())
 
-    assert reasons(world.state.columns, shape) == (("Too many pods", 1),)
+    assert reasons(world.state.nodes, shape) == (("Too many pods", 1),)
 
 
 def test_one_node_counts_under_each_reason() -> None:
@@ -125,7 +125,7 @@ def test_one_node_counts_under_each_reason() -> None:
     world.node("cordoned", unschedulable=True)
     shape = world.state.shapes.intern(Requirements(CORE))
 
-    assert reasons(world.state.columns, shape) == (
+    assert reasons(world.state.nodes, shape) == (
         ("Insufficient cpu", 1),
         ("Too many pods", 1),
         ("node(s) were unschedulable", 1),
@@ -136,10 +136,10 @@ def test_a_relabelled_node_is_judged_anew() -> None:
     world = World()
     world.node("n", labels={"zone": "x"})
     shape = world.state.shapes.intern(wants(selector=(("zone", "y"),)))
-    before = int(shape.slots(world.state.columns).sum())
+    before = int(shape.slots(world.state.nodes).sum())
     world.node("n", labels={"zone": "y"})
 
-    assert (before, int(shape.slots(world.state.columns).sum())) == (0, 4)
+    assert (before, int(shape.slots(world.state.nodes).sum())) == (0, 4)
 
 
 def test_labels_nobody_asks_for_make_no_classes() -> None:
@@ -147,7 +147,7 @@ def test_labels_nobody_asks_for_make_no_classes() -> None:
     for index in range(100):
         world.node(f"n{index}", labels={"kubernetes.io/hostname": f"n{index}"})
 
-    assert len(world.state.columns.classes.all) == 1
+    assert len(world.state.nodes.classes.all) == 1
 
 
 def prefers(value: str, weight: int = 1) -> tuple[int, Term]:
@@ -159,19 +159,26 @@ def prefers(value: str, weight: int = 1) -> tuple[int, Term]:
     ("requirements", "want"),
     [
         pytest.param(wants(), "ssd hdd", id="soft taints are avoided"),
-        pytest.param(wants(preferences=(prefers("hdd"),)), "hdd", id="what is preferred"),
         pytest.param(
-            wants(preferences=(prefers("hdd", 1), prefers("ssd", 9))), "ssd", id="by weight"
+            wants(preferred_node_affinity=(prefers("hdd"),)), "hdd", id="what is preferred"
+        ),
+        pytest.param(
+            wants(preferred_node_affinity=(prefers("hdd", 1), prefers("ssd", 9))),
+            "ssd",
+            id="by weight",
         ),
         pytest.param(
             wants(
-                preferences=(prefers("nvme"),), tolerations=(Toleration("slow", "Exists", "", ""),)
+                preferred_node_affinity=(prefers("nvme"),),
+                tolerations=(Toleration("slow", "Exists", "", ""),),
             ),
             "nvme",
             id="a soft taint may be tolerated",
         ),
         pytest.param(
-            wants(preferences=(prefers("nvme"),)), "ssd hdd", id="a soft taint weighs more"
+            wants(preferred_node_affinity=(prefers("nvme"),)),
+            "ssd hdd",
+            id="a soft taint weighs more",
         ),
     ],
 )
@@ -185,7 +192,9 @@ def test_soft_rules_choose_among_permitted_nodes(
     world.gang("g", 1)
     world.pod("g", requirements=requirements)
 
-    decision = world.place("g", budget=Budget(profile="spread" if profile == "spread" else "pack"))
+    decision = world.place(
+        "g", budget=SearchBudget(profile="spread" if profile == "spread" else "pack")
+    )
 
     assert set(world.where(decision).values()) <= set(want.split())
 
@@ -195,6 +204,6 @@ def test_soft_rules_never_keep_a_pod_out() -> None:
     world.node("n", 2, taints=(Taint("slow", "", "PreferNoSchedule"),))
     world.gang("g", 2)
     for _ in range(2):
-        world.pod("g", requirements=wants(preferences=(prefers("nvme"),)))
+        world.pod("g", requirements=wants(preferred_node_affinity=(prefers("nvme"),)))
 
     assert len(world.where(world.place("g"))) == 2

@@ -170,16 +170,16 @@ def recount(group: Group) -> tuple[int, int, int, int, bool, bool]:
     leaves = list(group.leaves())
     waiting = {leaf: sum(p.waiting for p in leaf.members.values()) for leaf in leaves}
     running = {leaf: sum(p.running for p in leaf.members.values()) for leaf in leaves}
-    floor = group.floor
+    minimum = group.minimum
     if group.composite:
         children = list(group.children.values())
-        quorate = floor is not None and sum(recount(c)[4] for c in children) >= floor
-        standing = floor is not None and sum(recount(c)[5] for c in children) >= floor
+        quorate = minimum is not None and sum(recount(c)[4] for c in children) >= minimum
+        standing = minimum is not None and sum(recount(c)[5] for c in children) >= minimum
         own = (0, 0)
     else:
         own = (waiting[group] + running[group], running[group])
-        quorate = floor is not None and own[0] >= floor
-        standing = floor is not None and own[1] >= floor
+        quorate = minimum is not None and own[0] >= minimum
+        standing = minimum is not None and own[1] >= minimum
     return (*own, sum(waiting.values()), sum(running.values()), quorate, standing)
 
 

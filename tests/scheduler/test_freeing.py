@@ -13,11 +13,11 @@ from scheduler.core.model import (
     PodSelector,
     PodTerm,
     Requirements,
-    SoftTerm,
     Spread,
+    WeightedPodTerm,
 )
-from scheduler.core.nominations import Hold
-from scheduler.core.place import Budget, Placement
+from scheduler.core.nominations import Nomination
+from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.pod_selectors import UNMARKED
 from scheduler.core.state import State
 from scheduler.queue import Queue
@@ -35,11 +35,11 @@ def wants(number: int) -> Requirements:
     return Requirements(
         requests(1),
         ports=(HostPort("TCP", 80),),
-        away=(PodTerm(own, "host"),),
+        required_anti_affinity=(PodTerm(own, "host"),),
         spread=(Spread(own, "rack"),),
         claims=(("ns", f"claim{number}"),),
-        likes=(SoftTerm(1, PodTerm(own, "rack")),),
-        evenly=(Spread(own, "zone"),),
+        preferred_affinity=(WeightedPodTerm(1, PodTerm(own, "rack")),),
+        preferred_spread=(Spread(own, "zone"),),
     )
 
 
@@ -67,13 +67,13 @@ def job(world: World, number: int) -> None:
 def sizes(state: State) -> tuple[int, ...]:
     return (
         len(state.shapes),
-        len(state.relations),
-        len(state.columns.tallies),
-        len(state.columns.resources),
+        len(state.selectors),
+        len(state.nodes.match_counts),
+        len(state.nodes.resources),
         len(state.forest.groups),
         len(state.units._pods),
         len(state.units._dirty),
-        len(state._bearers),
+        len(state._label_index),
         max((shape.index for shape in state.shapes), default=0),
     )
 
@@ -107,20 +107,21 @@ def test_a_pod_that_stays_forgets_the_terms_of_those_that_went() -> None:
 
     assert with_terms != UNMARKED
     assert world.single(stays).shape.marks == UNMARKED
-    assert (len(world.state.shapes), len(world.state.relations)) == (1, 0)
+    assert (len(world.state.shapes), len(world.state.selectors)) == (1, 0)
 
 
 def test_a_term_that_comes_back_is_heeded_again() -> None:
     world = cluster()
     labels = {"job": "j7"}
     for _ in range(3):
-        tyrant = world.pod(node="n0", requirements=Requirements(
-            requests(1), away=(PodTerm(of_job(7), "rack"),)), labels=labels)  # fmt: skip
+        apart = (PodTerm(of_job(7), "rack"),)
+        wants = Requirements(requests(1), required_anti_affinity=apart)
+        tyrant = world.pod(node="n0", requirements=wants, labels=labels)
         info = world.pod(labels=labels)
-        open_to = int((world.single(info).shape.slots(world.state.columns) > 0).sum())
+        open_to = int((world.single(info).shape.slots(world.state.nodes) > 0).sum())
         world.state.remove_pod(tyrant.uid)
         world.state.take_changes()
-        after = int((world.single(info).shape.slots(world.state.columns) > 0).sum())
+        after = int((world.single(info).shape.slots(world.state.nodes) > 0).sum())
         world.state.remove_pod(info.uid)
         world.state.take_changes()
 
@@ -151,12 +152,12 @@ def test_a_shape_for_which_places_are_held_stays() -> None:
     info = world.pod(requirements=wants(1), labels={"job": "j1"})
     shape = world.single(info).shape
     key = (POD_GROUP, "ns", "g")
-    world.state.holds.set(Hold(key, 0, ((shape, (("n0", 1),)),)))
+    world.state.nominations.set(Nomination(key, 0, ((shape, (("n0", 1),)),)))
     world.state.remove_pod(info.uid)
     world.state.take_changes()
     while_held = len(world.state.shapes)
-    with world.state.holds.respected((POD_GROUP, "ns", "other"), 0):
-        taken = int(world.state.columns.free[0, 0])
+    with world.state.nominations.respected((POD_GROUP, "ns", "other"), 0):
+        taken = int(world.state.nodes.free[0, 0])
     world.state.release(key)
     world.state.take_changes()
 
@@ -174,7 +175,7 @@ def test_a_snapshot_after_churn_decides_the_same() -> None:
                   labels={"job": f"j{number}"})  # fmt: skip
     queue = Queue(world.state)
     queue.refresh(world.state.take_changes(), 0.0)
-    limits = Limits.of(Budget())
+    limits = Limits.of(SearchBudget())
     snapshot = take(world.state, queue, limits)
     state, again = restore(snapshot)
 
@@ -209,8 +210,8 @@ def test_node_classes_of_nodes_that_are_gone_are_forgotten(nodes: int) -> None:
         if number >= nodes:
             world.state.remove_node(f"n{number - nodes}")
         if number % 7 == 0:
-            columns = world.state.columns
-            assert int(world.single(info).shape.slots(columns).sum()) == 4
-        seen = max(seen, len(world.state.columns.classes.all))
+            table = world.state.nodes
+            assert int(world.single(info).shape.slots(table).sum()) == 4
+        seen = max(seen, len(world.state.nodes.classes.all))
 
     assert seen <= 64 + 2 * (nodes + 2) + 1

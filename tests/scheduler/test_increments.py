@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.model import NodeInfo, Requirements
-from scheduler.core.node_table import PODS, Columns
+from scheduler.core.node_table import PODS, NodeTable
 from scheduler.core.search.node_selection import choose
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
@@ -23,11 +23,11 @@ def a_shape(state: State, cpus: int, memory: int) -> Shape:
     return state.shapes.intern(Requirements(requests=(("cpu", cpus * CPU), ("memory", memory))))
 
 
-def assert_counted_right(columns: Columns, shape: Shape) -> None:
-    np.testing.assert_array_equal(shape.slots(columns), shape.room(columns, columns.free))
-    used, step = shape.usage(columns)
-    rows = np.arange(columns.size)
-    fresh_used, fresh_step = shape.usage_at(columns, rows)
+def assert_counted_right(nodes: NodeTable, shape: Shape) -> None:
+    np.testing.assert_array_equal(shape.slots(nodes), shape.room(nodes, nodes.free))
+    used, step = shape.usage(nodes)
+    rows = np.arange(nodes.size)
+    fresh_used, fresh_step = shape.usage_at(nodes, rows)
     np.testing.assert_array_equal(used, fresh_used)
     np.testing.assert_array_equal(step, fresh_step)
 
@@ -48,26 +48,26 @@ def test_slots_and_use_follow_whatever_happens_to_the_rows(
     steps: list[tuple[str, int, int]],
 ) -> None:
     state = State()
-    columns = state.columns
+    nodes = state.nodes
     for index in range(40):
-        columns.set_node(node(index, 8))
+        nodes.set_node(node(index, 8))
     shapes = [a_shape(state, 1, 2), a_shape(state, 3, 1)]
     for what, target, amount in steps:
-        row = columns.row_of.get(f"n{target}")
+        row = nodes.row_of.get(f"n{target}")
         if what == "set":
-            columns.set_node(node(target, amount))
+            nodes.set_node(node(target, amount))
         elif what == "remove":
-            columns.remove_node(f"n{target}")
+            nodes.remove_node(f"n{target}")
         elif what == "other resource":
-            columns.resource(f"example.com/{target}")
+            nodes.resource(f"example.com/{target}")
         elif what == "take" and row is not None:
-            columns.take_one(row, shapes[0].request, amount)
+            nodes.take_one(row, shapes[0].request, amount)
         elif what == "try" and row is not None:
-            with columns.trial():
-                columns.take(np.array([row]), np.array([amount]), shapes[1].request)
-                assert_counted_right(columns, shapes[0])
+            with nodes.trial():
+                nodes.take(np.array([row]), np.array([amount]), shapes[1].request)
+                assert_counted_right(nodes, shapes[0])
         for shape in shapes:
-            assert_counted_right(columns, shape)
+            assert_counted_right(nodes, shape)
 
 
 @given(
@@ -79,19 +79,19 @@ def test_the_fullest_nodes_are_filled_first_and_equal_ones_in_order(
     taken: list[int], count: int, confined: bool
 ) -> None:
     state = State()
-    columns = state.columns
+    nodes = state.nodes
     shape = a_shape(state, 1, 1)
     for index, pods in enumerate(taken):
-        row = columns.set_node(node(index, 8))
-        columns.take_one(row, shape.request, pods)
-    region = np.arange(columns.size)[::-1] if confined else None
+        row = nodes.set_node(node(index, 8))
+        nodes.take_one(row, shape.request, pods)
+    region = np.arange(nodes.size)[::-1] if confined else None
     room = {row: 8 - pods for row, pods in enumerate(taken)}
     want: dict[int, int] = {}
     for row in sorted(room, key=lambda row: (room[row], row)):
         if room[row] and sum(want.values()) < count:
             want[row] = min(room[row], count - sum(want.values()))
 
-    chosen = choose(columns, shape, count, region, "pack")
+    chosen = choose(nodes, shape, count, region, "pack")
 
     if sum(room.values()) < count:
         assert chosen is None

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.model import Requirements, Topology
-from scheduler.core.place import Budget, Placement
+from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.search.node_selection import choose
 from tests.scheduler.world import World, requests
 
@@ -27,10 +27,10 @@ def build(nodes: list[int], pods: list[int], *, gpus: list[int] | None = None) -
     return world
 
 
-def feasible(nodes: list[int], pods: list[int], floor: int) -> bool:
+def feasible(nodes: list[int], pods: list[int], minimum: int) -> bool:
     """By trying everything: do `floor` of the pods fit together?"""
-    for chosen in itertools.combinations(pods, floor):
-        for places in itertools.product(range(len(nodes)), repeat=floor):
+    for chosen in itertools.combinations(pods, minimum):
+        for places in itertools.product(range(len(nodes)), repeat=minimum):
             used = Counter[int]()
             for place, cpu in zip(places, chosen, strict=True):
                 used[place] += cpu
@@ -40,13 +40,11 @@ def feasible(nodes: list[int], pods: list[int], floor: int) -> bool:
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(1, 4), st.integers(1, 3))
-def test_equal_pods_are_placed_exactly_when_they_fit(
-    nodes: list[int], count: int, cpu: int
-) -> None:
-    world = build(nodes, [cpu] * count)
+def test_equal_pods_are_placed_exactly_when_they_fit(cpus: list[int], count: int, cpu: int) -> None:
+    world = build(cpus, [cpu] * count)
     world.gang("g", count)
 
-    assert isinstance(world.place("g"), Placement) == feasible(nodes, [cpu] * count, count)
+    assert isinstance(world.place("g"), Placement) == feasible(cpus, [cpu] * count, count)
 
 
 @given(
@@ -82,42 +80,42 @@ def test_packing_that_needs_a_search_is_found_among_nodes_of_several_kinds() -> 
 def test_unequal_pods_are_never_placed_where_they_cannot_fit(
     nodes: list[int], pods: list[int], data: st.DataObject
 ) -> None:
-    floor = data.draw(st.integers(1, len(pods)))
+    minimum = data.draw(st.integers(1, len(pods)))
     world = build(nodes, pods)
-    world.gang("g", floor)
+    world.gang("g", minimum)
 
     if isinstance(world.place("g"), Placement):
-        assert feasible(nodes, pods, floor)
+        assert feasible(nodes, pods, minimum)
 
 
 @given(SIZES, SIZES, st.integers(1, 5), st.booleans(), st.sampled_from(["pack", "spread"]))
 def test_no_node_is_overcommitted_and_floors_hold(
-    nodes: list[int], pods: list[int], floor: int, rack: bool, profile: str
+    nodes: list[int], pods: list[int], minimum: int, rack: bool, profile: str
 ) -> None:
     world = build(nodes, pods)
-    world.gang("g", floor, rack=rack)
-    budget = Budget(profile="spread" if profile == "spread" else "pack")
-    before = world.state.columns.free.copy()
+    world.gang("g", minimum, rack=rack)
+    budget = SearchBudget(profile="spread" if profile == "spread" else "pack")
+    before = world.state.nodes.free.copy()
 
     decision = world.place("g", budget=budget)
 
-    assert (world.state.columns.free == before).all()
+    assert (world.state.nodes.free == before).all()
     if isinstance(decision, Placement):
         world.run(decision)
-        assert len(decision.pods) >= decision.floors == floor
-        assert (world.state.columns.free >= 0).all()
-        racks = {world.state.columns.nodes[row].labels["rack"] for row in decision.rows}  # type: ignore[union-attr]
+        assert len(decision.pods) >= decision.minimums == minimum
+        assert (world.state.nodes.free >= 0).all()
+        racks = {world.state.nodes.infos[row].labels["rack"] for row in decision.rows}  # type: ignore[union-attr]
         assert len(racks) == 1 or not rack
 
 
 @given(SIZES, SIZES, st.integers(1, 4))
 def test_the_same_state_gives_the_same_answer(
-    nodes: list[int], pods: list[int], floor: int
+    nodes: list[int], pods: list[int], minimum: int
 ) -> None:
     answers = []
     for _ in range(2):
         world = build(nodes, pods)
-        world.gang("g", floor)
+        world.gang("g", minimum)
         decision = world.place("g")
         answers.append(world.where(decision) if isinstance(decision, Placement) else None)
 
@@ -127,48 +125,48 @@ def test_the_same_state_gives_the_same_answer(
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), max_size=12), st.integers(0, 12))
 def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) -> None:
     world = build([9, 9, 9, 9, 9], [])
-    columns = world.state.columns
+    nodes = world.state.nodes
     shape = world.state.shapes.intern(Requirements(requests(1)))
 
     def take(row: int, count: int) -> None:
-        columns.take(np.array([row]), np.array([count]), shape.request)
+        nodes.take(np.array([row]), np.array([count]), shape.request)
 
-    with columns.trial() as kept:
+    with nodes.trial() as kept:
         for row, count in takes[:keep]:
             take(row, count)
-        want = columns.free.copy()
-        slots = shape.slots(columns).copy()
-        with columns.trial():
+        want = nodes.free.copy()
+        slots = shape.slots(nodes).copy()
+        with nodes.trial():
             for row, count in takes[keep:]:
                 take(row, count)
-            shape.slots(columns)
-        assert (columns.free == want).all()
-        assert (shape.slots(columns) == slots).all()
+            shape.slots(nodes)
+        assert (nodes.free == want).all()
+        assert (shape.slots(nodes) == slots).all()
         kept.keep()
-    assert (columns.free == want).all()
+    assert (nodes.free == want).all()
     take(0, 1)
-    assert int(shape.slots(columns)[0]) == int(want[columns.resources["cpu"], 0]) // 1000 - 1 or (
-        int(want[columns.resources["cpu"], 0]) < 1000
+    assert int(shape.slots(nodes)[0]) == int(want[nodes.resources["cpu"], 0]) // 1000 - 1 or (
+        int(want[nodes.resources["cpu"], 0]) < 1000
     )
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(1, 40), st.booleans())
 def test_choose_gives_exactly_the_count_or_nothing(
-    nodes: list[int], count: int, spread: bool
+    cpus: list[int], count: int, spread: bool
 ) -> None:
-    world = build(nodes, [])
-    columns = world.state.columns
+    world = build(cpus, [])
+    nodes = world.state.nodes
     shape = world.state.shapes.intern(Requirements(requests(1)))
 
-    chosen = choose(columns, shape, count, None, "spread" if spread else "pack")
+    chosen = choose(nodes, shape, count, None, "spread" if spread else "pack")
 
     if chosen is None:
-        assert sum(nodes) < count
+        assert sum(cpus) < count
     else:
         rows, counts = chosen
         assert int(counts.sum()) == count
         assert len(set(rows.tolist())) == len(rows)
-        assert all(n <= nodes[row] for row, n in zip(rows.tolist(), counts.tolist(), strict=True))
+        assert all(n <= cpus[row] for row, n in zip(rows.tolist(), counts.tolist(), strict=True))
 
 
 def test_domains_are_rebuilt_when_a_node_moves_to_another_rack() -> None:

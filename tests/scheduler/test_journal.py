@@ -9,7 +9,7 @@ import pytest
 
 from kube.errors import Forbidden, KubeError, Unreachable
 from kube.meta import Json
-from scheduler.reservations import Journal
+from scheduler.reservations import Reservations
 from tests.scheduler.harness import Harness
 
 
@@ -78,10 +78,10 @@ async def test_the_first_write_waits_for_what_is_decided_in_the_same_moment() ->
     deciding = [True]
     roots: list[int] = []
     harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
-    journal = Journal(
+    journal = Reservations(
         harness.api, clock=harness.clock, plenty=lambda: False, deciding=lambda: bool(deciding)
     )
-    harness.binder._journal = journal
+    harness.binder._reservations = journal
     gangs(harness, 3)
 
     async with harness.leading():
@@ -97,7 +97,7 @@ async def test_enough_roots_for_a_write_wait_for_no_more() -> None:
     harness = Harness()
     roots: list[int] = []
     harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
-    harness.binder._journal = Journal(
+    harness.binder._reservations = Reservations(
         harness.api, clock=harness.clock, plenty=lambda: False, deciding=lambda: True
     )
     gangs(harness, 4)
@@ -109,18 +109,18 @@ async def test_enough_roots_for_a_write_wait_for_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("floor", "pods", "gang"),
+    ("minimum", "pods", "gang"),
     [
         pytest.param(1, 1, True, id="one pod alone"),
         pytest.param(1, 3, False, id="a group that need not be whole"),
     ],
 )
 async def test_what_cannot_be_left_half_costs_no_reservation(
-    floor: int, pods: int, gang: bool
+    minimum: int, pods: int, gang: bool
 ) -> None:
     harness = Harness()
     harness.world.nodes(1, cpu=4)
-    harness.world.gang("g", floor, gang=gang)
+    harness.world.gang("g", minimum, gang=gang)
     harness.world.pods("g", pods)
     harness.world.pod()
 
@@ -170,7 +170,7 @@ async def test_without_a_reservation_nothing_of_a_gang_is_bound() -> None:
 
 async def test_a_large_decision_is_split_and_stored_whole_before_it_is_bound() -> None:
     harness = Harness()
-    harness.binder._journal = Journal(
+    harness.binder._reservations = Reservations(
         harness.api, clock=harness.clock, plenty=lambda: False, limit=700
     )
     gangs(harness, 1, size=60)

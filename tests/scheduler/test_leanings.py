@@ -13,25 +13,27 @@ from scheduler.core.model import (
     PodSelector,
     PodTerm,
     Requirements,
-    SoftTerm,
     Spread,
     Taint,
     Toleration,
+    WeightedPodTerm,
 )
-from scheduler.core.place import Budget, Placement, place
+from scheduler.core.place import Placement, SearchBudget, place
 from tests.scheduler.world import World, requests
 
 WEB: Mapping[str, str] = {"app": "web"}
 OF_WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
 
 
-def likes(weight: int, key: str = "rack") -> Requirements:
-    return Requirements(requests(1), likes=(SoftTerm(weight, PodTerm(OF_WEB, key)),))
+def preferred_affinity(weight: int, key: str = "rack") -> Requirements:
+    return Requirements(
+        requests(1), preferred_affinity=(WeightedPodTerm(weight, PodTerm(OF_WEB, key)),)
+    )
 
 
-def evenly(key: str = "rack", **fields: object) -> Requirements:
+def preferred_spread(key: str = "rack", **fields: object) -> Requirements:
     spread = Spread(OF_WEB, key, **fields)  # type: ignore[arg-type]
-    return Requirements(requests(1), evenly=(spread,))
+    return Requirements(requests(1), preferred_spread=(spread,))
 
 
 def racks(world: World, *sizes: int, cpu: int = 4) -> None:
@@ -43,21 +45,33 @@ def racks(world: World, *sizes: int, cpu: int = 4) -> None:
 
 
 def goes_to(world: World, info: PodInfo) -> str:
-    decision = place(world.state, world.single(info), Budget())
+    decision = place(world.state, world.single(info), SearchBudget())
     return world.where(decision)[info.name]
 
 
 @pytest.mark.parametrize(
     ("there", "labels", "requirements", "want"),
     [
-        pytest.param({"r1a": WEB}, {}, likes(1), "r1a", id="near the pods it likes"),
-        pytest.param({"r1a": WEB}, {}, likes(-1), "r0a", id="far from the pods it does not like"),
-        pytest.param({"r0a": WEB}, {}, likes(-1), "r1a", id="in another domain, not just node"),
-        pytest.param({"r1a": {}}, {}, likes(1), "r1a", id="others do not matter: it packs"),
-        pytest.param({"r0a": WEB}, WEB, evenly(), "r1a", id="spread to the emptier domain"),
-        pytest.param({"r0a": {}}, WEB, evenly(), "r0a", id="nothing to spread: it packs"),
+        pytest.param({"r1a": WEB}, {}, preferred_affinity(1), "r1a", id="near the pods it likes"),
         pytest.param(
-            {"x": WEB}, WEB, evenly(), "r0a", id="a node without the label is the last choice"
+            {"r1a": WEB}, {}, preferred_affinity(-1), "r0a", id="far from the pods it does not like"
+        ),
+        pytest.param(
+            {"r0a": WEB}, {}, preferred_affinity(-1), "r1a", id="in another domain, not just node"
+        ),
+        pytest.param(
+            {"r1a": {}}, {}, preferred_affinity(1), "r1a", id="others do not matter: it packs"
+        ),
+        pytest.param(
+            {"r0a": WEB}, WEB, preferred_spread(), "r1a", id="spread to the emptier domain"
+        ),
+        pytest.param({"r0a": {}}, WEB, preferred_spread(), "r0a", id="nothing to spread: it packs"),
+        pytest.param(
+            {"x": WEB},
+            WEB,
+            preferred_spread(),
+            "r0a",
+            id="a node without the label is the last choice",
         ),
     ],
 )
@@ -85,7 +99,7 @@ def test_pods_that_run_have_preferences_too(
     world = World()
     racks(world, 1, 1)
     info = world.pod(labels=WEB) if late else None
-    world.pod(node="r1a", requirements=likes(weight), ours=ours)
+    world.pod(node="r1a", requirements=preferred_affinity(weight), ours=ours)
     info = info or world.pod(labels=WEB)
 
     assert goes_to(world, info) == want
@@ -97,9 +111,12 @@ def test_the_stronger_preference_wins() -> None:
     world.pod(node="r0a", labels=WEB)
     world.pod(node="r1a", labels={"app": "db"})
     db = PodSelector((Expression("app", "In", ("db",)),), ("ns",))
-    both = (SoftTerm(1, PodTerm(OF_WEB, "rack")), SoftTerm(2, PodTerm(db, "rack")))
+    both = (WeightedPodTerm(1, PodTerm(OF_WEB, "rack")), WeightedPodTerm(2, PodTerm(db, "rack")))
 
-    assert goes_to(world, world.pod(requirements=Requirements(requests(1), likes=both))) == "r1a"
+    assert (
+        goes_to(world, world.pod(requirements=Requirements(requests(1), preferred_affinity=both)))
+        == "r1a"
+    )
 
 
 def test_preferences_never_keep_a_pod_out() -> None:
@@ -107,8 +124,8 @@ def test_preferences_never_keep_a_pod_out() -> None:
     racks(world, 1)
     world.pod(node="r0a", labels=WEB)
 
-    assert goes_to(world, world.pod(requirements=likes(-100), labels=WEB)) == "r0a"
-    assert goes_to(world, world.pod(requirements=evenly("zone"), labels=WEB)) == "r0a"
+    assert goes_to(world, world.pod(requirements=preferred_affinity(-100), labels=WEB)) == "r0a"
+    assert goes_to(world, world.pod(requirements=preferred_spread("zone"), labels=WEB)) == "r0a"
 
 
 def test_spread_counts_no_nodes_that_the_pod_may_not_use() -> None:
@@ -123,15 +140,15 @@ def test_spread_counts_no_nodes_that_the_pod_may_not_use() -> None:
         world.pod(node="r0a", requirements=tolerant, labels=WEB)
     world.pod(node="r1a", labels=WEB)
 
-    assert goes_to(world, world.pod(requirements=evenly(), labels=WEB)) == "r1a"
-    honours = evenly(honours_taints=True)
+    assert goes_to(world, world.pod(requirements=preferred_spread(), labels=WEB)) == "r1a"
+    honours = preferred_spread(honours_taints=True)
     assert goes_to(world, world.pod(requirements=honours, labels=WEB)) == "r0b"
 
 
 def spread_of(world: World, decision: object, key: str) -> list[int]:
     """How many of the placed pods each domain got, most first."""
     assert isinstance(decision, Placement), decision
-    nodes = world.state.columns.nodes
+    nodes = world.state.nodes.infos
     found = Counter(n.labels.get(key, "") for r in decision.rows if (n := nodes[r]) is not None)
     return sorted(found.values(), reverse=True)
 
@@ -139,16 +156,22 @@ def spread_of(world: World, decision: object, key: str) -> list[int]:
 @pytest.mark.parametrize(
     ("requirements", "count", "key", "want"),
     [
-        pytest.param(evenly(), 6, "rack", [2, 2, 2], id="spread over racks"),
-        pytest.param(evenly(), 7, "rack", [3, 2, 2], id="one more than even"),
-        pytest.param(evenly(), 20, "rack", [8, 8, 4], id="a full rack does not hold others back"),
-        pytest.param(likes(-1), 6, "rack", [2, 2, 2], id="apart if possible"),
-        pytest.param(likes(-1, "host"), 5, "host", [1] * 5, id="a node each"),
-        pytest.param(likes(-1, "host"), 7, "host", [2, 2, 1, 1, 1], id="a second one if need be"),
-        pytest.param(likes(1), 8, "rack", [8], id="together in one rack"),
-        pytest.param(likes(1), 3, "rack", [3], id="few of them too"),
-        pytest.param(likes(1), 12, "rack", [8, 4], id="in two racks where one is too small"),
-        pytest.param(likes(1), 20, "rack", [8, 8, 4], id="all there is"),
+        pytest.param(preferred_spread(), 6, "rack", [2, 2, 2], id="spread over racks"),
+        pytest.param(preferred_spread(), 7, "rack", [3, 2, 2], id="one more than even"),
+        pytest.param(
+            preferred_spread(), 20, "rack", [8, 8, 4], id="a full rack does not hold others back"
+        ),
+        pytest.param(preferred_affinity(-1), 6, "rack", [2, 2, 2], id="apart if possible"),
+        pytest.param(preferred_affinity(-1, "host"), 5, "host", [1] * 5, id="a node each"),
+        pytest.param(
+            preferred_affinity(-1, "host"), 7, "host", [2, 2, 1, 1, 1], id="a second one if need be"
+        ),
+        pytest.param(preferred_affinity(1), 8, "rack", [8], id="together in one rack"),
+        pytest.param(preferred_affinity(1), 3, "rack", [3], id="few of them too"),
+        pytest.param(
+            preferred_affinity(1), 12, "rack", [8, 4], id="in two racks where one is too small"
+        ),
+        pytest.param(preferred_affinity(1), 20, "rack", [8, 8, 4], id="all there is"),
     ],
 )
 def test_members_of_a_gang_heed_each_other(
@@ -169,7 +192,7 @@ def test_racks_and_nodes_at_once() -> None:
     soft = (Spread(OF_WEB, "rack"), Spread(OF_WEB, "host"))
     world.gang("g", 6)
     for _ in range(6):
-        world.pod("g", requirements=Requirements(requests(1), evenly=soft), labels=WEB)
+        world.pod("g", requirements=Requirements(requests(1), preferred_spread=soft), labels=WEB)
     decision = world.place("g")
 
     assert spread_of(world, decision, "rack") == [3, 3]
@@ -181,7 +204,7 @@ def test_a_thousand_pods_are_spread_in_a_few_steps() -> None:
     racks(world, 6, 6, 6, cpu=100)
     world.gang("g", 1000)
     for _ in range(1000):
-        world.pod("g", requirements=evenly("host"), labels=WEB)
+        world.pod("g", requirements=preferred_spread("host"), labels=WEB)
     decision = world.place("g")
 
     assert set(spread_of(world, decision, "host")) == {55, 56}

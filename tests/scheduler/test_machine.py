@@ -27,10 +27,10 @@ from scheduler.core.model import (
     PodSelector,
     PodTerm,
     Requirements,
-    SoftTerm,
     Spread,
+    WeightedPodTerm,
 )
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.world import World, requests
@@ -46,12 +46,17 @@ _KINDS = {
     "plain": {},
     "ssd": {"selector": (("disk", "ssd"),)},
     "port": {"ports": (HostPort("TCP", 80),)},
-    "near": {"near": (PodTerm(_WEB, "rack"),)},
-    "away": {"away": (PodTerm(_WEB, "rack"),)},
+    "required_affinity": {"required_affinity": (PodTerm(_WEB, "rack"),)},
+    "required_anti_affinity": {"required_anti_affinity": (PodTerm(_WEB, "rack"),)},
     "spread": {"spread": (Spread(_WEB, "rack"),)},
     "twice": {"spread": (Spread(_WEB, "rack"), Spread(_WEB, "disk", 2))},
-    "likes": {"likes": (SoftTerm(3, PodTerm(_WEB, "rack")), SoftTerm(-5, PodTerm(_WEB, "disk")))},
-    "evenly": {"evenly": (Spread(_WEB, "rack"),)},
+    "preferred_affinity": {
+        "preferred_affinity": (
+            WeightedPodTerm(3, PodTerm(_WEB, "rack")),
+            WeightedPodTerm(-5, PodTerm(_WEB, "disk")),
+        )
+    },
+    "preferred_spread": {"preferred_spread": (Spread(_WEB, "rack"),)},
 }
 
 names, leaves, trees = st.sampled_from(NAMES), st.sampled_from(LEAVES), st.sampled_from(TREES)
@@ -78,7 +83,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(name=names, cpu=st.integers(1, 6), rack=st.sampled_from(("", "r0", "r1")),
           ssd=st.booleans())  # fmt: skip
     def node_comes(self, name: str, cpu: int, rack: str, ssd: bool) -> None:
-        if name in self.world.state.columns.row_of:
+        if name in self.world.state.nodes.row_of:
             return
         labels = ({"rack": rack} if rack else {}) | ({"disk": "ssd"} if ssd else {})
         self.world.node(name, cpu, labels=labels)
@@ -93,10 +98,10 @@ class Cluster(RuleBasedStateMachine):
                 self.world.state.remove_pod(pod.info.uid)
         self.settled = False
 
-    @rule(name=leaves, floor=st.integers(1, 4), tree=st.sampled_from((None, *TREES)),
+    @rule(name=leaves, minimum=st.integers(1, 4), tree=st.sampled_from((None, *TREES)),
           rack=st.booleans())  # fmt: skip
-    def group_comes_or_changes(self, name: str, floor: int, tree: str | None, rack: bool) -> None:
-        self.world.gang(name, floor, parent=tree, rack=rack)
+    def group_comes_or_changes(self, name: str, minimum: int, tree: str | None, rack: bool) -> None:
+        self.world.gang(name, minimum, parent=tree, rack=rack)
         # Pods that run may be in another rack, or too few for another floor.
         self.disrupted.add(name)
         if not self._members(name):
@@ -130,9 +135,9 @@ class Cluster(RuleBasedStateMachine):
         self.disrupted.discard(name)
         self.settle()
 
-    @rule(name=trees, floor=st.integers(1, 3))
-    def tree_comes_or_changes(self, name: str, floor: int) -> None:
-        self.world.composite(name, floor)
+    @rule(name=trees, minimum=st.integers(1, 3))
+    def tree_comes_or_changes(self, name: str, minimum: int) -> None:
+        self.world.composite(name, minimum)
         self.settled = False
 
     @rule(name=leaves)
@@ -192,7 +197,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule()
     def a_snapshot_put_back_is_the_same(self) -> None:
-        state, limits = self.world.state, Limits.of(Budget())
+        state, limits = self.world.state, Limits.of(SearchBudget())
         self.queue.refresh(state.take_changes(), self.now)
         data = encode(take(state, self.queue, limits))
         again = restore(decode(data, "the machine's"))
@@ -202,10 +207,10 @@ class Cluster(RuleBasedStateMachine):
         state = self.world.state
         entity = self.queue.entity(key)
         assert entity is not None
-        free = state.columns.free.copy()
-        decision, again = place(state, entity, Budget()), place(state, entity, Budget())
+        free = state.nodes.free.copy()
+        decision, again = place(state, entity, SearchBudget()), place(state, entity, SearchBudget())
         assert _answer(decision) == _answer(again)
-        assert (state.columns.free == free).all()
+        assert (state.nodes.free == free).all()
         if isinstance(decision, Refusal):
             self.queue.refuse(key, decision, self.now)
             return
@@ -215,10 +220,10 @@ class Cluster(RuleBasedStateMachine):
 
     def _check(self, entity: Group | Pod, decision: Placement) -> None:
         """What was decided just now keeps all rules."""
-        columns = self.world.state.columns
-        assert (columns.free[:, list(decision.rows)] >= 0).all()
+        nodes = self.world.state.nodes
+        assert (nodes.free[:, list(decision.rows)] >= 0).all()
         for pod in decision.pods:
-            assert pod.shape.permitted(columns)[pod.row]
+            assert pod.shape.permitted(nodes)[pod.row]
             self._check_company(pod)
         if isinstance(entity, Group):
             assert entity.standing
@@ -234,7 +239,7 @@ class Cluster(RuleBasedStateMachine):
                 continue
             assert not _keeps_away(pod.info, other.info)
             assert not _keeps_away(other.info, pod.info)
-        if pod.info.requirements.near:
+        if pod.info.requirements.required_affinity:
             assert rack
             assert any(
                 other.info.labels.get("app") == "web" and self._rack(other) == rack
@@ -249,7 +254,7 @@ class Cluster(RuleBasedStateMachine):
         assert not confined or "" not in racks
 
     def _rack(self, pod: Pod) -> str:
-        node = self.world.state.columns.nodes[pod.row] if pod.row >= 0 else None
+        node = self.world.state.nodes.infos[pod.row] if pod.row >= 0 else None
         return node.labels.get("rack", "") if node is not None else ""
 
     def _members(self, name: str) -> list[Pod]:
@@ -262,24 +267,24 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def all_is_accounted_for(self) -> None:
         Cluster.steps += 1
-        columns = self.world.state.columns
+        nodes = self.world.state.nodes
         used: Counter[tuple[int, int]] = Counter()
         counted: Counter[tuple[int, int]] = Counter()
         for pod in self.world.state.pods.values():
             if pod.row >= 0:
                 for resource, amount in pod.shape.demands:
                     used[resource, pod.row] += amount
-                for tally in pod.shape.marks.counted:
-                    counted[tally, pod.row] += 1
-                assert pod.shape.marks == self.world.state.relations.marks(pod.info)
-        for row in columns.row_of.values():
-            for resource in columns.resources.values():
-                whole = int(columns.allocatable[resource, row])
-                assert int(columns.free[resource, row]) == whole - used[resource, row]
-        for tally in {tally for tally, _ in counted}:
-            rows, amounts = columns.tallies.rows(tally), columns.tallies.amounts(tally)
+                for match_id in pod.shape.marks.counted:
+                    counted[match_id, pod.row] += 1
+                assert pod.shape.marks == self.world.state.selectors.marks(pod.info)
+        for row in nodes.row_of.values():
+            for resource in nodes.resources.values():
+                whole = int(nodes.allocatable[resource, row])
+                assert int(nodes.free[resource, row]) == whole - used[resource, row]
+        for match_id in {match_id for match_id, _ in counted}:
+            rows, amounts = nodes.match_counts.rows(match_id), nodes.match_counts.amounts(match_id)
             kept = dict(zip(rows.tolist(), amounts.tolist(), strict=True))
-            assert kept == {row: n for (t, row), n in counted.items() if t == tally}
+            assert kept == {row: n for (t, row), n in counted.items() if t == match_id}
 
     @invariant()
     def nothing_is_kept_that_no_pod_uses(self) -> None:
@@ -288,7 +293,7 @@ class Cluster(RuleBasedStateMachine):
         state = self.world.state
         shapes = {pod.shape for pod in state.pods.values()}
         assert set(state.shapes) == shapes
-        assert len(state.relations) <= len(state.columns.tallies) <= 5 * len(shapes)
+        assert len(state.selectors) <= len(state.nodes.match_counts) <= 5 * len(shapes)
 
     @invariant()
     def no_gang_is_half_there(self) -> None:
@@ -310,11 +315,11 @@ class Cluster(RuleBasedStateMachine):
         for key in keys:
             entity = self.queue.entity(key)
             if entity is not None:
-                assert isinstance(place(state, entity, Budget()), Refusal), key
+                assert isinstance(place(state, entity, SearchBudget()), Refusal), key
 
 
 def _keeps_away(pod: PodInfo, other: PodInfo) -> bool:
-    return bool(pod.requirements.away) and other.labels.get("app") == "web"
+    return bool(pod.requirements.required_anti_affinity) and other.labels.get("app") == "web"
 
 
 def _answer(decision: Placement | Refusal) -> object:

@@ -20,8 +20,8 @@ def chain(world: World, depth: int, *, basic: tuple[int, ...] = ()) -> None:
     for level in range(1, depth):
         name = "root" if level == 1 else f"level{level}"
         gang = level not in basic
-        floor = 2 if level == depth - 1 and gang else 1
-        world.gang(name, floor, parent=parent, composite=True, gang=gang)
+        minimum = 2 if level == depth - 1 and gang else 1
+        world.gang(name, minimum, parent=parent, composite=True, gang=gang)
         parent = name
     for leaf in ("a", "b"):
         gang = depth not in basic
@@ -69,18 +69,18 @@ def test_basic_and_gang_at_every_level(depth: int, basic: tuple[int, ...], want:
 
 
 @pytest.mark.parametrize(
-    ("floor", "want"),
+    ("minimum", "want"),
     [
         pytest.param(1, {"b"}, id="one of three: the only one that fits"),
         pytest.param(2, {"a", "b"}, id="two of three"),
         pytest.param(3, None, id="three of three do not fit"),
     ],
 )
-def test_children_are_chosen_by_what_fits(floor: int, want: set[str] | None) -> None:
+def test_children_are_chosen_by_what_fits(minimum: int, want: set[str] | None) -> None:
     """Room for five: c of six pods never fits, b of two always, a of three beside b."""
     world = World()
-    world.nodes(1, cpu=5 if floor > 1 else 2)
-    world.composite("root", floor)
+    world.nodes(1, cpu=5 if minimum > 1 else 2)
+    world.composite("root", minimum)
     for child, size in (("c", 6), ("a", 3), ("b", 2)):
         world.gang(child, size, parent="root")
         world.pods(child, size)
@@ -158,8 +158,8 @@ def test_a_raised_min_count_that_does_not_fit_leaves_what_runs_alone() -> None:
     assert world.state.forest.groups[POD_GROUP, "ns", "g"].running == 2
 
 
-def tree_of_three(world: World, floor: int) -> None:
-    world.composite("root", floor)
+def tree_of_three(world: World, minimum: int) -> None:
+    world.composite("root", minimum)
     for child in ("a", "b", "c"):
         world.gang(child, 2, parent="root")
         world.pods(child, 2)

@@ -44,9 +44,9 @@ class Seen:
         self.objects.pop(key[1], None)
         self._notify()
 
-    async def until(self, holds: Callable[[dict[str, Json]], Any]) -> None:
+    async def until(self, nominations: Callable[[dict[str, Json]], Any]) -> None:
         async with self._changed:
-            await self._changed.wait_for(lambda: holds(self.objects))
+            await self._changed.wait_for(lambda: nominations(self.objects))
 
     def _notify(self) -> None:
         asyncio.ensure_future(self._tell())  # noqa: RUF006 - awaited by whoever waits
@@ -102,11 +102,11 @@ class Stage:
         )
 
     async def until_condition(self, group: str, reason: str) -> Json:
-        def holds(groups: dict[str, Json]) -> bool:
+        def nominations(groups: dict[str, Json]) -> bool:
             status = groups.get(group, {}).get("status", {})
             return any(c["reason"] == reason for c in status.get("conditions", ()))
 
-        await self.groups.until(holds)
+        await self.groups.until(nominations)
         status: Json = self.groups.objects[group]["status"]
         return status
 
@@ -198,13 +198,13 @@ async def test_objects_of_every_watched_kind_are_taken_in(stage: Stage) -> None:
     await stage.client.create(STORAGE_CLASSES, storage)
     await stage.client.create(PDBS, budget, "default")
 
-    sources = await read(stage.client)
+    informers = await read(stage.client)
 
-    assert list(sources.state.storage.claims) == [("default", "data")]
-    assert list(sources.state.storage.volumes) == ["disk"]
-    assert list(sources.state.storage.classes) == ["fast"]
-    assert sources.state.budgets
-    assert sources.state.columns.row_of == {"n": 0}
+    assert list(informers.state.storage.claims) == [("default", "data")]
+    assert list(informers.state.storage.volumes) == ["disk"]
+    assert list(informers.state.storage.classes) == ["fast"]
+    assert informers.state.disruption_budgets
+    assert informers.state.nodes.row_of == {"n": 0}
 
 
 async def test_the_lease_is_given_back_at_the_end(stage: Stage) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.model import Requirements
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from tests.scheduler.world import World, requests
 
 
@@ -16,7 +16,7 @@ def why(world: World, decision: Placement | Refusal) -> Blocker:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "cpu", "floor", "pods", "want_placed"),
+    ("nodes", "cpu", "minimum", "pods", "want_placed"),
     [
         pytest.param(2, 2, 4, 4, 4, id="a gang that just fits is placed whole"),
         pytest.param(2, 2, 5, 5, 0, id="a gang one pod too large is not placed at all"),
@@ -25,10 +25,10 @@ def why(world: World, decision: Placement | Refusal) -> Blocker:
         pytest.param(0, 1, 1, 1, 0, id="an empty cluster takes nothing"),
     ],
 )
-def test_leaf(nodes: int, cpu: int, floor: int, pods: int, want_placed: int) -> None:
+def test_leaf(nodes: int, cpu: int, minimum: int, pods: int, want_placed: int) -> None:
     world = World()
     world.nodes(nodes, cpu)
-    world.gang("g", floor)
+    world.gang("g", minimum)
     world.pods("g", pods)
 
     decision = world.place("g")
@@ -42,7 +42,7 @@ def test_a_single_pod_is_placed_alone() -> None:
     world.nodes(1)
     info = world.pod()
 
-    assert world.where(place(world.state, world.single(info), Budget())) == {info.name: "n0"}
+    assert world.where(place(world.state, world.single(info), SearchBudget())) == {info.name: "n0"}
 
 
 def test_packing_prefers_the_fuller_node_and_spreading_the_emptier() -> None:
@@ -52,8 +52,8 @@ def test_packing_prefers_the_fuller_node_and_spreading_the_emptier() -> None:
     world.gang("g")
     pod = world.pod("g")
 
-    packed = world.place("g", budget=Budget(profile="pack"))
-    spread = world.place("g", budget=Budget(profile="spread"))
+    packed = world.place("g", budget=SearchBudget(profile="pack"))
+    spread = world.place("g", budget=SearchBudget(profile="spread"))
 
     assert (world.where(packed), world.where(spread)) == ({pod.name: "n1"}, {pod.name: "n0"})
 
@@ -64,7 +64,7 @@ def test_spreading_levels_the_nodes() -> None:
     world.gang("g", 8)
     world.pods("g", 8)
 
-    nodes = list(world.where(world.place("g", budget=Budget(profile="spread"))).values())
+    nodes = list(world.where(world.place("g", budget=SearchBudget(profile="spread"))).values())
 
     assert {name: nodes.count(name) for name in nodes} == {"n0": 2, "n1": 2, "n2": 2, "n3": 2}
 
@@ -107,12 +107,12 @@ def test_placing_changes_nothing() -> None:
     world.nodes(3)
     world.gang("g", 5)
     world.pods("g", 7)
-    before, version = world.state.columns.free.copy(), world.state.columns.version
+    before, version = world.state.nodes.free.copy(), world.state.nodes.version
 
     first, second = world.place("g"), world.place("g")
 
-    assert (world.state.columns.free == before).all()
-    assert world.state.columns.version == version
+    assert (world.state.nodes.free == before).all()
+    assert world.state.nodes.version == version
     assert world.where(first) == world.where(second)
 
 
@@ -144,7 +144,7 @@ def test_an_undecided_feature_is_refused_by_name() -> None:
     world = World()
     world.nodes(1)
     world.gang("g")
-    world.pod("g", requirements=Requirements(requests(1), undecided=("host ports",)))
+    world.pod("g", requirements=Requirements(requests(1), unsupported=("host ports",)))
 
     blocker = why(world, world.place("g"))
 

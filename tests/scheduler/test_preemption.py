@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.domain_capacity import domains
 from scheduler.core.model import PodInfo
-from scheduler.core.place import Budget, Refusal, place
+from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.plan import Plan
 from tests.scheduler.contest import Contest
 
@@ -269,7 +269,7 @@ def test_the_table_says_what_each_domain_has_and_lacks() -> None:
     world.runs(None, "n2", "n2", "n3", priority=9)
     world.group("g", 4, priority=5, topology="rack")
     world.waits("g", 4, priority=5)
-    refusal = place(world.state, world.root("g"), Budget())
+    refusal = place(world.state, world.root("g"), SearchBudget())
     assert isinstance(refusal, Refusal)
 
     rooms = domains(world.state, world.root("g"), refusal)

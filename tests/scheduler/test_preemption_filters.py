@@ -56,7 +56,7 @@ def went(world: Contest, name: str) -> tuple[set[str], str]:
     gone = {pod.info.name for unit in plan.victims for pod in unit.pods.values()}
     (row,) = plan.placement.rows
     world.evict(plan)
-    return gone, world.state.columns.name_of(row)
+    return gone, world.state.nodes.name_of(row)
 
 
 def app(*values: str) -> PodSelector:
@@ -86,14 +86,16 @@ def test_the_pod_that_it_must_be_apart_from_goes() -> None:
     world = cluster(1, cpu=8)
     runs(world, "n0", Requirements(requests(1)), app="other")
     victim = runs(world, "n0", Requirements(requests(1)), app="web")
-    away = Requirements(requests(1), away=(PodTerm(app("web"), HOST),))
+    required_anti_affinity = Requirements(
+        requests(1), required_anti_affinity=(PodTerm(app("web"), HOST),)
+    )
 
-    assert went(world, asks(world, away)) == ({victim.name}, "n0")
+    assert went(world, asks(world, required_anti_affinity)) == ({victim.name}, "n0")
 
 
 def test_the_pod_that_wants_nobody_beside_it_goes() -> None:
     world = cluster(1, cpu=8)
-    lonely = Requirements(requests(1), away=(PodTerm(app("web"), HOST),))
+    lonely = Requirements(requests(1), required_anti_affinity=(PodTerm(app("web"), HOST),))
     victim = runs(world, "n0", lonely, app="db")
 
     name = asks(world, Requirements(requests(1)), app="web")
@@ -108,9 +110,9 @@ def test_the_pod_that_it_needs_beside_it_stays(important: bool) -> None:
     needed = runs(world, "n0", Requirements(requests(1)), app="db")
     (victim,) = world.runs(None, "n0", priority=3 if important else 0)
     runs(world, "n1", Requirements(requests(2)))
-    near = Requirements(requests(1), near=(PodTerm(app("db"), HOST),))
+    required_affinity = Requirements(requests(1), required_affinity=(PodTerm(app("db"), HOST),))
 
-    gone, node = went(world, asks(world, near))
+    gone, node = went(world, asks(world, required_affinity))
 
     assert (gone, node) == ({victim.name}, "n0")
     assert needed.name not in gone
@@ -120,10 +122,14 @@ def test_a_gang_whose_pods_are_apart_takes_one_place_on_each_node() -> None:
     world = cluster(3, cpu=1)
     for node in ("n0", "n1", "n2"):
         runs(world, node, Requirements(requests(1)))
-    away = Requirements(requests(1), away=(PodTerm(app("web"), HOST),))
+    required_anti_affinity = Requirements(
+        requests(1), required_anti_affinity=(PodTerm(app("web"), HOST),)
+    )
     world.group("g", 2, priority=9)
     for info in world.waits("g", 2, priority=9):
-        world.state.set_pod(replace(info, requirements=away, labels={"app": "web"}))
+        world.state.set_pod(
+            replace(info, requirements=required_anti_affinity, labels={"app": "web"})
+        )
 
     plan = world.preempt("g")
 

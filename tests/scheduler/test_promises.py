@@ -22,9 +22,9 @@ from scheduler.core.model import (
     Term,
     VolumeInfo,
 )
-from scheduler.core.nominations import Hold
+from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, Refusal
-from scheduler.core.plugins.volume_binding import NO_VOLUME, Promise
+from scheduler.core.plugins.volume_binding import NO_VOLUME, AssumedVolume
 from scheduler.queue import Queue
 from scheduler.snapshot import decide, decode, encode, restore, take
 from tests.scheduler.test_snapshot import LIMITS
@@ -73,13 +73,13 @@ def user(world: World, *claims: str, group: str | None = None, cpu: int = 1) -> 
 
 
 def open_nodes(world: World, info: PodInfo) -> str:
-    columns = world.state.columns
-    slots = world.single(info).shape.slots(columns)
-    return " ".join(sorted(columns.name_of(row) for row in slots.nonzero()[0].tolist()))
+    nodes = world.state.nodes
+    slots = world.single(info).shape.slots(nodes)
+    return " ".join(sorted(nodes.name_of(row) for row in slots.nonzero()[0].tolist()))
 
 
 def why(world: World, info: PodInfo) -> set[str]:
-    found = {reason for reason, _ in reasons(world.state.columns, world.single(info).shape)}
+    found = {reason for reason, _ in reasons(world.state.nodes, world.single(info).shape)}
     return found - {"Insufficient cpu"}
 
 
@@ -94,7 +94,7 @@ def run(world: World, info: PodInfo) -> str:
 
 def promised(world: World) -> dict[str, tuple[str, str]]:
     """Volume and node by the claim's name."""
-    name_of = world.state.columns.name_of
+    name_of = world.state.nodes.name_of
     return {key[1]: (p.volume, name_of(p.row)) for key, p in world.state.storage.promises}
 
 
@@ -139,7 +139,12 @@ def promised(world: World) -> dict[str, tuple[str, str]]:
         pytest.param(
             {"claim": DATA, "terminating": True}, {}, False, id="meant for it and about to go"
         ),
-        pytest.param({}, {"wish": "disk"}, False, id="named by the claim: its controller's matter"),
+        pytest.param(
+            {},
+            {"requested_volume": "disk"},
+            False,
+            id="named by the claim: its controller's matter",
+        ),
     ],
 )
 def test_which_volume_will_do(volume: dict[str, Any], wants: dict[str, Any], fits: bool) -> None:
@@ -330,9 +335,11 @@ def test_a_pod_that_another_begins_to_speak_of_keeps_its_volume() -> None:
     claim(world)
     wants = Requirements(requests(1), claims=(DATA,))
     info = world.pod(requirements=wants, labels={"app": "x"})
-    world.state.assume([world.single(info)], [0], {DATA: Promise("second", 0)})
+    world.state.assume([world.single(info)], [0], {DATA: AssumedVolume("second", 0)})
     selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
-    world.pod(requirements=Requirements(requests(1), away=(PodTerm(selector, HOST),)))
+    world.pod(
+        requirements=Requirements(requests(1), required_anti_affinity=(PodTerm(selector, HOST),))
+    )
 
     assert promised(world) == {"data": ("second", "a")}
 
@@ -471,7 +478,7 @@ def test_held_places_keep_their_volumes() -> None:
     claim(world, "held")
     claim(world, "other")
     shape = world.single(user(world, "held")).shape
-    world.state.holds.set(Hold(("Pod", "ns", "x"), 0, ((shape, (("a", 1),)),)))
+    world.state.nominations.set(Nomination(("Pod", "ns", "x"), 0, ((shape, (("a", 1),)),)))
 
     assert isinstance(world.place_single(user(world, "other")), Refusal)
     assert promised(world) == {}
@@ -484,11 +491,11 @@ def test_what_was_chosen_on_trial_is_what_is_promised() -> None:
     claim(world, "held")
     claim(world, "other")
     shape = world.single(user(world, "held")).shape
-    world.state.holds.set(Hold(("Pod", "ns", "x"), 0, ((shape, (("a", 1),)),)))
+    world.state.nominations.set(Nomination(("Pod", "ns", "x"), 0, ((shape, (("a", 1),)),)))
 
     decision = world.place_single(user(world, "other"))
     assert isinstance(decision, Placement)
-    assert decision.promises == {("ns", "other"): Promise("second", 0)}
+    assert decision.promises == {("ns", "other"): AssumedVolume("second", 0)}
     world.run(decision)
 
     assert promised(world) == {"other": ("second", "a")}
@@ -504,8 +511,8 @@ def test_promises_are_the_same_after_writing_and_reading() -> None:
         info = user(world, f"data-{index}")
         if index == 0:
             # Not what it would choose.
-            row = world.state.columns.row_of["a"]
-            more = {("ns", "data-0"): Promise("more", row)}
+            row = world.state.nodes.row_of["a"]
+            more = {("ns", "data-0"): AssumedVolume("more", row)}
             world.state.assume([world.single(info)], [row], more)
         if index == 1:
             run(world, info)

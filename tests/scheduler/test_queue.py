@@ -12,7 +12,7 @@ from scheduler.core.model import (
     PodTerm,
     Requirements,
 )
-from scheduler.core.place import Budget, Refusal, place
+from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.queue import Queue
 from tests.scheduler.world import World, requests
 
@@ -62,12 +62,12 @@ def test_who_keeps_away_from_pods_is_woken_when_their_node_leaves_the_rack(event
     world.pod(node="n1", labels={"app": "web"}, name="web")
     queue = Queue(world.state)
     selector = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
-    wants = Requirements(requests(1), away=(PodTerm(selector, "rack"),))
+    wants = Requirements(requests(1), required_anti_affinity=(PodTerm(selector, "rack"),))
     info = world.pod(requirements=wants)
     key = (SINGLE_POD, "ns", info.name)
     queue.refresh(world.state.take_changes(), 0)
     assert queue.pop() == key
-    refusal = place(world.state, world.single(info), Budget())
+    refusal = place(world.state, world.single(info), SearchBudget())
     assert isinstance(refusal, Refusal)
     queue.refuse(key, refusal, 0)
     queue.refresh(world.state.take_changes(), 0)

@@ -43,7 +43,7 @@ def test_marks_are_those_of_asking_every_pod_about_every_term(seed: int) -> None
         act = chance.choice(("come", "come", "come", "relabel", "go"))
         if act == "come" or not pods:
             terms = (PodTerm(selector(chance), "host"),) if chance.random() < 0.5 else ()
-            wants = Requirements(requests(1), away=terms)
+            wants = Requirements(requests(1), required_anti_affinity=terms)
             space = chance.choice(SPACES)
             info = world.pod(requirements=wants, namespace=space, labels=labels(chance))
             pods[info.uid] = info
@@ -58,11 +58,11 @@ def test_marks_are_those_of_asking_every_pod_about_every_term(seed: int) -> None
             state.take_changes()
 
     state.take_changes()
-    terms_of = {term for info in pods.values() for term in info.requirements.away}
-    relations = state.relations
+    terms_of = {term for info in pods.values() for term in info.requirements.required_anti_affinity}
+    selectors = state.selectors
     for uid, info in pods.items():
-        about = {t for t in terms_of if selects(t.selector, info, relations.namespaces)}
-        want = {relations.tally((t.selector,), carried=t) for t in about}
+        about = {t for t in terms_of if selects(t.selector, info, selectors.namespaces)}
+        want = {selectors.match_id((t.selector,), carried=t) for t in about}
         marks = state.pods[uid].shape.marks
-        assert marks.shuns == tuple(sorted(want)), (info, about)
-        assert marks == relations.marks(info)
+        assert marks.excluded_by == tuple(sorted(want)), (info, about)
+        assert marks == selectors.marks(info)

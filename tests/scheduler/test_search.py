@@ -16,10 +16,10 @@ from scheduler.queue import Queue
 from tests.scheduler.world import World, requests
 
 
-def near(app: str) -> Requirements:
+def required_affinity(app: str) -> Requirements:
     """Pods that need others of that label in their rack."""
     selector = PodSelector((Expression("app", "In", (app,)),), ("ns",))
-    return Requirements(requests(1), near=(PodTerm(selector, "rack"),))
+    return Requirements(requests(1), required_affinity=(PodTerm(selector, "rack"),))
 
 
 def test_children_that_lean_on_each_other_go_in_the_order_of_that() -> None:
@@ -29,7 +29,7 @@ def test_children_that_lean_on_each_other_go_in_the_order_of_that() -> None:
     world.composite("root", 3)
     for name, leans_on in (("a", "b"), ("b", "c"), ("c", "")):
         world.gang(name, 1, parent="root", created=name)
-        wants = near(leans_on) if leans_on else None
+        wants = required_affinity(leans_on) if leans_on else None
         world.pod(name, requirements=wants, labels={"app": name})
 
     assert len(world.where(world.place("root", composite=True))) == 3
@@ -182,10 +182,10 @@ def test_room_is_counted_anew_when_a_node_comes_to_many() -> None:
     world = World()
     world.nodes(20, cpu=1)
     pod = world.single(world.pod())
-    before = int(pod.shape.slots(world.state.columns).sum())
+    before = int(pod.shape.slots(world.state.nodes).sum())
     world.node("one more", cpu=4)
 
-    assert (before, int(pod.shape.slots(world.state.columns).sum())) == (20, 24)
+    assert (before, int(pod.shape.slots(world.state.nodes).sum())) == (20, 24)
 
 
 def test_a_turn_that_was_given_up_for_a_later_one_is_not_taken() -> None:

@@ -9,14 +9,14 @@ import pytest
 
 from kube.errors import ConfigError
 from scheduler.core.model import Expression, Requirements, Taint
-from scheduler.core.nominations import Hold
-from scheduler.core.place import Budget, Placement, place
+from scheduler.core.nominations import Nomination
+from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, decide, decode, encode, queue_of, restore, take
 from tests.scheduler.world import World, requests
 
-LIMITS = Limits.of(Budget())
+LIMITS = Limits.of(SearchBudget())
 
 
 def churned(seed: int) -> tuple[World, Queue]:
@@ -47,7 +47,7 @@ def churned(seed: int) -> tuple[World, Queue]:
     for index in range(4):
         group = world.state.forest.groups["PodGroup", "ns", f"g{index}"]
         if group.quorate and group.pending_total:
-            outcome = place(world.state, group, Budget())
+            outcome = place(world.state, group, SearchBudget())
             if isinstance(outcome, Placement):
                 world.run(outcome)
     queue = Queue(world.state)
@@ -88,9 +88,9 @@ def contested(seed: int) -> tuple[World, Queue]:
     for index, app in enumerate("ab"):
         selected = (Expression("app", "In", (app,)),)
         budget = DisruptionBudget(("ns", f"pdb{index}"), selected, chance.randint(0, 3))
-        world.state.budgets.set(budget)
+        world.state.disruption_budgets.set(budget)
     leaving = chance.sample(sorted(world.state.pods), 2)
-    world.state.units.doom(world.state.pods[uid] for uid in leaving)
+    world.state.units.mark_evicting(world.state.pods[uid] for uid in leaving)
     stays = chance.choice(sorted(world.state.pods))
     world.state.units.spare([world.state.pods[stays]])
     for index in range(4):
@@ -105,13 +105,13 @@ def contested(seed: int) -> tuple[World, Queue]:
 
 def with_room(world: World) -> list[str]:
     used = Counter(pod.node for pod in world.state.pods.values())
-    return [node for node in sorted(world.state.columns.row_of) if used[node] < 4]
+    return [node for node in sorted(world.state.nodes.row_of) if used[node] < 4]
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_who_is_evicted_is_the_same_after_writing_and_reading(seed: int) -> None:
     world, queue = contested(seed)
-    limits = Limits.of(Budget(), overdue=5.0)
+    limits = Limits.of(SearchBudget(), overdue=5.0)
     snapshot = take(world.state, queue, limits, decisions=100)
 
     state, restored = restore(decode(encode(snapshot), "a test"))
@@ -135,7 +135,7 @@ def test_decisions_of_contested_clusters_evict_wait_and_refuse() -> None:
 def test_nobody_is_evicted_where_that_is_switched_off() -> None:
     world, queue = contested(0)
 
-    taken = take(world.state, queue, Limits.of(Budget(), preempts=False))
+    taken = take(world.state, queue, Limits.of(SearchBudget(), preempts=False))
 
     assert not any(decision.evicts or decision.nominated for decision in taken.decisions)
 
@@ -146,7 +146,7 @@ def test_who_holds_places_is_placed_there() -> None:
     key = world.gang("first", 1)
     pod = world.pod("first")
     shape = world.state.pods[pod.uid].shape
-    world.state.holds.set(Hold(key, 5, ((shape, (("n2", 1),)),)))
+    world.state.nominations.set(Nomination(key, 5, ((shape, (("n2", 1),)),)))
 
     (decision,) = take(world.state, queue_of(world.state), LIMITS).decisions
 
@@ -158,7 +158,9 @@ def test_places_held_for_a_preemptor_stay_held() -> None:
     world.nodes(2, cpu=1)
     pod = world.pod(priority=0)
     shape = world.state.pods[pod.uid].shape
-    world.state.holds.set(Hold(("PodGroup", "ns", "first"), 5, ((shape, (("n0", 1),)),)))
+    world.state.nominations.set(
+        Nomination(("PodGroup", "ns", "first"), 5, ((shape, (("n0", 1),)),))
+    )
 
     state, queue = restore(take(world.state, queue_of(world.state), LIMITS))
 
@@ -174,7 +176,7 @@ def test_carrying_the_decisions_out_stays_the_same() -> None:
         outcomes = []
         for each in (world.state, state):
             entity = each.singles.get(root) or each.forest.groups[root]
-            outcome = place(each, entity, Budget())
+            outcome = place(each, entity, SearchBudget())
             if isinstance(outcome, Placement):
                 each.assume(outcome.pods, outcome.rows)
                 outcomes.append((tuple(p.info.uid for p in outcome.pods), outcome.rows))
@@ -184,12 +186,12 @@ def test_carrying_the_decisions_out_stays_the_same() -> None:
 
 def test_taking_a_snapshot_changes_nothing() -> None:
     world, queue = churned(1)
-    columns = world.state.columns
-    before = (columns.free.tobytes(), columns.version, queue.waiting())
+    nodes = world.state.nodes
+    before = (nodes.free.tobytes(), nodes.version, queue.waiting())
 
     take(world.state, queue, LIMITS)
 
-    assert (columns.free.tobytes(), columns.version, queue.waiting()) == before
+    assert (nodes.free.tobytes(), nodes.version, queue.waiting()) == before
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from scheduler.config import Starvation
 from scheduler.core.model import POD_GROUP, GroupKey, Requirements
-from scheduler.core.place import Budget, Placement, Refusal
-from scheduler.core.search.batching import together
+from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.search.batching import batchable
 from scheduler.preemptor import place_root
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
-from scheduler.starvation import Doorkeeper
+from scheduler.starvation import StarvationMonitor
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import World, requests
 from tests.support.clock import FakeClock
@@ -70,13 +70,13 @@ class Cluster:
         self.state = self.world.state
         self.queue = Queue(self.state)
         self.clock = FakeClock()
-        self.keeper = Doorkeeper(self.state, self.queue, clock=self.clock, config=starvation)
+        self.keeper = StarvationMonitor(self.state, self.queue, clock=self.clock, config=starvation)
 
     def decide(self, key: GroupKey) -> Placement | Refusal:
         """As the cycle does, but what is placed is not bound."""
         entity = self.queue.entity(key)
         assert entity is not None
-        outcome = place_root(self.state, entity, Budget())
+        outcome = place_root(self.state, entity, SearchBudget())
         if isinstance(outcome, Refusal):
             self.keeper.refused(key, entity, outcome)
         else:
@@ -93,7 +93,7 @@ class Cluster:
 
     @property
     def closed(self) -> bool:
-        return self.state.door.closed is not None
+        return self.state.starvation.closed is not None
 
     def changed(self) -> set[GroupKey]:
         """What the next cycle takes in."""
@@ -198,10 +198,10 @@ def test_single_pods_come_to_the_door_one_by_one() -> None:
     _, namespace, name = single(cluster)
     shape = cluster.state.singles["Pod", namespace, name].shape
 
-    before = together(cluster.state, shape)
-    cluster.state.open_door()
+    before = batchable(cluster.state, shape)
+    cluster.state.open_starvation_gate()
 
-    assert (before, together(cluster.state, shape)) == (False, True)
+    assert (before, batchable(cluster.state, shape)) == (False, True)
 
 
 def test_a_half_running_gang_becomes_whole_but_gets_no_extras() -> None:
@@ -279,9 +279,9 @@ def test_the_door_is_in_a_snapshot() -> None:
     waits = single(cluster)
     cluster.queue.review(waits)
 
-    state, queue = restore(take(cluster.state, cluster.queue, Limits.of(Budget())))
+    state, queue = restore(take(cluster.state, cluster.queue, Limits.of(SearchBudget())))
 
-    (decision,) = take(state, queue, Limits.of(Budget())).decisions
+    (decision,) = take(state, queue, Limits.of(SearchBudget())).decisions
     assert decision.blocker is not None
     assert decision.blocker.kind == "priority"
 

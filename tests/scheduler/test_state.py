@@ -12,9 +12,9 @@ from tests.scheduler.world import World
 
 
 def used_pods(state: State, node: str) -> int:
-    columns = state.columns
-    row, pods = columns.row_of[node], columns.resources[PODS]
-    return int(columns.allocatable[pods, row] - columns.free[pods, row])
+    nodes = state.nodes
+    row, pods = nodes.row_of[node], nodes.resources[PODS]
+    return int(nodes.allocatable[pods, row] - nodes.free[pods, row])
 
 
 def test_a_pod_seen_before_its_node_is_counted_when_the_node_comes() -> None:
@@ -111,11 +111,11 @@ def test_a_heartbeat_changes_nothing() -> None:
     world = World()
     world.node("n")
     world.state.take_changes()
-    version = world.state.columns.version
+    version = world.state.nodes.version
     world.node("n")
 
     assert world.state.take_changes().rows == set()
-    assert world.state.columns.version == version
+    assert world.state.nodes.version == version
 
 
 def test_a_node_that_shrinks_under_its_pods_has_no_room() -> None:
@@ -125,7 +125,7 @@ def test_a_node_that_shrinks_under_its_pods_has_no_room() -> None:
     world.node("n", cpu=2)
     info = world.pod()
 
-    assert int(world.single(info).shape.slots(world.state.columns).sum()) == 0
+    assert int(world.single(info).shape.slots(world.state.nodes).sum()) == 0
 
 
 def test_a_vacated_row_is_used_again() -> None:
@@ -134,8 +134,8 @@ def test_a_vacated_row_is_used_again() -> None:
     world.state.remove_node("n1")
     world.node("new", cpu=7)
 
-    assert world.state.columns.row_of["new"] == 1
-    assert world.state.columns.size == 3
+    assert world.state.nodes.row_of["new"] == 1
+    assert world.state.nodes.size == 3
 
 
 def test_groups_nobody_names_are_forgotten() -> None:
@@ -154,11 +154,11 @@ def test_pods_that_came_and_went_leave_nothing_behind() -> None:
     world.node("n")
     for _ in range(3):
         info = world.pod("g", node="n")
-        world.state.units.doom([world.state.pods[info.uid]])
+        world.state.units.mark_evicting([world.state.pods[info.uid]])
         world.state.remove_pod(info.uid)
 
     units = world.state.units
-    held = (units._dirty, units._doomed, world.state.pods, world.state.forest.groups)
+    held = (units._dirty, units._evicting, world.state.pods, world.state.forest.groups)
     assert held == ({}, set(), {}, {})
 
 
@@ -171,4 +171,4 @@ def test_a_pod_of_no_group_that_is_done_is_not_kept(phase: str) -> None:
     assert world.state.set_pod(replace(info, phase=phase)) is None
 
     assert world.state.pods == {}
-    assert int(world.state.columns.free[0, 0]) == 110
+    assert int(world.state.nodes.free[0, 0]) == 110

@@ -122,7 +122,7 @@ async def test_the_mark_of_an_evicted_group_goes_when_it_runs_again(leaving: boo
     key = harness.world.gang("g", 1)
     pod = harness.world.pod("g", node="n0")
     if leaving:
-        harness.world.state.units.doom([harness.world.state.pods[pod.uid]])
+        harness.world.state.units.mark_evicting([harness.world.state.pods[pod.uid]])
     harness.observe(key)
     mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     harness.observed[key].status = {"conditions": [mark]}
@@ -223,7 +223,7 @@ async def test_an_undecided_feature_is_named_on_the_group() -> None:
     harness = Harness()
     harness.world.nodes(1)
     key = harness.world.gang("g", 1)
-    harness.world.pod("g", requirements=Requirements(requests(1), undecided=("hostPort",)))
+    harness.world.pod("g", requirements=Requirements(requests(1), unsupported=("hostPort",)))
     harness.observe(key)
 
     async with harness.leading():

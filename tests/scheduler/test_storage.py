@@ -50,13 +50,13 @@ def bound(world: World, name: str, *, one_pod: bool = False, **volume: Any) -> N
 
 
 def open_nodes(world: World, info: PodInfo) -> str:
-    columns = world.state.columns
-    slots = world.single(info).shape.slots(columns)
-    return " ".join(sorted(columns.name_of(row) for row in slots.nonzero()[0].tolist()))
+    nodes = world.state.nodes
+    slots = world.single(info).shape.slots(nodes)
+    return " ".join(sorted(nodes.name_of(row) for row in slots.nonzero()[0].tolist()))
 
 
 def why(world: World, info: PodInfo) -> set[str]:
-    found = {reason for reason, _ in reasons(world.state.columns, world.single(info).shape)}
+    found = {reason for reason, _ in reasons(world.state.nodes, world.single(info).shape)}
     return found - {"Insufficient cpu"}
 
 
@@ -339,7 +339,7 @@ def read(kind: type, **fields: Any) -> Any:
     [
         pytest.param(
             {"spec": {"volumeName": "pv", "storageClassName": "s"}},
-            ClaimInfo(("ns", "x"), "", "s", wish="pv"),
+            ClaimInfo(("ns", "x"), "", "s", requested_volume="pv"),
             id="a volume wished for",
         ),
         pytest.param(

@@ -19,7 +19,7 @@ from scheduler.core.model import (
     Term,
     VolumeInfo,
 )
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from tests.scheduler.contest import Contest
 from tests.scheduler.world import requests
 
@@ -38,9 +38,9 @@ def racks(*sizes: int, cpu: int = 4) -> Contest:
     return world
 
 
-def asks(world: Contest, pods: int, requirements: Requirements, *, floor: int = 0,
+def asks(world: Contest, pods: int, requirements: Requirements, *, minimum: int = 0,
          gang: bool = True) -> None:  # fmt: skip
-    world.group("leaf", floor or pods, topology="rack", gang=gang)
+    world.group("leaf", minimum or pods, topology="rack", gang=gang)
     for info in world.waits("leaf", pods):
         world.state.set_pod(replace(info, requirements=requirements, labels={"app": "web"}))
 
@@ -53,7 +53,9 @@ SSD = (Term((Expression("disk", "In", ("ssd",)),)),)
 FILTERS = [
     pytest.param(Requirements(requests(1), selector=(("disk", "ssd"),)), id="node selector"),
     pytest.param(Requirements(requests(1), affinity=SSD), id="node affinity"),
-    pytest.param(Requirements(requests(1), away=(PodTerm(WEB, HOST),)), id="pods apart"),
+    pytest.param(
+        Requirements(requests(1), required_anti_affinity=(PodTerm(WEB, HOST),)), id="pods apart"
+    ),
     pytest.param(Requirements(requests(1), ports=(HostPort("TCP", 80),)), id="host port"),
     pytest.param(Requirements(requests(1), spread=(Spread(WEB, HOST),)), id="spread"),
 ]
@@ -109,7 +111,7 @@ def test_a_basic_group_is_in_one_domain_that_takes_most_of_what_is_known() -> No
     world = racks(1, 1, cpu=4)
     world.runs(None, "r0n0", cpu=2)
 
-    asks(world, 3, Requirements(requests(1)), floor=1, gang=False)
+    asks(world, 3, Requirements(requests(1)), minimum=1, gang=False)
 
     assert nodes(world) == ["r1n0"] * 3
 
@@ -129,7 +131,7 @@ def test_the_first_bound_pod_of_a_basic_group_pins_the_rest() -> None:
 def test_extras_stay_in_the_domain_of_the_floor() -> None:
     world = racks(1, 2, cpu=2)
 
-    asks(world, 6, Requirements(requests(1)), floor=2)
+    asks(world, 6, Requirements(requests(1)), minimum=2)
 
     assert nodes(world) == ["r1n0", "r1n0", "r1n1", "r1n1"]
 
@@ -174,7 +176,10 @@ def test_the_search_between_levels_ends_with_its_budget() -> None:
         world.waits(name, 2)
     root = world.root("top")
 
-    unlimited, limited = place(world.state, root, Budget()), place(world.state, root, Budget(20))
+    unlimited, limited = (
+        place(world.state, root, SearchBudget()),
+        place(world.state, root, SearchBudget(20)),
+    )
 
     assert isinstance(unlimited, Refusal)
     assert isinstance(limited, Refusal)

@@ -8,11 +8,11 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.priority_semaphore import Turns
+from scheduler.priority_semaphore import PrioritySemaphore
 
 
 async def test_the_lowest_rank_goes_first_and_of_equals_the_first() -> None:
-    turns, order = Turns(1), []
+    turns, order = PrioritySemaphore(1), []
 
     async def work(name: str, rank: int) -> None:
         async with turns.turn(rank):
@@ -39,7 +39,7 @@ def test_no_more_than_the_places_and_none_is_lost(
 async def _crowd(
     places: int, works: list[tuple[int, int]], cancelled: set[tuple[int, int]]
 ) -> None:
-    turns, inside = Turns(places), 0
+    turns, inside = PrioritySemaphore(places), 0
 
     async def work(rank: int, steps: int) -> None:
         nonlocal inside

@@ -19,7 +19,7 @@ from scheduler.core.model import (
     Taint,
     Topology,
 )
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state import State
 
 GIB = 1 << 30
@@ -61,7 +61,7 @@ class World:
     def gang(
         self,
         name: str,
-        floor: int | None = 1,
+        minimum: int | None = 1,
         *,
         parent: str | None = None,
         rack: bool = False,
@@ -77,14 +77,14 @@ class World:
         kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
         topology = Topology(key, preferred=prefer_rack) if rack or prefer_rack else None
         spec = GroupSpec(
-            (kind, "ns", name), floor, gang, parent, priority, workload, topology,
+            (kind, "ns", name), minimum, gang, parent, priority, workload, topology,
             "all" if disruption == "all" else "single", created,
         )  # fmt: skip
         self.state.set_group(spec)
         return spec.key
 
-    def composite(self, name: str, floor: int, *, parent: str | None = None) -> GroupKey:
-        return self.gang(name, floor, parent=parent, composite=True)
+    def composite(self, name: str, minimum: int, *, parent: str | None = None) -> GroupKey:
+        return self.gang(name, minimum, parent=parent, composite=True)
 
     def pod(
         self,
@@ -126,14 +126,14 @@ class World:
         return [self.pod(group, cpu) for _ in range(count)]
 
     def place(
-        self, name: str, *, composite: bool = False, budget: Budget | None = None
+        self, name: str, *, composite: bool = False, budget: SearchBudget | None = None
     ) -> Placement | Refusal:
         kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
         group = self.state.forest.groups[kind, "ns", name]
-        return place(self.state, group, budget or Budget())
+        return place(self.state, group, budget or SearchBudget())
 
     def place_single(self, info: PodInfo) -> Placement | Refusal:
-        return place(self.state, self.single(info), Budget())
+        return place(self.state, self.single(info), SearchBudget())
 
     def single(self, info: PodInfo) -> Pod:
         return self.state.pods[info.uid]
@@ -146,7 +146,7 @@ class World:
     def where(self, placement: Placement | Refusal) -> dict[str, str]:
         """Pod name -> node name."""
         assert isinstance(placement, Placement), placement
-        names = self.state.columns.name_of
+        names = self.state.nodes.name_of
         return {
             p.info.name: names(row) for p, row in zip(placement.pods, placement.rows, strict=True)
         }

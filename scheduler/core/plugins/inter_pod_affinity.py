@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.domain_quotas import PLENTY, Even, Limit, ceiling
+from scheduler.core.domain_quotas import PLENTY, DomainQuota, SkewLimit, ceiling
 from scheduler.core.model import PodTerm, Spread
-from scheduler.core.node_table import Bools, Columns, Ints
+from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.topology import Topologies
 
 if TYPE_CHECKING:
     from scheduler.core.plugins.volume_filters import Storage
-    from scheduler.core.pod_selectors import Relations
+    from scheduler.core.pod_selectors import PodSelectors
     from scheduler.core.shapes import Shape
 
 Codes = npt.NDArray[np.int16]
@@ -44,28 +44,31 @@ class Company:
     """Judges shapes that have such terms, or that terms of others speak of."""
 
     def __init__(
-        self, columns: Columns, topologies: Topologies, relations: Relations, storage: Storage
+        self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors, storage: Storage
     ) -> None:
-        self._columns = columns
+        self._nodes = nodes
         self._topologies = topologies
-        self._relations = relations
+        self._selectors = selectors
         self._storage = storage
 
-    def sees(self, shape: Shape) -> frozenset[int]:
+    def filter_match_ids(self, shape: Shape) -> frozenset[int]:
         """The tallies on which the answer for the shape depends."""
-        wants, relations = shape.requirements, self._relations
-        seen = set(shape.marks.shuns)
-        if wants.near:
-            seen.add(relations.tally(tuple(t.selector for t in wants.near)))
-        seen.update(relations.tally((t.selector,)) for t in wants.away)
-        seen.update(relations.tally((s.selector,), living=True) for s in wants.spread)
-        seen.update(relations.claim(key) for key in wants.claims)
+        wants, selectors = shape.requirements, self._selectors
+        seen = set(shape.marks.excluded_by)
+        if wants.required_affinity:
+            seen.add(selectors.match_id(tuple(t.selector for t in wants.required_affinity)))
+        seen.update(selectors.match_id((t.selector,)) for t in wants.required_anti_affinity)
+        seen.update(selectors.match_id((s.selector,), living=True) for s in wants.spread)
+        seen.update(selectors.claim(key) for key in wants.claims)
         return frozenset(seen)
 
-    def leans(self, shape: Shape) -> bool:
+    def needs_other_pods(self, shape: Shape) -> bool:
         """Whether it needs pods of another kind beside it."""
-        near = tuple(term.selector for term in shape.requirements.near)
-        return bool(near) and self._relations.tally(near) not in shape.marks.counted
+        required_affinity = tuple(term.selector for term in shape.requirements.required_affinity)
+        return (
+            bool(required_affinity)
+            and self._selectors.match_id(required_affinity) not in shape.marks.counted
+        )
 
     def judge(self, shape: Shape) -> Codes:
         """Per node (N,) the index into `shape.reasons` of what is against it; 0 if nothing is."""
@@ -75,38 +78,38 @@ class Company:
 
     def _codes(self, shape: Shape) -> Codes:
         """Per node (N,) the index into REASONS."""
-        codes = np.zeros(self._columns.size, np.int16)
+        codes = np.zeros(self._nodes.size, np.int16)
         eligible = self.labelled(shape.requirements.spread)
         for spread in shape.requirements.spread:
             self._spread(shape, spread, eligible, codes)
         self._affinity(shape, codes)
-        for term in shape.requirements.away:
-            near = self._beside(self._relations.tally((term.selector,)), term.key)
-            codes[near & (codes == 0)] = _NEAR
-        for tally in shape.marks.shuns:
-            shunned = self._relations.carried(tally)
-            if isinstance(shunned, PodTerm) and not self._columns.tallies.empty(tally):
-                near = self._beside(tally, shunned.key)
-                codes[near & (codes == 0)] = _SHUNNED
+        for term in shape.requirements.required_anti_affinity:
+            required_affinity = self._beside(self._selectors.match_id((term.selector,)), term.key)
+            codes[required_affinity & (codes == 0)] = _NEAR
+        for match_id in shape.marks.excluded_by:
+            shunned = self._selectors.carried(match_id)
+            if isinstance(shunned, PodTerm) and not self._nodes.match_counts.empty(match_id):
+                required_affinity = self._beside(match_id, shunned.key)
+                codes[required_affinity & (codes == 0)] = _SHUNNED
         return codes
 
-    def limits(self, shape: Shape) -> list[Limit]:
+    def domain_quotas(self, shape: Shape) -> list[DomainQuota]:
         """How many pods of the shape fit into each domain before they keep each other out."""
-        found: list[Limit] = []
+        found: list[DomainQuota] = []
         for key in self._apart(shape):
             domains = self._topologies.domains(key)
             once = np.ones(len(domains.values), np.int64)
-            found.append(Limit(domains, np.append(once, PLENTY)))
+            found.append(DomainQuota(domains, np.append(once, PLENTY)))
         return found
 
-    def evens(self, shape: Shape) -> list[Even]:
+    def skew_limits(self, shape: Shape) -> list[SkewLimit]:
         """Over which domains pods of the shape must be spread, and how evenly."""
-        spreads, tally = shape.requirements.spread, self._relations.tally
+        spreads, match_id = shape.requirements.spread, self._selectors.match_id
         eligible = self.labelled(spreads)
         return [
-            self.even(shape, spread, eligible)
+            self.skew_limit(shape, spread, eligible)
             for spread in spreads
-            if tally((spread.selector,), living=True) in shape.marks.counted
+            if match_id((spread.selector,), living=True) in shape.marks.counted
         ]
 
     def most(self, shape: Shape, room: Ints) -> int:
@@ -121,8 +124,13 @@ class Company:
 
     def _apart(self, shape: Shape) -> set[str]:
         """The label keys of domains in which the shape suffers no second pod of its kind."""
-        away, tally = shape.requirements.away, self._relations.tally
-        return {t.key for t in away if tally((t.selector,)) in shape.marks.counted}
+        required_anti_affinity, match_id = (
+            shape.requirements.required_anti_affinity,
+            self._selectors.match_id,
+        )
+        return {
+            t.key for t in required_anti_affinity if match_id((t.selector,)) in shape.marks.counted
+        }
 
     def one_at_a_time(self, shape: Shape) -> bool:
         """True if all has to be looked at again after each single pod."""
@@ -134,36 +142,36 @@ class Company:
 
     def first_of_its_kind(self, shape: Shape) -> bool:
         """True if the shape needs company, has none, and is company for itself."""
-        near = shape.requirements.near
-        if not near:
+        required_affinity = shape.requirements.required_affinity
+        if not required_affinity:
             return False
-        tally = self._relations.tally(tuple(term.selector for term in near))
-        return tally in shape.marks.counted and not self._any(tally, shape)
+        match_id = self._selectors.match_id(tuple(term.selector for term in required_affinity))
+        return match_id in shape.marks.counted and not self._any(match_id, shape)
 
     def _affinity(self, shape: Shape, codes: Codes) -> None:
-        near = shape.requirements.near
-        if not near:
+        required_affinity = shape.requirements.required_affinity
+        if not required_affinity:
             return
-        tally = self._relations.tally(tuple(term.selector for term in near))
+        match_id = self._selectors.match_id(tuple(term.selector for term in required_affinity))
         first = self.first_of_its_kind(shape)
-        for term in near:
+        for term in required_affinity:
             if first:
                 right = self._topologies.domains(term.key).codes >= 0
             else:
-                right = self._beside(tally, term.key)
+                right = self._beside(match_id, term.key)
             codes[~right & (codes == 0)] = _FAR
 
-    def _any(self, tally: int, shape: Shape) -> bool:
+    def _any(self, match_id: int, shape: Shape) -> bool:
         """True if one of those counted is in a domain of one of the shape's terms."""
-        rows = self._columns.tallies.rows(tally)
-        keys = {term.key for term in shape.requirements.near}
+        rows = self._nodes.match_counts.rows(match_id)
+        keys = {term.key for term in shape.requirements.required_affinity}
         return any((self._topologies.domains(key).codes[rows] >= 0).any() for key in keys)
 
-    def _beside(self, tally: int, key: str) -> Bools:
+    def _beside(self, match_id: int, key: str) -> Bools:
         """Nodes (N,) in a domain of the key with one of those counted."""
         domains = self._topologies.domains(key)
         held = np.zeros(len(domains.values) + 1, np.bool_)
-        held[domains.codes[self._columns.tallies.rows(tally)]] = True
+        held[domains.codes[self._nodes.match_counts.rows(match_id)]] = True
         held[-1] = False  # nodes without the label share no domain
         beside: Bools = held[domains.codes]
         return beside
@@ -177,25 +185,25 @@ class Company:
         return every
 
     def _spread(self, shape: Shape, spread: Spread, eligible: Bools | None, codes: Codes) -> None:
-        even = self.even(shape, spread, eligible)
-        codes_of = even.domains.codes
-        tally = self._relations.tally((spread.selector,), living=True)
-        itself = int(tally in shape.marks.counted)
-        skewed = np.append(even.limit.quota[:-1] < itself, False)
+        skew_limit = self.skew_limit(shape, spread, eligible)
+        codes_of = skew_limit.domains.codes
+        match_id = self._selectors.match_id((spread.selector,), living=True)
+        itself = int(match_id in shape.marks.counted)
+        skewed = np.append(skew_limit.limit.quota[:-1] < itself, False)
         codes[(codes_of < 0) & (codes == 0)] = _NO_LABEL
         codes[skewed[codes_of] & (codes == 0)] = _SKEWED
 
-    def even(self, shape: Shape, spread: Spread, eligible: Bools | None) -> Even:
+    def skew_limit(self, shape: Shape, spread: Spread, eligible: Bools | None) -> SkewLimit:
         """Selected pods per domain, and which domains count; `eligible` nodes (N,) or all."""
         domains = self._topologies.domains(spread.key)
         included = shape.included(
-            self._columns, affinity=spread.honours_affinity, taints=spread.honours_taints
+            self._nodes, affinity=spread.honours_affinity, taints=spread.honours_taints
         )
         if eligible is not None:
             included = included & eligible
-        tally = self._relations.tally((spread.selector,), living=True)
-        tallies = self._columns.tallies
-        rows, amounts = tallies.rows(tally), tallies.amounts(tally)
+        match_id = self._selectors.match_id((spread.selector,), living=True)
+        match_ids = self._nodes.match_counts
+        rows, amounts = match_ids.rows(match_id), match_ids.amounts(match_id)
         inside = included[rows]
         size = len(domains.values)
         totals = np.bincount(
@@ -203,4 +211,4 @@ class Company:
         ).astype(np.int64)
         counting = np.bincount(domains.codes[included & (domains.codes >= 0)], minlength=size) > 0
         few = int(counting.sum()) < spread.min_domains
-        return Even(domains, totals, counting, spread.max_skew, few)
+        return SkewLimit(domains, totals, counting, spread.max_skew, few)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from scheduler.core.domain_quotas import Wish
-from scheduler.core.model import SoftTerm, Spread
-from scheduler.core.node_table import Columns, Ints
+from scheduler.core.domain_quotas import Preference
+from scheduler.core.model import Spread, WeightedPodTerm
+from scheduler.core.node_table import Ints, NodeTable
 from scheduler.core.plugins.inter_pod_affinity import Company
 from scheduler.core.topology import Domains, Topologies
 
 if TYPE_CHECKING:
-    from scheduler.core.pod_selectors import Relations
+    from scheduler.core.pod_selectors import PodSelectors
     from scheduler.core.shapes import Shape
 
 _WEIGHT: Final = 2000
@@ -31,78 +31,80 @@ class Leanings:
     """Scores for shapes that have preferences about other pods, or of which others have some."""
 
     def __init__(
-        self, columns: Columns, topologies: Topologies, relations: Relations, company: Company
+        self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors, company: Company
     ) -> None:
-        self._columns = columns
+        self._nodes = nodes
         self._topologies = topologies
-        self._relations = relations
+        self._selectors = selectors
         self._company = company
 
-    def weighs(self, shape: Shape) -> frozenset[int]:
+    def score_match_ids(self, shape: Shape) -> frozenset[int]:
         """The tallies on which the shape's scores depend."""
         wants = shape.requirements
-        seen = {self._relations.tally((soft.term.selector,)) for soft in wants.likes}
-        seen.update(self._spread_tally(spread) for spread in wants.evenly)
-        return frozenset(seen.union(shape.marks.heeds))
+        seen = {
+            self._selectors.match_id((soft.term.selector,)) for soft in wants.preferred_affinity
+        }
+        seen.update(self._spread_tally(spread) for spread in wants.preferred_spread)
+        return frozenset(seen.union(shape.marks.scored_by))
 
     def score(self, shape: Shape, rows: Ints) -> Ints:
         """How much each of the rows (len(rows),) is preferred, in thousandths of a node's use."""
         return self._drawn(shape, rows) + self._even(shape, rows)
 
-    def wishes(self, shape: Shape) -> list[Wish]:
+    def preferences(self, shape: Shape) -> list[Preference]:
         """How pods of the shape like to stand to each other."""
         counted = shape.marks.counted
-        found: list[Wish] = []
-        for soft in shape.requirements.likes:
-            tally = self._relations.tally((soft.term.selector,))
-            if tally in counted:
+        found: list[Preference] = []
+        for soft in shape.requirements.preferred_affinity:
+            match_id = self._selectors.match_id((soft.term.selector,))
+            if match_id in counted:
                 domains = self._topologies.domains(soft.term.key)
-                there = None if soft.weight > 0 else self._there(domains, tally)
-                found.append(Wish(domains, there))
-        eligible = self._company.labelled(shape.requirements.evenly)
-        for spread in shape.requirements.evenly:
+                present = None if soft.weight > 0 else self._there(domains, match_id)
+                found.append(Preference(domains, present))
+        eligible = self._company.labelled(shape.requirements.preferred_spread)
+        for spread in shape.requirements.preferred_spread:
             if self._spread_tally(spread) in counted:
-                even = self._company.even(shape, spread, eligible)
-                found.append(Wish(even.domains, even.there))
+                skew_limit = self._company.skew_limit(shape, spread, eligible)
+                found.append(Preference(skew_limit.domains, skew_limit.present))
         return found
 
     def _drawn(self, shape: Shape, rows: Ints) -> Ints:
         """By preferred affinity and anti-affinity, the shape's own and that of others."""
         pull = np.zeros(len(rows), np.int64)
-        for tally, soft in self._terms(shape):
-            if not self._columns.tallies.empty(tally):
+        for match_id, soft in self._terms(shape):
+            if not self._nodes.match_counts.empty(match_id):
                 domains = self._topologies.domains(soft.term.key)
                 # Nodes without the label share no domain, and read the last entry.
-                table = np.append(self._there(domains, tally), 0)
+                table = np.append(self._there(domains, match_id), 0)
                 pull += soft.weight * table[domains.codes[rows]]
         pull -= pull.min(initial=0)
         most = max(1, int(pull.max(initial=0)))
         drawn: Ints = pull * _WEIGHT // most
         return drawn
 
-    def _terms(self, shape: Shape) -> Iterator[tuple[int, SoftTerm]]:
-        for soft in shape.requirements.likes:
-            yield self._relations.tally((soft.term.selector,)), soft
-        for tally in shape.marks.heeds:
-            carried = self._relations.carried(tally)
-            if isinstance(carried, SoftTerm):
-                yield tally, carried
+    def _terms(self, shape: Shape) -> Iterator[tuple[int, WeightedPodTerm]]:
+        for soft in shape.requirements.preferred_affinity:
+            yield self._selectors.match_id((soft.term.selector,)), soft
+        for match_id in shape.marks.scored_by:
+            carried = self._selectors.carried(match_id)
+            if isinstance(carried, WeightedPodTerm):
+                yield match_id, carried
 
     def _even(self, shape: Shape, rows: Ints) -> Ints:
         """By the preferred spread: most where fewest are, nothing where a label is missing.
 
         As upstream, a pod weighs more where there are more domains to choose from.
         """
-        spreads = shape.requirements.evenly
+        spreads = shape.requirements.preferred_spread
         eligible = self._company.labelled(spreads)
         if eligible is None:
             return np.zeros(len(rows), np.int64)
         crowd = np.zeros(len(rows), np.int64)
         for spread in spreads:
-            even = self._company.even(shape, spread, eligible)
-            weight = int(_SCALE * math.log(int(even.counting.sum()) + 2))
-            table = np.append(even.there, 0)
-            crowd += weight * table[even.domains.codes[rows]] + _SCALE * (spread.max_skew - 1)
+            skew_limit = self._company.skew_limit(shape, spread, eligible)
+            weight = int(_SCALE * math.log(int(skew_limit.counting.sum()) + 2))
+            table = np.append(skew_limit.present, 0)
+            crowd += weight * table[skew_limit.domains.codes[rows]] + _SCALE * (spread.max_skew - 1)
         judged = eligible[rows]
         if not judged.any():
             return crowd
@@ -111,10 +113,10 @@ class Leanings:
         score: Ints = np.where(judged, shares, 0)
         return score
 
-    def _there(self, domains: Domains, tally: int) -> Ints:
+    def _there(self, domains: Domains, match_id: int) -> Ints:
         """Those counted per domain (D,)."""
-        tallies = self._columns.tallies
-        return domains.sums(tallies.amounts(tally), tallies.rows(tally))
+        match_ids = self._nodes.match_counts
+        return domains.sums(match_ids.amounts(match_id), match_ids.rows(match_id))
 
     def _spread_tally(self, spread: Spread) -> int:
-        return self._relations.tally((spread.selector,), living=True)
+        return self._selectors.match_id((spread.selector,), living=True)

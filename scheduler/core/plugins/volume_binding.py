@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.core.model import ClaimInfo, ClaimKey, StorageClassInfo
-from scheduler.core.node_table import Bools, Columns, Ints
+from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.plugins.volume_matching import Volumes
 from scheduler.core.plugins.volume_node_affinity import Reach
 
 if TYPE_CHECKING:
-    from scheduler.core.pod_selectors import Relations
+    from scheduler.core.pod_selectors import PodSelectors
     from scheduler.core.shapes import Shape
 
 NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
@@ -37,14 +37,14 @@ Codes = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class AssumedVolume:
     """What a claim is to be bound to: a volume by name, or empty one still to be made at `row`."""
 
     volume: str
     row: int
 
 
-class Promises:
+class AssumedVolumes:
     """All promises. `claims` and `classes` are those that are known, by key and by name.
 
     `heard` is called with each claim of which something is new: it, its volume, or its promise.
@@ -52,37 +52,37 @@ class Promises:
 
     def __init__(
         self,
-        columns: Columns,
-        relations: Relations,
+        nodes: NodeTable,
+        selectors: PodSelectors,
         *,
         reach: Reach,
         volumes: Volumes,
         claims: Mapping[ClaimKey, ClaimInfo],
         classes: Mapping[str, StorageClassInfo],
     ) -> None:
-        self._columns = columns
-        self._relations = relations
+        self._nodes = nodes
+        self._selectors = selectors
         self._reach = reach
         self._volumes = volumes
         self._claims = claims
         self._classes = classes
         self.heard: Callable[[ClaimKey], None] = lambda _key: None
-        self._kept: dict[ClaimKey, Promise] = {}
-        columns.seated = self.seat
+        self._kept: dict[ClaimKey, AssumedVolume] = {}
+        nodes.seated = self.seat
 
-    def __iter__(self) -> Iterator[tuple[ClaimKey, Promise]]:
+    def __iter__(self) -> Iterator[tuple[ClaimKey, AssumedVolume]]:
         """In order."""
         return iter([(key, self._kept[key]) for key in sorted(self._kept)])
 
-    def get(self, key: ClaimKey) -> Promise | None:
+    def get(self, key: ClaimKey) -> AssumedVolume | None:
         """What the claim was promised."""
         return self._kept.get(key)
 
-    def of(self, claims: Iterable[ClaimKey]) -> dict[ClaimKey, Promise]:
+    def of(self, claims: Iterable[ClaimKey]) -> dict[ClaimKey, AssumedVolume]:
         """The promises to those of the claims that have one."""
         return {key: self._kept[key] for key in claims if key in self._kept}
 
-    def keep(self, promises: Mapping[ClaimKey, Promise]) -> None:
+    def keep(self, promises: Mapping[ClaimKey, AssumedVolume]) -> None:
         """What was chosen on trial is to be so: before the pods take their places for good."""
         for key, promise in promises.items():
             self._put(key, promise)
@@ -96,26 +96,26 @@ class Promises:
         for key in [key for key, promise in self._kept.items() if promise.row == row]:
             self._put(key, None)
 
-    def seat(self, tallies: tuple[int, ...], row: int, more: bool) -> None:
+    def seat(self, match_ids: tuple[int, ...], row: int, more: bool) -> None:
         """Pods that these tallies count came to the node, or went: promise, or give up."""
         undecided: list[ClaimInfo] = []
-        for tally in tallies:
-            key = self._relations.claim_of(tally)
+        for match_id in match_ids:
+            key = self._selectors.claim_of(match_id)
             claim = None if key is None else self._claims.get(key)
             if claim is None:
                 continue
-            if self._columns.tallies.empty(tally):
+            if self._nodes.match_counts.empty(match_id):
                 self._change(claim.key, None)
             elif more and self.open(claim):
                 undecided.append(claim)
         for claim in sorted(undecided, key=_by_size):
-            self._change(claim.key, Promise(self._choose(claim, row), row))
+            self._change(claim.key, AssumedVolume(self._choose(claim, row), row))
 
     def waits(self, claim: ClaimInfo) -> bool:
         """Whether it waits for its first consumer. What names a volume waits only for that."""
         storage_class = self._classes.get(claim.storage_class)
         waits = storage_class is not None and storage_class.waits
-        return waits and not claim.volume and not claim.wish
+        return waits and not claim.volume and not claim.requested_volume
 
     def open(self, claim: ClaimInfo) -> bool:
         """Whether it waits and nothing was promised yet: its next pod decides for all others."""
@@ -170,7 +170,7 @@ class Promises:
         meant = self._volumes.meant_for(claim)
         if not meant:
             return self._volumes.free(claim)
-        free = np.zeros(self._columns.size, np.int64)
+        free = np.zeros(self._nodes.size, np.int64)
         free[self._volumes.rows(meant)] = _PLENTY
         return free
 
@@ -197,14 +197,14 @@ class Promises:
             return meant if row in self._volumes.rows(meant) else ""
         return self._volumes.best(claim, row, without)
 
-    def _change(self, key: ClaimKey, promise: Promise | None) -> None:
+    def _change(self, key: ClaimKey, promise: AssumedVolume | None) -> None:
         """Like _put, and undone with the trial that it happens in."""
         before = self._kept.get(key)
         if before != promise:
-            self._columns.undo_by(partial(self._put, key, before))
+            self._nodes.undo_by(partial(self._put, key, before))
             self._put(key, promise)
 
-    def _put(self, key: ClaimKey, promise: Promise | None) -> None:
+    def _put(self, key: ClaimKey, promise: AssumedVolume | None) -> None:
         old = self._kept.pop(key, None)
         if promise is not None:
             self._kept[key] = promise
@@ -231,18 +231,18 @@ class Promises:
     def _provisionable(self, claim: ClaimInfo) -> Bools:
         """Nodes (N,) on which the claim's class can make a volume."""
         if not self._makes(claim):
-            return np.zeros(self._columns.size, np.bool_)
+            return np.zeros(self._nodes.size, np.bool_)
         return self._reach.nodes(self._classes[claim.storage_class].topologies or None)
 
-    def _at(self, promise: Promise) -> Bools:
+    def _at(self, promise: AssumedVolume) -> Bools:
         """Nodes (N,) where a claim can be used to which this was promised."""
-        able = np.zeros(self._columns.size, np.bool_)
+        able = np.zeros(self._nodes.size, np.bool_)
         able[self._volumes.rows(promise.volume) if promise.volume else promise.row] = True
         return able
 
     def _named(self, node: str) -> Bools:
-        named = np.zeros(self._columns.size, np.bool_)
-        row = self._columns.row_of.get(node)
+        named = np.zeros(self._nodes.size, np.bool_)
+        row = self._nodes.row_of.get(node)
         if row is not None:
             named[row] = True
         return named

@@ -20,14 +20,14 @@ from scheduler.core.model import (
     StorageClassInfo,
     VolumeInfo,
 )
-from scheduler.core.node_table import Bools, Columns, Ints
-from scheduler.core.plugins.volume_binding import Promises
+from scheduler.core.node_table import Bools, Ints, NodeTable
+from scheduler.core.plugins.volume_binding import AssumedVolumes
 from scheduler.core.plugins.volume_matching import Volumes
 from scheduler.core.plugins.volume_node_affinity import Reach
 from scheduler.core.topology import Topologies
 
 if TYPE_CHECKING:
-    from scheduler.core.pod_selectors import Relations
+    from scheduler.core.pod_selectors import PodSelectors
     from scheduler.core.shapes import Shape
 
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
@@ -55,19 +55,19 @@ Codes = npt.NDArray[np.int16]
 class Storage:
     """All that is known of volumes. Each change tells the columns that answers may differ now."""
 
-    def __init__(self, columns: Columns, topologies: Topologies, relations: Relations) -> None:
-        self._columns = columns
-        self._relations = relations
-        self._reach = Reach(columns, topologies)
+    def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
+        self._nodes = nodes
+        self._selectors = selectors
+        self._reach = Reach(nodes, topologies)
         self._volumes = Volumes(
-            columns, lambda volume: np.flatnonzero(self._reach.nodes(volume.affinity))
+            nodes, lambda volume: np.flatnonzero(self._reach.nodes(volume.affinity))
         )
         self.claims: dict[ClaimKey, ClaimInfo] = {}
         self.classes: dict[str, StorageClassInfo] = {}
         self.limits: dict[str, Mapping[str, int]] = {}
-        self.promises = Promises(
-            columns,
-            relations,
+        self.promises = AssumedVolumes(
+            nodes,
+            selectors,
             reach=self._reach,
             volumes=self._volumes,
             claims=self.claims,
@@ -86,13 +86,13 @@ class Storage:
         self.claims[claim.key] = claim
         if claim.volume:
             self.promises.end(claim.key)
-        self._columns.touch()
+        self._nodes.touch()
         self.promises.heard(claim.key)
 
     def remove_claim(self, key: ClaimKey) -> None:
         self._drop(key)
         self.promises.end(key)
-        self._columns.touch()
+        self._nodes.touch()
         self.promises.heard(key)
 
     def _drop(self, key: ClaimKey) -> None:
@@ -103,13 +103,13 @@ class Storage:
     def set_volume(self, volume: VolumeInfo) -> None:
         before = self.volumes.get(volume.name)
         self._volumes.set(volume)
-        self._columns.touch()
+        self._nodes.touch()
         self._tell_claims(before, volume)
 
     def remove_volume(self, name: str) -> None:
         before = self.volumes.get(name)
         self._volumes.remove(name)
-        self._columns.touch()
+        self._nodes.touch()
         self._tell_claims(before)
 
     def _tell_claims(self, *volumes: VolumeInfo | None) -> None:
@@ -119,20 +119,20 @@ class Storage:
 
     def set_class(self, storage_class: StorageClassInfo) -> None:
         self.classes[storage_class.name] = storage_class
-        self._columns.touch()
+        self._nodes.touch()
 
     def remove_class(self, name: str) -> None:
         self.classes.pop(name, None)
-        self._columns.touch()
+        self._nodes.touch()
 
     def set_limits(self, node: str, limits: Mapping[str, int]) -> None:
         """How many volumes of each driver the node can attach; a driver not named has no limit."""
         self.limits[node] = limits
-        self._columns.touch()
+        self._nodes.touch()
 
     def remove_limits(self, node: str) -> None:
         self.limits.pop(node, None)
-        self._columns.touch()
+        self._nodes.touch()
 
     def unbound(self, requirements: Requirements) -> list[ClaimKey]:
         """Claims that have to be bound for the chosen node before a pod may run there."""
@@ -186,8 +186,8 @@ class Storage:
             return f'{CLAIM}"{name}" bound to non-existent persistentvolume'
         if claim.terminating:
             return f'{CLAIM}"{name}" is being deleted'
-        tally = self._relations.claim(claim.key)
-        if claim.one_pod and not self._columns.tallies.empty(tally):
+        match_id = self._selectors.claim(claim.key)
+        if claim.one_pod and not self._nodes.match_counts.empty(match_id):
             return ONE_POD
         if claim.volume:
             return "" if claim.volume in self.volumes else LOST
@@ -202,8 +202,8 @@ class Storage:
 
     def _other_zone(self, volume: VolumeInfo) -> Bools:
         """Nodes (N,) with zone labels, but not the volume's."""
-        zoned = np.zeros(self._columns.size, np.bool_)
-        wrong = np.zeros(self._columns.size, np.bool_)
+        zoned = np.zeros(self._nodes.size, np.bool_)
+        wrong = np.zeros(self._nodes.size, np.bool_)
         for key in _ZONE_LABELS:
             zoned |= self._reach.labelled(key)
             if key in volume.labels:
@@ -230,24 +230,24 @@ class Storage:
         """Per node (N,) how many volumes of the driver it can attach; None: no node has a limit."""
         limits: Ints | None = None
         for node, of_node in self.limits.items():
-            row = self._columns.row_of.get(node)
+            row = self._nodes.row_of.get(node)
             if driver in of_node and row is not None:
                 if limits is None:
-                    limits = np.full(self._columns.size, _UNLIMITED, np.int64)
+                    limits = np.full(self._nodes.size, _UNLIMITED, np.int64)
                 limits[row] = of_node[driver]
         return limits
 
     def _attached(self, driver: str) -> Ints:
         """Per node (N,) how many volumes of the driver its pods use; shared ones count once."""
-        attached = np.zeros(self._columns.size, np.int64)
-        for key in self._relations.claims:
+        attached = np.zeros(self._nodes.size, np.int64)
+        for key in self._selectors.claims:
             claim = self.claims.get(key)
             if claim is not None and self._driver(claim) == driver:
                 attached[self._users(key)] += 1
         return attached
 
     def _users(self, key: ClaimKey) -> Ints:
-        return self._columns.tallies.rows(self._relations.claim(key))
+        return self._nodes.match_counts.rows(self._selectors.claim(key))
 
     def _driver(self, claim: ClaimInfo) -> str:
         if claim.volume:

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.core.model import ClaimInfo, ClaimKey, Expression, VolumeInfo
-from scheduler.core.node_table import Columns, Ints
+from scheduler.core.node_table import Ints, NodeTable
 from scheduler.core.plugins import node_affinity as filters
 
-_WANTS = 64
+_NEEDS_KEPT = 64
 """So many kinds of claims of one class are counted for at a time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class ClaimNeeds:
     """What claims ask of a volume; equal ones are counted for once."""
 
     size: int
@@ -32,7 +32,7 @@ class Want:
     selector: tuple[Expression, ...] | None
 
     @classmethod
-    def of(cls, claim: ClaimInfo) -> Want:
+    def of(cls, claim: ClaimInfo) -> ClaimNeeds:
         return cls(claim.size, claim.access, claim.mode, claim.attributes, claim.selector)
 
     def admits(self, volume: VolumeInfo) -> bool:
@@ -49,7 +49,7 @@ class Want:
 
 
 @dataclass(slots=True)
-class _Shelf:
+class _ClassVolumes:
     """The free volumes of one class, as long as nodes are what they are.
 
     `near` are those that one node reaches, by its row, `wide` all others. `free` counts per want
@@ -57,16 +57,16 @@ class _Shelf:
     """
 
     volumes: dict[str, VolumeInfo] = field(default_factory=dict)
-    near: dict[int, set[str]] = field(default_factory=dict)
+    by_node: dict[int, set[str]] = field(default_factory=dict)
     wide: set[str] = field(default_factory=set)
-    free: dict[Want, Ints] = field(default_factory=dict)
+    free: dict[ClaimNeeds, Ints] = field(default_factory=dict)
 
     def put(self, volume: VolumeInfo, rows: Ints, sign: int = 1) -> None:
         """Add the volume, which these nodes reach; -1 takes it off."""
         for want, free in self.free.items():
             if want.admits(volume):
                 free[rows] += sign
-        there = self.near.setdefault(int(rows[0]), set()) if len(rows) == 1 else self.wide
+        there = self.by_node.setdefault(int(rows[0]), set()) if len(rows) == 1 else self.wide
         if sign > 0:
             self.volumes[volume.name] = volume
             there.add(volume.name)
@@ -78,15 +78,15 @@ class _Shelf:
 class Volumes:
     """All volumes; `known` by name. What is promised to a claim or bound to one is not free."""
 
-    def __init__(self, columns: Columns, reach: Callable[[VolumeInfo], Ints]) -> None:
+    def __init__(self, nodes: NodeTable, reach: Callable[[VolumeInfo], Ints]) -> None:
         """`reach` gives the rows, in order, of the nodes that can use a volume."""
         self.known: dict[str, VolumeInfo] = {}
-        self._columns = columns
+        self._nodes = nodes
         self._reach = reach
         self._taken: Counter[str] = Counter()
         self._meant: dict[ClaimKey, set[str]] = {}
         self._open: dict[str, dict[str, VolumeInfo]] = {}
-        self._shelves: dict[str, _Shelf] = {}
+        self._by_class: dict[str, _ClassVolumes] = {}
         self._rows: dict[str, Ints] = {}
         self._generation = -1
 
@@ -137,7 +137,7 @@ class Volumes:
 
     def meant_for(self, claim: ClaimInfo) -> str:
         """The volume whose claimRef says that it is for this claim; empty if there is none."""
-        want = Want.of(claim)
+        want = ClaimNeeds.of(claim)
         for name in sorted(self._meant.get(claim.key, ())):
             volume = self.known[name]
             same = volume.claim_uid in ("", claim.uid) and not volume.terminating
@@ -147,26 +147,26 @@ class Volumes:
 
     def free(self, claim: ClaimInfo) -> Ints:
         """Per node (N,) how many free volumes would do for the claim. Do not write to it."""
-        shelf, want = self._shelf(claim.storage_class), Want.of(claim)
-        free = shelf.free.get(want)
+        same_class, want = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
+        free = same_class.free.get(want)
         if free is None:
-            free = np.zeros(self._columns.size, np.int64)
-            for name, volume in shelf.volumes.items():
+            free = np.zeros(self._nodes.size, np.int64)
+            for name, volume in same_class.volumes.items():
                 if want.admits(volume):
                     free[self.rows(name)] += 1
-            if len(shelf.free) >= _WANTS:
-                shelf.free.clear()
-            shelf.free[want] = free
+            if len(same_class.free) >= _NEEDS_KEPT:
+                same_class.free.clear()
+            same_class.free[want] = free
         return free
 
     def best(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
         """The smallest free volume for the claim on that node, by name among equals; or empty."""
-        shelf, want = self._shelf(claim.storage_class), Want.of(claim)
-        wide = (name for name in shelf.wide if row in self.rows(name))
+        same_class, want = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
+        wide = (name for name in same_class.wide if row in self.rows(name))
         found = (
-            (shelf.volumes[name].size, name)
-            for name in (*shelf.near.get(row, ()), *wide)
-            if name not in without and want.admits(shelf.volumes[name])
+            (same_class.volumes[name].size, name)
+            for name in (*same_class.by_node.get(row, ()), *wide)
+            if name not in without and want.admits(same_class.volumes[name])
         )
         return min(found, default=(0, ""))[1]
 
@@ -176,9 +176,9 @@ class Volumes:
             return
         self._look()
         self._open.setdefault(volume.storage_class, {})[volume.name] = volume
-        shelf = self._shelves.get(volume.storage_class)
-        if shelf is not None:
-            shelf.put(volume, self.rows(volume.name))
+        same_class = self._by_class.get(volume.storage_class)
+        if same_class is not None:
+            same_class.put(volume, self.rows(volume.name))
 
     def _withdraw(self, volume: VolumeInfo) -> None:
         self._look()
@@ -187,22 +187,22 @@ class Volumes:
             return
         if not same:
             del self._open[volume.storage_class]
-        shelf = self._shelves.get(volume.storage_class)
-        if shelf is not None:
-            shelf.put(volume, self.rows(volume.name), -1)
+        same_class = self._by_class.get(volume.storage_class)
+        if same_class is not None:
+            same_class.put(volume, self.rows(volume.name), -1)
 
-    def _shelf(self, storage_class: str) -> _Shelf:
+    def _of_class(self, storage_class: str) -> _ClassVolumes:
         self._look()
-        shelf = self._shelves.get(storage_class)
-        if shelf is None:
-            shelf = self._shelves[storage_class] = _Shelf()
+        same_class = self._by_class.get(storage_class)
+        if same_class is None:
+            same_class = self._by_class[storage_class] = _ClassVolumes()
             for volume in self._open.get(storage_class, {}).values():
-                shelf.put(volume, self.rows(volume.name))
-        return shelf
+                same_class.put(volume, self.rows(volume.name))
+        return same_class
 
     def _look(self) -> None:
         """Forget what nodes reach if the nodes are not the same any more."""
-        if self._generation != self._columns.generation:
-            self._generation = self._columns.generation
-            self._shelves.clear()
+        if self._generation != self._nodes.generation:
+            self._generation = self._nodes.generation
+            self._by_class.clear()
             self._rows.clear()

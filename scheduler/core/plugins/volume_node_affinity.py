@@ -7,7 +7,7 @@ from bisect import bisect_left
 import numpy as np
 
 from scheduler.core.model import Expression, Term
-from scheduler.core.node_table import Bools, Columns
+from scheduler.core.node_table import Bools, NodeTable
 from scheduler.core.plugins import node_affinity as filters
 from scheduler.core.topology import Domains, Topologies
 
@@ -15,8 +15,8 @@ from scheduler.core.topology import Domains, Topologies
 class Reach:
     """Terms over node labels against all nodes at once."""
 
-    def __init__(self, columns: Columns, topologies: Topologies) -> None:
-        self._columns = columns
+    def __init__(self, nodes: NodeTable, topologies: Topologies) -> None:
+        self._nodes = nodes
         self._topologies = topologies
 
     def nodes(self, terms: tuple[Term, ...] | None) -> Bools:
@@ -26,12 +26,12 @@ class Reach:
         passed over.
         """
         if terms is None:
-            return np.ones(self._columns.size, np.bool_)
-        some = np.zeros(self._columns.size, np.bool_)
+            return np.ones(self._nodes.size, np.bool_)
+        some = np.zeros(self._nodes.size, np.bool_)
         for term in terms:
             if not term.expressions and not term.fields:
                 continue
-            mask = np.ones(self._columns.size, np.bool_)
+            mask = np.ones(self._nodes.size, np.bool_)
             for expression in term.expressions:
                 mask &= self.meets(expression)
             some |= mask

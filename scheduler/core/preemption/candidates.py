@@ -11,38 +11,38 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.forest import Group
-from scheduler.core.node_table import Columns, Ints
-from scheduler.core.preemption.dry_run import Room
+from scheduler.core.node_table import Ints, NodeTable
+from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.shapes import Shape
 
 _FEW: Final = 64
 """Of more domains than this only the ones with most room are estimated."""
 
 
-class Wheres:
+class EvictionScopes:
     """For one root and the units it may take; per node slots now and to gain, and their price."""
 
-    def __init__(self, room: Room, candidates: Ints) -> None:
-        self._room = room
+    def __init__(self, dry_run: DryRun, candidates: Ints) -> None:
+        self._dry_run = dry_run
         self._candidates = candidates
-        self._units = room.state.units
+        self._units = dry_run.state.units
         self._slots = self._units.slots_of(candidates)
-        wanted = demand(room)
+        wanted = demand(dry_run)
         # One shape stands for all: the one that most pods have.
         self._shape = max(wanted, key=lambda s: (wanted[s], -s.index))
         self._count = sum(wanted.values())
-        columns = room.state.columns
-        with columns.trial():
-            room.lift(np.zeros(0, np.int64))
-            self._now = self._shape.slots(columns).copy()
-            self._price = self._prices(columns)
+        nodes = dry_run.state.nodes
+        with nodes.trial():
+            dry_run.release(np.zeros(0, np.int64))
+            self._now = self._shape.slots(nodes).copy()
+            self._price = self._prices(nodes)
             self._tell_apart()
-            self._units.lift(self._slots)
-            self._gain = np.maximum(self._shape.slots(columns) - self._now, 0)
+            self._units.release(self._slots)
+            self._gain = np.maximum(self._shape.slots(nodes) - self._now, 0)
 
     def scopes(self) -> Iterator[tuple[int, Ints]]:
         """Sets of candidates that are enough, cheapest first, and how many may have to go."""
-        for _, rows in zip(range(self._room.effort.wheres), self._places(), strict=False):
+        for _, rows in zip(range(self._dry_run.effort.scopes), self._places(), strict=False):
             scope = self._within(rows)
             if scope is not None:
                 yield (int(self._estimate(rows)[0] / 1000), scope)
@@ -50,14 +50,14 @@ class Wheres:
     def least(self) -> int:
         """So many units have to go at least: fewer do not hold as much as is missing anywhere."""
         wanted = self._certain()
-        units, columns = self._units, self._room.state.columns
+        units, nodes = self._units, self._dry_run.state.nodes
         owners = units.owners[self._slots]
         least = 1
         for resource in {r for shape in wanted for r, _ in shape.demands}:
             amount = sum(dict(s.demands).get(resource, 0) * n for s, n in wanted.items())
-            with columns.trial():
-                self._room.lift(np.zeros(0, np.int64))
-                free = np.maximum(columns.free[resource][: columns.size], 0)
+            with nodes.trial():
+                self._dry_run.release(np.zeros(0, np.int64))
+                free = np.maximum(nodes.free[resource][: nodes.size], 0)
             held = np.bincount(owners, weights=units.released(self._slots, resource))
             most = np.cumsum(np.sort(held)[::-1])
             missing = amount - self._most_free(free)
@@ -66,18 +66,18 @@ class Wheres:
 
     def _certain(self) -> dict[Shape, int]:
         """What is needed in any case; nothing where the root has a choice."""
-        root = self._room.root
+        root = self._dry_run.root
         if not isinstance(root, Group):
             return {root.shape: 1}
         if root.composite or len(root.pending) != 1:
             return {}
-        return demand(self._room)
+        return demand(self._dry_run)
 
     def _most_free(self, free: Ints) -> int:
-        own, _ = _keys(self._room.root)
+        own, _ = _keys(self._dry_run.root)
         if own is None:
             return int(free.sum())
-        sums = self._room.state.topologies.domains(own).sums(free, None)
+        sums = self._dry_run.state.topologies.domains(own).sums(free, None)
         return int(sums.max(initial=0))
 
     def _within(self, rows: Ints) -> Ints | None:
@@ -88,9 +88,9 @@ class Wheres:
         enough = int(np.searchsorted(total, self._count)) + 1
         while True:
             scope = self._on(useful[:enough])
-            if len(scope) and self._room.fits(scope) is not None:
+            if len(scope) and self._dry_run.fits(scope) is not None:
                 return scope
-            if enough >= len(useful) or self._room.exhausted:
+            if enough >= len(useful) or self._dry_run.exhausted:
                 return None
             enough *= 2
 
@@ -121,9 +121,9 @@ class Wheres:
     def _places(self) -> list[Ints]:
         """Parts of the cluster, cheapest first; at last all of it, unless the root is tied."""
         parts: list[Ints] = []
-        own, lower = _keys(self._room.root)
+        own, lower = _keys(self._dry_run.root)
         for key in [own] if own else lower:
-            domains = self._room.state.topologies.domains(key)
+            domains = self._dry_run.state.topologies.domains(key)
             room = domains.sums(self._now + self._gain, None)
             parts.extend(
                 domains.rows(code, None)
@@ -142,14 +142,14 @@ class Wheres:
         price = float((bought * self._price[rows][order]).sum())
         return (price, self._count - int(used.sum()))
 
-    def _prices(self, columns: Columns) -> Ints:
+    def _prices(self, nodes: NodeTable) -> Ints:
         """Per node, in thousandths, the units at least that one more slot costs."""
         size = len(self._now)
         rows = self._units.rows[self._slots]
         pairs, where = np.unique(self._units.owners[self._slots] * size + rows, return_inverse=True)
         price = np.ones(size, np.int64)
         for resource, amount in self._shape.demands:
-            free = columns.free[resource][:size]
+            free = nodes.free[resource][:size]
             missing = amount - (free - self._now * amount)
             released = self._units.released(self._slots, resource)
             by_unit = np.bincount(where, weights=released).astype(np.int64)
@@ -159,14 +159,14 @@ class Wheres:
         return price
 
 
-def demand(room: Room) -> dict[Shape, int]:
+def demand(dry_run: DryRun) -> dict[Shape, int]:
     """How many pods of each shape the root needs at most."""
-    root = room.root
+    root = dry_run.root
     if not isinstance(root, Group):
         return {root.shape: 1}
     counts: dict[Shape, int] = {}
     for leaf in root.leaves():
-        need = max(1, (leaf.floor or 0) - leaf.running)
+        need = max(1, (leaf.minimum or 0) - leaf.running)
         for shape, pods in leaf.pending.items():
             counts[shape] = counts.get(shape, 0) + min(need, len(pods))
     return counts

@@ -29,7 +29,7 @@ class DisruptionBudget:
         return all(meets(e, info.labels.get(e.key)) for e in self.expressions)
 
 
-class Budgets:
+class DisruptionBudgets:
     """All budgets of the cluster."""
 
     def __init__(self) -> None:
@@ -39,17 +39,17 @@ class Budgets:
         return bool(self._by_namespace)
 
     def __iter__(self) -> Iterator[DisruptionBudget]:
-        for budgets in self._by_namespace.values():
-            yield from budgets.values()
+        for disruption_budgets in self._by_namespace.values():
+            yield from disruption_budgets.values()
 
     def set(self, budget: DisruptionBudget) -> None:
         namespace, name = budget.key
         self._by_namespace.setdefault(namespace, {})[name] = budget
 
     def remove(self, key: BudgetKey) -> None:
-        budgets = self._by_namespace.get(key[0], {})
-        budgets.pop(key[1], None)
-        if not budgets:
+        disruption_budgets = self._by_namespace.get(key[0], {})
+        disruption_budgets.pop(key[1], None)
+        if not disruption_budgets:
             self._by_namespace.pop(key[0], None)
 
     def covering(self, pods: Iterable[Pod]) -> Counter[DisruptionBudget]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.core.forest import Group, Pod
 from scheduler.core.node_table import Ints
-from scheduler.core.place import Budget, Placement, Refusal, place
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state import State
 
 
@@ -22,27 +22,32 @@ class Effort:
     """
 
     solves: int = 600
-    wheres: int = 12
+    scopes: int = 12
     subsets: int = 150
     families: int = 4
     overdue: float = 0.0
 
 
-class Room:
+class DryRun:
     """Answers for one root. Asked the same twice it does not solve twice.
 
     Sets of units are sorted arrays of indices. Pods that leave already count as gone.
     """
 
     def __init__(
-        self, state: State, root: Group | Pod, refusal: Refusal, budget: Budget, effort: Effort
+        self,
+        state: State,
+        root: Group | Pod,
+        refusal: Refusal,
+        budget: SearchBudget,
+        effort: Effort,
     ) -> None:
         self.state = state
         self.root = root
         self.refusal = refusal
         self.effort = effort
         self.solves = 0
-        self._extras = not refusal.shortage.floor
+        self._extras = not refusal.shortage.minimum
         self._wanted = 1
         self._budget = budget
         units = state.units
@@ -69,14 +74,14 @@ class Room:
             self._known[key] = self._solve(units)
         return self._known[key]
 
-    def lift(self, units: Ints) -> None:
+    def release(self, units: Ints) -> None:
         """Take the units and all that leaves off their nodes, in the open trial."""
         slots = self.state.units.slots_of(units)
-        self.state.units.lift(np.concatenate((self.leaving, slots)))
+        self.state.units.release(np.concatenate((self.leaving, slots)))
 
     def _solve(self, units: Ints) -> Placement | None:
-        with self.state.columns.trial():
-            self.lift(units)
+        with self.state.nodes.trial():
+            self.release(units)
             decision = place(self.state, self.root, self._budget, extras=self._extras)
         if isinstance(decision, Refusal) or len(decision.pods) < self._wanted:
             return None

@@ -17,11 +17,11 @@ import numpy as np
 
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Columns, Ints
-from scheduler.core.place import Budget, Placement, Refusal
-from scheduler.core.preemption.candidates import Wheres
-from scheduler.core.preemption.dry_run import Effort, Room
-from scheduler.core.preemption.protected import Protected, affordable
+from scheduler.core.node_table import Ints, NodeTable
+from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.preemption.candidates import EvictionScopes
+from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.protected import ProtectedUnits, affordable
 from scheduler.core.preemption.units import Unit
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
@@ -63,7 +63,11 @@ class Plan:
 
 
 def preempt(
-    state: State, root: Group | Pod, refusal: Refusal, budget: Budget, effort: Effort | None = None
+    state: State,
+    root: Group | Pod,
+    refusal: Refusal,
+    budget: SearchBudget,
+    effort: Effort | None = None,
 ) -> Plan | Refusal:
     """Decide whom to evict for a root that was refused. Changes nothing.
 
@@ -73,22 +77,24 @@ def preempt(
     if not refusal.shortage.resolvable or refusal.shortage.kind in ("quorum", "invalid"):
         return refusal
     state.units.refresh()
-    room = Room(state, root, refusal, budget, effort or Effort())
-    if len(room.leaving):
-        placement = room.fits(NONE)
+    dry_run = DryRun(state, root, refusal, budget, effort or Effort())
+    if len(dry_run.leaving):
+        placement = dry_run.fits(NONE)
         if placement is not None:
-            return Plan(refusal.root, placement, (), None, room.solves)
+            return Plan(refusal.root, placement, (), None, dry_run.solves)
     if not may_preempt(root):
         return refusal
     candidates = state.units.below(root.priority)
-    if not room.open(candidates):
+    if not dry_run.open(candidates):
         candidates = _unneeded(state, refusal, candidates)
-        if not room.open(candidates):
+        if not dry_run.open(candidates):
             return refusal
-    protected = Protected(state, candidates)
-    choices = [_Choice(room, family, protected) for family in affordable(room, protected)]
+    protected = ProtectedUnits(state, candidates)
+    choices = [_Choice(dry_run, family, protected) for family in affordable(dry_run, protected)]
     least = min(choice.cost.priority for choice in choices)
-    best = [choice for choice in choices if choice.cost.priority == least][: room.effort.families]
+    best = [choice for choice in choices if choice.cost.priority == least][
+        : dry_run.effort.families
+    ]
     for choice in best:
         choice.search()
     return min(best, key=lambda choice: choice.cost).plan()
@@ -96,8 +102,10 @@ def preempt(
 
 def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
     """The candidates without those that the root's pods need beside them; none if it needs none."""
-    selectors = [tuple(t.selector for t in s.requirements.near) for s in refusal.shapes]
-    needed = {state.relations.tally(each) for each in selectors if each}
+    selectors = [
+        tuple(t.selector for t in s.requirements.required_affinity) for s in refusal.shapes
+    ]
+    needed = {state.selectors.match_id(each) for each in selectors if each}
     if not needed:
         return NONE
     units = state.units
@@ -123,10 +131,10 @@ def may_preempt(root: Group | Pod) -> bool:
 class _Choice:
     """The search for the cheapest of the candidates without which the root fits."""
 
-    def __init__(self, room: Room, candidates: Ints, protected: Protected) -> None:
+    def __init__(self, dry_run: DryRun, candidates: Ints, protected: ProtectedUnits) -> None:
         """Leaves out those that are more important than anyone needs to go."""
-        self.room = room
-        self.units = room.state.units
+        self.dry_run = dry_run
+        self.units = dry_run.state.units
         self.protected = protected
         self.candidates = candidates
         self._bound()
@@ -135,10 +143,10 @@ class _Choice:
 
     def search(self) -> None:
         """Find fewer that are enough."""
-        wheres = Wheres(self.room, self.candidates)
-        least = wheres.least()
-        for units, scope in wheres.scopes():
-            if self.cost.units <= max(least, units) or self.room.exhausted:
+        scopes = EvictionScopes(self.dry_run, self.candidates)
+        least = scopes.least()
+        for units, scope in scopes.scopes():
+            if self.cost.units <= max(least, units) or self.dry_run.exhausted:
                 break
             self._keep(self._reduced(scope))
         if len(self.best) == len(self.candidates):
@@ -146,11 +154,11 @@ class _Choice:
         self._fewer(least)
 
     def plan(self) -> Plan:
-        placement = self.room.fits(self.best)
+        placement = self.dry_run.fits(self.best)
         if placement is None:
             raise AssertionError("what was kept was asked for")
         victims = tuple(self.units.unit(index) for index in self.best.tolist())
-        return Plan(self.room.refusal.root, placement, victims, self.cost, self.room.solves)
+        return Plan(self.dry_run.refusal.root, placement, victims, self.cost, self.dry_run.solves)
 
     def _bound(self) -> None:
         """Find the lowest priority up to which all would be enough."""
@@ -159,7 +167,7 @@ class _Choice:
         low, high = 0, len(levels) - 1
         while low < high:
             middle = (low + high) // 2
-            if self.room.fits(self.candidates[tiers <= levels[middle]]) is not None:
+            if self.dry_run.fits(self.candidates[tiers <= levels[middle]]) is not None:
                 high = middle
             else:
                 low = middle + 1
@@ -172,11 +180,11 @@ class _Choice:
 
     def _reduced(self, scope: Ints) -> Ints:
         """Of a set that suffices, one from which nobody can be put back."""
-        placement = self.room.fits(scope)
+        placement = self.dry_run.fits(scope)
         if placement is None:
             raise AssertionError("only a set that suffices can be reduced")
         frozen = self._frozen(scope, placement)
-        chosen = frozen if self.room.fits(frozen) is not None else scope
+        chosen = frozen if self.dry_run.fits(frozen) is not None else scope
         while True:
             fewer = self._put_back(self._by_importance(chosen))
             if len(fewer) == len(chosen):
@@ -188,7 +196,7 @@ class _Choice:
         at, chunk = 0, max(1, len(order) // 4)
         while at < len(order):
             rest = order[:at] + order[at + chunk :]
-            if self.room.fits(_sorted(rest)) is not None:
+            if self.dry_run.fits(_sorted(rest)) is not None:
                 order = rest
             elif chunk > 1:
                 chunk //= 2
@@ -209,21 +217,21 @@ class _Choice:
 
     def _frozen(self, scope: Ints, placement: Placement) -> Ints:
         """Whom this very placement leaves no room for."""
-        columns, units = self.room.state.columns, self.units
-        with columns.trial():
-            self.room.lift(scope)
-            _occupy(columns, placement)
+        nodes, units = self.dry_run.state.nodes, self.units
+        with nodes.trial():
+            self.dry_run.release(scope)
+            _occupy(nodes, placement)
             slots = units.slots_of(scope)
-            used = np.zeros(columns.size, np.bool_)
+            used = np.zeros(nodes.size, np.bool_)
             used[list(placement.rows)] = True
             touched = np.unique(units.owners[slots[used[units.rows[slots]]]])
             out = []
             for index in self._by_importance(touched):
-                mark = columns.mark()
+                mark = nodes.mark()
                 own = units.slots_of(np.array([index]))
-                units.lift(own, -1)
-                if (columns.free[:, units.rows[own]] < 0).any():
-                    columns.rollback(mark)
+                units.release(own, -1)
+                if (nodes.free[:, units.rows[own]] < 0).any():
+                    nodes.rollback(mark)
                     out.append(index)
         return _sorted(out)
 
@@ -231,16 +239,16 @@ class _Choice:
         """Try whether fewer units would do, the likeliest first, as long as the effort lasts."""
         if self.cost.units <= least:
             return
-        order, subsets = self._by_size(), self.room.effort.subsets
+        order, subsets = self._by_size(), self.dry_run.effort.subsets
         if len(order) > _MANY:
             order, subsets = order[:_MANY], subsets // 10
-        last = self.room.solves + subsets
+        last = self.dry_run.solves + subsets
         for size in range(least, self.cost.units):
             for subset in combinations(order, size):
-                if self.room.exhausted or self.room.solves >= last:
+                if self.dry_run.exhausted or self.dry_run.solves >= last:
                     return
                 chosen = _sorted(subset)
-                if self._cost(chosen) < self.cost and self.room.fits(chosen) is not None:
+                if self._cost(chosen) < self.cost and self.dry_run.fits(chosen) is not None:
                     self.best, self.cost = chosen, self._cost(chosen)
                     return
 
@@ -270,10 +278,10 @@ def _sorted(indices: Iterable[int]) -> Ints:
     return np.array(sorted(indices), np.int64)
 
 
-def _occupy(columns: Columns, placement: Placement) -> None:
+def _occupy(nodes: NodeTable, placement: Placement) -> None:
     by_shape: dict[Shape, list[int]] = {}
     for pod, row in zip(placement.pods, placement.rows, strict=True):
         by_shape.setdefault(pod.shape, []).append(row)
     for shape, rows in by_shape.items():
         at, counts = np.unique(rows, return_counts=True)
-        columns.take(at, counts, shape.request, shape.marks.counted)
+        nodes.take(at, counts, shape.request, shape.marks.counted)

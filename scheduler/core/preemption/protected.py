@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.core.node_table import Ints
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget, violations
-from scheduler.core.preemption.dry_run import Room
+from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.state import State
 
 _MOST_EXCEEDED: Final = 8
@@ -18,16 +18,16 @@ _MOST_FAMILIES: Final = 32
 _MOST_TRIED: Final = 2000
 
 
-class Protected:
+class ProtectedUnits:
     """What each candidate's eviction means for the budgets."""
 
     def __init__(self, state: State, candidates: Ints) -> None:
         self.candidates = candidates
         self.priorities = state.units.priorities
         self._covered: dict[int, Counter[DisruptionBudget]] = {}
-        if state.budgets:
+        if state.disruption_budgets:
             for index in candidates.tolist():
-                covered = state.budgets.covering(state.units.unit(index).pods.values())
+                covered = state.disruption_budgets.covering(state.units.unit(index).pods.values())
                 if covered:
                     self._covered[index] = covered
 
@@ -86,15 +86,15 @@ class Protected:
         return total
 
 
-def affordable(room: Room, protected: Protected) -> list[Ints]:
+def affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:
     """Sets of candidates without which the root fits, that exceed budgets as little as possible."""
     everyone = protected.candidates
     for most in range(min(protected.violations(everyone.tolist()), _MOST_EXCEEDED)):
         found: list[Ints] = []
         for number, family in enumerate(protected.families(most)):
-            if number == _MOST_FAMILIES or room.exhausted:
+            if number == _MOST_FAMILIES or dry_run.exhausted:
                 break
-            if len(family) and room.fits(family) is not None:
+            if len(family) and dry_run.fits(family) is not None:
                 found.append(family)
         if found:
             return found

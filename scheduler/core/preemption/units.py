@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Bools, Columns, Ints
+from scheduler.core.node_table import Bools, Ints, NodeTable
 
 if TYPE_CHECKING:
     from scheduler.core.shapes import Shape
@@ -45,7 +45,7 @@ class Unit:
         return f"{kind} {namespace}/{name}"
 
 
-def speaker(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
+def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
     """The group as a whole of which the pod can go, None for the pod alone, and its priority.
 
     A walk up that ends at a missing or cyclic ancestor finds no root: then the pod's own group
@@ -82,11 +82,11 @@ class Units:
     a pod that may not be evicted is not alive.
     """
 
-    def __init__(self, columns: Columns, forest: Forest) -> None:
-        self._columns = columns
+    def __init__(self, nodes: NodeTable, forest: Forest) -> None:
+        self._nodes = nodes
         self._forest = forest
         self._dirty: dict[str, Pod] = {}
-        self._doomed: set[str] = set()
+        self._evicting: set[str] = set()
         self._spared: set[str] = set()
         self._slots: dict[str, int] = {}
         self._pods: list[Pod | None] = []
@@ -124,30 +124,30 @@ class Units:
             for pod in leaf.members.values():
                 self.stale(pod)
 
-    def doom(self, pods: Iterable[Pod]) -> None:
+    def mark_evicting(self, pods: Iterable[Pod]) -> None:
         """They are about to be evicted: from now on they count as leaving."""
         for pod in pods:
-            self._doomed.add(pod.info.uid)
+            self._evicting.add(pod.info.uid)
             self.stale(pod)
 
     def spare(self, pods: Iterable[Pod]) -> None:
         """They cannot be evicted, however they are marked: they stay, and so does their unit."""
         for pod in pods:
-            self._doomed.discard(pod.info.uid)
+            self._evicting.discard(pod.info.uid)
             self._spared.add(pod.info.uid)
             self.stale(pod)
 
     def leaves(self, pod: Pod) -> bool:
         """Whether it is on its way out, or will be in a moment."""
         info = pod.info
-        if info.terminating or info.uid in self._doomed:
+        if info.terminating or info.uid in self._evicting:
             return True
         return info.targeted and info.uid not in self._spared
 
     @property
-    def doomed(self) -> frozenset[str]:
+    def evicting(self) -> frozenset[str]:
         """UIDs of those that are about to be evicted."""
-        return frozenset(self._doomed)
+        return frozenset(self._evicting)
 
     @property
     def spared(self) -> frozenset[str]:
@@ -203,14 +203,14 @@ class Units:
         self.refresh()
         return np.array(sorted(s for uid, s in self._slots.items() if uid not in uids), np.int64)
 
-    def lift(self, slots: Ints, sign: int = 1) -> None:
+    def release(self, slots: Ints, sign: int = 1) -> None:
         """Take the pods of these slots off their nodes, in the open trial; -1 puts them back."""
         rows, shapes = self.rows[slots], self.shapes[slots]
         for index in np.flatnonzero(np.bincount(shapes)).tolist():
             counts = np.bincount(rows[shapes == index])
             at = np.flatnonzero(counts)
             shape = self._shapes[index]
-            self._columns.take(at, -sign * counts[at], shape.request, shape.marks.counted)
+            self._nodes.take(at, -sign * counts[at], shape.request, shape.marks.counted)
 
     def released(self, slots: Ints, resource: int) -> Ints:
         """How much of a resource each of these slots' pods holds, (len(slots),)."""
@@ -259,7 +259,7 @@ class Units:
         self._vacant.append(slot)
 
     def _unit_of(self, pod: Pod) -> Unit:
-        group, priority = speaker(pod, self._forest)
+        group, priority = unit_owner(pod, self._forest)
         key = pod.key if group is None else group.key
         unit = self._units.get(key)
         if unit is None:
@@ -275,7 +275,7 @@ class Units:
         self.alive[unit.index] = bool(unit.pods) and not kept
 
     def _forget(self, uid: str) -> None:
-        self._doomed.discard(uid)
+        self._evicting.discard(uid)
         self._spared.discard(uid)
 
     def _new_slot(self) -> int:

@@ -11,9 +11,9 @@ import numpy as np
 from scheduler.core.forest import Group, Pod
 from scheduler.core.node_table import Ints
 from scheduler.core.reasons import reasons
-from scheduler.core.search.exhaustive_packing import exhaust
+from scheduler.core.search.exhaustive_packing import pack_exhaustively
 from scheduler.core.search.node_selection import Profile, choose, waves
-from scheduler.core.search.search_budget import Budget
+from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
@@ -31,11 +31,11 @@ class Run:
     counts: Ints
 
 
-class Taking:
+class Attempt:
     """What one attempt took is in `log` and in the columns' open trial; `total` counts its pods."""
 
-    def __init__(self, state: State, budget: Budget) -> None:
-        self.columns = state.columns
+    def __init__(self, state: State, budget: SearchBudget) -> None:
+        self.nodes = state.nodes
         self.budget = budget
         self.log: list[Run] = []
         self.steps = 0
@@ -50,18 +50,18 @@ class Taking:
 
     def take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> None:
         count = int(counts.sum())
-        self.columns.take(rows, counts, shape.request, shape.marks.counted)
+        self.nodes.take(rows, counts, shape.request, shape.marks.counted)
         self.log.append(Run(group, shape, rows, counts))
         self._taken[group, shape] += count
         self.total += count
 
     def mark(self) -> tuple[int, int]:
         """A point to go back to."""
-        return (self.columns.mark(), len(self.log))
+        return (self.nodes.mark(), len(self.log))
 
     def undo(self, mark: tuple[int, int]) -> None:
-        columns, log = mark
-        self.columns.rollback(columns)
+        nodes, log = mark
+        self.nodes.rollback(nodes)
         for run in self.log[log:]:
             count = int(run.counts.sum())
             self._taken[run.group, run.shape] -= count
@@ -70,8 +70,8 @@ class Taking:
 
     def slots(self, shape: Shape, region: Ints | None) -> Ints:
         if region is None:
-            return shape.slots(self.columns)
-        return shape.slots_in(self.columns, region)
+            return shape.slots(self.nodes)
+        return shape.slots_in(self.nodes, region)
 
     def left(self, group: Group) -> int:
         """Waiting pods of the leaf that have no place yet."""
@@ -109,13 +109,15 @@ class Taking:
 
     def _neighbourhoods(self, demand: Demand, region: Ints | None) -> Iterator[Ints]:
         """Domains in which pods that need each other may all go, roomiest last."""
-        keys = sorted({term.key for shape in demand for term in shape.requirements.near})
+        keys = sorted(
+            {term.key for shape in demand for term in shape.requirements.required_affinity}
+        )
         for key in keys:
             domains = self._topologies.domains(key)
             fits = np.ones(len(domains.values), np.bool_)
             spare = np.zeros(len(domains.values), np.int64)
             for shape, count in demand.items():
-                sums = domains.sums(shape.outlook(self.columns, region), region)
+                sums = domains.sums(shape.optimistic_slots(self.nodes, region), region)
                 fits &= sums >= count
                 spare += sums
             for code in np.argsort(spare, kind="stable").tolist():
@@ -135,7 +137,7 @@ class Taking:
         shortage: Shortage | None = None
         for order, how in attempts:
             # Pods that need others beside them come after those.
-            shapes = sorted(order, key=lambda s: s.leaning)
+            shapes = sorted(order, key=lambda s: s.needs_other_pods)
             mark = self.mark()
             failed = self._place_all(group, shapes, demand, region, how)
             if failed is None:
@@ -143,14 +145,14 @@ class Taking:
             short, free = failed
             shortage = shortage or self.short(group, short, demand[short], free)
             self.undo(mark)
-        if len(demand) > 1 and self._exhaust(group, demand, region):
+        if len(demand) > 1 and self._pack_exhaustively(group, demand, region):
             return None
         return shortage
 
-    def _exhaust(self, group: Group, demand: Demand, region: Ints | None) -> bool:
-        if any(shape.requirements.undecided or shape.sees for shape in demand):
+    def _pack_exhaustively(self, group: Group, demand: Demand, region: Ints | None) -> bool:
+        if any(shape.requirements.unsupported or shape.filter_match_ids for shape in demand):
             return False
-        runs = exhaust(self.columns, demand, region, self.budget.exhaust)
+        runs = pack_exhaustively(self.nodes, demand, region, self.budget.packing_steps)
         for shape, rows, counts in runs or ():
             self.take(group, shape, rows, counts)
         return runs is not None
@@ -174,11 +176,11 @@ class Taking:
         self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
     ) -> int:
         """Place so many pods; for how many there is room. Some may be placed even if not all."""
-        if shape.requirements.undecided:
+        if shape.requirements.unsupported:
             return 0
-        if shape.minded:
+        if shape.order_sensitive:
             return self._gather(group, shape, count, region, profile)
-        chosen = choose(self.columns, shape, count, region, profile)
+        chosen = choose(self.nodes, shape, count, region, profile)
         if chosen is None:
             return int(self.slots(shape, region).sum())
         self.take(group, shape, *chosen)
@@ -189,7 +191,7 @@ class Taking:
     ) -> int:
         """Place up to `count` pods that mind each other, wave by wave; how many found a place."""
         before = self.total
-        for number, wave in enumerate(waves(self.columns, shape, count, region, profile)):
+        for number, wave in enumerate(waves(self.nodes, shape, count, region, profile)):
             self.take(group, shape, *wave)
             self.steps += number > 0
             if self.exhausted:
@@ -197,22 +199,24 @@ class Taking:
         return self.total - before
 
     def short(
-        self, group: Group, shape: Shape, needed: int, free: int, *, floor: bool = True
+        self, group: Group, shape: Shape, needed: int, free: int, *, minimum: bool = True
     ) -> Shortage:
         """There is room for `free` of the pods that are needed."""
-        if shape.requirements.undecided:
-            features = ", ".join(shape.requirements.undecided)
+        if shape.requirements.unsupported:
+            features = ", ".join(shape.requirements.unsupported)
             message = (
                 f"its pods use what is not supported yet: {features};"
                 " do without, or leave them to another scheduler"
             )
             return Shortage("constraint", group.key, message, needed, 0, shape, resolvable=False)
         # The claims of other members have their volumes now, and will not when this is explained.
-        counts = reasons(self.columns, shape) if shape.requirements.claims else ()
-        return Shortage("capacity", group.key, "", needed, free, shape, floor=floor, counts=counts)
+        counts = reasons(self.nodes, shape) if shape.requirements.claims else ()
+        return Shortage(
+            "capacity", group.key, "", needed, free, shape, minimum=minimum, counts=counts
+        )
 
 
 def _first(shape: Shape, pods: Mapping[str, Pod]) -> tuple[bool, int, str, int]:
     """Extras go by priority, then creation; pods that need others beside them after those."""
     priority, created, *_ = min(pod.order for pod in pods.values())
-    return (shape.leaning, priority, created, shape.index)
+    return (shape.needs_other_pods, priority, created, shape.index)

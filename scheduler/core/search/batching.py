@@ -15,14 +15,14 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.model import Topology
 from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, gathered, place
-from scheduler.core.search.search_budget import Budget
+from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 from scheduler.core.topology import outer_keys
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class Signature:
     """What alike roots have in common: `size` pods of one shape, all of them or none."""
 
     shape: Shape
@@ -31,33 +31,35 @@ class Likeness:
     topology: Topology | None = None
 
 
-def likeness(root: Group | Pod) -> Likeness | None:
+def signature(root: Group | Pod) -> Signature | None:
     """What another root must have to be decided together with this one; None: it goes alone.
 
     Single pods have it, and gangs of one leaf that start whole, of pods that do not mind each
     other, anywhere or in one domain. It does not change while the root waits undisturbed.
     """
     if isinstance(root, Pod):
-        return Likeness(root.shape, 1, root.info.priority)
+        return Signature(root.shape, 1, root.info.priority)
     spec = root.spec
     if spec is None or root.composite or root.parent is not None or len(root.pending) != 1:
         return None
-    if not root.pending_total == root.available == spec.floor:
+    if not root.pending_total == root.available == spec.minimum:
         return None
     shape = next(iter(root.pending))
     preferred = spec.topology is not None and spec.topology.preferred
-    if preferred or shape.minded or layout.check(root) is not None:
+    if preferred or shape.order_sensitive or layout.check(root) is not None:
         return None
-    return Likeness(shape, root.pending_total, root.priority, spec.topology)
+    return Signature(shape, root.pending_total, root.priority, spec.topology)
 
 
-def together(state: State, shape: Shape) -> bool:
+def batchable(state: State, shape: Shape) -> bool:
     """Whether pods of the shape may be decided in one go: nothing but room is between them."""
-    held = next(iter(state.holds), None) is not None or state.door.closed is not None
-    return not (shape.sees or shape.requirements.undecided or held)
+    held = next(iter(state.nominations), None) is not None or state.starvation.closed is not None
+    return not (shape.filter_match_ids or shape.requirements.unsupported or held)
 
 
-def place_alike(state: State, roots: Sequence[Group | Pod], budget: Budget) -> list[Placement]:
+def place_batch(
+    state: State, roots: Sequence[Group | Pod], budget: SearchBudget
+) -> list[Placement]:
     """Decide waiting roots that are all alike, in this order. Changes nothing.
 
     The answer has a placement for each of the first ones that find room, those of one domain where
@@ -72,7 +74,7 @@ def place_alike(state: State, roots: Sequence[Group | Pod], budget: Budget) -> l
         region = _domain(state, first, first.topology, alone.rows[0])
     pods = [list(_pods(root)) for root in roots]
     size = len(pods[0])
-    joined = gathered([pod for members in pods for pod in members], floor=size)
+    joined = gathered([pod for members in pods for pod in members], minimum=size)
     placement = place(state, joined, budget, region=region)
     if not isinstance(placement, Placement):
         return []

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.node_table import Columns, Ints
+from scheduler.core.node_table import Ints, NodeTable
 from scheduler.core.shapes import Shape
 
 MOST_NODES: Final = 64
@@ -22,20 +22,20 @@ Free = tuple[int, ...]
 Runs = list[tuple[Shape, Ints, Ints]]
 
 
-def exhaust(
-    columns: Columns, demand: Mapping[Shape, int], region: Ints | None, steps: int
+def pack_exhaustively(
+    nodes: NodeTable, demand: Mapping[Shape, int], region: Ints | None, steps: int
 ) -> Runs | None:
     """(shape, rows, counts) for the whole demand, or None: it does not fit, or steps ran out.
 
     Looks at at most `steps` pods placed on trial. None at once for more than MOST_NODES nodes or
     MOST_PODS pods.
     """
-    rows = usable(columns, demand, region)
+    rows = usable(nodes, demand, region)
     if rows is None or sum(demand.values()) > MOST_PODS:
         return None
     used = sorted({resource for shape in demand for resource, _ in shape.demands})
-    free = [tuple(int(columns.free[r, row]) for r in used) for row in rows]
-    search = _Search(columns, rows, used, dict(demand), steps)
+    free = [tuple(int(nodes.free[r, row]) for r in used) for row in rows]
+    search = _Search(nodes, rows, used, dict(demand), steps)
     if not search.place(0, 0, free):
         return None
     return [
@@ -44,12 +44,12 @@ def exhaust(
     ]
 
 
-def usable(columns: Columns, shapes: Iterable[Shape], region: Ints | None) -> Ints | None:
+def usable(nodes: NodeTable, shapes: Iterable[Shape], region: Ints | None) -> Ints | None:
     """Nodes of the region with room for one of the shapes; None for more than MOST_NODES."""
-    rows = np.arange(columns.size) if region is None else region
+    rows = np.arange(nodes.size) if region is None else region
     some = np.zeros(len(rows), np.bool_)
     for shape in shapes:
-        some |= shape.slots_in(columns, rows) > 0
+        some |= shape.slots_in(nodes, rows) > 0
     found: Ints = rows[some]
     return found if len(found) <= MOST_NODES else None
 
@@ -62,7 +62,7 @@ class _Search:
     equal, and only one of them needs to be tried.
     """
 
-    columns: Columns
+    nodes: NodeTable
     rows: Ints
     used: list[int]
     demand: dict[Shape, int]
@@ -83,7 +83,7 @@ class _Search:
         for shape in self.shapes:
             amounts = dict(shape.demands)
             self.wants.append(tuple(amounts.get(resource, 0) for resource in self.used))
-            self.allowed.append(shape.permitted(self.columns)[self.rows].tolist())
+            self.allowed.append(shape.permitted(self.nodes)[self.rows].tolist())
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]
 
     def place(self, pod: int, start: int, free: list[Free]) -> bool:
@@ -126,5 +126,5 @@ class _Search:
 
     def _size(self, shape: Shape) -> float:
         """The largest share of all there is that one pod takes."""
-        totals = self.columns.free[:, self.rows].sum(axis=1)
+        totals = self.nodes.free[:, self.rows].sum(axis=1)
         return max(amount / max(1, int(totals[resource])) for resource, amount in shape.demands)

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.forest import Group
-from scheduler.core.node_table import Columns, Ints
-from scheduler.core.search.exhaustive_packing import MOST_PODS, exhaust, usable
+from scheduler.core.node_table import Ints, NodeTable
+from scheduler.core.search.exhaustive_packing import MOST_PODS, pack_exhaustively, usable
 from scheduler.core.shapes import Shape
 
 WAYS: Final = 16
@@ -36,17 +36,17 @@ class Way:
         return Way(self.load + other.load, self.parts + other.parts)
 
 
-def together(
-    columns: Columns, group: Group, region: Ints | None, steps: int
+def pack_jointly(
+    nodes: NodeTable, group: Group, region: Ints | None, steps: int
 ) -> list[Placed] | None:
     """Places for the floors of the subtree, or None: there are none, or none was found.
 
     None at once where there is too much to look through it all, as for `exhaust`.
     """
     shapes = [shape for leaf in group.leaves() for shape in leaf.pending]
-    if group.pending_total > 4 * MOST_PODS or usable(columns, shapes, region) is None:
+    if group.pending_total > 4 * MOST_PODS or usable(nodes, shapes, region) is None:
         return None
-    free = columns.free[:, : columns.size] if region is None else columns.free[:, region]
+    free = nodes.free[:, : nodes.size] if region is None else nodes.free[:, region]
     totals = free.clip(0).sum(axis=1).tolist()
     for way in _ways(group, totals):
         demand: Counter[Shape] = Counter()
@@ -54,7 +54,7 @@ def together(
             demand[shape] += count
         if _too_much(demand, totals):
             continue
-        runs = exhaust(columns, demand, region, steps)
+        runs = pack_exhaustively(nodes, demand, region, steps)
         if runs is not None:
             return list(_shared(way, {shape: (rows, counts) for shape, rows, counts in runs}))
     return None
@@ -73,7 +73,7 @@ def _ways(group: Group, totals: list[int]) -> list[Way]:
         return [Way(0.0)]
     if not group.composite:
         return _cheapest(_leaf(group, totals))
-    needed = (group.floor or 0) - group.standing_children
+    needed = (group.minimum or 0) - group.standing_children
     # best[n]: ways to let n of the children seen so far stand.
     best: list[list[Way]] = [[Way(0.0)]] + [[] for _ in range(needed)]
     for child in group.offspring():
@@ -88,7 +88,7 @@ def _ways(group: Group, totals: list[int]) -> list[Way]:
 
 def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
     """Every way to pick as many of the waiting pods as are needed, up to a bound."""
-    need = (group.floor or 0) - group.running
+    need = (group.minimum or 0) - group.running
     costs = {shape: _cost(shape, totals) for shape in group.pending}
     shapes = sorted(costs, key=lambda shape: (costs[shape], shape.index))
     left = [len(group.pending[shape]) for shape in shapes]

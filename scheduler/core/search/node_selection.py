@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from scheduler.core.domain_quotas import Bounds
-from scheduler.core.node_table import Columns, Ints
+from scheduler.core.domain_quotas import Quotas
+from scheduler.core.node_table import Ints, NodeTable
 from scheduler.core.shapes import Shape
 
 _NEVER: Final = np.iinfo(np.int64).max
@@ -21,19 +21,19 @@ _WISHED: Final = 16
 
 
 def choose(
-    columns: Columns, shape: Shape, count: int, region: Ints | None, profile: Profile
+    nodes: NodeTable, shape: Shape, count: int, region: Ints | None, profile: Profile
 ) -> tuple[Ints, Ints] | None:
     """Nodes and how many pods each takes, `count` in all; None if there is not room for so many.
 
     pack fills the fullest nodes first, spread raises the emptiest to one level; what the shape
     likes counts as much fuller, or emptier. Equal nodes are taken in the order of their rows.
     """
-    slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
+    slots = shape.slots(nodes) if region is None else shape.slots_in(nodes, region)
     if int(slots.sum()) < count:
         return None
-    used, step = shape.usage(columns) if region is None else shape.usage_at(columns, region)
-    every = np.arange(columns.size) if region is None else region
-    liked = _liked(columns, shape, every)
+    used, step = shape.usage(nodes) if region is None else shape.usage_at(nodes, region)
+    every = np.arange(nodes.size) if region is None else region
+    liked = _liked(nodes, shape, every)
     if profile == "pack":
         return _fill(region, slots, -used - liked, count)
     at = np.flatnonzero(slots)
@@ -42,15 +42,15 @@ def choose(
 
 
 def waves(
-    columns: Columns, shape: Shape, count: int, region: Ints | None, profile: Profile
+    nodes: NodeTable, shape: Shape, count: int, region: Ints | None, profile: Profile
 ) -> Iterator[tuple[Ints, Ints]]:
     """Like choose, for pods that mind each other: up to `count`, as many at a time as may be.
 
     What is given has to be taken before more is asked for. Ends early where no node takes one more.
     """
     for number in itertools.count():
-        bounds = shape.bounds(wishes=number < _WISHED)
-        wave = _wave(columns, shape, count, region, profile, bounds=bounds)
+        quotas = shape.quotas(preferences=number < _WISHED)
+        wave = _wave(nodes, shape, count, region, profile, quotas=quotas)
         if wave is None:
             return
         yield wave
@@ -60,34 +60,34 @@ def waves(
 
 
 def _wave(
-    columns: Columns,
+    nodes: NodeTable,
     shape: Shape,
     count: int,
     region: Ints | None,
     profile: Profile,
     *,
-    bounds: Bounds,
+    quotas: Quotas,
 ) -> tuple[Ints, Ints] | None:
-    slots = shape.slots(columns) if region is None else shape.slots_in(columns, region)
+    slots = shape.slots(nodes) if region is None else shape.slots_in(nodes, region)
     at = np.flatnonzero(slots)
     if not len(at):
         return None
     rows = at if region is None else region[at]
-    used, _ = _usage(columns, shape, rows, region)
-    cost = (-used if profile == "pack" else used) - _liked(columns, shape, rows)
+    used, _ = _usage(nodes, shape, rows, region)
+    cost = (-used if profile == "pack" else used) - _liked(nodes, shape, rows)
     order = np.lexsort((rows, cost))
     rows, room = rows[order], slots[at][order]
-    if bounds.single:
+    if quotas.single:
         first = shape.start(rows, room, count)
         rows, room, count = rows[first : first + 1], room[first : first + 1], 1
     if profile == "spread":
         room = np.minimum(room, 1)
-    counts = bounds.share(rows, room, count)
+    counts = quotas.share(rows, room, count)
     return rows[counts > 0], counts[counts > 0]
 
 
-def _liked(columns: Columns, shape: Shape, rows: Ints) -> Ints | int:
-    liking = shape.liking(columns, rows)
+def _liked(nodes: NodeTable, shape: Shape, rows: Ints) -> Ints | int:
+    liking = shape.liking(nodes, rows)
     return 0 if liking is None else liking
 
 
@@ -135,9 +135,9 @@ def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[
     return rows[counts > 0], counts[counts > 0]
 
 
-def _usage(columns: Columns, shape: Shape, rows: Ints, region: Ints | None) -> tuple[Ints, Ints]:
+def _usage(nodes: NodeTable, shape: Shape, rows: Ints, region: Ints | None) -> tuple[Ints, Ints]:
     """Use of the nodes and what one pod adds, (len(rows),) each; `region` as asked for."""
     if region is not None:
-        return shape.usage_at(columns, rows)
-    used, step = shape.usage(columns)
+        return shape.usage_at(nodes, rows)
+    used, step = shape.usage(nodes)
     return used[rows], step[rows]

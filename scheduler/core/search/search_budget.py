@@ -13,13 +13,13 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class SearchBudget:
     """How hard to search: `steps` are fills of one leaf; `expired` may end the search earlier.
 
     `exhaust` are pods tried one by one where unequal pods do not fit the simple way.
     """
 
     steps: int = 500
-    exhaust: int = 2000
+    packing_steps: int = 2000
     profile: Profile = "pack"
     expired: Callable[[], bool] = _never

@@ -19,7 +19,7 @@ Demand = Mapping[Shape, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Confined:
+class CandidatePlacement:
     """Nodes to stay on, None for all; `best` is the value of the one domain that was required.
 
     `prefers` is the group nearest above, or this one, that only would like to stay there: its pods
@@ -33,16 +33,16 @@ class Confined:
     best: str | None = None
 
 
-class Regions:
+class TopologyPlacements:
     """Candidate regions for groups, pruned by capacity before anything is tried in them."""
 
     def __init__(self, state: State) -> None:
-        self._columns = state.columns
+        self._nodes = state.nodes
         self._topologies = state.topologies
 
-    def confine(
-        self, group: Group, region: Ints | None, above: Confined | None, demand: Demand
-    ) -> Iterator[Confined] | Shortage:
+    def candidates(
+        self, group: Group, region: Ints | None, above: CandidatePlacement | None, demand: Demand
+    ) -> Iterator[CandidatePlacement] | Shortage:
         """Parts of the region to try in this order, or why there is none.
 
         Running members pin the domain. A preferred constraint ends with the whole region.
@@ -52,11 +52,13 @@ class Regions:
         gives_way = above is not None and above.prefers is not None
         last = above.last if above is not None and gives_way else region
         if topology is None:
-            return iter((Confined(region, last, above.prefers if above is not None else None),))
+            return iter(
+                (CandidatePlacement(region, last, above.prefers if above is not None else None),)
+            )
         domains = self.domains(group)
         pins = self._pins(group, domains)
         if topology.preferred:
-            whole = Confined(region, last, group)
+            whole = CandidatePlacement(region, last, group)
             return self._preferred(domains, whole, demand, sorted(pins - {UNLABELLED}))
         if len(pins) > 1 or UNLABELLED in pins:
             return _torn(group, domains, pins)
@@ -72,7 +74,7 @@ class Regions:
         key = group.topology.key
         return self._topologies.domains(key, outer_keys(group, key))
 
-    def wider(self, inner: Confined, demand: Demand) -> Ints | None:
+    def wider(self, inner: CandidatePlacement, demand: Demand) -> Ints | None:
         """Where pods may go for which there is no room: the fewest domains that hold them."""
         if inner.prefers is None or inner.rows is None:
             raise AssertionError("only what is in a part by preference can go to another")
@@ -83,14 +85,14 @@ class Regions:
 
     def _required(
         self, domains: Domains, ranked: list[int], region: Ints | None
-    ) -> Iterator[Confined]:
+    ) -> Iterator[CandidatePlacement]:
         for code in ranked:
             rows = domains.rows(code, region)
-            yield Confined(rows, rows, None, domains.key, domains.values[code])
+            yield CandidatePlacement(rows, rows, None, domains.key, domains.values[code])
 
     def _preferred(
-        self, domains: Domains, whole: Confined, demand: Demand, pins: list[int]
-    ) -> Iterator[Confined]:
+        self, domains: Domains, whole: CandidatePlacement, demand: Demand, pins: list[int]
+    ) -> Iterator[CandidatePlacement]:
         """One domain, then those that it is in with ever more beside them, then all."""
         group, region = whole.prefers, whole.rows
         if group is None:
@@ -141,12 +143,12 @@ class Regions:
 
     def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Ints | None) -> Ints:
         """What nobody uses in each domain, in thousandths of what one of these pods asks for."""
-        free = self._columns.free[:, : self._columns.size]
+        free = self._nodes.free[:, : self._nodes.size]
         if region is not None:
             free = free[:, region]
         unused = np.zeros(free.shape[1])
         for shape in shapes:
-            for resource, amount in shape.weighed:
+            for resource, amount in shape.scored_resources:
                 unused += free[resource] * (1000 / amount)
         return domains.sums(unused, region)
 
@@ -177,13 +179,13 @@ class Regions:
         return [*first, *rest.tolist()], len(first)
 
     def _sums(self, shape: Shape, domains: Domains, region: Ints | None) -> Ints:
-        return domains.sums(shape.outlook(self._columns, region), region)
+        return domains.sums(shape.optimistic_slots(self._nodes, region), region)
 
     def _nowhere(
         self, group: Group, domains: Domains, region: Ints | None, demand: Demand
     ) -> Shortage:
         if not domains.values:
-            nodes = advice.count(sum(node is not None for node in self._columns.nodes), "node")
+            nodes = advice.count(sum(node is not None for node in self._nodes.infos), "node")
             message = (
                 f'none of {nodes} has the label "{domains.key}":'
                 " label nodes, or correct the topology key"

@@ -8,10 +8,10 @@ from typing import Final
 
 from scheduler.core.forest import Group
 from scheduler.core.node_table import Ints
-from scheduler.core.search.attempt import Demand, Taking
-from scheduler.core.search.joint_packing import together
-from scheduler.core.search.search_budget import Budget
-from scheduler.core.search.topology_placement import Confined, Regions
+from scheduler.core.search.attempt import Attempt, Demand
+from scheduler.core.search.joint_packing import pack_jointly
+from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
@@ -19,9 +19,9 @@ from scheduler.core.state import State
 _ROUNDS: Final = 16
 
 
-def _leans(group: Group) -> bool:
+def _needs_other_pods(group: Group) -> bool:
     """Whether pods of the subtree need others beside them."""
-    return any(shape.leaning for leaf in group.leaves() for shape in leaf.pending)
+    return any(shape.needs_other_pods for leaf in group.leaves() for shape in leaf.pending)
 
 
 def shapes_of(group: Group) -> frozenset[Shape]:
@@ -32,27 +32,27 @@ def shapes_of(group: Group) -> frozenset[Shape]:
 class Search:
     """One attempt at one root. What it takes is in `taking`."""
 
-    def __init__(self, state: State, budget: Budget) -> None:
-        self.taking = Taking(state, budget)
-        self._regions = Regions(state)
-        self._chosen: dict[Group, Confined] = {}
+    def __init__(self, state: State, budget: SearchBudget) -> None:
+        self.attempt = Attempt(state, budget)
+        self._placements = TopologyPlacements(state)
+        self._chosen: dict[Group, CandidatePlacement] = {}
 
-    def floors(self, group: Group, region: Ints | None) -> Shortage | None:
+    def minimums(self, group: Group, region: Ints | None) -> Shortage | None:
         """Place what the subtree needs to stand, inside the region; all of it or nothing."""
         if group.composite:
             return self._confined(group, region, self._least(group), self._children)
-        need = (group.floor or 0) - group.running
+        need = (group.minimum or 0) - group.running
         if need <= 0:
             return self._confined(group, region, {}, lambda *_: None)
-        if group.available < (group.floor or 0):
+        if group.available < (group.minimum or 0):
             waiting = group.available - group.running
-            message = f"has {group.available} of {group.floor} pods"
+            message = f"has {group.available} of {group.minimum} pods"
             return Shortage("quorum", group.key, message, need, waiting, resolvable=False)
         shortage: Shortage | None = None
         for demand in self._demands(group, need):
 
             def fill(group: Group, inner: Ints | None, demand: Demand = demand) -> Shortage | None:
-                return self.taking.fill(group, demand, inner)
+                return self.attempt.fill(group, demand, inner)
 
             shortage = self._confined(group, region, demand, fill)
             if shortage is None:
@@ -81,24 +81,24 @@ class Search:
         for child in group.offspring():
             if child.quorate and child not in self._chosen:
                 inner = self._chosen[group]
-                if self.floors(child, inner.rows) is not None and inner.prefers is not None:
-                    self.floors(child, inner.last)
+                if self.minimums(child, inner.rows) is not None and inner.prefers is not None:
+                    self.minimums(child, inner.last)
 
     def _overflow(self, leaves: list[Group]) -> None:
         """Extras without room in a domain that is only preferred go to the fewest others."""
         regions = {}
         for leaf in leaves:
-            inner, left = self._chosen[leaf], self.taking.left_of(leaf)
+            inner, left = self._chosen[leaf], self.attempt.left_of(leaf)
             if left and inner.prefers is not None and inner.rows is not None:
-                regions[leaf] = self._regions.wider(inner, left)
+                regions[leaf] = self._placements.wider(inner, left)
         self._rounds(list(regions), regions)
 
     def _rounds(self, leaves: list[Group], regions: Mapping[Group, Ints | None]) -> None:
         while leaves:
-            left = sum(self.taking.left(leaf) for leaf in leaves)
+            left = sum(self.attempt.left(leaf) for leaf in leaves)
             # A pod at a time where there are few; with many the rounds are as many.
             share = 1 + left // (len(leaves) * _ROUNDS) if len(leaves) > 1 else left
-            leaves = [leaf for leaf in leaves if self.taking.extras(leaf, regions[leaf], share)]
+            leaves = [leaf for leaf in leaves if self.attempt.extras(leaf, regions[leaf], share)]
 
     def left_over(self, group: Group) -> Shortage:
         """Why nothing at all was placed although the root stands: no room for an extra."""
@@ -106,9 +106,9 @@ class Search:
             for shape, pods in leaf.pending.items():
                 inner = self._chosen.get(leaf)
                 free = int(
-                    self.taking.slots(shape, inner.last if inner is not None else None).sum()
+                    self.attempt.slots(shape, inner.last if inner is not None else None).sum()
                 )
-                return self.taking.short(leaf, shape, len(pods), free, floor=False)
+                return self.attempt.short(leaf, shape, len(pods), free, minimum=False)
         return Shortage("quorum", group.key, "nothing is waiting")
 
     def _confined(
@@ -120,7 +120,7 @@ class Search:
     ) -> Shortage | None:
         """Try `work` in each part of the region the group's topology allows, best first."""
         above = self._chosen.get(group.parent) if group.parent is not None else None
-        confined = self._regions.confine(group, region, above, demand)
+        confined = self._placements.candidates(group, region, above, demand)
         if isinstance(confined, Shortage):
             return confined
         first: Shortage | None = None
@@ -134,7 +134,7 @@ class Search:
             # A domain that is only preferred is not why: what all of the region lacks is.
             if first is None or inner.prefers is group:
                 first = _inside(shortage, inner)
-            if self.taking.exhausted:
+            if self.attempt.exhausted:
                 break
         if first is None:
             raise AssertionError("confine offers one region at least, or says why not")
@@ -142,7 +142,7 @@ class Search:
 
     def _children(self, group: Group, region: Ints | None) -> Shortage | None:
         """Place the floors of as many children as the composite lacks."""
-        needed = (group.floor or 0) - group.standing_children
+        needed = (group.minimum or 0) - group.standing_children
         order = self._by_promise(group, region)
         if len(order) < needed:
             return Shortage("quorum", group.key, "", needed, len(order), resolvable=False)
@@ -156,9 +156,14 @@ class Search:
                 return None
             self._undo(mark)
             shortage = shortage or fault
-            if self.taking.exhausted:
+            if self.attempt.exhausted:
                 break
-            if order[0] is failed and len(order) > 1 and failed not in demoted and _leans(failed):
+            if (
+                order[0] is failed
+                and len(order) > 1
+                and failed not in demoted
+                and _needs_other_pods(failed)
+            ):
                 # What it leans on may be among its siblings.
                 demoted.add(failed)
                 order = [*order[1:], failed]
@@ -172,20 +177,22 @@ class Search:
             # Whoever failed for the places its siblings took chooses before them next time.
             promoted.add(failed)
             order = [failed, *(child for child in order if child is not failed)]
-        return None if self._together(group, region) else shortage
+        return None if self._pack_jointly(group, region) else shortage
 
-    def _together(self, group: Group, region: Ints | None) -> bool:
+    def _pack_jointly(self, group: Group, region: Ints | None) -> bool:
         """Place all floors of the subtree in one go, where that is a question of packing alone."""
         top = group.parent is None or group.topology is not None
         if not top or any(below.topology for below in group.walk() if below is not group):
             return False
         shapes = shapes_of(group)
-        if len(shapes) == 1 or any(s.requirements.undecided or s.sees for s in shapes):
+        if len(shapes) == 1 or any(
+            s.requirements.unsupported or s.filter_match_ids for s in shapes
+        ):
             return False
-        self.taking.steps += 1
-        placed = together(self.taking.columns, group, region, self.taking.budget.exhaust)
+        self.attempt.steps += 1
+        placed = pack_jointly(self.attempt.nodes, group, region, self.attempt.budget.packing_steps)
         for leaf, shape, rows, counts in placed or ():
-            self.taking.take(leaf, shape, rows, counts)
+            self.attempt.take(leaf, shape, rows, counts)
             below: Group | None = leaf
             while below is not None and below is not group:
                 self._chosen.setdefault(below, self._chosen[group])
@@ -203,7 +210,7 @@ class Search:
                 break
             if needed > len(order) - index:
                 return failed, fault
-            shortage = self.floors(child, region)
+            shortage = self.minimums(child, region)
             if shortage is None:
                 needed -= 1
             elif failed is None:
@@ -218,18 +225,22 @@ class Search:
         waiting = [c for c in group.offspring() if c.quorate and not c.standing]
         if len(waiting) == 1:
             return waiting
-        choice = len(waiting) > (group.floor or 0) - group.standing_children
+        choice = len(waiting) > (group.minimum or 0) - group.standing_children
         tightness = {child: self._tightness(child, region) for child in waiting}
         return sorted(
             waiting,
-            key=lambda c: (not c.incomplete, _leans(c), tightness[c] if choice else -tightness[c]),
+            key=lambda c: (
+                not c.incomplete,
+                _needs_other_pods(c),
+                tightness[c] if choice else -tightness[c],
+            ),
         )
 
     def _tightness(self, group: Group, region: Ints | None) -> int:
         """The largest share of a shape's slots that the subtree needs, in millionths."""
         shares = [0]
         for shape, count in self._least(group).items():
-            slots = max(1, int(self.taking.slots(shape, region).sum()))
+            slots = max(1, int(self.attempt.slots(shape, region).sum()))
             shares.append(count * 1_000_000 // slots)
         return max(shares)
 
@@ -238,13 +249,13 @@ class Search:
         if group.standing:
             return {}
         if not group.composite:
-            need = (group.floor or 0) - group.running
+            need = (group.minimum or 0) - group.running
             counts = {shape: len(pods) for shape, pods in group.pending.items()}
             if len(counts) == 1:
                 return dict.fromkeys(counts, need)
             return counts if sum(counts.values()) == need else {}
         waiting = [c for c in group.children.values() if c.quorate and not c.standing]
-        if len(waiting) != (group.floor or 0) - group.standing_children:
+        if len(waiting) != (group.minimum or 0) - group.standing_children:
             return {}
         total: Counter[Shape] = Counter()
         for child in waiting:
@@ -264,7 +275,7 @@ class Search:
         first = Counter(pod.shape for pod in pods[:need])
         yield first
         easy: dict[Shape, int] = {}
-        for shape in sorted(counts, key=lambda s: -int(self.taking.slots(s, None).sum())):
+        for shape in sorted(counts, key=lambda s: -int(self.attempt.slots(s, None).sum())):
             count = min(counts[shape], need - sum(easy.values()))
             if count:
                 easy[shape] = count
@@ -272,11 +283,11 @@ class Search:
             yield easy
 
     def _mark(self) -> tuple[tuple[int, int], int]:
-        return (self.taking.mark(), len(self._chosen))
+        return (self.attempt.mark(), len(self._chosen))
 
     def _undo(self, mark: tuple[tuple[int, int], int]) -> None:
         taken, chosen = mark
-        self.taking.undo(taken)
+        self.attempt.undo(taken)
         while len(self._chosen) > chosen:
             self._chosen.popitem()
 
@@ -286,6 +297,6 @@ def _rank(leaf: Group) -> int:
     return min(pod.order[0] for pods in leaf.pending.values() for pod in pods.values())
 
 
-def _inside(shortage: Shortage, inner: Confined) -> Shortage:
+def _inside(shortage: Shortage, inner: CandidatePlacement) -> Shortage:
     """Name the domain in which it was short, if the group was confined to one."""
     return shortage if inner.best is None else shortage.within(inner.best, key=inner.key)
