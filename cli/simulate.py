@@ -114,7 +114,7 @@ def _decide(state: State, entity: Group | Pod, budget: SearchBudget) -> Iterator
         return
     names = state.nodes.name_of
     where = {pod.info.name: names(row) for pod, row in zip(outcome.pods, outcome.rows, strict=True)}
-    state.assume(outcome.pods, outcome.rows, outcome.promises)
+    state.assume(outcome.pods, outcome.rows, outcome.volumes)
     yield f"  fits: {placed_line(where)}"
 
 

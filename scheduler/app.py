@@ -28,7 +28,7 @@ from scheduler.queue import Queue
 from scheduler.snapshot import Limits, encode, queue_of, take
 from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
-from scheduler.volume_binder import Claims
+from scheduler.volume_binder import ClaimNews, VolumeBinder
 from scheduler.watch.informers import Informers
 
 LEASE: Final = "muster-scheduler"
@@ -57,7 +57,8 @@ class Scheduler:
         self._config = config
         self._clock = clock = clock or SystemClock()
         self._leading = False
-        self.state = State()
+        claim_news = ClaimNews()
+        self.state = State(claim_news.changed)
         self.queue = Queue(self.state, retry=config.retry_seconds)
         self._events = Recorder(client, "muster-scheduler", clock)
         self._informers = Informers(client, self.state, self._wake)
@@ -81,7 +82,7 @@ class Scheduler:
             timeout=config.bind_timeout_seconds,
             changed=self._wake,
             given_up=self._reporter.given_up,
-            claims=Claims(client, self.state, clock),
+            claims=VolumeBinder(client, self.state, clock, claim_news),
             deciding=lambda: self._loop.deciding,
         )
         self._evictor = Evictor(

@@ -31,7 +31,7 @@ from scheduler.core.state import State
 from scheduler.metrics import BINDS, BINDS_OPEN, GANGS_GIVEN_UP, RESUMED
 from scheduler.queue import Queue
 from scheduler.reservations import Entry, Open, Record, Reservations, Reserved
-from scheduler.volume_binder import Claims
+from scheduler.volume_binder import VolumeBinder
 
 _log = structlog.get_logger()
 
@@ -77,7 +77,7 @@ class Binder:
         timeout: float = 120.0,
         changed: Callable[[], None] = lambda: None,
         given_up: Callable[[GroupKey, str], None] = lambda _key, _message: None,
-        claims: Claims | None = None,
+        claims: VolumeBinder | None = None,
         deciding: Callable[[], bool] = lambda: False,
     ) -> None:
         self._api = api
@@ -211,7 +211,7 @@ class Binder:
             if pod is None or not pod.waiting:
                 continue
             row = self._state.nodes.row_of.get(reserved.node)
-            if row is None or not pod.shape.slots_in(self._state.nodes, np.array([row])).any():
+            if row is None or not self._state.framework.slots_at(pod.shape, np.array([row])).any():
                 break
             self._state.assume([pod], [row])
             orders.append(_Order(intent, pod, reserved.node))
@@ -269,7 +269,7 @@ class Binder:
             await self._bind(order, fence)
             self._close(order.intent)
 
-    async def _bind_claims(self, claims: Claims, order: _Order, fence: Fence) -> None:
+    async def _bind_claims(self, claims: VolumeBinder, order: _Order, fence: Fence) -> None:
         problem = await claims.settle(order.pod, order.node, order.intent.deadline, fence)
         if not problem:
             self._release([order])

@@ -23,10 +23,10 @@ from api.constants import (
 from kube.meta import Json
 from scheduler.core.advice import about_volumes
 from scheduler.core.explain import Blocker
-from scheduler.core.forest import Group, Held, Pod
+from scheduler.core.forest import Group, Held, Pod, outer_topology_keys
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
-from scheduler.core.topology import UNLABELLED, outer_keys
+from scheduler.core.topology import UNLABELLED
 
 _SHOWN: Final = 5
 
@@ -204,7 +204,7 @@ def _reached(state: State, group: Group) -> str:
     if group.topology is None or not group.topology.preferred:
         return ""
     key = group.topology.key
-    domains = state.topologies.domains(key, outer_keys(group, key))
+    domains = state.topologies.domains(key, outer_topology_keys(group, key))
     members = (pod for leaf in group.leaves() for pod in leaf.members.values())
     rows = [pod.row for pod in members if pod.running and pod.row >= 0]
     found = sorted(domains.of(rows))

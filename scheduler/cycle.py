@@ -131,7 +131,7 @@ class Cycle:
         _placed.inc()
         if self._starvation is not None:
             self._starvation.placed(key, entity)
-        self._state.assume(placement.pods, placement.rows, placement.promises)
+        self._state.assume(placement.pods, placement.rows, placement.volumes)
         self._binding.submit(placement)
         if self._preemptor is not None:
             self._preemptor.placed(key)

@@ -127,7 +127,7 @@ class Preemptor:
         self._state.nominations.clear()
 
     def _give_up(self, key: GroupKey) -> None:
-        if self._state.release(key):
+        if self._state.end_nomination(key):
             self._evicting.withdraw(key)
 
     def _left(self, key: GroupKey, entity: Group | Pod) -> float:

@@ -208,20 +208,22 @@ class Queue:
 
     def _room(self, rows: list[int], now: float) -> None:
         """Wake those for whose shapes there is room on one of the rows, and enough in all."""
-        nodes, nominations = self._state.nodes, self._state.nominations
-        region = np.array([row for row in rows if row < nodes.size], np.int64)
-        open_to = [s for s in self._by_shape if s.optimistic_slots(nodes, region).any()]
+        framework, nominations = self._state.framework, self._state.nominations
+        region = np.array([row for row in rows if row < framework.nodes.size], np.int64)
+        open_to = [s for s in self._by_shape if framework.optimistic_slots(s, region).any()]
         held = nominations.on(region.tolist()) if open_to else {}
         free_to = set(open_to)
         if held:
             with nominations.taken(region.tolist()):
-                free_to = {s for s in open_to if s.optimistic_slots(nodes, region).any()}
+                free_to = {s for s in open_to if framework.optimistic_slots(s, region).any()}
         woken: set[GroupKey] = set()
         for shape in open_to:
             woken |= self._by_shape[shape] if shape in free_to else self._entitled(shape, held)
         for key in sorted(woken):
             refused = self._refused[key]
-            if refused.shape is None or (int(refused.shape.slots(nodes).sum()) >= refused.needed):
+            if refused.shape is None or (
+                int(framework.slots(refused.shape).sum()) >= refused.needed
+            ):
                 self.review(key)
             else:
                 self._stale.setdefault(key, now + _STALE)

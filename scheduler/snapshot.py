@@ -13,6 +13,7 @@ import msgspec
 
 from api.priority import PriorityClass
 from kube.errors import ConfigError
+from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import (
@@ -29,7 +30,6 @@ from scheduler.core.model import (
 from scheduler.core.node_table import NodeTable
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget
-from scheduler.core.plugins.volume_binding import AssumedVolume
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
@@ -138,7 +138,7 @@ def take(
 ) -> Snapshot:
     """Everything as it is now, with the decisions on the first roots. Changes nothing."""
     roots = queue.waiting()
-    storage, shapes = state.storage, list(state.shapes)
+    storage, shapes = state.volumes, list(state.shapes)
     specs = [group.spec for group in state.forest.groups.values() if group.spec is not None]
     return Snapshot(
         format=FORMAT,
@@ -171,7 +171,7 @@ def take(
         starvation=state.starvation.closed,
         promised=[
             (key, promise.volume, state.nodes.name_of(promise.row))
-            for key, promise in storage.promises
+            for key, promise in state.volumes.assumed
         ],
     )
 
@@ -298,16 +298,16 @@ def _put_nodes(state: State, snapshot: Snapshot) -> None:
 
 def _put_storage(state: State, snapshot: Snapshot) -> None:
     for claim in snapshot.claims:
-        state.storage.set_claim(claim)
+        state.volumes.set_claim(claim)
     for volume in snapshot.volumes:
-        state.storage.set_volume(volume)
+        state.volumes.set_volume(volume)
     for storage_class in snapshot.classes:
-        state.storage.set_class(storage_class)
+        state.volumes.set_class(storage_class)
     for node, limits in snapshot.attachable.items():
-        state.storage.set_limits(node, limits)
+        state.volumes.set_limits(node, limits)
     for key, name, node in snapshot.promised:
         promise = AssumedVolume(name, state.nodes.row_of[node])
-        state.storage.promises.keep({key: promise})
+        state.volumes.assumed.keep({key: promise})
 
 
 def _order_pending(state: State, group: Group, uids: list[str]) -> None:

@@ -10,8 +10,10 @@ decision finds it so, be it another leader's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 from kube.backoff import Backoff
@@ -59,68 +61,86 @@ class _TakenError(Exception):
     """The volume is another claim's by now, or about to go."""
 
 
-class Claims:
+class ClaimNews:
+    """Passes on which claims changed; `changed` is what the state is made with."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[ClaimKey, set[Callable[[], None]]] = {}
+
+    def changed(self, key: ClaimKey) -> None:
+        """Something is new about the claim, its volume, or what is assumed for it."""
+        for listener in tuple(self._listeners.get(key, ())):
+            listener()
+
+    @contextmanager
+    def heard(self, key: ClaimKey, listener: Callable[[], None]) -> Iterator[None]:
+        """Inside, the listener is called with each change of the claim."""
+        self._listeners.setdefault(key, set()).add(listener)
+        try:
+            yield
+        finally:
+            self._listeners[key].discard(listener)
+            if not self._listeners[key]:
+                del self._listeners[key]
+
+
+class VolumeBinder:
     """What has to happen to a pod's claims before it may be bound."""
 
-    def __init__(self, api: Api, state: State, clock: Clock) -> None:
+    def __init__(self, api: Api, state: State, clock: Clock, news: ClaimNews) -> None:
+        """`news` is what the state tells of claims."""
         self._api = api
         self._state = state
-        self._storage = state.storage
+        self._volumes = state.volumes
         self._clock = clock
-        self._waits: dict[ClaimKey, set[_Wait]] = {}
-        self._storage.promises.heard = self._hear
+        self._claim_news = news
 
     def unbound(self, pod: Pod) -> list[ClaimKey]:
         """Claims that the pod's node decides about."""
-        return self._storage.unbound(pod.info.requirements)
+        return self._volumes.unbound(pod.info.requirements)
 
     async def settle(self, pod: Pod, node: str, deadline: float, fence: Fence) -> str:
         """Wait until all are bound for that node; what went wrong, or nothing."""
         keys = self.unbound(pod)
         waits = {key: _Wait() for key in keys}
-        for key, wait in waits.items():
-            self._waits.setdefault(key, set()).add(wait)
-        try:
-            for key in keys:
-                await self._write(key, node, fence)
+        with ExitStack() as listening:
             for key, wait in waits.items():
-                problem = await self._bound(key, node, wait, deadline, fence)
-                if problem:
-                    return f'persistentvolumeclaim "{key[1]}" {problem}'
-        except (KubeError, _TakenError) as error:
-            return str(error)
-        finally:
-            for key, wait in waits.items():
-                self._waits[key].discard(wait)
-                if not self._waits[key]:
-                    del self._waits[key]
+                listening.enter_context(self._claim_news.heard(key, partial(self._hear, key, wait)))
+            try:
+                for key in keys:
+                    await self._write(key, node, fence)
+                for key, wait in waits.items():
+                    problem = await self._bound(key, node, wait, deadline, fence)
+                    if problem:
+                        return f'persistentvolumeclaim "{key[1]}" {problem}'
+            except (KubeError, _TakenError) as error:
+                return str(error)
         return ""
 
-    def _hear(self, key: ClaimKey) -> None:
-        for wait in self._waits.get(key, ()):
-            wait.told = wait.told or self._told(key)
-            wait.news.set()
+    def _hear(self, key: ClaimKey, wait: _Wait) -> None:
+        wait.told = wait.told or self._told(key)
+        wait.news.set()
 
     def _told(self, key: ClaimKey) -> bool:
         """Whether what was written for the claim can be seen."""
-        claim, promise = self._storage.claims.get(key), self._storage.promises.get(key)
-        if claim is None or promise is None:
+        claim, assumed = self._volumes.claims.get(key), self._volumes.assumed.get(key)
+        if claim is None or assumed is None:
             return False
-        if not promise.volume:
+        if not assumed.volume:
             return bool(claim.selected_node)
-        volume = self._storage.volumes.get(promise.volume)
+        volume = self._volumes.volumes.get(assumed.volume)
         return volume is not None and volume.claim == key
 
     async def _write(self, key: ClaimKey, node: str, fence: Fence) -> None:
         """Raises KubeError or _TakenError, but not while only the connection is at fault."""
         backoff = Backoff(first=0.1, limit=5.0)
         while fence.valid():
-            claim, promise = self._storage.claims.get(key), self._storage.promises.get(key)
-            if claim is None or claim.volume or promise is None:
+            claim, assumed = self._volumes.claims.get(key), self._volumes.assumed.get(key)
+            if claim is None or claim.volume or assumed is None:
                 return  # nothing is left to be written; what that means is seen in the end
             try:
-                if promise.volume:
-                    await self._give(promise.volume, claim, fence)
+                if assumed.volume:
+                    await self._give(assumed.volume, claim, fence)
                 else:
                     await self._select(key, node, fence)
             except (*LATER, Conflict):
@@ -146,14 +166,14 @@ class Claims:
         """Wait until the claim is bound to a volume that the node can use; else what is wrong."""
         while True:
             wait.news.clear()
-            claim = self._storage.claims.get(key)
+            claim = self._volumes.claims.get(key)
             if claim is None:
                 return "is gone"
-            if claim.volume in self._storage.volumes:
+            if claim.volume in self._volumes.volumes:
                 row = self._state.nodes.row_of.get(node, -1)
-                fits = self._storage.reaches(claim.volume, row)
+                fits = self._volumes.reaches(claim.volume, row)
                 return "" if fits else f"was bound to {claim.volume}, out of reach of {node}"
-            if not claim.volume and self._storage.promises.get(key) is None:
+            if not claim.volume and self._volumes.assumed.get(key) is None:
                 return f"is not wanted on {node} any more"
             if not claim.volume and wait.told and not self._told(key):
                 # So provisioners say that they cannot, and the controller that it may not.

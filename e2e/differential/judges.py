@@ -100,11 +100,11 @@ async def muster(rest: Rest, made: Scenario) -> tuple[Sets, Mapping[Key, set[str
         pod = state.set_pod(decode.pod_info(decode_pod(_bytes(stored))))
         assert pod is not None
         assert not pod.info.requirements.unsupported
-        nodes = state.nodes
+        nodes, framework = state.nodes, state.framework
         key = (pod.info.namespace, pod.info.name)
-        rows = pod.shape.slots(nodes).nonzero()[0].tolist()
+        rows = framework.slots(pod.shape).nonzero()[0].tolist()
         sets[key] = frozenset(nodes.name_of(row) for row in rows)
-        told[key] = {reason for reason, _ in reasons(nodes, pod.shape)}
+        told[key] = {reason for reason, _ in reasons(framework, pod.shape)}
         state.remove_pod(pod.info.uid)
     return sets, told
 

@@ -7,20 +7,41 @@ from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential import judges
 from e2e.differential.extender import Extender
 from e2e.differential.generator import scenario
-from scheduler.core.plugins import inter_pod_affinity as company
-from scheduler.core.plugins import node_affinity as filters
-from scheduler.core.plugins import node_ports as ports
-from scheduler.core.plugins import volume_binding as promises
-from scheduler.core.plugins import volume_filters as storage
+from scheduler.core.plugins import (
+    inter_pod_affinity,
+    node_affinity,
+    node_ports,
+    node_resources,
+    node_unschedulable,
+    node_volume_limits,
+    pod_topology_spread,
+    taint_toleration,
+    volume_binding,
+    volume_restrictions,
+    volume_zone,
+)
 
 SEED = 20260601
 
 EVERY_REASON = {
-    *(reason for reason in company.REASONS if reason),
-    *(storage.UNBOUND, storage.AFFINITY, promises.NO_VOLUME, storage.ZONE, storage.LIMIT),
-    *(storage.ONE_POD, filters.UNSCHEDULABLE, filters.AFFINITY, filters.TOO_MANY_PODS),
-    *(ports.REASON, "node(s) had untolerated taint", "Insufficient cpu", "Insufficient memory"),
-    *("Insufficient example.com/gpu", "Insufficient ephemeral-storage"),
+    inter_pod_affinity.AFFINITY,
+    inter_pod_affinity.ANTI_AFFINITY,
+    inter_pod_affinity.EXISTING_ANTI_AFFINITY,
+    node_affinity.REASON,
+    node_ports.REASON,
+    *(f"{node_resources.INSUFFICIENT}{name}" for name in ("cpu", "memory", "ephemeral-storage")),
+    f"{node_resources.INSUFFICIENT}example.com/gpu",
+    node_resources.TOO_MANY_PODS,
+    node_unschedulable.REASON,
+    node_volume_limits.REASON,
+    pod_topology_spread.MISSING_LABEL,
+    pod_topology_spread.REASON,
+    taint_toleration.REASON.strip(),
+    volume_binding.NODE_AFFINITY,
+    volume_binding.NO_VOLUME,
+    volume_binding.UNBOUND,
+    volume_restrictions.REASON,
+    volume_zone.REASON,
 }
 
 
@@ -59,7 +80,7 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
     # What is compared is worth comparing: nodes on both sides, and refusals for every reason.
     assert 0.05 < feasible / pairs < 0.9
     assert not long or _without_names(reasons) >= EVERY_REASON
-    assert not long or any(map(promises.is_short, reasons))
+    assert not long or any(map(volume_binding.is_short, reasons))
 
 
 def _without_names(reasons: set[str]) -> set[str]:

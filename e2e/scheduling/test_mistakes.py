@@ -128,7 +128,7 @@ MISTAKES = (
     Mistake("A pod is larger than any node", too_big, "ask for less cpu: a pod wants 64"),
     Mistake("The node selector matches no node", wrong_selector, "change the node selector"),
     Mistake("A taint is not tolerated", untolerated_taint, "add a toleration for {team: blue}"),
-    Mistake("The gang is larger than the cluster", too_large_gang, "lower the floor or add nodes"),
+    Mistake("The gang is larger than the cluster", too_large_gang, "lower minCount or add nodes"),
     Mistake(
         "The group that pods name is missing", missing_group, "create it, or correct", "trian", 1
     ),

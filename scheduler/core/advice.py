@@ -6,32 +6,46 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.framework import Framework
 from scheduler.core.model import Requirements
-from scheduler.core.node_table import PODS, NodeTable
-from scheduler.core.plugins import inter_pod_affinity as company
-from scheduler.core.plugins import node_affinity as filters
-from scheduler.core.plugins import volume_binding as promises
-from scheduler.core.plugins import volume_filters as storage
+from scheduler.core.node_table import PODS
+from scheduler.core.plugins import (
+    inter_pod_affinity,
+    node_affinity,
+    node_name,
+    node_resources,
+    node_volume_limits,
+    pod_topology_spread,
+    taint_toleration,
+    volume_binding,
+    volume_restrictions,
+    volume_zone,
+)
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 
-_INSUFFICIENT: Final = "Insufficient "
 _SHOWN: Final = 3
 """So many reasons are told in the sentence; all of them are in `status.blocker.counts`."""
 
 _VOLUMES: Final = {
-    storage.UNBOUND: "bind the claims, or give them a storageClassName that makes volumes",
-    storage.LOST: "its claims name volumes that are gone: bring those back, or make new claims",
-    storage.AFFINITY: "its volumes are used on other nodes: make room there, or use other claims",
-    promises.NO_VOLUME: "make volumes for its claims that such nodes can use",
-    storage.ZONE: "its volumes are in other zones: make room there, or use other claims",
-    storage.LIMIT: "add nodes, or use fewer volumes for each pod",
-    storage.ONE_POD: "end the pod that uses the claim, or make a claim that several pods may use",
+    volume_binding.UNBOUND: "bind the claims, or give them a storageClassName that makes volumes",
+    volume_binding.LOST: (
+        "its claims name volumes that are gone: bring those back, or make new claims"
+    ),
+    volume_binding.NODE_AFFINITY: (
+        "its volumes are used on other nodes: make room there, or use other claims"
+    ),
+    volume_binding.NO_VOLUME: "make volumes for its claims that such nodes can use",
+    volume_zone.REASON: "its volumes are in other zones: make room there, or use other claims",
+    node_volume_limits.REASON: "add nodes, or use fewer volumes for each pod",
+    volume_restrictions.REASON: (
+        "end the pod that uses the claim, or make a claim that several pods may use"
+    ),
 }
 
 
 def sentence(
-    nodes: NodeTable,
+    framework: Framework,
     shape: Shape,
     short: Shortage,
     counts: tuple[tuple[str, int], ...],
@@ -39,7 +53,7 @@ def sentence(
     impossible: bool,
 ) -> str:
     """Such as: needs room for 4 more pods, there is room for 1: cpu short on 3 of 3 nodes."""
-    total = sum(node is not None for node in nodes.infos)
+    total = sum(node is not None for node in framework.nodes.infos)
     best = short.best
     where = f" in the best {best.key} ({best.value})" if best else ""
     pods = count(short.needed, "more pod")
@@ -48,7 +62,7 @@ def sentence(
         return f"{text}: there are no nodes; add some"
     if counts:
         text += ": " + ", ".join(_on(reason, at, total) for reason, at in counts[:_SHOWN])
-    advice = _advice(nodes, shape, short, counts[0][0] if counts else "", impossible=impossible)
+    advice = _advice(framework, shape, short, counts[0][0] if counts else "", impossible=impossible)
     if impossible:
         text += "; impossible even if the cluster were empty"
     return f"{text}; {advice}" if advice else text
@@ -56,7 +70,11 @@ def sentence(
 
 def about_volumes(reason: str) -> bool:
     """Whether claims or volumes have to change for it to go."""
-    return reason in _VOLUMES or promises.is_short(reason) or reason.startswith(storage.CLAIM)
+    return (
+        reason in _VOLUMES
+        or volume_binding.is_short(reason)
+        or reason.startswith(volume_binding.CLAIM)
+    )
 
 
 def count(number: int, noun: str) -> str:
@@ -69,77 +87,79 @@ def _on(reason: str, at: int, nodes: int) -> str:
 
 
 def _words(reason: str) -> str:
-    if reason == filters.TOO_MANY_PODS:
+    if reason == node_resources.TOO_MANY_PODS:
         return "pods short"
-    if reason.startswith(_INSUFFICIENT):
-        return f"{reason.removeprefix(_INSUFFICIENT)} short"
+    if reason.startswith(node_resources.INSUFFICIENT):
+        return f"{reason.removeprefix(node_resources.INSUFFICIENT)} short"
     return reason.removeprefix("node(s) ")
 
 
 def _advice(
-    nodes: NodeTable, shape: Shape, short: Shortage, reason: str, *, impossible: bool
+    framework: Framework, shape: Shape, short: Shortage, reason: str, *, impossible: bool
 ) -> str:
     """The one thing to change; nothing where waiting is enough."""
     if reason in _VOLUMES:
         return _VOLUMES[reason]
-    if promises.is_short(reason):
+    if volume_binding.is_short(reason):
         return "add volumes of that class where these pods fit, or ask for less"
     about_others = _about_others(shape.requirements, reason)
     if about_others:
         return about_others
     if not impossible:
         return ""
-    if not shape.permitted(nodes).any():
-        return _other_nodes(nodes, shape, reason)
-    empty = shape.room(nodes, nodes.allocatable)
-    most = shape.most(empty)
+    if not framework.permitted(shape).any():
+        return _other_nodes(framework, shape, reason)
+    empty = framework.room(shape, framework.nodes.allocatable)
+    most = framework.most(shape, empty)
     if not most:
-        return _too_large(nodes, shape)
+        return _too_large(framework, shape)
     if short.best is not None:
-        return f"lower the floor, ask for less, or let it span more than one {short.best.key}"
-    return f"at most {count(most, 'pod')} of this kind fit: lower the floor or add nodes"
+        return f"lower minCount, ask for less, or let it span more than one {short.best.key}"
+    return f"at most {count(most, 'pod')} of this kind fit: lower minCount or add nodes"
 
 
 def _about_others(wants: Requirements, reason: str) -> str:
     """Which of its own terms about other pods the pods have to blame."""
-    if reason == company.APART:
+    if reason == inter_pod_affinity.ANTI_AFFINITY:
         keys = ", ".join(sorted({term.key for term in wants.required_anti_affinity}))
-        return f"its pods must be apart by {keys}: lower the floor, or add nodes"
-    if reason == company.UNEVEN:
+        return f"its pods must be apart by {keys}: lower minCount, or add nodes"
+    if reason == pod_topology_spread.REASON:
         keys = ", ".join(f"{s.key} (maxSkew {s.max_skew})" for s in wants.spread)
         return f"its pods must be spread over {keys}: raise maxSkew, or add nodes where fewest are"
-    if reason == company.TOO_FAR:
+    if reason == inter_pod_affinity.AFFINITY:
         keys = ", ".join(sorted({term.key for term in wants.required_affinity}))
         return f"its pods must be near others by {keys}: make room where those are, or start them"
-    if reason == company.SHUNNED:
+    if reason == inter_pod_affinity.EXISTING_ANTI_AFFINITY:
         return "pods that run there keep its pods away: end them, or change their anti-affinity"
-    if reason == company.UNLABELLED:
+    if reason == pod_topology_spread.MISSING_LABEL:
         keys = ", ".join(sorted({spread.key for spread in wants.spread}))
         return f"its pods are spread over {keys}: label the nodes so, or correct the topologyKey"
     return ""
 
 
-def _other_nodes(nodes: NodeTable, shape: Shape, reason: str) -> str:
+def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:
     """What keeps the pods off the nodes that they choose; if they choose none, that."""
+    nodes = framework.nodes
     chosen = [
         node
         for index, node in enumerate(nodes.classes.all)
         if (nodes.node_class[: nodes.size] == index).any()
-        and filters.attracted(shape.requirements, node)
+        and node_affinity.admits_class(shape.requirements, node)
     ]
-    taints = [filters.untolerated(shape.requirements, node) for node in chosen]
+    taints = [taint_toleration.untolerated(shape.requirements, node) for node in chosen]
     if not chosen:
         return "change the node selector or affinity, or label a node"
     if all(taints):
         return f"add a toleration for {taints[0]}, or remove the taint"
     if all(node.unschedulable for node in chosen):
         return "uncordon a node"
-    return "" if reason != filters.NODE_NAME else "name another node, or none"
+    return "" if reason != node_name.REASON else "name another node, or none"
 
 
-def _too_large(nodes: NodeTable, shape: Shape) -> str:
+def _too_large(framework: Framework, shape: Shape) -> str:
     """Which request no permitted node could ever meet."""
-    rows = np.flatnonzero(shape.permitted(nodes))
+    rows = np.flatnonzero(framework.permitted(shape))
+    nodes = framework.nodes
     names = list(nodes.resources)
     for resource, amount in shape.demands:
         largest = int(nodes.allocatable[resource][rows].max())

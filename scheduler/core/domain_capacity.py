@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.forest import Group, Pod
+from scheduler.core.forest import Group, Pod, topology_keys_around
 from scheduler.core.place import Refusal
 from scheduler.core.preemption.plan import NONE, may_preempt
 from scheduler.core.state import State
-from scheduler.core.topology import around
 
 
 @dataclass(frozen=True, slots=True)
-class DomainRoom:
+class DomainCapacity:
     """In pods of the shape that is short; `value` names the domains around this one, too.
 
     `reclaimable` comes to `free` if all that it may evict went, `missing` is missing even then.
@@ -31,7 +30,7 @@ class DomainRoom:
     excluded: tuple[tuple[str, int], ...]
 
 
-def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainRoom]:
+def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainCapacity]:
     """The domains in which the group at fault could be, those with most room first.
 
     Empty where no domain is at fault: the group is tied to none, or no capacity is short.
@@ -40,20 +39,22 @@ def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainRoo
     if short.best is None or short.shape is None:
         return []
     nodes, shape, key = state.nodes, short.shape, short.best.key
-    labels = state.topologies.domains(key, around(state.forest.groups.get(short.at), key))
+    labels = state.topologies.domains(
+        key, topology_keys_around(state.forest.groups.get(short.at), key)
+    )
     state.units.refresh()
     below = state.units.below(root.priority) if may_preempt(root) else NONE
     with nodes.trial(), state.nominations.respected(refusal.root, root.priority):
-        free = labels.sums(shape.slots(nodes), None)
+        free = labels.sums(state.framework.slots(shape), None)
         state.units.release(state.units.slots_of(below))
-        emptied = labels.sums(shape.slots(nodes), None)
-    codes = shape.codes(nodes)
+        emptied = labels.sums(state.framework.slots(shape), None)
+    codes = state.framework.node_codes(shape)
     rows = []
     for code, value in enumerate(labels.paths):
         reasons = Counter(codes[labels.rows(code, None)].tolist())
         excluded = tuple((shape.reasons[c], n) for c, n in sorted(reasons.items()) if c)
         rows.append(
-            DomainRoom(
+            DomainCapacity(
                 key,
                 value,
                 int(free[code]),

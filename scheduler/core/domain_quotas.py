@@ -1,4 +1,7 @@
-"""How far equal pods get at once before they mind each other: bounds per domain, as arithmetic."""
+"""How many equal pods may be placed at once before terms about each other are asked again.
+
+Quotas per domain, as arithmetic. Plug-ins give them; the search places pods in waves by them.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,23 @@ PLENTY: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class DomainQuota:
-    """How many more pods each domain may take; the last entry of `quota` is for nodes in none."""
+    """How many more pods each domain may take; the last entry of `most` is for nodes in none."""
 
     domains: Domains
-    quota: Ints
+    most: Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Pods that like to be together in a domain, or to be spread evenly over all of them.
+    """Pods that prefer to be together in a domain, or to be spread evenly over all of them.
 
-    `there` (D,) are the pods each has; None where they like to be together.
+    `present` (D,) are the pods each has; None where they prefer to be together.
     """
 
     domains: Domains
     present: Ints | None
 
-    def limit(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
+    def quota(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
         """What grants it for the next `count` pods; None where it makes no difference."""
         if self.present is None:
             return gather(self.domains, rows, room, count)
@@ -41,10 +44,10 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class SkewLimit:
-    """Domains of which none may have more than `skew` pods more than the one with fewest.
+    """Domains of which none may have more than `max_skew` pods more than the one with fewest.
 
-    `there` (D,) are the pods each has, `counting` (D,) marks those whose number bounds the others.
-    `few`: there are fewer of these than are asked for, which is as if one more were empty.
+    `present` (D,) are the pods each has, `counting` (D,) marks those whose number bounds the
+    others. `few`: there are fewer of these than are asked for, which is as if one more were empty.
     """
 
     domains: Domains
@@ -54,10 +57,10 @@ class SkewLimit:
     few: bool = False
 
     @property
-    def limit(self) -> DomainQuota:
+    def quota(self) -> DomainQuota:
         """How many more each domain may take if the others get none."""
-        quota = self._least(self.present) + self.max_skew - self.present
-        return DomainQuota(self.domains, np.append(quota, 0))
+        most = self._least(self.present) + self.max_skew - self.present
+        return DomainQuota(self.domains, np.append(most, 0))
 
     def level(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
         """As `level`, no higher than the domain that can take fewest lets the others come."""
@@ -65,7 +68,7 @@ class SkewLimit:
         return level(self.domains, self.present, rows, room, count, most=most)
 
     def kept(self, rows: Ints, counts: Ints) -> bool:
-        """True if all is even once `counts[i]` pods more are on `rows[i]`."""
+        """Whether all is within the skew once `counts[i]` pods more are on `rows[i]`."""
         more = self.domains.sums(counts, rows)
         after = self.present + more
         return bool((after[more > 0] <= self._least(after) + self.max_skew).all())
@@ -78,9 +81,9 @@ class SkewLimit:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """All that binds the next pods of one shape: what must be, and what is only liked.
+    """All that bounds the next pods of one shape: what must hold, and what is only preferred.
 
-    `single`: all has to be looked at again after each pod.
+    `single`: all has to be asked again after each pod.
     """
 
     domain_quotas: Sequence[DomainQuota]
@@ -99,8 +102,8 @@ class Quotas:
     ) -> Quotas:
         """Small domains before large ones: a large one shares its room over what those leave."""
 
-        def size(bound: DomainQuota | SkewLimit | Preference) -> int:
-            return -len(bound.domains.values)
+        def size(quota: DomainQuota | SkewLimit | Preference) -> int:
+            return -len(quota.domains.values)
 
         return cls(
             sorted(domain_quotas, key=size),
@@ -112,27 +115,27 @@ class Quotas:
     def share(self, rows: Ints, room: Ints, count: int) -> Ints:
         """Of the room (len(rows),) what may be used for `count` pods at once, first nodes first.
 
-        After as many all has to be looked at again. Uses some of the room if there is any.
+        After as many all has to be asked again. Uses some of the room if there is any.
         """
-        for limit in self.domain_quotas:
-            room = within(limit, rows, room)
-        skew_limit = self._level_all(rows, room, count) if self.skew_limits else None
-        if skew_limit is not None:
-            return skew_limit
-        for hard in self.skew_limits:
-            room = within(hard.limit, rows, room)
+        for quota in self.domain_quotas:
+            room = within(quota, rows, room)
+        level_room = self._level_all(rows, room, count) if self.skew_limits else None
+        if level_room is not None:
+            return level_room
+        for skew_limit in self.skew_limits:
+            room = within(skew_limit.quota, rows, room)
         for preference in self.preferences:
-            wished = preference.limit(rows, room, count)
-            room = room if wished is None else within(wished, rows, room)
+            preferred = preference.quota(rows, room, count)
+            room = room if preferred is None else within(preferred, rows, room)
         return first(room, count)
 
     def _level_all(self, rows: Ints, room: Ints, count: int) -> Ints | None:
         """Many at once, to one level everywhere; None where step by step does as well."""
         careful, bold = room, room
         for skew_limit in self.skew_limits:
-            careful = within(skew_limit.limit, rows, careful)
-            limit = skew_limit.level(rows, room, count)
-            bold = bold if limit is None else within(limit, rows, bold)
+            careful = within(skew_limit.quota, rows, careful)
+            quota = skew_limit.level(rows, room, count)
+            bold = bold if quota is None else within(quota, rows, bold)
         bold = first(bold, count)
         if int(bold.sum()) <= min(count, int(careful.sum())):
             return None
@@ -149,7 +152,7 @@ def first(room: Ints, count: int) -> Ints:
 def level(
     domains: Domains, present: Ints, rows: Ints, room: Ints, count: int, *, most: int = PLENTY
 ) -> DomainQuota | None:
-    """A limit that fills the emptiest domains first; None where no node is in any.
+    """A quota that fills the emptiest domains first; None where no node is in any.
 
     `room[i]` is what `rows[i]` has; domains come to one level, `most` at the highest, with at most
     `count` pods, or to one more than that level where these are too few to raise it.
@@ -174,7 +177,7 @@ def level(
 
 
 def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
-    """A limit that keeps to one domain: the first node's if that has room for `count` pods.
+    """A quota that keeps to one domain: the first node's if that has room for `count` pods.
 
     Else the smallest that has, or the one with most. None where the first node is in none.
     """
@@ -186,14 +189,14 @@ def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota 
     if sums[first] < count:
         enough = np.flatnonzero(sums >= count)
         chosen = int(enough[np.argmin(sums[enough])] if len(enough) else np.argmax(sums))
-    quota = np.zeros(len(sums) + 1, np.int64)
-    quota[chosen] = PLENTY
-    return DomainQuota(domains, quota)
+    most = np.zeros(len(sums) + 1, np.int64)
+    most[chosen] = PLENTY
+    return DomainQuota(domains, most)
 
 
-def within(limit: DomainQuota, rows: Ints, room: Ints) -> Ints:
+def within(quota: DomainQuota, rows: Ints, room: Ints) -> Ints:
     """Room (len(rows),) so that no domain gets more than its quota, first nodes first."""
-    codes = limit.domains.codes[rows]
+    codes = quota.domains.codes[rows]
     order = np.argsort(codes, kind="stable")
     grouped, sizes = codes[order], room[order]
     before = np.cumsum(sizes) - sizes
@@ -201,7 +204,7 @@ def within(limit: DomainQuota, rows: Ints, room: Ints) -> Ints:
     lengths = np.diff(np.append(starts, len(grouped)))
     before -= np.repeat(before[starts], lengths)
     allowed = np.empty_like(room)
-    allowed[order] = np.clip(limit.quota[grouped] - before, 0, sizes)
+    allowed[order] = np.clip(quota.most[grouped] - before, 0, sizes)
     return allowed
 
 

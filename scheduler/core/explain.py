@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core import advice
+from scheduler.core.forest import topology_keys_around
 from scheduler.core.model import GroupKey
 from scheduler.core.node_table import Ints
 from scheduler.core.place import Refusal
@@ -15,7 +16,6 @@ from scheduler.core.search.node_selection import waves
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Kind, Shortage
 from scheduler.core.state import State
-from scheduler.core.topology import around
 
 __all__ = ["Blocker", "explain", "reasons"]
 
@@ -50,11 +50,11 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         return Blocker(
             summary, short.kind, short.at, short.needed, short.free, minimum=short.minimum
         )
-    nodes, shape = state.nodes, short.shape
+    framework, shape = state.framework, short.shape
     counts = short.counts or _with_as_many_as_fit(state, shape, short.needed)
     impossible = _impossible(state, short, shape)
     return Blocker(
-        summary=advice.sentence(nodes, shape, short, counts, impossible=impossible),
+        summary=advice.sentence(framework, shape, short, counts, impossible=impossible),
         kind=short.kind,
         at=short.at,
         needed=short.needed,
@@ -62,32 +62,34 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         counts=counts,
         best_domain=short.best,
         impossible=impossible,
-        pods_fit=bool(shape.slots(nodes).any()),
+        pods_fit=bool(framework.slots(shape).any()),
         minimum=short.minimum,
     )
 
 
 def _with_as_many_as_fit(state: State, shape: Shape, needed: int) -> tuple[tuple[str, int], ...]:
     """The reasons once as many pods are placed as can be: what they have against one more."""
-    nodes = state.nodes
+    framework = state.framework
     if not shape.self_interacting:
-        return reasons(nodes, shape)
-    with nodes.trial():
-        for rows, counts in waves(nodes, shape, needed, None, "pack"):
-            nodes.take(rows, counts, shape.request, shape.marks.counted)
-        return reasons(nodes, shape)
+        return reasons(framework, shape)
+    with state.nodes.trial():
+        for rows, counts in waves(framework, shape, needed, None, "pack"):
+            framework.reserve(shape, rows, counts)
+        return reasons(framework, shape)
 
 
 def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
-    empty: Ints = shape.room(state.nodes, state.nodes.allocatable)
+    empty: Ints = state.framework.room(shape, state.nodes.allocatable)
     if short.best is None:
-        return shape.most(empty) < short.needed
+        return state.framework.most(shape, empty) < short.needed
     key = short.best.key
-    domains = state.topologies.domains(key, around(state.forest.groups.get(short.at), key))
+    domains = state.topologies.domains(
+        key, topology_keys_around(state.forest.groups.get(short.at), key)
+    )
     sums = domains.sums(empty, None)
     # By far most often the first domain that is large enough will do.
     return not any(
-        shape.most(np.where(domains.codes == code, empty, 0)) >= short.needed
+        state.framework.most(shape, np.where(domains.codes == code, empty, 0)) >= short.needed
         for code in np.argsort(-sums, kind="stable").tolist()
         if sums[code] >= short.needed
     )

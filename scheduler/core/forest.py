@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scheduler.core.model import (
     COMPOSITE_POD_GROUP,
@@ -26,9 +26,7 @@ from scheduler.core.model import (
     PodInfo,
     Topology,
 )
-
-if TYPE_CHECKING:
-    from scheduler.core.shapes import Shape
+from scheduler.core.shapes import Shape
 
 MAX_DEPTH: Final = 4
 
@@ -363,6 +361,24 @@ class Forest:
             if node is not None:
                 node.quorate_children += gained[0]
                 node.standing_children += gained[1]
+
+
+def outer_topology_keys(group: Group, key: str) -> tuple[str, ...]:
+    """The label keys that confine the group from above, the outermost first, without `key`."""
+    keys: dict[str, None] = {}
+    above = group.parent
+    while above is not None:
+        if above.topology is not None and above.topology.key != key:
+            keys.setdefault(above.topology.key)
+        above = above.parent
+    return tuple(reversed(keys))
+
+
+def topology_keys_around(group: Group | None, key: str) -> tuple[str, ...]:
+    """The outer keys of the constraint on `key` that the group is under."""
+    while group is not None and (group.topology is None or group.topology.key != key):
+        group = group.parent
+    return () if group is None else outer_topology_keys(group, key)
 
 
 def _judge(group: Group) -> tuple[bool, bool]:

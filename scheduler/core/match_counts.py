@@ -1,4 +1,4 @@
-"""How many pods of some kind are on each node, sparsely: most kinds are on few nodes."""
+"""How many pods that match something are on each node, sparsely: most are on few nodes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ Ints = npt.NDArray[np.int64]
 
 
 class MatchCounts:
-    """Counts by tally and row. A tally's number is given by `new`, and never given again."""
+    """Counts by match id and row. `new` gives an id, and never the same one again."""
 
     def __init__(self) -> None:
         self._counts: dict[int, dict[int, int]] = {}
-        self._numbers = itertools.count()
+        self._ids = itertools.count()
 
     def __len__(self) -> int:
         return len(self._counts)
 
     def new(self) -> int:
-        """Another tally, empty."""
-        number = next(self._numbers)
-        self._counts[number] = {}
-        return number
+        """Another count, with no pod."""
+        match_id = next(self._ids)
+        self._counts[match_id] = {}
+        return match_id
 
     def end(self, match_id: int) -> None:
-        """Nobody counts by it any more."""
+        """Nobody reads it any more."""
         del self._counts[match_id]
 
     def add(self, match_ids: tuple[int, ...], rows: Ints, counts: Ints) -> None:
@@ -38,7 +38,7 @@ class MatchCounts:
     def add_one(self, match_id: int, row: int, count: int) -> None:
         counts = self._counts.get(match_id)
         if counts is None:
-            return  # it has ended; a shape for which places are held may still name it
+            return  # it has ended; a shape in a nomination may still name it
         total = counts.get(row, 0) + count
         if total:
             counts[row] = total

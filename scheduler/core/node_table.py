@@ -1,13 +1,13 @@
-"""The cluster as columns: what every node has free, one row per resource, one column per node.
+"""The nodes as a table: what each has free, one row per resource, one column per node.
 
-Arrays are int64 and resource-major, (R, N): a shape's slots are then one pass over contiguous
-memory per resource. Tentative work happens inside `trial()`; every change is journalled and
-undone exactly, because integers add and subtract without rounding.
+Arrays are int64 and resource-major, (R, N): how many pods fit is then one pass over contiguous
+memory per resource. Tentative work happens inside `trial()`; every change is recorded and undone
+exactly, because integers add and subtract without rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from scheduler.core.match_counts import MatchCounts
 from scheduler.core.model import NodeInfo
-from scheduler.core.node_classes import NodeClasses
-from scheduler.core.plugins import node_ports as ports
+from scheduler.core.node_classes import NodeClass, NodeClasses
+from scheduler.core.plugins import node_ports
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -47,7 +47,6 @@ class NodeTable:
     """Node columns with a free list; `row` is a node's index along N.
 
     `generation` changes with the set of nodes or their classes, `version` with anything at all.
-    `seated` is told which tallies count more pods (True) or fewer on a row, a rollback aside.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -59,13 +58,12 @@ class NodeTable:
         self.row_of: dict[str, int] = {}
         self.classes = NodeClasses()
         self.match_counts = MatchCounts()
-        self.seated: Callable[[tuple[int, ...], int, bool], None] = lambda *_: None
         self.generation = 0
         self.version = 0
         self._stamp = 0
         self._changed_at: Ints = np.zeros(capacity, np.int64)
         self._vacant: list[int] = []
-        self._reservations: list[tuple[Ints, Ints, Ints, tuple[int, ...]] | Callable[[], None]] = []
+        self._undo_log: list[tuple[Ints, Ints, Ints, tuple[int, ...]] | Callable[[], None]] = []
         self._trials = 0
         self.resource(PODS)
 
@@ -88,7 +86,7 @@ class NodeTable:
         if index is None:
             index = self.resources[name] = len(self.resources)
             row = np.zeros((1, self.free.shape[1]), np.int64)
-            row[0, list(self.row_of.values())] = ports.of_every_node(name)
+            row[0, list(self.row_of.values())] = node_ports.of_every_node(name)
             self.allocatable = np.vstack((self.allocatable, row))
             self.free = np.vstack((self.free, row))
         return index
@@ -143,37 +141,33 @@ class NodeTable:
     ) -> None:
         """Put `counts[i]` pods of `request` (R,) on node `rows[i]`; rows are distinct.
 
-        `tallies` are those that count such pods.
+        `match_ids` are the match counts that count such pods.
         """
         self._changed(rows)
         self.free[: len(request), rows] -= request[:, None] * counts
         if match_ids:
             self.match_counts.add(match_ids, rows, counts)
         if self._trials:
-            self._reservations.append((rows, counts, request, match_ids))
-        if match_ids and len(rows):
-            self.seated(match_ids, int(rows[0]), bool(counts[0] > 0))
+            self._undo_log.append((rows, counts, request, match_ids))
 
     def take_one(
         self, row: int, request: Ints, count: int = 1, match_ids: tuple[int, ...] = ()
     ) -> None:
         """Like take, for one node; a negative count gives back."""
         if self._trials:
-            raise RuntimeError("take_one is not journalled")
+            raise RuntimeError("take_one cannot be undone: use take inside a trial")
         self._changed(row)
         self.free[: len(request), row] -= request * count
         for match_id in match_ids:
             self.match_counts.add_one(match_id, row, count)
-        if match_ids and count < 0:
-            self.seated(match_ids, row, False)
 
     def undo_by(self, step: Callable[[], None]) -> None:
-        """What follows from what was taken has happened; a rollback calls the step."""
+        """Have a rollback call the step: it undoes what followed from the last take."""
         if self._trials:
-            self._reservations.append(step)
+            self._undo_log.append(step)
 
     def touch(self) -> None:
-        """Something outside the columns changed that answers depend on."""
+        """Something outside the table changed that answers depend on."""
         # Never a number used before: a trial's versions are abandoned, not handed out again.
         self._stamp += 1
         self.version = self._stamp
@@ -184,17 +178,17 @@ class NodeTable:
         return self._stamp
 
     def changed_since(self, stamp: int) -> Ints:
-        """Rows whose amounts changed after that, be it to be undone; in order."""
+        """Rows whose amounts changed after that, undone changes included; in order."""
         return np.flatnonzero(self._changed_at[: self.size] > stamp)
 
     def mark(self) -> int:
         """A point to roll back to inside a trial."""
-        return len(self._reservations)
+        return len(self._undo_log)
 
     def rollback(self, mark: int) -> None:
         """Undo what was taken since `mark`."""
-        while len(self._reservations) > mark:
-            entry = self._reservations.pop()
+        while len(self._undo_log) > mark:
+            entry = self._undo_log.pop()
             if callable(entry):
                 entry()
                 continue
@@ -219,7 +213,19 @@ class NodeTable:
                 self.version = version
             self._trials -= 1
             if not self._trials:
-                self._reservations.clear()
+                self._undo_log.clear()
+
+    def by_class(self, test: Callable[[NodeClass], bool]) -> Bools:
+        """The test's answer for each node (N,), asked once for each class; False if vacant."""
+        answers = np.array([*map(test, self.classes.all), False], np.bool_)
+        chosen: Bools = answers[self.node_class[: self.size]]
+        return chosen
+
+    def named(self, names: Iterable[str]) -> Bools:
+        """Per node (N,) whether it has one of the names."""
+        mask = np.zeros(self.size, np.bool_)
+        mask[[self.row_of[name] for name in names if name in self.row_of]] = True
+        return mask
 
     def _changed(self, rows: int | Ints) -> None:
         self.touch()
@@ -248,7 +254,7 @@ class NodeTable:
         for name in allocatable:
             self.resource(name)
         for name, index in self.resources.items():
-            amount = allocatable.get(name, 0) or ports.of_every_node(name)
+            amount = allocatable.get(name, 0) or node_ports.of_every_node(name)
             self.free[index, row] += amount - self.allocatable[index, row]
             self.allocatable[index, row] = amount
 

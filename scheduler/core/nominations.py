@@ -1,4 +1,4 @@
-"""Places kept free for roots whose victims are on their way out.
+"""Nominations: places kept free for roots whose victims are on their way out.
 
 A root of lower or equal priority does not see them; one of higher priority may take them, and then
 they are lost.
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.core.framework import Framework
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Ints, NodeTable
+from scheduler.core.node_table import Ints
 from scheduler.core.shapes import Shape
 
 _Taken = list[tuple[Shape, Ints, Ints]]
@@ -30,10 +31,11 @@ class Nomination:
 
 
 class Nominations:
-    """All holds, by root and by node."""
+    """All nominations, by root and by node."""
 
-    def __init__(self, nodes: NodeTable) -> None:
-        self._nodes = nodes
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._nodes = framework.nodes
         self._nominations: dict[GroupKey, Nomination] = {}
         self._on: dict[str, dict[GroupKey, Counter[Shape]]] = {}
         self._merged: dict[int, _Taken] = {}
@@ -45,47 +47,47 @@ class Nominations:
     def __iter__(self) -> Iterator[Nomination]:
         return iter(self._nominations.values())
 
-    def set(self, hold: Nomination) -> None:
-        """Keep the places from now on; an earlier hold of the root ends."""
-        self.drop(hold.root)
-        self._nominations[hold.root] = hold
-        for shape, places in hold.places:
+    def set(self, nomination: Nomination) -> None:
+        """Keep the places from now on; an earlier nomination of the root ends."""
+        self.drop(nomination.root)
+        self._nominations[nomination.root] = nomination
+        for shape, places in nomination.places:
             for name, count in places:
-                held = self._on.setdefault(name, {}).setdefault(hold.root, Counter())
-                held[shape] += count
+                nominated = self._on.setdefault(name, {}).setdefault(nomination.root, Counter())
+                nominated[shape] += count
         self._merged.clear()
 
     def drop(self, root: GroupKey) -> Nomination | None:
-        """The root needs its places no more, or lost them; None if it held none."""
-        hold = self._nominations.pop(root, None)
-        if hold is None:
+        """The root needs its places no more, or lost them; None if it had none."""
+        nomination = self._nominations.pop(root, None)
+        if nomination is None:
             return None
-        for name in _nodes(hold):
+        for name in _nodes(nomination):
             del self._on[name][root]
             if not self._on[name]:
                 del self._on[name]
         self._merged.clear()
-        return hold
+        return nomination
 
     def clear(self) -> None:
-        """Nobody holds anything."""
+        """Nobody is nominated any more."""
         self._nominations.clear()
         self._on.clear()
         self._merged.clear()
 
     def on(self, rows: Iterable[int]) -> dict[GroupKey, Nomination]:
-        """The holds that have places on these nodes, by root."""
+        """The nominations with places on these nodes, by root."""
         return {root: self._nominations[root] for row in rows for root in self._at(row)}
 
     @contextmanager
     def taken(self, rows: Iterable[int]) -> Iterator[None]:
-        """Inside, all that anybody holds on these nodes is taken. Costs what these nodes hold."""
+        """Inside, all nominated places on these nodes are taken. Costs as much as those are."""
         with self._nodes.trial():
             for row in rows:
-                for held in self._at(row).values():
-                    for shape, count in held.items():
+                for nominated in self._at(row).values():
+                    for shape, count in nominated.items():
                         at, counts = np.array([[row], [count]], np.int64)
-                        self._nodes.take(at, counts, shape.request, shape.marks.counted)
+                        self._framework.reserve(shape, at, counts)
             yield
 
     def _at(self, row: int) -> Mapping[GroupKey, Mapping[Shape, int]]:
@@ -93,22 +95,22 @@ class Nominations:
         return self._on.get(node.name, {}) if node is not None else {}
 
     def rows(self, root: GroupKey) -> Ints | None:
-        """The held nodes; None without a hold, or where one of the nodes is gone."""
-        hold = self._nominations.get(root)
-        if hold is None:
+        """The nominated nodes; None without a nomination, or where one of the nodes is gone."""
+        nomination = self._nominations.get(root)
+        if nomination is None:
             return None
-        names = _nodes(hold)
+        names = _nodes(nomination)
         row_of = self._nodes.row_of
         if not names <= row_of.keys():
             return None
         return np.array(sorted(row_of[name] for name in names), np.int64)
 
     def free(self, root: GroupKey, shape: Shape) -> int:
-        """How many of the places that the root holds for this shape nobody uses any more."""
+        """How many of the root's nominated places for this shape nobody uses any more."""
         free = 0
-        for held, rows, counts in self._places([self._nominations[root]]):
-            if held is shape:
-                free += int(np.minimum(counts, shape.slots_in(self._nodes, rows)).sum())
+        for nominated, rows, counts in self._places([self._nominations[root]]):
+            if nominated is shape:
+                free += int(np.minimum(counts, self._framework.slots_at(shape, rows)).sum())
         return free
 
     @contextmanager
@@ -126,7 +128,7 @@ class Nominations:
             yield
 
     def _taken(self, priority: int) -> _Taken:
-        """All places held with this priority or a higher one; kept until a hold changes."""
+        """All places nominated with this priority or a higher one; kept until that changes."""
         if self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
             self._merged.clear()
@@ -138,8 +140,8 @@ class Nominations:
         """Per shape the rows of nodes that are there, each once, with how many pods."""
         row_of = self._nodes.row_of
         by_shape: dict[Shape, Counter[int]] = {}
-        for hold in nominations:
-            for shape, places in hold.places:
+        for nomination in nominations:
+            for shape, places in nomination.places:
                 counts = by_shape.setdefault(shape, Counter())
                 for name, count in places:
                     if name in row_of:
@@ -152,8 +154,8 @@ class Nominations:
 
     def _occupy(self, taken: _Taken, sign: int) -> None:
         for shape, rows, counts in taken:
-            self._nodes.take(rows, sign * counts, shape.request, shape.marks.counted)
+            self._framework.reserve(shape, rows, sign * counts)
 
 
-def _nodes(hold: Nomination) -> set[str]:
-    return {name for _, places in hold.places for name, _ in places}
+def _nodes(nomination: Nomination) -> set[str]:
+    return {name for _, places in nomination.places for name, _ in places}

@@ -14,10 +14,10 @@ from itertools import islice
 import numpy as np
 
 from scheduler.core import tree_validation as layout
+from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import ClaimKey, GroupKey, GroupSpec
 from scheduler.core.node_table import Ints
-from scheduler.core.plugins.volume_binding import AssumedVolume
 from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.search.tree import Search, shapes_of
 from scheduler.core.shapes import Shape
@@ -31,7 +31,7 @@ __all__ = ["Placement", "Refusal", "SearchBudget", "place"]
 class Placement:
     """`pods[i]` goes to node row `rows[i]`; the first `floors` pods are those the floors need.
 
-    `promises` says what volumes their claims get, as far as these are not bound yet; None: no pod
+    `volumes` says what their claims get, as far as these are not bound yet; None: no pod
     has a claim.
     """
 
@@ -40,7 +40,7 @@ class Placement:
     rows: tuple[int, ...]
     minimums: int
     steps: int
-    promises: Mapping[ClaimKey, AssumedVolume] | None = None
+    volumes: Mapping[ClaimKey, AssumedVolume] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +113,5 @@ def _placement(state: State, root: Group, search: Search, minimums: int) -> Plac
         pods.extend(islice(queues[key], len(targets)))
         rows.extend(targets)
     claims = {key for run in search.attempt.log for key in run.shape.requirements.claims}
-    promises = state.storage.promises.of(sorted(claims)) if claims else None
-    return Placement(root.key, tuple(pods), tuple(rows), minimums, search.attempt.steps, promises)
+    volumes = state.volumes.assumed.of(sorted(claims)) if claims else None
+    return Placement(root.key, tuple(pods), tuple(rows), minimums, search.attempt.steps, volumes)

@@ -1,4 +1,4 @@
-"""Pods by the traits that selectors ask for, so that a new selector finds those it speaks of."""
+"""Pods by the labels that selectors ask for, so that a new selector finds the pods it selects."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class PodLabelIndex:
             if not index[value]:
                 del index[value]
 
-    def of(self, match_id: MatchCount) -> list[Pod]:
-        """Pods that the tally may speak of; all others it does not."""
-        needed = traits_needed(match_id.selectors)
+    def of(self, match_count: MatchCount) -> list[Pod]:
+        """Pods that it may count; it counts no others."""
+        needed = traits_needed(match_count.selectors)
         if not needed:
             return list(self._pods.values())
         # Of the traits that a pod must have, the one that fewest have.
-        groups = min(map(self._label_index, needed), key=lambda groups: sum(map(len, groups)))
+        groups = min(map(self._holders, needed), key=lambda groups: sum(map(len, groups)))
         return [self._pods[uid] for uid in dict.fromkeys(uid for group in groups for uid in group)]
 
     def _places(self, info: PodInfo) -> Iterator[tuple[dict[str, _Uids], str]]:
@@ -51,7 +51,7 @@ class PodLabelIndex:
         for key in self._without.keys() - info.labels.keys():
             yield self._without[key], info.namespace
 
-    def _label_index(self, traits: Iterable[Trait]) -> list[_Uids]:
+    def _holders(self, traits: Iterable[Trait]) -> list[_Uids]:
         """UIDs, in groups, of pods with one of these traits, and of some from other namespaces."""
         groups: list[_Uids] = []
         for space, kind, key, value in traits:

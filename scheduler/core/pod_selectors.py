@@ -1,9 +1,9 @@
-"""Which pods the terms about other pods speak of, and which use which volume claim.
+"""Which pods the terms about other pods select, and which pods use which volume claim.
 
-Each set of selectors in use has a tally of the pods that it selects, each anti-affinity term and
-each preference one of the pods that carry it. A pod's `Marks` say which tallies count it and which
-terms of others it has to heed; they are part of its shape, so equal pods still share one. A tally
-lives as long as a shape that asks for it.
+Each set of selectors in use has a match count: how many of the pods that it selects are on each
+node. So has each anti-affinity term and each preference: how many of the pods that declare it. A
+pod's `PodMatches` say which counts include it and which terms of others are about it; they are part
+of its shape, so equal pods share one. A match count lives as long as a shape that asks for it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from scheduler.core.label_expressions import matches
 from scheduler.core.match_counts import MatchCounts
 from scheduler.core.model import (
     ClaimKey,
@@ -22,11 +23,10 @@ from scheduler.core.model import (
     Requirements,
     WeightedPodTerm,
 )
-from scheduler.core.plugins import node_affinity as filters
 
 Selectors = tuple[PodSelector, ...]
-Carried = PodTerm | WeightedPodTerm | None
-_Asked = tuple[Selectors, bool, Carried]
+Declared = PodTerm | WeightedPodTerm | None
+CountKey = tuple[Selectors, bool, Declared]
 
 ANYWHERE: Final = ""
 IS: Final = "is"
@@ -38,58 +38,58 @@ Trait = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """`counted`: tallies of pods like this one.
+class PodMatches:
+    """`counted`: ids of the match counts that include such a pod.
 
-    `shuns` are those of carriers that keep it away, `heeds` of carriers that like it near or far.
+    `excluded_by` are those of pods whose required anti-affinity selects it, `scored_by` those of
+    pods whose preferred affinity or anti-affinity does.
     """
 
     counted: tuple[int, ...] = ()
     excluded_by: tuple[int, ...] = ()
     scored_by: tuple[int, ...] = ()
 
-    def and_of(self, match_id: MatchCount) -> Marks:
-        """With one tally more that speaks of such pods, newer than all of these."""
-        return self._with(match_id, lambda numbers: (*numbers, match_id.number))
+    def and_of(self, match_count: MatchCount) -> PodMatches:
+        """With one match count more, newer than all of these."""
+        return self._with(match_count, lambda ids: (*ids, match_count.id))
 
-    def without(self, match_id: MatchCount) -> Marks:
-        """With one tally less."""
-        return self._with(
-            match_id, lambda numbers: tuple(n for n in numbers if n != match_id.number)
-        )
+    def without(self, match_count: MatchCount) -> PodMatches:
+        """With one match count less."""
+        return self._with(match_count, lambda ids: tuple(n for n in ids if n != match_count.id))
 
     def _with(
-        self, match_id: MatchCount, change: Callable[[tuple[int, ...]], tuple[int, ...]]
-    ) -> Marks:
-        if match_id.carried is None:
+        self, match_count: MatchCount, change: Callable[[tuple[int, ...]], tuple[int, ...]]
+    ) -> PodMatches:
+        if match_count.declared is None:
             return replace(self, counted=change(self.counted))
-        if isinstance(match_id.carried, PodTerm):
+        if isinstance(match_count.declared, PodTerm):
             return replace(self, excluded_by=change(self.excluded_by))
         return replace(self, scored_by=change(self.scored_by))
 
 
-UNMARKED: Final = Marks()
+NO_MATCHES: Final = PodMatches()
 
 
 @dataclass(frozen=True, slots=True)
 class MatchCount:
-    """What is counted: pods that all `selectors` select, or the carriers of a term about them.
+    """What is counted: pods that all `selectors` select, or the pods that declare a term.
 
-    `living`: pods that are being deleted do not count.
+    `declared` is that term, None where selected pods are counted. `skip_terminating`: pods that are
+    being deleted do not count.
     """
 
-    number: int
+    id: int
     selectors: Selectors
-    living: bool = False
-    carried: Carried = None
+    skip_terminating: bool = False
+    declared: Declared = None
 
     @property
-    def asked(self) -> _Asked:
-        return (self.selectors, self.living, self.carried)
+    def key(self) -> CountKey:
+        return (self.selectors, self.skip_terminating, self.declared)
 
-    def speaks_of(self, pod: PodInfo, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-        """True if the selectors select the pod."""
-        if self.living and pod.terminating:
+    def counts(self, pod: PodInfo, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+        """Whether the selectors select the pod."""
+        if self.skip_terminating and pod.terminating:
             return False
         return all(selects(s, pod, namespaces) for s in self.selectors)
 
@@ -100,51 +100,51 @@ def selects(
     """One selector against one pod; `namespaces` are the labels of those that are known."""
     if selector.expressions is None:
         return False
-    if not all(filters.meets(e, pod.labels.get(e.key)) for e in selector.expressions):
+    if not matches(selector.expressions, pod.labels):
         return False
     if pod.namespace in selector.namespaces:
         return True
     wanted, labels = selector.of_namespaces, namespaces.get(pod.namespace, {})
-    return wanted is not None and all(filters.meets(e, labels.get(e.key)) for e in wanted)
+    return wanted is not None and matches(wanted, labels)
 
 
 @dataclass(slots=True)
 class _Index:
-    """Tallies by a trait that a pod needs for them to speak of it.
+    """Match counts by a trait that a pod must have to be selected.
 
-    Of several traits it is the one by which fewest are filed: a label that all pods have tells
-    nothing apart.
+    Of several traits it is the one with fewest entries: a label that all pods have tells nothing
+    apart.
     """
 
     by_trait: dict[Trait, dict[int, MatchCount]] = field(default_factory=dict)
     others: dict[int, MatchCount] = field(default_factory=dict)
     filed: dict[int, tuple[Trait, ...]] = field(default_factory=dict)
-    lacked: dict[str, int] = field(default_factory=dict)
+    absent: dict[str, int] = field(default_factory=dict)
 
-    def file(self, match_id: MatchCount) -> None:
-        traits = min(traits_needed(match_id.selectors), key=self._crowd, default=())
-        self.filed[match_id.number] = traits
+    def file(self, match_count: MatchCount) -> None:
+        traits = min(traits_needed(match_count.selectors), key=self._crowd, default=())
+        self.filed[match_count.id] = traits
         for trait in traits:
-            self.by_trait.setdefault(trait, {})[match_id.number] = match_id
+            self.by_trait.setdefault(trait, {})[match_count.id] = match_count
             if trait[1] == LACKS:
-                self.lacked[trait[2]] = self.lacked.get(trait[2], 0) + 1
+                self.absent[trait[2]] = self.absent.get(trait[2], 0) + 1
         if not traits:
-            self.others[match_id.number] = match_id
+            self.others[match_count.id] = match_count
 
-    def remove(self, match_id: MatchCount) -> None:
-        for trait in self.filed.pop(match_id.number):
-            del self.by_trait[trait][match_id.number]
+    def remove(self, match_count: MatchCount) -> None:
+        for trait in self.filed.pop(match_count.id):
+            del self.by_trait[trait][match_count.id]
             if trait[1] == LACKS:
-                self.lacked[trait[2]] -= 1
-                if not self.lacked[trait[2]]:
-                    del self.lacked[trait[2]]
+                self.absent[trait[2]] -= 1
+                if not self.absent[trait[2]]:
+                    del self.absent[trait[2]]
             if not self.by_trait[trait]:
                 del self.by_trait[trait]
-        self.others.pop(match_id.number, None)
+        self.others.pop(match_count.id, None)
 
     def about(self, pod: PodInfo) -> Iterator[MatchCount]:
         yield from self.others.values()
-        for trait in _traits(pod, self.lacked):
+        for trait in _traits(pod, self.absent):
             yield from self.by_trait.get(trait, {}).values()
 
     def _crowd(self, traits: tuple[Trait, ...]) -> int:
@@ -152,17 +152,17 @@ class _Index:
 
 
 class PodSelectors:
-    """All tallies in use, and the labels of namespaces."""
+    """All match counts in use, and the labels of namespaces."""
 
-    def __init__(self, match_ids: MatchCounts) -> None:
+    def __init__(self, match_counts: MatchCounts) -> None:
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self._tallies = match_ids
-        self._known: dict[_Asked, MatchCount] = {}
+        self._match_counts = match_counts
+        self._known: dict[CountKey, MatchCount] = {}
         self._index = _Index()
-        self._by_number: dict[int, MatchCount] = {}
+        self._by_id: dict[int, MatchCount] = {}
         self._claims: dict[ClaimKey, int] = {}
         self._claim_of: dict[int, ClaimKey] = {}
-        self._users: Counter[_Asked | ClaimKey] = Counter()
+        self._users: Counter[CountKey | ClaimKey] = Counter()
 
     def __len__(self) -> int:
         return len(self._known) + len(self._claims)
@@ -170,64 +170,66 @@ class PodSelectors:
     @property
     def by_namespace(self) -> bool:
         """Whether any selector looks at the labels of namespaces."""
-        return any(s.of_namespaces for match_id in self._known.values() for s in match_id.selectors)
+        return any(
+            s.of_namespaces for match_count in self._known.values() for s in match_count.selectors
+        )
 
     def register(self, requirements: Requirements) -> list[MatchCount]:
-        """Have all that the requirements speak of counted; what is new, with nothing counted."""
+        """Count all pods that the requirements select; gives the new counts, with no pod yet."""
         new: list[MatchCount] = []
         for claim in requirements.claims:
             if claim not in self._claims:
-                number = self._claims[claim] = self._tallies.new()
-                self._claim_of[number] = claim
-        for asked in _asked(requirements):
-            if asked not in self._known:
-                match_id = MatchCount(self._tallies.new(), *asked)
-                self._known[asked] = self._by_number[match_id.number] = match_id
-                self._index.file(match_id)
-                new.append(match_id)
+                match_id = self._claims[claim] = self._match_counts.new()
+                self._claim_of[match_id] = claim
+        for key in _counts_needed(requirements):
+            if key not in self._known:
+                match_count = MatchCount(self._match_counts.new(), *key)
+                self._known[key] = self._by_id[match_count.id] = match_count
+                self._index.file(match_count)
+                new.append(match_count)
         return new
 
     def retain(self, requirements: Requirements) -> None:
         """One shape more has these requirements."""
-        self._users.update(_asked(requirements))
+        self._users.update(_counts_needed(requirements))
         self._users.update(requirements.claims)
 
     def release(self, requirements: Requirements) -> list[MatchCount]:
-        """One shape less has them; the tallies that nobody asks for any more.
+        """One shape less has them; the match counts that nobody asks for any more.
 
-        Pods may still have those among their marks: they end with `forget`.
+        Pods may still have those among their matches: they end with `forget`.
         """
         ended: list[MatchCount] = []
         for claim in requirements.claims:
             if self._unused(claim):
-                number = self._claims.pop(claim)
-                del self._claim_of[number]
-                self._tallies.end(number)
-        for asked in _asked(requirements):
-            if self._unused(asked):
-                match_id = self._known.pop(asked)
-                self._index.remove(match_id)
-                ended.append(match_id)
+                match_id = self._claims.pop(claim)
+                del self._claim_of[match_id]
+                self._match_counts.end(match_id)
+        for key in _counts_needed(requirements):
+            if self._unused(key):
+                match_count = self._known.pop(key)
+                self._index.remove(match_count)
+                ended.append(match_count)
         return ended
 
-    def _unused(self, asked: _Asked | ClaimKey) -> bool:
+    def _unused(self, key: CountKey | ClaimKey) -> bool:
         """Take one user off; True if that was the last."""
-        self._users[asked] -= 1
-        if self._users[asked]:
+        self._users[key] -= 1
+        if self._users[key]:
             return False
-        del self._users[asked]
+        del self._users[key]
         return True
 
-    def forget(self, match_id: MatchCount) -> None:
-        """No pod has the tally among its marks any more."""
-        del self._by_number[match_id.number]
-        self._tallies.end(match_id.number)
+    def forget(self, match_count: MatchCount) -> None:
+        """No pod has it among its matches any more."""
+        del self._by_id[match_count.id]
+        self._match_counts.end(match_count.id)
 
     def match_id(
-        self, selectors: Selectors, *, living: bool = False, carried: Carried = None
+        self, selectors: Selectors, *, skip_terminating: bool = False, declared: Declared = None
     ) -> int:
-        """The number of a registered tally."""
-        return self._known[selectors, living, carried].number
+        """The id of a registered match count."""
+        return self._known[selectors, skip_terminating, declared].id
 
     @property
     def claims(self) -> Iterable[ClaimKey]:
@@ -235,39 +237,39 @@ class PodSelectors:
         return self._claims
 
     def claim(self, key: ClaimKey) -> int:
-        """The tally of the pods that use a claim."""
+        """The match id of the pods that use a claim."""
         return self._claims[key]
 
     def claim_of(self, match_id: int) -> ClaimKey | None:
-        """The claim whose users the tally counts; None if it counts other pods."""
+        """The claim whose users are counted; None if other pods are."""
         return self._claim_of.get(match_id)
 
-    def carried(self, match_id: int) -> Carried:
-        """The term whose carriers the tally counts; None if it counts other pods."""
-        return self._by_number[match_id].carried
+    def declared(self, match_id: int) -> Declared:
+        """The term whose declaring pods are counted; None if other pods are."""
+        return self._by_id[match_id].declared
 
-    def marks(self, pod: PodInfo) -> Marks:
-        """What is counted, and who is shunned, where this pod is put."""
+    def matches(self, pod: PodInfo) -> PodMatches:
+        """The match counts that include the pod, and the terms of others that are about it."""
         if not self._known and not self._claims:
-            return UNMARKED
+            return NO_MATCHES
         wants = pod.requirements
-        counted = {self.match_id((t.selector,), carried=t) for t in wants.required_anti_affinity}
+        counted = {self.match_id((t.selector,), declared=t) for t in wants.required_anti_affinity}
         counted.update(
-            self.match_id((s.term.selector,), carried=s) for s in wants.preferred_affinity
+            self.match_id((s.term.selector,), declared=s) for s in wants.preferred_affinity
         )
         counted.update(self._claims[claim] for claim in wants.claims)
         excluded_by, scored_by = set[int](), set[int]()
-        for match_id in self._index.about(pod):
-            if match_id.speaks_of(pod, self.namespaces):
-                if match_id.carried is None:
-                    counted.add(match_id.number)
+        for match_count in self._index.about(pod):
+            if match_count.counts(pod, self.namespaces):
+                if match_count.declared is None:
+                    counted.add(match_count.id)
                 else:
-                    (excluded_by if isinstance(match_id.carried, PodTerm) else scored_by).add(
-                        match_id.number
+                    (excluded_by if isinstance(match_count.declared, PodTerm) else scored_by).add(
+                        match_count.id
                     )
         if not counted and not excluded_by and not scored_by:
-            return UNMARKED
-        return Marks(*(tuple(sorted(numbers)) for numbers in (counted, excluded_by, scored_by)))
+            return NO_MATCHES
+        return PodMatches(*(tuple(sorted(ids)) for ids in (counted, excluded_by, scored_by)))
 
 
 def traits_needed(selectors: Selectors) -> list[tuple[Trait, ...]]:
@@ -302,21 +304,21 @@ def _there(selector: PodSelector, rules: Iterable[tuple[str, str, str]]) -> tupl
     return tuple(dict.fromkeys((space, *rule) for space in spaces for rule in rules))
 
 
-def _traits(pod: PodInfo, lacked: Iterable[str]) -> Iterator[Trait]:
+def _traits(pod: PodInfo, absent: Iterable[str]) -> Iterator[Trait]:
     """All traits of a pod; of labels that it lacks, those that matter."""
     for space in (pod.namespace, ANYWHERE):
         yield space, WITHIN, "", ""
         for key, value in pod.labels.items():
             yield space, IS, key, value
             yield space, HAS, key, ""
-        for key in lacked:
+        for key in absent:
             if key not in pod.labels:
                 yield space, LACKS, key, ""
 
 
-def _asked(wants: Requirements) -> Iterator[_Asked]:
+def _counts_needed(wants: Requirements) -> Iterator[CountKey]:
     if wants.required_affinity:
-        # Only a pod that meets every term is company.
+        # As upstream, only a pod that matches every term counts as a peer.
         yield tuple(term.selector for term in wants.required_affinity), False, None
     for term in wants.required_anti_affinity:
         yield (term.selector,), False, None

@@ -59,8 +59,8 @@ def _meet(state: State, closed: GroupKey, shapes: frozenset[Shape]) -> bool:
     )
     usable = np.zeros(state.nodes.size, np.bool_)
     for shape in _shapes(waiting) if waiting is not None else ():
-        usable |= shape.permitted(state.nodes)
-    return any(bool((usable & shape.permitted(state.nodes)).any()) for shape in shapes)
+        usable |= state.framework.permitted(shape)
+    return any(bool((usable & state.framework.permitted(shape)).any()) for shape in shapes)
 
 
 def _shapes(root: Group | Pod) -> frozenset[Shape]:

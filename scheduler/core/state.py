@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.forest import Forest, Group, Pod
+from scheduler.core.framework import Framework
 from scheduler.core.model import (
     POD_GROUP,
     ClaimKey,
@@ -21,17 +23,15 @@ from scheduler.core.model import (
 )
 from scheduler.core.node_table import NodeTable
 from scheduler.core.nominations import Nominations
-from scheduler.core.plugins.inter_pod_affinity import Company
-from scheduler.core.plugins.preferred_scores import Leanings
-from scheduler.core.plugins.volume_binding import AssumedVolume
-from scheduler.core.plugins.volume_filters import Storage
 from scheduler.core.pod_label_index import PodLabelIndex
-from scheduler.core.pod_selectors import Marks, MatchCount, PodSelectors
+from scheduler.core.pod_selectors import MatchCount, PodMatches, PodSelectors
 from scheduler.core.preemption.disruption_budgets import DisruptionBudgets
 from scheduler.core.preemption.units import Units
-from scheduler.core.shapes import Shape, Shapes
+from scheduler.core.shape_registry import Shapes
+from scheduler.core.shapes import Shape
 from scheduler.core.starvation import StarvationGate
 from scheduler.core.topology import Topologies
+from scheduler.core.volume_table import VolumeTable
 
 
 @dataclass(slots=True)
@@ -50,25 +50,25 @@ class Changes:
 class State:
     """Nodes, pods and groups, kept consistent event by event."""
 
-    def __init__(self) -> None:
+    def __init__(self, claim_changed: Callable[[ClaimKey], None] = lambda _key: None) -> None:
+        """`claim_changed` is called with each claim of which something is new (VolumeTable)."""
         self.nodes = NodeTable()
         self.topologies = Topologies(self.nodes)
         self.selectors = PodSelectors(self.nodes.match_counts)
-        self.storage = Storage(self.nodes, self.topologies, self.selectors)
-        self.company = Company(self.nodes, self.topologies, self.selectors, self.storage)
-        leanings = Leanings(self.nodes, self.topologies, self.selectors, self.company)
-        self.shapes = Shapes(self.nodes, self.selectors, self.company, leanings)
+        self.volumes = VolumeTable(self.nodes, self.topologies, claim_changed)
+        self.framework = Framework(self.nodes, self.topologies, self.selectors, self.volumes)
+        self.shapes = Shapes(self.nodes, self.selectors, self.framework)
         self.forest = Forest()
-        self.units = Units(self.nodes, self.forest)
+        self.units = Units(self.framework, self.forest)
         self.disruption_budgets = DisruptionBudgets()
-        self.nominations = Nominations(self.nodes)
+        self.nominations = Nominations(self.framework)
         self.starvation = StarvationGate()
         self.pods: dict[str, Pod] = {}
         self.singles: dict[GroupKey, Pod] = {}
         self.changes = Changes()
         self._on_node: dict[str, dict[str, Pod]] = {}
         self._label_index = PodLabelIndex(self.pods)
-        self._anywhere = False
+        self._room_anywhere = False
 
     def set_node(self, node: NodeInfo) -> None:
         """Add or update a node. Pods bound to it before it was seen are accounted now."""
@@ -92,7 +92,7 @@ class State:
         row = self.nodes.remove_node(name)
         if row is None:
             return
-        self.storage.promises.forget_row(row)
+        self.volumes.assumed.forget_row(row)
         self._domains_changed()
         for pod in self._on_node.get(name, {}).values():
             pod.row = -1
@@ -173,25 +173,25 @@ class State:
         self,
         pods: Iterable[Pod],
         rows: Iterable[int],
-        promises: Mapping[ClaimKey, AssumedVolume] | None = None,
+        volumes: Mapping[ClaimKey, AssumedVolume] | None = None,
     ) -> None:
-        """Take decided places, and `promises` to claims, before the API server has heard of them.
+        """Take decided places, and `volumes` for claims, before the API server has heard of them.
 
         Claims that are not among those get what their pods find.
         """
-        if promises:
-            self.storage.promises.keep(promises)
+        if volumes:
+            self.volumes.assumed.keep(volumes)
         places = list(zip(pods, rows, strict=True))
         for pod, row in places:
             self._uncount(pod)
             pod.assumed = True
-            self._seat(pod, self.nodes.name_of(row), row)
+            self._set_node(pod, self.nodes.name_of(row), row)
             self._count(pod)
         # Pods of a gang often share a node.
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
             self._take(shape, row, sum(1 for _ in same))
             if shape.requirements.claims:
-                self.storage.promises.seat(shape.marks.counted, row, more=True)
+                self.framework.volumes.reserve(shape.matches.counted, row, more=True)
 
     def forget(self, uid: str) -> None:
         """Take an assumption back: the pod waits again and its place is free."""
@@ -204,18 +204,18 @@ class State:
         self._count(pod)
         self._touch_pod(pod, stir=True)
 
-    def release(self, root: GroupKey) -> bool:
-        """End a root's hold: others may use the places. False if it held none."""
-        hold = self.nominations.drop(root)
-        if hold is None:
+    def end_nomination(self, root: GroupKey) -> bool:
+        """Let others use the root's nominated places. False if it had none."""
+        nomination = self.nominations.drop(root)
+        if nomination is None:
             return False
         row_of = self.nodes.row_of
-        names = {name for _, places in hold.places for name, _ in places}
+        names = {name for _, places in nomination.places for name, _ in places}
         self.changes.rows.update(row_of[name] for name in names if name in row_of)
         return True
 
     def open_starvation_gate(self) -> None:
-        """Let all in again: who was sent back at the door is looked at anew."""
+        """Let all in again: whoever was held back is decided anew."""
         stopped = self.starvation.open()
         self.changes.entities.update(stopped)
         self.changes.stirred.update(stopped)
@@ -224,15 +224,15 @@ class State:
         """What changed since the last call. What no pod uses any more is freed."""
         self._sweep()
         changes, self.changes = self.changes, Changes()
-        if self._anywhere:
+        if self._room_anywhere:
             # Other pods matter in all of their domain, and volumes wherever they can be used.
             changes.rows.update(self.nodes.row_of.values())
-            self._anywhere = False
+            self._room_anywhere = False
         return changes
 
-    def storage_changed(self) -> None:
-        """After changes to `storage`: what waits for a volume may fit anywhere."""
-        self._anywhere = True
+    def volumes_changed(self) -> None:
+        """After changes to `volumes`: what waits for a volume may fit anywhere."""
+        self._room_anywhere = True
 
     def stir_all(self) -> None:
         """Have everything looked at again."""
@@ -246,8 +246,8 @@ class State:
         return pod.key if pod.group is None else pod.group.top.key
 
     def _domains_changed(self) -> None:
-        """Who keeps away from others, or is spread among them, may fit on other nodes now."""
-        self._anywhere = self._anywhere or len(self.selectors) > 0
+        """Pods with terms about other pods may fit on other nodes now."""
+        self._room_anywhere = self._room_anywhere or len(self.selectors) > 0
 
     def _group_of(self, info: PodInfo) -> Group | None:
         if info.group is None:
@@ -264,7 +264,7 @@ class State:
     def _update(self, pod: Pod, info: PodInfo, shape: Shape) -> None:
         if shape is not pod.shape:
             self._vacate(pod)
-            self._dress(pod, shape)
+            self._set_shape(pod, shape)
         old, pod.info = pod.info, info
         if old.labels != info.labels:
             self._label_index.remove(old)
@@ -284,50 +284,53 @@ class State:
 
     def _occupy(self, pod: Pod, node: str) -> None:
         row = self.nodes.row_of.get(node, -1)
-        self._seat(pod, node, row)
+        self._set_node(pod, node, row)
         if row >= 0:
             self._take(pod.shape, row)
 
-    def _seat(self, pod: Pod, node: str, row: int) -> None:
+    def _set_node(self, pod: Pod, node: str, row: int) -> None:
         pod.node, pod.row = node, row
         self._on_node.setdefault(node, {})[pod.info.uid] = pod
 
     def _take(self, shape: Shape, row: int, count: int = 1) -> None:
-        counted = shape.marks.counted
-        self.nodes.take_one(row, shape.request, count, counted)
-        self._anywhere = self._anywhere or bool(counted)
+        self.framework.account(shape, row, count)
+        self._room_anywhere = self._room_anywhere or bool(shape.matches.counted)
 
     def _shape_of(self, info: PodInfo) -> Shape:
-        """The pod's shape; pods that its terms are the first to speak of get another one."""
+        """The pod's shape; pods that its terms are the first to select get another one."""
         for match_id in self.selectors.register(info.requirements):
-            self._mark(match_id)
-        return self.shapes.intern(info.requirements, self.selectors.marks(info))
+            self._add_match(match_id)
+        return self.shapes.intern(info.requirements, self.selectors.matches(info))
 
-    def _mark(self, match_id: MatchCount) -> None:
+    def _add_match(self, match_id: MatchCount) -> None:
         """Let pods of which a new tally speaks have it among their marks."""
-        self._remark(match_id, Marks.and_of)
+        self._change_matches(match_id, PodMatches.and_of)
 
     def _sweep(self) -> None:
         """Free shapes that no pod has, and tallies that no shape asks for. Costs what changed."""
         if not self.shapes.idle:
             return
-        held = {shape for hold in self.nominations for shape, _ in hold.places}
-        while ended := self.shapes.sweep(held):
+        nominated = {shape for each in self.nominations for shape, _ in each.places}
+        while ended := self.shapes.sweep(nominated):
             for match_id in ended:
-                self._remark(match_id, Marks.without)
+                self._change_matches(match_id, PodMatches.without)
                 self.selectors.forget(match_id)
 
-    def _remark(self, match_id: MatchCount, change: Callable[[Marks, MatchCount], Marks]) -> None:
+    def _change_matches(
+        self, match_id: MatchCount, change: Callable[[PodMatches, MatchCount], PodMatches]
+    ) -> None:
         """Change the marks of the pods of which a tally speaks: once per shape."""
         shapes: dict[Shape, Shape] = {}
         for pod in self._label_index.of(match_id):
-            if match_id.speaks_of(pod.info, self.selectors.namespaces):
+            if match_id.counts(pod.info, self.selectors.namespaces):
                 old = pod.shape
                 if old not in shapes:
-                    shapes[old] = self.shapes.intern(old.requirements, change(old.marks, match_id))
-                self._swap(pod, shapes[old])
+                    shapes[old] = self.shapes.intern(
+                        old.requirements, change(old.matches, match_id)
+                    )
+                self._change_shape(pod, shapes[old])
 
-    def _dress(self, pod: Pod, shape: Shape) -> None:
+    def _set_shape(self, pod: Pod, shape: Shape) -> None:
         """Give the pod another shape, while it is counted nowhere."""
         self.shapes.count(pod.shape, -1, 0)
         pod.shape = shape
@@ -335,17 +338,17 @@ class State:
 
     def _reshape(self, pod: Pod) -> None:
         """Give the pod the shape that its marks make it now; it stays where it is."""
-        shape = self.shapes.intern(pod.info.requirements, self.selectors.marks(pod.info))
+        shape = self.shapes.intern(pod.info.requirements, self.selectors.matches(pod.info))
         if shape is not pod.shape:
-            self._swap(pod, shape)
+            self._change_shape(pod, shape)
 
-    def _swap(self, pod: Pod, shape: Shape) -> None:
+    def _change_shape(self, pod: Pod, shape: Shape) -> None:
         self._uncount(pod)
         if pod.row >= 0:
             # In this order there is no moment without a user of its claims.
             self._take(shape, pod.row)
             self._take(pod.shape, pod.row, -1)
-        self._dress(pod, shape)
+        self._set_shape(pod, shape)
         self._count(pod)
         # Whoever was refused for the old shape has to be looked at for the new one.
         self._touch_pod(pod, stir=pod.waiting)

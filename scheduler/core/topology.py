@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.forest import Group
 from scheduler.core.node_table import Floats, Ints, NodeTable
 
 UNLABELLED = -1
@@ -85,21 +84,3 @@ def _build(nodes: NodeTable, keys: tuple[str, ...]) -> Domains:
     codes = [UNLABELLED if path is None else number[path] for path in paths]
     values = tuple(path[-1] for path in found)
     return Domains(key, np.array(codes, np.int64), values, tuple(map("/".join, found)))
-
-
-def outer_keys(group: Group, key: str) -> tuple[str, ...]:
-    """The label keys that confine the group from above, the outermost first, without `key`."""
-    keys: dict[str, None] = {}
-    above = group.parent
-    while above is not None:
-        if above.topology is not None and above.topology.key != key:
-            keys.setdefault(above.topology.key)
-        above = above.parent
-    return tuple(reversed(keys))
-
-
-def around(group: Group | None, key: str) -> tuple[str, ...]:
-    """The outer keys of the constraint on `key` that the group is under."""
-    while group is not None and (group.topology is None or group.topology.key != key):
-        group = group.parent
-    return () if group is None else outer_keys(group, key)

@@ -276,13 +276,13 @@ class _Sink:
         self._after()
 
     def _after(self) -> None:
-        self.state.storage_changed()
+        self.state.volumes_changed()
         self.changed()
 
 
 def kinds(state: State) -> tuple[Kind, ...]:
     """All four kinds."""
-    storage = state.storage
+    storage = state.volumes
     return (
         Kind(
             PVCS,

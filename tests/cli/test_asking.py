@@ -260,7 +260,7 @@ def test_explain_gives_the_numbers() -> None:
         (
             "  waits (capacity): needs room for 3 more pods, there is room for 2: "
             "cpu short on 2 of 2 nodes; impossible even if the cluster were empty; "
-            "at most 2 pods of this kind fit: lower the floor or add nodes"
+            "at most 2 pods of this kind fit: lower minCount or add nodes"
         ),
         "    2 nodes: Insufficient cpu",
         "    impossible: it would not fit into the empty cluster either",

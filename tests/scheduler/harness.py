@@ -28,7 +28,7 @@ from scheduler.queue import Queue
 from scheduler.reservations import RESERVATIONS
 from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
-from scheduler.volume_binder import Claims
+from scheduler.volume_binder import ClaimNews, VolumeBinder
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.world import World
@@ -140,7 +140,7 @@ class FakeApi:
         return {"metadata": {"resourceVersion": "2"}}
 
     def _volume(self, name: str) -> Json:
-        volume = self.world.state.storage.volumes.get(name)
+        volume = self.world.state.volumes.volumes.get(name)
         if volume is None:
             raise NotFound(404, "NotFound", name)
         spec: Json = {}
@@ -153,7 +153,7 @@ class FakeApi:
         return {"metadata": metadata, "spec": spec}
 
     def _give(self, name: str, ref: Json) -> None:
-        storage, key = self.world.state.storage, (ref["namespace"], ref["name"])
+        storage, key = self.world.state.volumes, (ref["namespace"], ref["name"])
         volume = storage.volumes[name]
         storage.set_volume(replace(volume, claim=key, claim_uid=ref["uid"], available=False))
         if self.binds_volumes:
@@ -172,7 +172,8 @@ class FakeEvents:
 
 class Harness:
     def __init__(self, *, timeout: float = 120.0, starvation: Starvation | None = None) -> None:
-        self.world = World()
+        claim_news = ClaimNews()
+        self.world = World(claim_news.changed)
         self.clock = FakeClock()
         self.api = FakeApi(self.world)
         self.events = FakeEvents()
@@ -200,7 +201,7 @@ class Harness:
             timeout=timeout,
             changed=self._wake,
             given_up=self.reporter.given_up,
-            claims=Claims(self.api, state, self.clock),
+            claims=VolumeBinder(self.api, state, self.clock, claim_news),
         )
         config = starvation or Starvation()
         self.starvation = StarvationMonitor(state, self.queue, clock=self.clock, config=config)

@@ -83,7 +83,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             (
                 "needs room for 10 more pods, there is room for 8: cpu short on 2 of 2 nodes; "
                 "impossible even if the cluster were empty; "
-                "at most 8 pods of this kind fit: lower the floor or add nodes"
+                "at most 8 pods of this kind fit: lower minCount or add nodes"
             ),
             id="a gang larger than the cluster",
         ),
@@ -93,7 +93,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             (
                 "needs room for 9 more pods, there is room for 8 in the best rack (r000): "
                 "cpu short on 4 of 4 nodes; impossible even if the cluster were empty; "
-                "lower the floor, ask for less, or let it span more than one rack"
+                "lower minCount, ask for less, or let it span more than one rack"
             ),
             id="a gang larger than a rack",
         ),
@@ -149,7 +149,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             (
                 "needs room for 3 more pods, there is room for 2: pods short on 1 of 1 node; "
                 "impossible even if the cluster were empty; "
-                "at most 2 pods of this kind fit: lower the floor or add nodes"
+                "at most 2 pods of this kind fit: lower minCount or add nodes"
             ),
             id="the node's own limit of pods",
         ),
@@ -184,13 +184,13 @@ def test_pods_that_must_be_apart_are_told_so_and_not_that_cpu_is_short() -> None
     summary = explain(world.state, refusal).summary
     assert "cpu" not in summary
     assert "didn't match pod anti-affinity rules on 2 of 2 nodes" in summary
-    assert summary.endswith("its pods must be apart by host: lower the floor, or add nodes")
+    assert summary.endswith("its pods must be apart by host: lower minCount, or add nodes")
 
 
 def test_a_claim_that_is_not_bound_is_told_and_not_that_cpu_is_short() -> None:
     world = World()
     world.nodes(2)
-    world.state.storage.set_claim(ClaimInfo(("ns", "data")))
+    world.state.volumes.set_claim(ClaimInfo(("ns", "data")))
     waits(4, Requirements(requests(1), claims=(("ns", "data"),)))(world)
 
     refusal = world.place("g")
@@ -247,9 +247,9 @@ def test_what_is_wrong_with_a_volume_is_told_with_its_own_way_out(
 ) -> None:
     world = World()
     world.node("n0", labels={"topology.kubernetes.io/zone": "other"})
-    world.state.storage.set_claim(claim)
+    world.state.volumes.set_claim(claim)
     if volume is not None:
-        world.state.storage.set_volume(volume)
+        world.state.volumes.set_volume(volume)
     if claim.one_pod:
         world.pod(requirements=Requirements(requests(1), claims=(CLAIM,)), node="n0")
     waits(1, Requirements(requests(1), claims=(CLAIM,)))(world)

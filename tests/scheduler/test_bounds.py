@@ -122,7 +122,7 @@ def test_waves_count_as_steps_and_end_with_the_budget(*, expired: bool, want: in
             5,
             "needs room for 5 more pods, there is room for 3: didn't match pod"
             " anti-affinity rules on 6 of 6 nodes; impossible even if the cluster were empty;"
-            " its pods must be apart by rack: lower the floor, or add nodes",
+            " its pods must be apart by rack: lower minCount, or add nodes",
             id="more than there are racks",
         ),
         pytest.param(
@@ -130,7 +130,7 @@ def test_waves_count_as_steps_and_end_with_the_budget(*, expired: bool, want: in
             7,
             "needs room for 7 more pods, there is room for 6: didn't match pod"
             " anti-affinity rules on 6 of 6 nodes; impossible even if the cluster were empty;"
-            " its pods must be apart by host: lower the floor, or add nodes",
+            " its pods must be apart by host: lower minCount, or add nodes",
             id="more than there are nodes",
         ),
     ],

@@ -26,7 +26,7 @@ def prepared(nodes: str = "a b", **options: Any) -> Harness:
     for name in nodes.split():
         harness.world.node(name, labels={HOST: name})
     for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("made", "csi.example")):
-        storage = harness.world.state.storage
+        storage = harness.world.state.volumes
         storage.set_class(StorageClassInfo(name, provisioner, waits=True))
     return harness
 
@@ -54,7 +54,7 @@ async def test_the_volume_is_given_to_the_claim_before_the_pod_is_bound() -> Non
     disk(harness.world, "disk", "b")
     claim(harness.world)
     info = user(harness.world, "data")
-    storage = harness.world.state.storage
+    storage = harness.world.state.volumes
 
     async with harness.leading():
         await harness.settle(5)
@@ -90,7 +90,7 @@ async def test_a_volume_that_has_the_claims_reference_is_not_written() -> None:
     disk(harness.world, "disk", "b", claim=DATA, claim_uid="u-data")
     claim(harness.world)
     info = user(harness.world, "data")
-    storage = harness.world.state.storage
+    storage = harness.world.state.volumes
 
     async with harness.leading():
         await harness.settle(2)
@@ -131,12 +131,12 @@ async def test_a_volume_that_is_not_to_be_had_when_it_is_written_is_passed_over(
     disk(harness.world, "later", "b", size=9 << 30)
     claim(harness.world)
     info = user(harness.world, "data")
-    get, storage = harness.api.get, harness.world.state.storage
+    get, storage = harness.api.get, harness.world.state.volumes
 
     async def taken(resource: Any, name: str, namespace: str | None = None) -> Any:
         if name == "disk":
             disk(harness.world, "disk", "a", **change)
-            harness.world.state.storage_changed()
+            harness.world.state.volumes_changed()
         return await get(resource, name, namespace)
 
     harness.api.get = taken  # type: ignore[method-assign]
@@ -190,14 +190,14 @@ async def test_a_claim_that_is_not_bound_in_time_gives_its_volume_back() -> None
     assert waits
     assert not harness.binder.busy
     assert harness.api.bound == {}
-    assert list(harness.world.state.storage.promises) == []
+    assert list(harness.world.state.volumes.assumed) == []
 
 
 async def test_a_claim_is_bound_once_its_volume_is_seen() -> None:
     harness = prepared("a")
     claim(harness.world, storage_class="made")
     info = user(harness.world, "data")
-    storage = harness.world.state.storage
+    storage = harness.world.state.volumes
 
     async with harness.leading():
         await harness.settle(1)
@@ -260,7 +260,7 @@ async def test_what_goes_while_its_claim_is_bound_is_not_waited_for(what: str) -
         elif what == "the node":
             state.remove_node("b")
         else:
-            state.storage.remove_claim(DATA)
+            state.volumes.remove_claim(DATA)
         await harness.settle(1)
 
     assert waits
@@ -290,13 +290,13 @@ async def test_a_pod_is_not_bound_where_its_volume_turned_out_not_to_be() -> Non
     disk(harness.world, "disk", "a", storage_class="made")
     claim(harness.world, storage_class="made")
     info = user(harness.world, "data")
-    storage = harness.world.state.storage
+    storage = harness.world.state.volumes
 
     async with harness.leading():
         await harness.settle(1)
         disk(harness.world, "elsewhere", "b", claim=DATA, claim_uid="u-data")
         storage.set_claim(replace(storage.claims[DATA], volume="elsewhere"))
-        harness.world.state.storage_changed()
+        harness.world.state.volumes_changed()
         await harness.settle(5)
 
     assert harness.api.bound == {info.name: "b"}
@@ -336,7 +336,7 @@ def gang_on_disks(harness: Harness) -> list[tuple[PodInfo, str]]:
 async def test_the_next_leader_finishes_what_was_given(count: int, bound: bool) -> None:
     harness = prepared("a b c")
     members = gang_on_disks(harness)
-    storage = harness.world.state.storage
+    storage = harness.world.state.volumes
     for index in range(count):
         key, node = ("ns", f"data-{index}"), members[index][1]
         disk(harness.world, f"disk-{node}", node, claim=key, claim_uid=f"u-data-{index}")
@@ -367,7 +367,7 @@ async def test_what_was_given_stays_when_the_decision_cannot_be_finished() -> No
 
 def volume_controller(harness: Harness) -> None:
     """Binds claims to volumes that have their reference, as soon as somebody waits for them."""
-    get, storage = harness.api.get, harness.world.state.storage
+    get, storage = harness.api.get, harness.world.state.volumes
 
     async def bind(resource: Any, name: str, namespace: str | None = None) -> Any:
         found = await get(resource, name, namespace)
@@ -390,8 +390,8 @@ async def test_a_volume_that_is_gone_when_it_is_to_be_given_is_replaced() -> Non
 
     async def gone(resource: Any, name: str, namespace: str | None = None) -> Any:
         if name == "disk":
-            harness.world.state.storage.remove_volume(name)
-            harness.world.state.storage_changed()
+            harness.world.state.volumes.remove_volume(name)
+            harness.world.state.volumes_changed()
             raise NotFound(404, "NotFound", name)
         return await get(resource, name, namespace)
 
@@ -407,8 +407,8 @@ def test_a_volume_whose_size_cannot_be_read_is_left_out() -> None:
     sink = watched._Sink(kind, state, lambda: None)
     body = {"metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "1Gi"}}}
     sink.upsert(kind.decode(msgspec.json.encode(body)))
-    seen = list(state.storage.volumes)
+    seen = list(state.volumes.volumes)
     body["spec"] = {"capacity": {"storage": "much"}}
     sink.upsert(kind.decode(msgspec.json.encode(body)))
 
-    assert (seen, list(state.storage.volumes)) == (["disk"], [])
+    assert (seen, list(state.volumes.volumes)) == (["disk"], [])

@@ -54,7 +54,7 @@ def racks(world: World) -> None:
 
 def open_nodes(world: World, info: PodInfo) -> str:
     nodes = world.state.nodes
-    slots = world.single(info).shape.slots(nodes)
+    slots = world.state.framework.slots(world.single(info).shape)
     return " ".join(sorted(nodes.name_of(row) for row in slots.nonzero()[0].tolist()))
 
 
@@ -169,7 +169,7 @@ def test_a_running_pod_keeps_others_out_of_its_domain(late: bool, ours: bool) ->
     info = info or world.pod(labels=WEB)
 
     assert open_nodes(world, info) == "c d"
-    found = dict(reasons(world.state.nodes, world.single(info).shape))
+    found = dict(reasons(world.state.framework, world.single(info).shape))
     assert found["node(s) didn't satisfy existing pods anti-affinity rules"] == 2
 
 
@@ -322,7 +322,7 @@ def test_taken_ports_are_a_reason_of_their_own() -> None:
     world.pod(node="n", requirements=port())
     info = world.pod(requirements=port())
 
-    assert reasons(world.state.nodes, world.single(info).shape) == (
+    assert reasons(world.state.framework, world.single(info).shape) == (
         ("node(s) didn't have free ports for the requested pod ports", 1),
     )
 

@@ -87,7 +87,9 @@ def test_permitted_nodes(requirements: Requirements, want_nodes: str) -> None:
 
     shape = world.state.shapes.intern(requirements)
 
-    names = [nodes.name_of(row) for row in shape.permitted(nodes).nonzero()[0].tolist()]
+    names = [
+        nodes.name_of(row) for row in world.state.framework.permitted(shape).nonzero()[0].tolist()
+    ]
     assert sorted(names) == want_nodes.split()
 
 
@@ -102,9 +104,8 @@ def test_permitted_nodes(requirements: Requirements, want_nodes: str) -> None:
 def test_reasons_name_the_resource(amounts: tuple[tuple[str, int], ...], want: str) -> None:
     world = World()
     world.nodes(3)
-    nodes = world.state.nodes
 
-    found = reasons(nodes, world.state.shapes.intern(Requirements(amounts)))
+    found = reasons(world.state.framework, world.state.shapes.intern(Requirements(amounts)))
 
     assert found == ((want, 3),)
 
@@ -115,7 +116,7 @@ def test_the_pod_count_is_a_resource() -> None:
     world.pod(node="n", requirements=Requirements())
     shape = world.state.shapes.intern(Requirements())
 
-    assert reasons(world.state.nodes, shape) == (("Too many pods", 1),)
+    assert reasons(world.state.framework, shape) == (("Too many pods", 1),)
 
 
 def test_one_node_counts_under_each_reason() -> None:
@@ -125,7 +126,7 @@ def test_one_node_counts_under_each_reason() -> None:
     world.node("cordoned", unschedulable=True)
     shape = world.state.shapes.intern(Requirements(CORE))
 
-    assert reasons(world.state.nodes, shape) == (
+    assert reasons(world.state.framework, shape) == (
         ("Insufficient cpu", 1),
         ("Too many pods", 1),
         ("node(s) were unschedulable", 1),
@@ -136,10 +137,10 @@ def test_a_relabelled_node_is_judged_anew() -> None:
     world = World()
     world.node("n", labels={"zone": "x"})
     shape = world.state.shapes.intern(wants(selector=(("zone", "y"),)))
-    before = int(shape.slots(world.state.nodes).sum())
+    before = int(world.state.framework.slots(shape).sum())
     world.node("n", labels={"zone": "y"})
 
-    assert (before, int(shape.slots(world.state.nodes).sum())) == (0, 4)
+    assert (before, int(world.state.framework.slots(shape).sum())) == (0, 4)
 
 
 def test_labels_nobody_asks_for_make_no_classes() -> None:

@@ -18,7 +18,7 @@ from scheduler.core.model import (
 )
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget
-from scheduler.core.pod_selectors import UNMARKED
+from scheduler.core.pod_selectors import NO_MATCHES
 from scheduler.core.state import State
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
@@ -101,12 +101,12 @@ def test_a_pod_that_stays_forgets_the_terms_of_those_that_went() -> None:
     stays = world.pod(node="n0", labels={"job": "j7"})
     world.state.take_changes()
     tyrant = world.pod(requirements=wants(7), labels={"job": "j7"})
-    with_terms = world.single(stays).shape.marks
+    with_terms = world.single(stays).shape.matches
     world.state.remove_pod(tyrant.uid)
     world.state.take_changes()
 
-    assert with_terms != UNMARKED
-    assert world.single(stays).shape.marks == UNMARKED
+    assert with_terms != NO_MATCHES
+    assert world.single(stays).shape.matches == NO_MATCHES
     assert (len(world.state.shapes), len(world.state.selectors)) == (1, 0)
 
 
@@ -118,10 +118,10 @@ def test_a_term_that_comes_back_is_heeded_again() -> None:
         wants = Requirements(requests(1), required_anti_affinity=apart)
         tyrant = world.pod(node="n0", requirements=wants, labels=labels)
         info = world.pod(labels=labels)
-        open_to = int((world.single(info).shape.slots(world.state.nodes) > 0).sum())
+        open_to = int((world.state.framework.slots(world.single(info).shape) > 0).sum())
         world.state.remove_pod(tyrant.uid)
         world.state.take_changes()
-        after = int((world.single(info).shape.slots(world.state.nodes) > 0).sum())
+        after = int((world.state.framework.slots(world.single(info).shape) > 0).sum())
         world.state.remove_pod(info.uid)
         world.state.take_changes()
 
@@ -158,7 +158,7 @@ def test_a_shape_for_which_places_are_held_stays() -> None:
     while_held = len(world.state.shapes)
     with world.state.nominations.respected((POD_GROUP, "ns", "other"), 0):
         taken = int(world.state.nodes.free[0, 0])
-    world.state.release(key)
+    world.state.end_nomination(key)
     world.state.take_changes()
 
     assert (while_held, len(world.state.shapes)) == (1, 0)
@@ -188,11 +188,14 @@ def test_arrays_of_shapes_of_which_no_pod_waits_are_let_go() -> None:
     world.pods("g", 2)
     decision = world.place("g")
     shape = next(iter(world.state.shapes))
-    computed = shape._slots.nbytes
+    computed = world.state.framework.slots(shape).nbytes
+    cache = shape.cache
     world.run(decision)
     world.state.take_changes()
 
-    assert (computed, shape._slots.nbytes, shape._codes.nbytes) == (32, 0, 0)
+    assert computed == 32
+    assert shape.cache is not cache
+    assert all(getattr(shape.cache, name).key is None for name in shape.cache.__slots__)
     world.gang("h", 2)
     world.pods("h", 2)
     assert isinstance(world.place("h"), Placement)
@@ -210,8 +213,7 @@ def test_node_classes_of_nodes_that_are_gone_are_forgotten(nodes: int) -> None:
         if number >= nodes:
             world.state.remove_node(f"n{number - nodes}")
         if number % 7 == 0:
-            table = world.state.nodes
-            assert int(world.single(info).shape.slots(table).sum()) == 4
+            assert int(world.state.framework.slots(world.single(info).shape).sum()) == 4
         seen = max(seen, len(world.state.nodes.classes.all))
 
     assert seen <= 64 + 2 * (nodes + 2) + 1

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.core.framework import Framework
 from scheduler.core.model import NodeInfo, Requirements
-from scheduler.core.node_table import PODS, NodeTable
+from scheduler.core.node_table import PODS
 from scheduler.core.search.node_selection import choose
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
@@ -23,11 +24,13 @@ def a_shape(state: State, cpus: int, memory: int) -> Shape:
     return state.shapes.intern(Requirements(requests=(("cpu", cpus * CPU), ("memory", memory))))
 
 
-def assert_counted_right(nodes: NodeTable, shape: Shape) -> None:
-    np.testing.assert_array_equal(shape.slots(nodes), shape.room(nodes, nodes.free))
-    used, step = shape.usage(nodes)
+def assert_counted_right(framework: Framework, shape: Shape) -> None:
+    nodes = framework.nodes
+    room = framework.room(shape, nodes.free)
+    np.testing.assert_array_equal(framework.slots(shape), room)
+    used, step = framework.usage(shape)
     rows = np.arange(nodes.size)
-    fresh_used, fresh_step = shape.usage_at(nodes, rows)
+    fresh_used, fresh_step = framework.usage_at(shape, rows)
     np.testing.assert_array_equal(used, fresh_used)
     np.testing.assert_array_equal(step, fresh_step)
 
@@ -65,9 +68,9 @@ def test_slots_and_use_follow_whatever_happens_to_the_rows(
         elif what == "try" and row is not None:
             with nodes.trial():
                 nodes.take(np.array([row]), np.array([amount]), shapes[1].request)
-                assert_counted_right(nodes, shapes[0])
+                assert_counted_right(state.framework, shapes[0])
         for shape in shapes:
-            assert_counted_right(nodes, shape)
+            assert_counted_right(state.framework, shape)
 
 
 @given(
@@ -91,7 +94,7 @@ def test_the_fullest_nodes_are_filled_first_and_equal_ones_in_order(
         if room[row] and sum(want.values()) < count:
             want[row] = min(room[row], count - sum(want.values()))
 
-    chosen = choose(nodes, shape, count, region, "pack")
+    chosen = choose(state.framework, shape, count, region, "pack")
 
     if sum(room.values()) < count:
         assert chosen is None

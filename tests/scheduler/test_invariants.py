@@ -135,19 +135,19 @@ def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) 
         for row, count in takes[:keep]:
             take(row, count)
         want = nodes.free.copy()
-        slots = shape.slots(nodes).copy()
+        slots = world.state.framework.slots(shape).copy()
         with nodes.trial():
             for row, count in takes[keep:]:
                 take(row, count)
-            shape.slots(nodes)
+            world.state.framework.slots(shape)
         assert (nodes.free == want).all()
-        assert (shape.slots(nodes) == slots).all()
+        assert (world.state.framework.slots(shape) == slots).all()
         kept.keep()
     assert (nodes.free == want).all()
     take(0, 1)
-    assert int(shape.slots(nodes)[0]) == int(want[nodes.resources["cpu"], 0]) // 1000 - 1 or (
-        int(want[nodes.resources["cpu"], 0]) < 1000
-    )
+    assert int(world.state.framework.slots(shape)[0]) == int(
+        want[nodes.resources["cpu"], 0]
+    ) // 1000 - 1 or (int(want[nodes.resources["cpu"], 0]) < 1000)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(1, 40), st.booleans())
@@ -155,10 +155,9 @@ def test_choose_gives_exactly_the_count_or_nothing(
     cpus: list[int], count: int, spread: bool
 ) -> None:
     world = build(cpus, [])
-    nodes = world.state.nodes
     shape = world.state.shapes.intern(Requirements(requests(1)))
 
-    chosen = choose(nodes, shape, count, None, "spread" if spread else "pack")
+    chosen = choose(world.state.framework, shape, count, None, "spread" if spread else "pack")
 
     if chosen is None:
         assert sum(cpus) < count

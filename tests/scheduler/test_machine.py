@@ -223,7 +223,7 @@ class Cluster(RuleBasedStateMachine):
         nodes = self.world.state.nodes
         assert (nodes.free[:, list(decision.rows)] >= 0).all()
         for pod in decision.pods:
-            assert pod.shape.permitted(nodes)[pod.row]
+            assert self.world.state.framework.permitted(pod.shape)[pod.row]
             self._check_company(pod)
         if isinstance(entity, Group):
             assert entity.standing
@@ -274,9 +274,9 @@ class Cluster(RuleBasedStateMachine):
             if pod.row >= 0:
                 for resource, amount in pod.shape.demands:
                     used[resource, pod.row] += amount
-                for match_id in pod.shape.marks.counted:
+                for match_id in pod.shape.matches.counted:
                     counted[match_id, pod.row] += 1
-                assert pod.shape.marks == self.world.state.selectors.marks(pod.info)
+                assert pod.shape.matches == self.world.state.selectors.matches(pod.info)
         for row in nodes.row_of.values():
             for resource in nodes.resources.values():
                 whole = int(nodes.allocatable[resource, row])

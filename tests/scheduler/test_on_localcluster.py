@@ -200,9 +200,9 @@ async def test_objects_of_every_watched_kind_are_taken_in(stage: Stage) -> None:
 
     informers = await read(stage.client)
 
-    assert list(informers.state.storage.claims) == [("default", "data")]
-    assert list(informers.state.storage.volumes) == ["disk"]
-    assert list(informers.state.storage.classes) == ["fast"]
+    assert list(informers.state.volumes.claims) == [("default", "data")]
+    assert list(informers.state.volumes.volumes) == ["disk"]
+    assert list(informers.state.volumes.classes) == ["fast"]
     assert informers.state.disruption_budgets
     assert informers.state.nodes.row_of == {"n": 0}
 

@@ -32,7 +32,7 @@ def cluster(nodes: int = 2, cpu: int = 2) -> Contest:
     for index in range(nodes):
         labels = {HOST: f"n{index}", "disk": "ssd" if index else "hdd"}
         world.node(f"n{index}", cpu, labels=labels)
-    world.state.storage.set_class(StorageClassInfo("now", "csi.example"))
+    world.state.volumes.set_class(StorageClassInfo("now", "csi.example"))
     return world
 
 
@@ -149,10 +149,10 @@ def test_who_holds_the_host_port_goes() -> None:
 
 def test_who_holds_the_last_attachment_goes() -> None:
     world = cluster(1, cpu=8)
-    world.state.storage.set_limits("n0", {"csi.example": 1})
+    world.state.volumes.set_limits("n0", {"csi.example": 1})
     for name in ("held", "wanted"):
-        world.state.storage.set_claim(ClaimInfo(("ns", name), f"pv-{name}", "now"))
-        world.state.storage.set_volume(VolumeInfo(f"pv-{name}", driver="csi.example"))
+        world.state.volumes.set_claim(ClaimInfo(("ns", name), f"pv-{name}", "now"))
+        world.state.volumes.set_volume(VolumeInfo(f"pv-{name}", driver="csi.example"))
     runs(world, "n0", Requirements(requests(1)))
     victim = runs(world, "n0", Requirements(requests(1), claims=(("ns", "held"),)))
 
@@ -164,8 +164,8 @@ def test_who_holds_the_last_attachment_goes() -> None:
 def test_who_uses_a_claim_for_one_pod_goes_even_from_another_node() -> None:
     world = cluster(2, cpu=8)
     claim = ClaimInfo(("ns", "single"), "pv", "now", one_pod=True)
-    world.state.storage.set_claim(claim)
-    world.state.storage.set_volume(VolumeInfo("pv"))
+    world.state.volumes.set_claim(claim)
+    world.state.volumes.set_volume(VolumeInfo("pv"))
     using = Requirements(requests(1), claims=(claim.key,))
     victim = runs(world, "n1", using)
 
@@ -179,8 +179,8 @@ def test_only_the_node_that_the_volume_admits_is_cleared() -> None:
     runs(world, "n0", Requirements(requests(1)))
     victim = runs(world, "n1", Requirements(requests(1)))
     ssd = (Term((Expression("disk", "In", ("ssd",)),)),)
-    world.state.storage.set_claim(ClaimInfo(("ns", "data"), "pv", "now"))
-    world.state.storage.set_volume(VolumeInfo("pv", affinity=ssd))
+    world.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv", "now"))
+    world.state.volumes.set_volume(VolumeInfo("pv", affinity=ssd))
 
     name = asks(world, Requirements(requests(1), claims=(("ns", "data"),)))
 
@@ -190,7 +190,7 @@ def test_only_the_node_that_the_volume_admits_is_cleared() -> None:
 def test_nobody_goes_for_a_pod_whose_claim_is_not_bound() -> None:
     world = cluster(1, cpu=1)
     runs(world, "n0", Requirements(requests(1)))
-    world.state.storage.set_claim(ClaimInfo(("ns", "data"), "", "now"))
+    world.state.volumes.set_claim(ClaimInfo(("ns", "data"), "", "now"))
 
     name = asks(world, Requirements(requests(1), claims=(("ns", "data"),)))
 
@@ -199,7 +199,7 @@ def test_nobody_goes_for_a_pod_whose_claim_is_not_bound() -> None:
 
 def by_hand(world: Contest, *disks: str) -> Requirements:
     """What uses a claim of a class without provisioner, and a free volume on each of the nodes."""
-    storage = world.state.storage
+    storage = world.state.volumes
     storage.set_class(StorageClassInfo("local", "kubernetes.io/no-provisioner", waits=True))
     storage.set_claim(ClaimInfo(("ns", "data"), storage_class="local"))
     for node in disks:
@@ -216,7 +216,7 @@ def test_only_a_node_with_a_free_volume_is_cleared() -> None:
     name = asks(world, by_hand(world, "n1"))
 
     assert went(world, name) == ({victim.name}, "n1")
-    assert list(world.state.storage.promises) == []
+    assert list(world.state.volumes.assumed) == []
 
 
 def test_nobody_goes_for_a_pod_for_which_no_volume_is_left() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.explain import explain, reasons
 from scheduler.core.model import (
     ClaimInfo,
@@ -24,7 +25,7 @@ from scheduler.core.model import (
 )
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, Refusal
-from scheduler.core.plugins.volume_binding import NO_VOLUME, AssumedVolume
+from scheduler.core.plugins.volume_binding import NO_VOLUME
 from scheduler.queue import Queue
 from scheduler.snapshot import decide, decode, encode, restore, take
 from tests.scheduler.test_snapshot import LIMITS
@@ -53,18 +54,18 @@ def cluster(nodes: str = "a b c", cpu: int = 4) -> World:
     for name in nodes.split():
         world.node(name, cpu, labels={HOST: name})
     for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("made", "csi.example")):
-        world.state.storage.set_class(StorageClassInfo(name, provisioner, waits=True))
+        world.state.volumes.set_class(StorageClassInfo(name, provisioner, waits=True))
     return world
 
 
 def disk(world: World, name: str, node: str = "", **fields: Any) -> None:
     """A free volume of 2 GiB on that node, or on all."""
     volume = replace(DISK, name=name, affinity=on(node) if node else None, **fields)
-    world.state.storage.set_volume(volume)
+    world.state.volumes.set_volume(volume)
 
 
 def claim(world: World, name: str = "data", **fields: Any) -> None:
-    world.state.storage.set_claim(replace(WANTS, key=("ns", name), uid=f"u-{name}", **fields))
+    world.state.volumes.set_claim(replace(WANTS, key=("ns", name), uid=f"u-{name}", **fields))
 
 
 def user(world: World, *claims: str, group: str | None = None, cpu: int = 1) -> PodInfo:
@@ -74,12 +75,12 @@ def user(world: World, *claims: str, group: str | None = None, cpu: int = 1) -> 
 
 def open_nodes(world: World, info: PodInfo) -> str:
     nodes = world.state.nodes
-    slots = world.single(info).shape.slots(nodes)
+    slots = world.state.framework.slots(world.single(info).shape)
     return " ".join(sorted(nodes.name_of(row) for row in slots.nonzero()[0].tolist()))
 
 
 def why(world: World, info: PodInfo) -> set[str]:
-    found = {reason for reason, _ in reasons(world.state.nodes, world.single(info).shape)}
+    found = {reason for reason, _ in reasons(world.state.framework, world.single(info).shape)}
     return found - {"Insufficient cpu"}
 
 
@@ -95,7 +96,7 @@ def run(world: World, info: PodInfo) -> str:
 def promised(world: World) -> dict[str, tuple[str, str]]:
     """Volume and node by the claim's name."""
     name_of = world.state.nodes.name_of
-    return {key[1]: (p.volume, name_of(p.row)) for key, p in world.state.storage.promises}
+    return {key[1]: (p.volume, name_of(p.row)) for key, p in world.state.volumes.assumed}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_a_volume_that_is_made_again_elsewhere_is_found_there() -> None:
     claim(world)
     info = user(world, "data")
     seen = [open_nodes(world, info)]
-    world.state.storage.remove_volume("disk")
+    world.state.volumes.remove_volume("disk")
     disk(world, "disk", "b")
 
     assert [*seen, open_nodes(world, info)] == ["a", "b"]
@@ -295,7 +296,7 @@ def test_a_volume_that_comes_wakes_who_waits_for_it() -> None:
     world.state.take_changes()
 
     disk(world, "disk", "b")
-    world.state.storage_changed()
+    world.state.volumes_changed()
 
     assert isinstance(refused, Refusal)
     assert len(world.state.take_changes().rows) == 3
@@ -355,7 +356,7 @@ def test_what_is_bound_is_taken_even_before_its_volume_says_so() -> None:
 
     assert promised(world) == {}
     assert open_nodes(world, second) == ""
-    world.state.storage.remove_claim(("ns", "first"))
+    world.state.volumes.remove_claim(("ns", "first"))
     assert open_nodes(world, second) == "b"
 
 
@@ -413,7 +414,7 @@ def test_pods_that_share_a_claim_go_where_there_is_room_for_all() -> None:
 def test_pods_that_share_a_claim_go_to_the_volume_that_more_nodes_reach() -> None:
     world = cluster("a b c", cpu=1)
     for name, nodes in (("disk-a", "a"), ("disk-bc", "bc")):
-        world.state.storage.set_volume(replace(DISK, name=name, affinity=on(*nodes)))
+        world.state.volumes.set_volume(replace(DISK, name=name, affinity=on(*nodes)))
     claim(world)
     world.gang("g", 2)
     for _ in range(2):
@@ -495,7 +496,7 @@ def test_what_was_chosen_on_trial_is_what_is_promised() -> None:
 
     decision = world.place_single(user(world, "other"))
     assert isinstance(decision, Placement)
-    assert decision.promises == {("ns", "other"): AssumedVolume("second", 0)}
+    assert decision.volumes == {("ns", "other"): AssumedVolume("second", 0)}
     world.run(decision)
 
     assert promised(world) == {"other": ("second", "a")}
@@ -523,7 +524,7 @@ def test_promises_are_the_same_after_writing_and_reading() -> None:
 
     state, restored = restore(decode(encode(snapshot), "a test"))
 
-    assert list(state.storage.promises) == list(world.state.storage.promises)
+    assert list(state.volumes.assumed) == list(world.state.volumes.assumed)
     assert len(snapshot.promised) == 2
     assert list(decide(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
     assert encode(take(state, restored, LIMITS)) == encode(snapshot)
@@ -569,8 +570,8 @@ def step(world: World, info: PodInfo, *, bound: bool) -> None:
     if not bound:
         world.state.forget(info.uid)
         return
-    storage = world.state.storage
-    for key, promise in storage.promises.of(info.requirements.claims).items():
+    storage = world.state.volumes
+    for key, promise in storage.assumed.of(info.requirements.claims).items():
         storage.set_claim(replace(storage.claims[key], volume=promise.volume))
         volume = storage.volumes[promise.volume]
         storage.set_volume(replace(volume, claim=key, available=False))
@@ -578,8 +579,8 @@ def step(world: World, info: PodInfo, *, bound: bool) -> None:
 
 def check(world: World) -> None:
     """Each claim of a placed pod has one volume that reaches its node, and nobody else has it."""
-    storage = world.state.storage
-    given = {key: promise.volume for key, promise in storage.promises}
+    storage = world.state.volumes
+    given = {key: promise.volume for key, promise in storage.assumed}
     given |= {key: known.volume for key, known in storage.claims.items() if known.volume}
     assert len(set(given.values())) == len(given)
     for pod in world.state.pods.values():
@@ -591,4 +592,4 @@ def check(world: World) -> None:
         key for pod in world.state.pods.values() if pod.assumed
         for key in pod.info.requirements.claims
     }  # fmt: skip
-    assert {key for key, _ in storage.promises} <= users
+    assert {key for key, _ in storage.assumed} <= users

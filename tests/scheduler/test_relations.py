@@ -62,7 +62,7 @@ def test_marks_are_those_of_asking_every_pod_about_every_term(seed: int) -> None
     selectors = state.selectors
     for uid, info in pods.items():
         about = {t for t in terms_of if selects(t.selector, info, selectors.namespaces)}
-        want = {selectors.match_id((t.selector,), carried=t) for t in about}
-        marks = state.pods[uid].shape.marks
+        want = {selectors.match_id((t.selector,), declared=t) for t in about}
+        marks = state.pods[uid].shape.matches
         assert marks.excluded_by == tuple(sorted(want)), (info, about)
-        assert marks == selectors.marks(info)
+        assert marks == selectors.matches(info)

@@ -182,10 +182,10 @@ def test_room_is_counted_anew_when_a_node_comes_to_many() -> None:
     world = World()
     world.nodes(20, cpu=1)
     pod = world.single(world.pod())
-    before = int(pod.shape.slots(world.state.nodes).sum())
+    before = int(world.state.framework.slots(pod.shape).sum())
     world.node("one more", cpu=4)
 
-    assert (before, int(pod.shape.slots(world.state.nodes).sum())) == (20, 24)
+    assert (before, int(world.state.framework.slots(pod.shape).sum())) == (20, 24)
 
 
 def test_a_turn_that_was_given_up_for_a_later_one_is_not_taken() -> None:

@@ -125,7 +125,7 @@ def test_a_node_that_shrinks_under_its_pods_has_no_room() -> None:
     world.node("n", cpu=2)
     info = world.pod()
 
-    assert int(world.single(info).shape.slots(world.state.nodes).sum()) == 0
+    assert int(world.state.framework.slots(world.single(info).shape).sum()) == 0
 
 
 def test_a_vacated_row_is_used_again() -> None:

@@ -43,7 +43,7 @@ async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
             (
                 "needs room for 2 more pods, there is room for 1: cpu short on 1 of 1 node; "
                 "impossible even if the cluster were empty; "
-                "at most 1 pod of this kind fit: lower the floor or add nodes"
+                "at most 1 pod of this kind fit: lower minCount or add nodes"
             ),
         ),
         ("True", "Scheduled", "has its floor placed"),
@@ -260,7 +260,7 @@ async def test_the_numbers_follow_the_cluster_even_where_nothing_is_gained() -> 
     assert harness.condition(key)[2] == (
         "needs room for 9 more pods, there is room for 3: cpu short on 2 of 2 nodes; "
         "impossible even if the cluster were empty; "
-        "at most 3 pods of this kind fit: lower the floor or add nodes"
+        "at most 3 pods of this kind fit: lower minCount or add nodes"
     )
 
 

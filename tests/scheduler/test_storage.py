@@ -20,7 +20,7 @@ from scheduler.core.model import (
     VolumeInfo,
 )
 from scheduler.core.place import Placement
-from scheduler.core.plugins.volume_filters import ONE_POD
+from scheduler.core.plugins.volume_restrictions import REASON as ONE_POD
 from scheduler.watch import volumes as watched
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import World, requests
@@ -38,25 +38,25 @@ def cluster() -> World:
     world.node("a", labels={ZONE: "x", "disk": "ssd"})
     world.node("b", labels={ZONE: "y"})
     world.node("c")
-    world.state.storage.set_class(StorageClassInfo("now", "csi.example"))
-    world.state.storage.set_class(StorageClassInfo("later", "csi.example", waits=True))
+    world.state.volumes.set_class(StorageClassInfo("now", "csi.example"))
+    world.state.volumes.set_class(StorageClassInfo("later", "csi.example", waits=True))
     return world
 
 
 def bound(world: World, name: str, *, one_pod: bool = False, **volume: Any) -> None:
     """A claim and the volume it is bound to."""
-    world.state.storage.set_claim(ClaimInfo(("ns", name), f"pv-{name}", "now", one_pod=one_pod))
-    world.state.storage.set_volume(VolumeInfo(f"pv-{name}", **volume))
+    world.state.volumes.set_claim(ClaimInfo(("ns", name), f"pv-{name}", "now", one_pod=one_pod))
+    world.state.volumes.set_volume(VolumeInfo(f"pv-{name}", **volume))
 
 
 def open_nodes(world: World, info: PodInfo) -> str:
     nodes = world.state.nodes
-    slots = world.single(info).shape.slots(nodes)
+    slots = world.state.framework.slots(world.single(info).shape)
     return " ".join(sorted(nodes.name_of(row) for row in slots.nonzero()[0].tolist()))
 
 
 def why(world: World, info: PodInfo) -> set[str]:
-    found = {reason for reason, _ in reasons(world.state.nodes, world.single(info).shape)}
+    found = {reason for reason, _ in reasons(world.state.framework, world.single(info).shape)}
     return found - {"Insufficient cpu"}
 
 
@@ -100,12 +100,12 @@ def test_a_bound_claim(volume: dict[str, Any], want: str, reason: str) -> None:
 
 
 def lost(world: World) -> None:
-    world.state.storage.set_claim(ClaimInfo(("ns", "data"), "pv", "now", lost=True))
+    world.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv", "now", lost=True))
 
 
 def leaving(world: World) -> None:
     bound(world, "data")
-    world.state.storage.set_claim(ClaimInfo(("ns", "data"), "pv-data", "now", terminating=True))
+    world.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv-data", "now", terminating=True))
 
 
 @pytest.mark.parametrize(
@@ -113,17 +113,17 @@ def leaving(world: World) -> None:
     [
         pytest.param(lambda _: None, 'persistentvolumeclaim "data" not found', id="no such claim"),
         pytest.param(
-            lambda w: w.state.storage.set_claim(ClaimInfo(("ns", "data"), "", "now")),
+            lambda w: w.state.volumes.set_claim(ClaimInfo(("ns", "data"), "", "now")),
             "pod has unbound immediate PersistentVolumeClaims",
             id="not bound yet",
         ),
         pytest.param(
-            lambda w: w.state.storage.set_claim(ClaimInfo(("ns", "data"), "", "none")),
+            lambda w: w.state.volumes.set_claim(ClaimInfo(("ns", "data"), "", "none")),
             "pod has unbound immediate PersistentVolumeClaims",
             id="not bound, and of a class that does not exist",
         ),
         pytest.param(
-            lambda w: w.state.storage.set_claim(ClaimInfo(("ns", "data"), "gone", "now")),
+            lambda w: w.state.volumes.set_claim(ClaimInfo(("ns", "data"), "gone", "now")),
             "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
             id="its volume does not exist",
         ),
@@ -149,7 +149,7 @@ def test_a_claim_that_arrives_wakes_and_helps() -> None:
     before = open_nodes(world, info)
     world.state.take_changes()
     bound(world, "data")
-    world.state.storage_changed()
+    world.state.volumes_changed()
 
     assert (before, open_nodes(world, info)) == ("", "a b c")
     assert len(world.state.take_changes().rows) == 3
@@ -187,7 +187,7 @@ def test_a_node_attaches_no_more_volumes_than_it_can() -> None:
     world = cluster()
     for name in ("one", "two", "three"):
         bound(world, name, driver="csi.example")
-    world.state.storage.set_limits("a", {"csi.example": 2})
+    world.state.volumes.set_limits("a", {"csi.example": 2})
     world.pod(node="a", requirements=using("one"))
     world.pod(node="a", requirements=using("one", "two"))
 
@@ -206,14 +206,14 @@ def test_members_of_a_gang_count_each_others_volumes() -> None:
         bound(world, name, driver="csi.example", affinity=SSD)
         world.pod("g", requirements=using(name))
     placed = isinstance(world.place("g"), Placement)
-    world.state.storage.set_limits("a", {"csi.example": 2})
+    world.state.volumes.set_limits("a", {"csi.example": 2})
 
     assert placed
     assert not isinstance(world.place("g"), Placement)
 
 
 def unbound(world: World, selected: str = "", *, topologies: tuple[Term, ...] = ()) -> None:
-    storage = world.state.storage
+    storage = world.state.volumes
     storage.set_class(StorageClassInfo("later", "csi.example", waits=True, topologies=topologies))
     storage.set_claim(ClaimInfo(("ns", "data"), "", "later", selected))
 
@@ -257,7 +257,7 @@ def test_a_claim_that_waits_for_its_first_consumer(
 def test_volumes_still_to_be_made_count_for_the_limit() -> None:
     world = cluster()
     unbound(world)
-    world.state.storage.set_limits("a", {"csi.example": 0})
+    world.state.volumes.set_limits("a", {"csi.example": 0})
 
     assert open_nodes(world, world.pod(requirements=using("data"))) == "b c"
 
@@ -315,15 +315,15 @@ async def test_a_node_that_a_provisioner_gives_back_is_not_waited_for() -> None:
 def test_what_is_removed_is_forgotten() -> None:
     world = cluster()
     bound(world, "data", driver="csi.example")
-    world.state.storage.set_limits("a", {"csi.example": 0})
+    world.state.volumes.set_limits("a", {"csi.example": 0})
     info = world.pod(requirements=using("data"))
     seen = [open_nodes(world, info)]
-    world.state.storage.remove_limits("a")
+    world.state.volumes.remove_limits("a")
     seen.append(open_nodes(world, info))
-    world.state.storage.remove_volume("pv-data")
+    world.state.volumes.remove_volume("pv-data")
     seen.append(open_nodes(world, info))
-    world.state.storage.remove_claim(("ns", "data"))
-    world.state.storage.remove_class("now")
+    world.state.volumes.remove_claim(("ns", "data"))
+    world.state.volumes.remove_class("now")
 
     assert seen == ["b c", "a b c", ""]
     assert why(world, info) == {'persistentvolumeclaim "data" not found'}

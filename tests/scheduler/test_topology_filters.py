@@ -96,9 +96,9 @@ def test_a_rack_behind_a_taint_is_for_those_who_tolerate_it() -> None:
 
 def test_the_rack_is_the_one_that_the_volume_is_in() -> None:
     world = racks(1, 1)
-    world.state.storage.set_class(StorageClassInfo("now", "csi.example"))
-    world.state.storage.set_claim(ClaimInfo(("ns", "data"), "pv", "now"))
-    world.state.storage.set_volume(VolumeInfo("pv", affinity=SSD))
+    world.state.volumes.set_class(StorageClassInfo("now", "csi.example"))
+    world.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv", "now"))
+    world.state.volumes.set_volume(VolumeInfo("pv", affinity=SSD))
     world.group("leaf", 2, topology="rack")
     first, _ = world.waits("leaf", 2)
     using = Requirements(requests(1), claims=(("ns", "data"),))

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from scheduler.core.forest import Pod
 from scheduler.core.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
+    ClaimKey,
     GroupKey,
     GroupSpec,
     NodeInfo,
@@ -32,8 +33,8 @@ def requests(cpu: int = 1, **others: int) -> tuple[tuple[str, int], ...]:
 
 
 class World:
-    def __init__(self) -> None:
-        self.state = State()
+    def __init__(self, claim_changed: Callable[[ClaimKey], None] = lambda _key: None) -> None:
+        self.state = State(claim_changed)
         self._serial = 0
 
     def node(
@@ -141,7 +142,7 @@ class World:
     def run(self, placement: Placement | Refusal) -> None:
         """Take the decided places, as the cycle does."""
         assert isinstance(placement, Placement), placement
-        self.state.assume(placement.pods, placement.rows, placement.promises)
+        self.state.assume(placement.pods, placement.rows, placement.volumes)
 
     def where(self, placement: Placement | Refusal) -> dict[str, str]:
         """Pod name -> node name."""

@@ -1,109 +1,87 @@
-"""Whether a pod may run on a node, leaving room aside: the answers of kube-scheduler's filters.
+"""NodeAffinity: node selectors and node affinity, required and preferred.
 
-Each rule looks at one node class; the words of a refusal are those `kubectl describe` users know.
-Terms about other pods are judged in `company`, host ports are resources (`ports`); what nobody
-decides is in `Requirements.undecided`, and such pods are refused.
+Terms over labels are answered once for each node class. Terms over node names are not a class's
+business: equal nodes differ by them, so they are answered node by node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from scheduler.core.model import Expression, Requirements, Taint, Term, Toleration
+import numpy as np
+
+from scheduler.core.label_expressions import matches
+from scheduler.core.model import Expression, Requirements, Term
 from scheduler.core.node_classes import NodeClass
+from scheduler.core.node_table import Bools, Ints, NodeTable
 
-UNSCHEDULABLE: Final = "node(s) were unschedulable"
-AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"
-NODE_NAME: Final = "node(s) didn't match the requested node name"
-TOO_MANY_PODS: Final = "Too many pods"
-
-_HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
-_CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+REASON: Final = "node(s) didn't match Pod's node affinity/selector"
 
 
-def refusal(requirements: Requirements, node: NodeClass) -> str:
-    """Why nodes of this class are out for the pod; empty if they are not.
-
-    Node names are not a class's business: `named` terms of the affinity are left to the caller.
-    """
-    if node.unschedulable and not _tolerates(requirements.tolerations, _CORDON):
-        return UNSCHEDULABLE
-    taint = untolerated(requirements, node)
-    if taint is not None:
-        return f"node(s) had untolerated taint {taint}"
-    return "" if attracted(requirements, node) else AFFINITY
-
-
-def untolerated(requirements: Requirements, node: NodeClass) -> Taint | None:
-    """The first hard taint that keeps the pod out."""
-    for taint in node.taints:
-        if taint.effect in _HARD_EFFECTS and not _tolerates(requirements.tolerations, taint):
-            return taint
-    return None
-
-
-def disliked(requirements: Requirements, node: NodeClass) -> int:
-    """How many soft taints of the node the pod does not tolerate."""
-    soft = (taint for taint in node.taints if taint.effect == "PreferNoSchedule")
-    return sum(not _tolerates(requirements.tolerations, taint) for taint in soft)
-
-
-def attracted(requirements: Requirements, node: NodeClass) -> bool:
-    """Whether node selector and node affinity are met, names of nodes aside."""
+def admits_class(requirements: Requirements, node: NodeClass) -> bool:
+    """Whether nodes of this class meet selector and affinity, affinity over node names aside."""
     if any(node.labels.get(key) != value for key, value in requirements.selector):
         return False
     terms = requirements.affinity
-    if terms is None or named(requirements):
+    if terms is None or names_nodes(requirements):
         return True
-    return any(matches(term, node.labels) for term in terms)
+    return any(_labels_match(term, node) for term in terms)
 
 
-def named(requirements: Requirements) -> bool:
-    """True if the affinity speaks of node names, so that equal nodes may differ."""
+def names_nodes(requirements: Requirements) -> bool:
+    """Whether the affinity speaks of node names, so that nodes of one class may differ."""
     return any(term.fields for term in requirements.affinity or ())
 
 
-def matches(term: Term, labels: Mapping[str, str]) -> bool:
-    """True if the labels meet all expressions; a term that says nothing matches nothing."""
+def admits_by_name(requirements: Requirements, nodes: NodeTable) -> Bools | None:
+    """Per node (N,) whether it meets one of the terms; None where no term names nodes."""
+    if not names_nodes(requirements):
+        return None
+    some = np.zeros(nodes.size, np.bool_)
+    for term in requirements.affinity or ():
+        some |= _meets(term, nodes)
+    return some
+
+
+def admits(requirements: Requirements, nodes: NodeTable) -> Bools:
+    """Per node (N,) whether it meets selector and affinity."""
+    admitted = nodes.by_class(lambda node: admits_class(requirements, node))
+    by_name = admits_by_name(requirements, nodes)
+    return admitted if by_name is None else admitted & by_name
+
+
+def preference(requirements: Requirements, nodes: NodeTable) -> Ints:
+    """Per node (N,) the weights of the preferred terms that it meets, added up."""
+    total = np.zeros(nodes.size, np.int64)
+    for weight, term in requirements.preferred_node_affinity:
+        total += weight * _meets(term, nodes)
+    return total
+
+
+def label_keys(requirements: Requirements) -> set[str]:
+    """The labels by which these requirements tell nodes apart."""
+    terms = [*(requirements.affinity or ())]
+    terms += [term for _, term in requirements.preferred_node_affinity]
+    keys = {expression.key for term in terms for expression in term.expressions}
+    return keys.union(key for key, _ in requirements.selector)
+
+
+def _meets(term: Term, nodes: NodeTable) -> Bools:
+    mask = nodes.by_class(lambda node: _labels_match(term, node))
+    for field in term.fields:
+        mask &= _field_matches(field, nodes)
+    return mask
+
+
+def _labels_match(term: Term, node: NodeClass) -> bool:
+    """A term that says nothing matches nothing."""
     if not term.expressions and not term.fields:
         return False
-    return all(meets(e, labels.get(e.key)) for e in term.expressions)
+    return matches(term.expressions, node.labels)
 
 
-def meets(expression: Expression, value: str | None) -> bool:
-    """One expression against one value, None where the node has none."""
-    operator, wanted = expression.operator, expression.values
-    if operator == "In":
-        return value is not None and value in wanted
-    if operator == "NotIn":
-        return value is None or value not in wanted
-    if operator == "Exists":
-        return value is not None
-    if operator == "DoesNotExist":
-        return value is None
-    return value is not None and len(wanted) == 1 and _compares(operator, value, wanted[0])
-
-
-def _compares(operator: str, left: str, right: str) -> bool:
-    try:
-        difference = int(left) - int(right)
-    except ValueError:
-        return False  # as upstream: a value that is no integer matches neither Gt nor Lt
-    return difference > 0 if operator == "Gt" else operator == "Lt" and difference < 0
-
-
-def _tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    return any(_matches_taint(toleration, taint) for toleration in tolerations)
-
-
-def _matches_taint(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    if toleration.operator in ("Gt", "Lt"):
-        return _compares(toleration.operator, taint.value, toleration.value)
-    return bool(toleration.key) and toleration.value == taint.value
+def _field_matches(field: Expression, nodes: NodeTable) -> Bools:
+    if field.key != "metadata.name" or field.operator not in ("In", "NotIn"):
+        return np.zeros(nodes.size, np.bool_)  # as upstream: any other field matches nothing
+    named = nodes.named(field.values)
+    return named if field.operator == "In" else ~named

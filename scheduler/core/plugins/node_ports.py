@@ -1,4 +1,4 @@
-"""Host ports as resources, so that they take part in the same arithmetic as all others.
+"""NodePorts: host ports as resources, so that they take part in the same arithmetic as all others.
 
 A port of a protocol is WHOLE on every node: a pod that asks for it on all addresses takes all of
 it, one that asks for one address takes one unit, and that address besides. Two pods that may not

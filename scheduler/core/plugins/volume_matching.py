@@ -1,4 +1,4 @@
-"""Volumes that exist already, and which of them a claim that waits for its consumer may get.
+"""VolumeBinding's index of volumes that exist: which of them a claim that waits may get.
 
 The rules are those of kube-scheduler's FindMatchingVolume: a volume that is meant for the claim is
 the only one, else the smallest that is large enough and free. Volumes are looked up by their class,
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scheduler.core.label_expressions import matches
 from scheduler.core.model import ClaimInfo, ClaimKey, Expression, VolumeInfo
 from scheduler.core.node_table import Ints, NodeTable
-from scheduler.core.plugins import node_affinity as filters
 
 _NEEDS_KEPT = 64
 """So many kinds of claims of one class are counted for at a time."""
@@ -37,9 +37,7 @@ class ClaimNeeds:
 
     def admits(self, volume: VolumeInfo) -> bool:
         """Whether the volume would do, where it can be reached."""
-        chosen = self.selector is None or all(
-            filters.meets(e, volume.labels.get(e.key)) for e in self.selector
-        )
+        chosen = self.selector is None or matches(self.selector, volume.labels)
         return chosen and self.fits(volume) and set(self.access) <= set(volume.access)
 
     def fits(self, volume: VolumeInfo) -> bool:
@@ -52,8 +50,8 @@ class ClaimNeeds:
 class _ClassVolumes:
     """The free volumes of one class, as long as nodes are what they are.
 
-    `near` are those that one node reaches, by its row, `wide` all others. `free` counts per want
-    and node (N,) the volumes that would do.
+    `by_node` are those that one node reaches, by its row, `wide` all others. `free` counts per
+    needs and node (N,) the volumes that would do.
     """
 
     volumes: dict[str, VolumeInfo] = field(default_factory=dict)
@@ -63,8 +61,8 @@ class _ClassVolumes:
 
     def put(self, volume: VolumeInfo, rows: Ints, sign: int = 1) -> None:
         """Add the volume, which these nodes reach; -1 takes it off."""
-        for want, free in self.free.items():
-            if want.admits(volume):
+        for needs, free in self.free.items():
+            if needs.admits(volume):
                 free[rows] += sign
         there = self.by_node.setdefault(int(rows[0]), set()) if len(rows) == 1 else self.wide
         if sign > 0:
@@ -75,8 +73,8 @@ class _ClassVolumes:
             there.discard(volume.name)
 
 
-class Volumes:
-    """All volumes; `known` by name. What is promised to a claim or bound to one is not free."""
+class VolumeIndex:
+    """All volumes; `known` by name. What is assumed for a claim or bound to one is not free."""
 
     def __init__(self, nodes: NodeTable, reach: Callable[[VolumeInfo], Ints]) -> None:
         """`reach` gives the rows, in order, of the nodes that can use a volume."""
@@ -137,36 +135,36 @@ class Volumes:
 
     def meant_for(self, claim: ClaimInfo) -> str:
         """The volume whose claimRef says that it is for this claim; empty if there is none."""
-        want = ClaimNeeds.of(claim)
+        needs = ClaimNeeds.of(claim)
         for name in sorted(self._meant.get(claim.key, ())):
             volume = self.known[name]
             same = volume.claim_uid in ("", claim.uid) and not volume.terminating
-            if same and volume.storage_class == claim.storage_class and want.fits(volume):
+            if same and volume.storage_class == claim.storage_class and needs.fits(volume):
                 return name
         return ""
 
     def free(self, claim: ClaimInfo) -> Ints:
         """Per node (N,) how many free volumes would do for the claim. Do not write to it."""
-        same_class, want = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
-        free = same_class.free.get(want)
+        same_class, needs = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
+        free = same_class.free.get(needs)
         if free is None:
             free = np.zeros(self._nodes.size, np.int64)
             for name, volume in same_class.volumes.items():
-                if want.admits(volume):
+                if needs.admits(volume):
                     free[self.rows(name)] += 1
             if len(same_class.free) >= _NEEDS_KEPT:
                 same_class.free.clear()
-            same_class.free[want] = free
+            same_class.free[needs] = free
         return free
 
     def best(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
         """The smallest free volume for the claim on that node, by name among equals; or empty."""
-        same_class, want = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
+        same_class, needs = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
         wide = (name for name in same_class.wide if row in self.rows(name))
         found = (
             (same_class.volumes[name].size, name)
             for name in (*same_class.by_node.get(row, ()), *wide)
-            if name not in without and want.admits(same_class.volumes[name])
+            if name not in without and needs.admits(same_class.volumes[name])
         )
         return min(found, default=(0, ""))[1]
 

@@ -6,13 +6,13 @@ from bisect import bisect_left
 
 import numpy as np
 
+from scheduler.core.label_expressions import matches_value
 from scheduler.core.model import Expression, Term
 from scheduler.core.node_table import Bools, NodeTable
-from scheduler.core.plugins import node_affinity as filters
 from scheduler.core.topology import Domains, Topologies
 
 
-class Reach:
+class VolumeNodeAffinity:
     """Terms over node labels against all nodes at once."""
 
     def __init__(self, nodes: NodeTable, topologies: Topologies) -> None:
@@ -44,8 +44,8 @@ class Reach:
         if expression.operator == "In":
             table[_codes(domains, expression.values)] = True
         else:
-            answers = [filters.meets(expression, value) for value in domains.values]
-            table[:] = [*answers, filters.meets(expression, None)]
+            answers = [matches_value(expression, value) for value in domains.values]
+            table[:] = [*answers, matches_value(expression, None)]
         mask: Bools = table[domains.codes]
         return mask
 

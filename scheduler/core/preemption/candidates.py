@@ -31,14 +31,14 @@ class EvictionScopes:
         # One shape stands for all: the one that most pods have.
         self._shape = max(wanted, key=lambda s: (wanted[s], -s.index))
         self._count = sum(wanted.values())
-        nodes = dry_run.state.nodes
+        nodes, framework = dry_run.state.nodes, dry_run.state.framework
         with nodes.trial():
             dry_run.release(np.zeros(0, np.int64))
-            self._now = self._shape.slots(nodes).copy()
+            self._now = framework.slots(self._shape).copy()
             self._price = self._prices(nodes)
             self._tell_apart()
             self._units.release(self._slots)
-            self._gain = np.maximum(self._shape.slots(nodes) - self._now, 0)
+            self._gain = np.maximum(framework.slots(self._shape) - self._now, 0)
 
     def scopes(self) -> Iterator[tuple[int, Ints]]:
         """Sets of candidates that are enough, cheapest first, and how many may have to go."""

@@ -1,14 +1,21 @@
-"""PodDisruptionBudgets: how many of some pods may be disrupted, and what a choice costs by them."""
+"""PodDisruptionBudgets: how many of some pods may be disrupted, and which units they protect."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 
 from scheduler.core.forest import Pod
+from scheduler.core.label_expressions import matches
 from scheduler.core.model import Expression
-from scheduler.core.plugins.node_affinity import meets
+from scheduler.core.node_table import Ints
+from scheduler.core.preemption.units import Units
+
+_MOST_TRIED: Final = 2000
 
 BudgetKey = tuple[str, str]
 """(namespace, name)"""
@@ -26,7 +33,7 @@ class DisruptionBudget:
         info = pod.info
         if self.expressions is None or info.namespace != self.key[0]:
             return False
-        return all(meets(e, info.labels.get(e.key)) for e in self.expressions)
+        return matches(self.expressions, info.labels)
 
 
 class DisruptionBudgets:
@@ -65,3 +72,71 @@ class DisruptionBudgets:
 def violations(covered: Counter[DisruptionBudget]) -> int:
     """By how many pods the budgets would be exceeded."""
     return sum(max(0, count - budget.allowed) for budget, count in covered.items())
+
+
+class ProtectedUnits:
+    """What each candidate's eviction means for the budgets."""
+
+    def __init__(self, budgets: DisruptionBudgets, units: Units, candidates: Ints) -> None:
+        self.candidates = candidates
+        self.priorities = units.priorities
+        self._covered: dict[int, Counter[DisruptionBudget]] = {}
+        if budgets:
+            for index in candidates.tolist():
+                covered = budgets.covering(units.unit(index).pods.values())
+                if covered:
+                    self._covered[index] = covered
+
+    @property
+    def covered(self) -> list[int]:
+        """The units that some budget covers, least important first."""
+        return sorted(self._covered, key=lambda index: (self.priorities[index], index))
+
+    def violations(self, units: Iterable[int]) -> int:
+        """By how many pods budgets would be exceeded if all of these went."""
+        return violations(self._total(units))
+
+    def tiers(self, units: Ints) -> Ints:
+        """By what the units are taken: those that no budget protects, by priority, come first."""
+        tiers: Ints = self.priorities[units].copy()
+        span = int(tiers.max() - tiers.min()) + 1
+        if self._covered:
+            tiers[[self.violations([index]) > 0 for index in units.tolist()]] += span
+        return tiers
+
+    def exceeding(self, units: list[int]) -> set[int]:
+        """Those of the units that a budget covers which would be exceeded."""
+        over = {budget for budget, n in self._total(units).items() if n > budget.allowed}
+        return {index for index in units if not over.isdisjoint(self._covered.get(index, ()))}
+
+    def largest_sets(self, most: int) -> Iterator[Ints]:
+        """Largest sets of candidates that exceed the budgets by no more than `most` pods.
+
+        Sets with the least important of those that budgets cover come first.
+        """
+        covered = self.covered
+        free = [index for index in self.candidates.tolist() if index not in self._covered]
+        tried = 0
+        # Each entry: how many of `covered` are decided, and which of them may go.
+        stack: list[tuple[int, tuple[int, ...]]] = [(0, ())]
+        while stack and tried < _MOST_TRIED:
+            tried += 1
+            at, chosen = stack.pop()
+            if at < len(covered):
+                stack.append((at + 1, chosen))
+                more = (*chosen, covered[at])
+                if self.violations(more) <= most:
+                    stack.append((at + 1, more))
+            elif self._largest(chosen, covered, most):
+                yield np.array(sorted([*free, *chosen]), np.int64)
+
+    def _largest(self, chosen: tuple[int, ...], covered: list[int], most: int) -> bool:
+        others = (index for index in covered if index not in chosen)
+        return all(self.violations((*chosen, other)) > most for other in others)
+
+    def _total(self, units: Iterable[int]) -> Counter[DisruptionBudget]:
+        total: Counter[DisruptionBudget] = Counter()
+        if self._covered:
+            for index in units:
+                total.update(self._covered.get(index, {}))
+        return total

@@ -16,17 +16,21 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.forest import Group, Pod
+from scheduler.core.framework import Framework
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Ints, NodeTable
+from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.candidates import EvictionScopes
+from scheduler.core.preemption.disruption_budgets import ProtectedUnits
 from scheduler.core.preemption.dry_run import DryRun, Effort
-from scheduler.core.preemption.protected import ProtectedUnits, affordable
 from scheduler.core.preemption.units import Unit
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 
 NONE: Ints = np.zeros(0, np.int64)
+
+_MOST_EXCEEDED: Final = 8
+_MOST_SETS: Final = 32
 
 _MANY: Final = 32
 """Of more candidates than this only the likeliest are tried together."""
@@ -89,8 +93,8 @@ def preempt(
         candidates = _unneeded(state, refusal, candidates)
         if not dry_run.open(candidates):
             return refusal
-    protected = ProtectedUnits(state, candidates)
-    choices = [_Choice(dry_run, family, protected) for family in affordable(dry_run, protected)]
+    protected = ProtectedUnits(state.disruption_budgets, state.units, candidates)
+    choices = [_Choice(dry_run, family, protected) for family in _affordable(dry_run, protected)]
     least = min(choice.cost.priority for choice in choices)
     best = [choice for choice in choices if choice.cost.priority == least][
         : dry_run.effort.families
@@ -98,6 +102,21 @@ def preempt(
     for choice in best:
         choice.search()
     return min(best, key=lambda choice: choice.cost).plan()
+
+
+def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:
+    """Sets of candidates without which the root fits, that exceed budgets as little as possible."""
+    everyone = protected.candidates
+    for most in range(min(protected.violations(everyone.tolist()), _MOST_EXCEEDED)):
+        found: list[Ints] = []
+        for number, units in enumerate(protected.largest_sets(most)):
+            if number == _MOST_SETS or dry_run.exhausted:
+                break
+            if len(units) and dry_run.fits(units) is not None:
+                found.append(units)
+        if found:
+            return found
+    return [everyone]
 
 
 def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
@@ -114,7 +133,7 @@ def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
             index
             for index in candidates.tolist()
             if all(
-                needed.isdisjoint(p.shape.marks.counted) for p in units.unit(index).pods.values()
+                needed.isdisjoint(p.shape.matches.counted) for p in units.unit(index).pods.values()
             )
         ],
         np.int64,
@@ -220,7 +239,7 @@ class _Choice:
         nodes, units = self.dry_run.state.nodes, self.units
         with nodes.trial():
             self.dry_run.release(scope)
-            _occupy(nodes, placement)
+            _occupy(self.dry_run.state.framework, placement)
             slots = units.slots_of(scope)
             used = np.zeros(nodes.size, np.bool_)
             used[list(placement.rows)] = True
@@ -278,10 +297,10 @@ def _sorted(indices: Iterable[int]) -> Ints:
     return np.array(sorted(indices), np.int64)
 
 
-def _occupy(nodes: NodeTable, placement: Placement) -> None:
+def _occupy(framework: Framework, placement: Placement) -> None:
     by_shape: dict[Shape, list[int]] = {}
     for pod, row in zip(placement.pods, placement.rows, strict=True):
         by_shape.setdefault(pod.shape, []).append(row)
     for shape, rows in by_shape.items():
         at, counts = np.unique(rows, return_counts=True)
-        nodes.take(at, counts, shape.request, shape.marks.counted)
+        framework.reserve(shape, at, counts)

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.core.forest import Forest, Group, Pod
+from scheduler.core.framework import Framework
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Bools, Ints, NodeTable
-
-if TYPE_CHECKING:
-    from scheduler.core.shapes import Shape
-
-Floats = npt.NDArray[np.float64]
+from scheduler.core.node_table import Bools, Floats, Ints
+from scheduler.core.shapes import Shape
 
 _FIRST: Final = 64
 
@@ -82,8 +78,8 @@ class Units:
     a pod that may not be evicted is not alive.
     """
 
-    def __init__(self, nodes: NodeTable, forest: Forest) -> None:
-        self._nodes = nodes
+    def __init__(self, framework: Framework, forest: Forest) -> None:
+        self._framework = framework
         self._forest = forest
         self._dirty: dict[str, Pod] = {}
         self._evicting: set[str] = set()
@@ -210,7 +206,7 @@ class Units:
             counts = np.bincount(rows[shapes == index])
             at = np.flatnonzero(counts)
             shape = self._shapes[index]
-            self._nodes.take(at, -sign * counts[at], shape.request, shape.marks.counted)
+            self._framework.reserve(shape, at, -sign * counts[at])
 
     def released(self, slots: Ints, resource: int) -> Ints:
         """How much of a resource each of these slots' pods holds, (len(slots),)."""

@@ -36,6 +36,7 @@ class Attempt:
 
     def __init__(self, state: State, budget: SearchBudget) -> None:
         self.nodes = state.nodes
+        self.framework = state.framework
         self.budget = budget
         self.log: list[Run] = []
         self.steps = 0
@@ -50,7 +51,7 @@ class Attempt:
 
     def take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> None:
         count = int(counts.sum())
-        self.nodes.take(rows, counts, shape.request, shape.marks.counted)
+        self.framework.reserve(shape, rows, counts)
         self.log.append(Run(group, shape, rows, counts))
         self._taken[group, shape] += count
         self.total += count
@@ -70,8 +71,8 @@ class Attempt:
 
     def slots(self, shape: Shape, region: Ints | None) -> Ints:
         if region is None:
-            return shape.slots(self.nodes)
-        return shape.slots_in(self.nodes, region)
+            return self.framework.slots(shape)
+        return self.framework.slots_at(shape, region)
 
     def left(self, group: Group) -> int:
         """Waiting pods of the leaf that have no place yet."""
@@ -117,7 +118,7 @@ class Attempt:
             fits = np.ones(len(domains.values), np.bool_)
             spare = np.zeros(len(domains.values), np.int64)
             for shape, count in demand.items():
-                sums = domains.sums(shape.optimistic_slots(self.nodes, region), region)
+                sums = domains.sums(self.framework.optimistic_slots(shape, region), region)
                 fits &= sums >= count
                 spare += sums
             for code in np.argsort(spare, kind="stable").tolist():
@@ -152,7 +153,7 @@ class Attempt:
     def _pack_exhaustively(self, group: Group, demand: Demand, region: Ints | None) -> bool:
         if any(shape.requirements.unsupported or shape.filter_match_ids for shape in demand):
             return False
-        runs = pack_exhaustively(self.nodes, demand, region, self.budget.packing_steps)
+        runs = pack_exhaustively(self.framework, demand, region, self.budget.packing_steps)
         for shape, rows, counts in runs or ():
             self.take(group, shape, rows, counts)
         return runs is not None
@@ -180,7 +181,7 @@ class Attempt:
             return 0
         if shape.order_sensitive:
             return self._gather(group, shape, count, region, profile)
-        chosen = choose(self.nodes, shape, count, region, profile)
+        chosen = choose(self.framework, shape, count, region, profile)
         if chosen is None:
             return int(self.slots(shape, region).sum())
         self.take(group, shape, *chosen)
@@ -191,7 +192,7 @@ class Attempt:
     ) -> int:
         """Place up to `count` pods that mind each other, wave by wave; how many found a place."""
         before = self.total
-        for number, wave in enumerate(waves(self.nodes, shape, count, region, profile)):
+        for number, wave in enumerate(waves(self.framework, shape, count, region, profile)):
             self.take(group, shape, *wave)
             self.steps += number > 0
             if self.exhausted:
@@ -210,7 +211,7 @@ class Attempt:
             )
             return Shortage("constraint", group.key, message, needed, 0, shape, resolvable=False)
         # The claims of other members have their volumes now, and will not when this is explained.
-        counts = reasons(self.nodes, shape) if shape.requirements.claims else ()
+        counts = reasons(self.framework, shape) if shape.requirements.claims else ()
         return Shortage(
             "capacity", group.key, "", needed, free, shape, minimum=minimum, counts=counts
         )

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.core import tree_validation as layout
-from scheduler.core.forest import Group, Pod
+from scheduler.core.forest import Group, Pod, outer_topology_keys
 from scheduler.core.model import Topology
 from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, gathered, place
 from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
-from scheduler.core.topology import outer_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +96,5 @@ def _pods(root: Group | Pod) -> Iterator[Pod]:
 
 def _domain(state: State, group: Group, topology: Topology, row: int) -> Ints:
     """The nodes of the group's domain that this one is in."""
-    domains = state.topologies.domains(topology.key, outer_keys(group, topology.key))
+    domains = state.topologies.domains(topology.key, outer_topology_keys(group, topology.key))
     return domains.rows(next(iter(domains.of([row]))), None)

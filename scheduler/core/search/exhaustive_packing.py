@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.node_table import Ints, NodeTable
+from scheduler.core.framework import Framework
+from scheduler.core.node_table import Ints
 from scheduler.core.shapes import Shape
 
 MOST_NODES: Final = 64
@@ -23,19 +24,19 @@ Runs = list[tuple[Shape, Ints, Ints]]
 
 
 def pack_exhaustively(
-    nodes: NodeTable, demand: Mapping[Shape, int], region: Ints | None, steps: int
+    framework: Framework, demand: Mapping[Shape, int], region: Ints | None, steps: int
 ) -> Runs | None:
     """(shape, rows, counts) for the whole demand, or None: it does not fit, or steps ran out.
 
     Looks at at most `steps` pods placed on trial. None at once for more than MOST_NODES nodes or
     MOST_PODS pods.
     """
-    rows = usable(nodes, demand, region)
+    rows = usable(framework, demand, region)
     if rows is None or sum(demand.values()) > MOST_PODS:
         return None
     used = sorted({resource for shape in demand for resource, _ in shape.demands})
-    free = [tuple(int(nodes.free[r, row]) for r in used) for row in rows]
-    search = _Search(nodes, rows, used, dict(demand), steps)
+    free = [tuple(int(framework.nodes.free[r, row]) for r in used) for row in rows]
+    search = _Search(framework, rows, used, dict(demand), steps)
     if not search.place(0, 0, free):
         return None
     return [
@@ -44,12 +45,12 @@ def pack_exhaustively(
     ]
 
 
-def usable(nodes: NodeTable, shapes: Iterable[Shape], region: Ints | None) -> Ints | None:
+def usable(framework: Framework, shapes: Iterable[Shape], region: Ints | None) -> Ints | None:
     """Nodes of the region with room for one of the shapes; None for more than MOST_NODES."""
-    rows = np.arange(nodes.size) if region is None else region
+    rows = np.arange(framework.nodes.size) if region is None else region
     some = np.zeros(len(rows), np.bool_)
     for shape in shapes:
-        some |= shape.slots_in(nodes, rows) > 0
+        some |= framework.slots_at(shape, rows) > 0
     found: Ints = rows[some]
     return found if len(found) <= MOST_NODES else None
 
@@ -62,7 +63,7 @@ class _Search:
     equal, and only one of them needs to be tried.
     """
 
-    nodes: NodeTable
+    framework: Framework
     rows: Ints
     used: list[int]
     demand: dict[Shape, int]
@@ -83,7 +84,7 @@ class _Search:
         for shape in self.shapes:
             amounts = dict(shape.demands)
             self.wants.append(tuple(amounts.get(resource, 0) for resource in self.used))
-            self.allowed.append(shape.permitted(self.nodes)[self.rows].tolist())
+            self.allowed.append(self.framework.permitted(shape)[self.rows].tolist())
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]
 
     def place(self, pod: int, start: int, free: list[Free]) -> bool:
@@ -126,5 +127,5 @@ class _Search:
 
     def _size(self, shape: Shape) -> float:
         """The largest share of all there is that one pod takes."""
-        totals = self.nodes.free[:, self.rows].sum(axis=1)
+        totals = self.framework.nodes.free[:, self.rows].sum(axis=1)
         return max(amount / max(1, int(totals[resource])) for resource, amount in shape.demands)

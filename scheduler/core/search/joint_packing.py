@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.forest import Group
-from scheduler.core.node_table import Ints, NodeTable
+from scheduler.core.framework import Framework
+from scheduler.core.node_table import Ints
 from scheduler.core.search.exhaustive_packing import MOST_PODS, pack_exhaustively, usable
 from scheduler.core.shapes import Shape
 
@@ -37,16 +38,20 @@ class Way:
 
 
 def pack_jointly(
-    nodes: NodeTable, group: Group, region: Ints | None, steps: int
+    framework: Framework, group: Group, region: Ints | None, steps: int
 ) -> list[Placed] | None:
     """Places for the floors of the subtree, or None: there are none, or none was found.
 
     None at once where there is too much to look through it all, as for `exhaust`.
     """
     shapes = [shape for leaf in group.leaves() for shape in leaf.pending]
-    if group.pending_total > 4 * MOST_PODS or usable(nodes, shapes, region) is None:
+    if group.pending_total > 4 * MOST_PODS or usable(framework, shapes, region) is None:
         return None
-    free = nodes.free[:, : nodes.size] if region is None else nodes.free[:, region]
+    free = (
+        framework.nodes.free[:, : framework.nodes.size]
+        if region is None
+        else framework.nodes.free[:, region]
+    )
     totals = free.clip(0).sum(axis=1).tolist()
     for way in _ways(group, totals):
         demand: Counter[Shape] = Counter()
@@ -54,7 +59,7 @@ def pack_jointly(
             demand[shape] += count
         if _too_much(demand, totals):
             continue
-        runs = pack_exhaustively(nodes, demand, region, steps)
+        runs = pack_exhaustively(framework, demand, region, steps)
         if runs is not None:
             return list(_shared(way, {shape: (rows, counts) for shape, rows, counts in runs}))
     return None

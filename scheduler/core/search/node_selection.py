@@ -9,48 +9,49 @@ from typing import Final, Literal
 import numpy as np
 
 from scheduler.core.domain_quotas import Quotas
-from scheduler.core.node_table import Ints, NodeTable
+from scheduler.core.framework import Framework
+from scheduler.core.node_table import Ints
 from scheduler.core.shapes import Shape
 
 _NEVER: Final = np.iinfo(np.int64).max
 
 Profile = Literal["pack", "spread"]
 
-_WISHED: Final = 16
-"""So many waves of equal pods heed what is only liked; the rest takes what room there is."""
+_PREFERENCE_WAVES: Final = 16
+"""So many waves of equal pods go by what is only preferred; the rest takes what room there is."""
 
 
 def choose(
-    nodes: NodeTable, shape: Shape, count: int, region: Ints | None, profile: Profile
+    framework: Framework, shape: Shape, count: int, region: Ints | None, profile: Profile
 ) -> tuple[Ints, Ints] | None:
     """Nodes and how many pods each takes, `count` in all; None if there is not room for so many.
 
     pack fills the fullest nodes first, spread raises the emptiest to one level; what the shape
-    likes counts as much fuller, or emptier. Equal nodes are taken in the order of their rows.
+    prefers counts as much fuller, or emptier. Equal nodes are taken in the order of their rows.
     """
-    slots = shape.slots(nodes) if region is None else shape.slots_in(nodes, region)
+    slots = framework.slots(shape) if region is None else framework.slots_at(shape, region)
     if int(slots.sum()) < count:
         return None
-    used, step = shape.usage(nodes) if region is None else shape.usage_at(nodes, region)
-    every = np.arange(nodes.size) if region is None else region
-    liked = _liked(nodes, shape, every)
+    used, step = framework.usage(shape) if region is None else framework.usage_at(shape, region)
+    every = np.arange(framework.nodes.size) if region is None else region
+    preferred = _preferred(framework, shape, every)
     if profile == "pack":
-        return _fill(region, slots, -used - liked, count)
+        return _fill(region, slots, -used - preferred, count)
     at = np.flatnonzero(slots)
     rows = at if region is None else region[at]
-    return _level(rows, slots[at], (used - liked)[at], step[at], count)
+    return _level(rows, slots[at], (used - preferred)[at], step[at], count)
 
 
 def waves(
-    nodes: NodeTable, shape: Shape, count: int, region: Ints | None, profile: Profile
+    framework: Framework, shape: Shape, count: int, region: Ints | None, profile: Profile
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Like choose, for pods that mind each other: up to `count`, as many at a time as may be.
+    """Like choose, for pods whose order matters: up to `count`, as many at a time as may be.
 
     What is given has to be taken before more is asked for. Ends early where no node takes one more.
     """
     for number in itertools.count():
-        quotas = shape.quotas(preferences=number < _WISHED)
-        wave = _wave(nodes, shape, count, region, profile, quotas=quotas)
+        quotas = framework.quotas(shape, preferences=number < _PREFERENCE_WAVES)
+        wave = _wave(framework, shape, count, region, profile, quotas=quotas)
         if wave is None:
             return
         yield wave
@@ -60,7 +61,7 @@ def waves(
 
 
 def _wave(
-    nodes: NodeTable,
+    framework: Framework,
     shape: Shape,
     count: int,
     region: Ints | None,
@@ -68,17 +69,17 @@ def _wave(
     *,
     quotas: Quotas,
 ) -> tuple[Ints, Ints] | None:
-    slots = shape.slots(nodes) if region is None else shape.slots_in(nodes, region)
+    slots = framework.slots(shape) if region is None else framework.slots_at(shape, region)
     at = np.flatnonzero(slots)
     if not len(at):
         return None
     rows = at if region is None else region[at]
-    used, _ = _usage(nodes, shape, rows, region)
-    cost = (-used if profile == "pack" else used) - _liked(nodes, shape, rows)
+    used, _ = _usage(framework, shape, rows, region)
+    cost = (-used if profile == "pack" else used) - _preferred(framework, shape, rows)
     order = np.lexsort((rows, cost))
     rows, room = rows[order], slots[at][order]
     if quotas.single:
-        first = shape.start(rows, room, count)
+        first = framework.start(shape, rows, room, count)
         rows, room, count = rows[first : first + 1], room[first : first + 1], 1
     if profile == "spread":
         room = np.minimum(room, 1)
@@ -86,9 +87,9 @@ def _wave(
     return rows[counts > 0], counts[counts > 0]
 
 
-def _liked(nodes: NodeTable, shape: Shape, rows: Ints) -> Ints | int:
-    liking = shape.liking(nodes, rows)
-    return 0 if liking is None else liking
+def _preferred(framework: Framework, shape: Shape, rows: Ints) -> Ints | int:
+    preference = framework.preference(shape, rows)
+    return 0 if preference is None else preference
 
 
 def _fill(region: Ints | None, slots: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
@@ -135,9 +136,11 @@ def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[
     return rows[counts > 0], counts[counts > 0]
 
 
-def _usage(nodes: NodeTable, shape: Shape, rows: Ints, region: Ints | None) -> tuple[Ints, Ints]:
+def _usage(
+    framework: Framework, shape: Shape, rows: Ints, region: Ints | None
+) -> tuple[Ints, Ints]:
     """Use of the nodes and what one pod adds, (len(rows),) each; `region` as asked for."""
     if region is not None:
-        return shape.usage_at(nodes, rows)
-    used, step = shape.usage(nodes)
+        return framework.usage_at(shape, rows)
+    used, step = framework.usage(shape)
     return used[rows], step[rows]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.core import advice
-from scheduler.core.forest import Group
+from scheduler.core.forest import Group, outer_topology_keys
 from scheduler.core.node_table import Ints
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Shortage
 from scheduler.core.state import State
-from scheduler.core.topology import UNLABELLED, Domains, outer_keys
+from scheduler.core.topology import UNLABELLED, Domains
 
 Demand = Mapping[Shape, int]
 
@@ -38,6 +38,7 @@ class TopologyPlacements:
 
     def __init__(self, state: State) -> None:
         self._nodes = state.nodes
+        self._framework = state.framework
         self._topologies = state.topologies
 
     def candidates(
@@ -72,7 +73,7 @@ class TopologyPlacements:
         if group.topology is None:
             raise LookupError(group.key)
         key = group.topology.key
-        return self._topologies.domains(key, outer_keys(group, key))
+        return self._topologies.domains(key, outer_topology_keys(group, key))
 
     def wider(self, inner: CandidatePlacement, demand: Demand) -> Ints | None:
         """Where pods may go for which there is no room: the fewest domains that hold them."""
@@ -179,7 +180,7 @@ class TopologyPlacements:
         return [*first, *rest.tolist()], len(first)
 
     def _sums(self, shape: Shape, domains: Domains, region: Ints | None) -> Ints:
-        return domains.sums(shape.optimistic_slots(self._nodes, region), region)
+        return domains.sums(self._framework.optimistic_slots(shape, region), region)
 
     def _nowhere(
         self, group: Group, domains: Domains, region: Ints | None, demand: Demand

@@ -190,7 +190,9 @@ class Search:
         ):
             return False
         self.attempt.steps += 1
-        placed = pack_jointly(self.attempt.nodes, group, region, self.attempt.budget.packing_steps)
+        placed = pack_jointly(
+            self.attempt.framework, group, region, self.attempt.budget.packing_steps
+        )
         for leaf, shape, rows, counts in placed or ():
             self.attempt.take(leaf, shape, rows, counts)
             below: Group | None = leaf

@@ -1,0 +1,248 @@
+"""Runs the plug-ins over all nodes for one shape at a time: filter, score, reserve.
+
+As in kube-scheduler, each plug-in has its own rules; here is the order in which they are asked and
+how their answers are put together. What the node filters answer is kept until the nodes change,
+what depends on running pods or on what is free until any of that does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.domain_quotas import Preference, Quotas
+from scheduler.core.model import Requirements
+from scheduler.core.node_classes import NodeClass
+from scheduler.core.node_table import Bools, Ints, NodeTable
+from scheduler.core.plugins import (
+    node_affinity,
+    node_name,
+    node_resources,
+    node_unschedulable,
+    taint_toleration,
+)
+from scheduler.core.plugins.inter_pod_affinity import InterPodAffinity
+from scheduler.core.plugins.pod_topology_spread import PodTopologySpread
+from scheduler.core.plugins.volume_binding import VolumeBinding
+from scheduler.core.pod_selectors import PodMatches, PodSelectors
+from scheduler.core.shapes import NO_NODE, Codes, Shape
+from scheduler.core.topology import Topologies
+from scheduler.core.volume_table import VolumeTable
+
+_NODE_AFFINITY_WEIGHT: Final = 2000
+_TAINT_TOLERATION_WEIGHT: Final = 3000
+"""kube-scheduler's weights of these plug-ins, in thousandths of a node's use."""
+
+
+class Framework:
+    """The plug-ins of one cluster. Arrays that it gives are shared: do not write to them."""
+
+    def __init__(
+        self,
+        nodes: NodeTable,
+        topologies: Topologies,
+        selectors: PodSelectors,
+        volumes: VolumeTable,
+    ) -> None:
+        self.nodes = nodes
+        self.affinity = InterPodAffinity(nodes, topologies, selectors)
+        self.spread = PodTopologySpread(nodes, topologies, selectors)
+        self.volumes = VolumeBinding(nodes, selectors, volumes)
+        self._selectors = selectors
+
+    def shape(self, index: int, wants: Requirements, matches: PodMatches) -> Shape:
+        """A new shape: what the plug-ins say of such pods, whatever nodes there are."""
+        claims = (self._selectors.claim(key) for key in wants.claims)
+        filters = self.affinity.filter_match_ids(wants, matches).union(
+            self.spread.filter_match_ids(wants), claims
+        )
+        scores = self.affinity.score_match_ids(wants, matches).union(
+            self.spread.score_match_ids(wants)
+        )
+        return Shape(
+            index,
+            wants,
+            matches,
+            self.nodes,
+            filter_match_ids=frozenset(filters),
+            score_match_ids=frozenset(scores),
+            needs_other_pods=self.affinity.needs_other_pods(wants, matches),
+        )
+
+    # Filter
+
+    def node_codes(self, shape: Shape) -> Codes:
+        """Per node (N,) what rules it out by itself, other pods and what is free aside."""
+        return shape.cache.node_codes.get(self.nodes.generation, lambda: self._filter_nodes(shape))
+
+    def permitted(self, shape: Shape) -> Bools:
+        """Per node (N,) whether the shape may run there, other pods and what is free aside."""
+        permitted: Bools = self.node_codes(shape) == 0
+        return permitted
+
+    def pod_codes(self, shape: Shape) -> Codes:
+        """Per node (N,) what rules it out for the pods and volumes that are there."""
+        return shape.cache.pod_codes.get(self.nodes.version, lambda: self._filter_pods(shape))
+
+    def slots(self, shape: Shape) -> Ints:
+        """How many pods of this shape each node (N,) has room for."""
+        return shape.cache.slots.get(self.nodes.version, lambda: self._slots(shape))
+
+    def slots_at(self, shape: Shape, rows: Ints) -> Ints:
+        """The same for some rows only, (len(rows),); cheap for few rows."""
+        if shape.cache.slots.key == self.nodes.version:
+            return self.slots(shape)[rows]
+        counts = self._room_at(shape, rows)
+        if shape.filter_match_ids:
+            counts[self.pod_codes(shape)[rows] != 0] = 0
+        return counts
+
+    def optimistic_slots(self, shape: Shape, rows: Ints | None) -> Ints:
+        """Slots as they may be once the pods are there that it needs beside it."""
+        if shape.needs_other_pods:
+            room = self.room(shape, self.nodes.free)
+            return room if rows is None else room[rows]
+        return self.slots(shape) if rows is None else self.slots_at(shape, rows)
+
+    def room(self, shape: Shape, free: Ints) -> Ints:
+        """Slots per node (N,) if `free` (R, capacity) were what is free, whoever else is there."""
+        return node_resources.room(shape, free[:, : self.nodes.size], self.permitted(shape))
+
+    def most(self, shape: Shape, room: Ints) -> int:
+        """Pods of the shape that fit at most, where each node (N,) has this much room."""
+        return self.affinity.most(shape, room)
+
+    def quotas(self, shape: Shape, *, preferences: bool) -> Quotas:
+        """How many of the shape's next pods may be placed before all is asked again."""
+        preferred: list[Preference] = []
+        if preferences and shape.score_match_ids:
+            preferred = self.affinity.preferences(shape) + self.spread.preferences(shape)
+        single = self.volumes.one_at_a_time(shape) or self.affinity.first_of_its_kind(shape)
+        return Quotas.of(
+            self.affinity.quotas(shape), self.spread.skew_limits(shape), preferred, single=single
+        )
+
+    # Score
+
+    def usage(self, shape: Shape) -> tuple[Ints, Ints]:
+        """Mean use of the resources asked for, and what one pod adds, per node in thousandths."""
+        nodes, cached = self.nodes, shape.cache.usage
+        if cached.key != nodes.size:
+            cached.stamp = -1
+        used, step = cached.get(
+            nodes.size, lambda: (np.zeros(nodes.size, np.int64), np.zeros(nodes.size, np.int64))
+        )
+        rows = nodes.changed_since(cached.stamp)
+        if len(rows):
+            used[rows], step[rows] = self.usage_at(shape, rows)
+        cached.stamp = nodes.stamp
+        return used, step
+
+    def usage_at(self, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
+        """The same for some rows only, (len(rows),)."""
+        return node_resources.usage_at(shape, self.nodes, rows)
+
+    def preference(self, shape: Shape, rows: Ints) -> Ints | None:
+        """How much each of the rows is preferred, in thousandths of its use; None: all equally."""
+        nodes = self.nodes
+        preference: Ints | None = None
+        if shape.score_match_ids:
+            preference = self.affinity.score(shape, rows) + self.spread.score(shape, rows)
+        scores = shape.cache.node_scores.get(nodes.generation, lambda: self._score_nodes(shape))
+        if scores is not None and len(rows):
+            affinity, taints = (score[rows] for score in scores)
+            most, worst = max(1, int(affinity.max())), max(1, int(taints.max()))
+            own = affinity * _NODE_AFFINITY_WEIGHT // most
+            own = own - taints * _TAINT_TOLERATION_WEIGHT // worst
+            preference = own if preference is None else preference + own
+        return preference
+
+    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
+        """Which of the rows, best first with `room` (len(rows),) each, is to take the first pod."""
+        return self.volumes.start(shape, rows, room, count)
+
+    # Reserve
+
+    def reserve(self, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Put `counts[i]` pods on `rows[i]`, negative: take them off; undone with a trial.
+
+        Rows are distinct, and counts of one sign.
+        """
+        matches = shape.matches.counted
+        self.nodes.take(rows, counts, shape.request, matches)
+        if shape.requirements.claims and len(rows):
+            self.volumes.reserve(matches, int(rows[0]), more=bool(counts[0] > 0))
+
+    def account(self, shape: Shape, row: int, count: int = 1) -> None:
+        """Count pods that are there by now, outside of any trial; negative: that are not."""
+        matches = shape.matches.counted
+        self.nodes.take_one(row, shape.request, count, matches)
+        if shape.requirements.claims and count < 0:
+            self.volumes.reserve(matches, row, more=False)
+
+    def _filter_nodes(self, shape: Shape) -> Codes:
+        nodes, wants = self.nodes, shape.requirements
+        classes = nodes.classes
+        # Classes are only added while an epoch lasts.
+        by_class = shape.cache.by_class.get(classes.epoch, list)
+        for node_class in classes.all[len(by_class) :]:
+            by_class.append(shape.code(_class_reason(wants, node_class)))
+        # Vacant rows have class -1 and so read the last entry.
+        table = np.array([*by_class, shape.code(NO_NODE)], np.int16)
+        codes: Codes = table[nodes.node_class[: nodes.size]]
+        named = node_name.admits(wants, nodes)
+        if named is not None:
+            shape.rule_out(codes, ~named, node_name.REASON)
+        by_name = node_affinity.admits_by_name(wants, nodes)
+        if by_name is not None:
+            shape.rule_out(codes, ~by_name, node_affinity.REASON)
+        return codes
+
+    def _filter_pods(self, shape: Shape) -> Codes:
+        codes = np.zeros(self.nodes.size, np.int16)
+        self.spread.rule_out(shape, codes)
+        self.affinity.rule_out(shape, codes)
+        self.volumes.rule_out(shape, codes)
+        return codes
+
+    def _score_nodes(self, shape: Shape) -> tuple[Ints, Ints] | None:
+        """Per node (N,) the preferred affinity and the taints not tolerated; None: nothing."""
+        affinity = node_affinity.preference(shape.requirements, self.nodes)
+        taints = taint_toleration.intolerable(shape.requirements, self.nodes)
+        return (affinity, taints) if affinity.any() or taints.any() else None
+
+    def _slots(self, shape: Shape) -> Ints:
+        room = self._fresh_room(shape)
+        if not shape.filter_match_ids:
+            return room
+        return np.where(self.pod_codes(shape) == 0, room, 0)
+
+    def _fresh_room(self, shape: Shape) -> Ints:
+        """Room by what is free: anew, or where that suffices only on the rows that changed."""
+        nodes, cached = self.nodes, shape.cache.room
+        key, before = (nodes.generation, nodes.size), cached.stamp
+        cached.stamp = nodes.stamp
+        if cached.key == key:
+            rows = nodes.changed_since(before)
+            if len(rows) * 8 < nodes.size:
+                room = cached.get(key, lambda: self.room(shape, nodes.free))
+                if len(rows):
+                    room = room.copy()  # callers may still look at the old one
+                    room[rows] = self._room_at(shape, rows)
+                return cached.set(key, room)
+        return cached.set(key, self.room(shape, nodes.free))
+
+    def _room_at(self, shape: Shape, rows: Ints) -> Ints:
+        permitted = self.node_codes(shape)[rows] == 0
+        return node_resources.room_at(shape, self.nodes.free, rows, permitted)
+
+
+def _class_reason(wants: Requirements, node: NodeClass) -> str:
+    """Why nodes of this class are out for the pod by themselves; empty if they are not."""
+    if not node_unschedulable.admits(wants, node):
+        return node_unschedulable.REASON
+    taint = taint_toleration.untolerated(wants, node)
+    if taint is not None:
+        return f"{taint_toleration.REASON}{taint}"
+    return "" if node_affinity.admits_class(wants, node) else node_affinity.REASON

@@ -1,0 +1,77 @@
+"""NodeResourcesFit: what pods request against what nodes have free, and how full nodes are.
+
+How many pods of a shape fit is one division for each resource, over all nodes at once. kube-
+scheduler's strategies MostAllocated and LeastAllocated are the profiles pack and spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.node_table import PODS, Bools, Ints, NodeTable
+from scheduler.core.plugins import node_ports
+from scheduler.core.shapes import Shape
+
+TOO_MANY_PODS: Final = "Too many pods"
+INSUFFICIENT: Final = "Insufficient "
+"""Followed by the resource's name."""
+
+_SCALE: Final = 1000
+"""Utilisation is counted in thousandths, so that scores stay integers."""
+
+
+def room(shape: Shape, free: Ints, permitted: Bools) -> Ints:
+    """How many pods of the shape each node has room for, (N,).
+
+    `free` is (R, N), `permitted` (N,) the nodes that count; the others have room for none.
+    """
+    counts: Ints | None = None
+    for resource, amount in shape.demands:
+        fits = free[resource] // amount
+        counts = fits if counts is None else np.minimum(counts, fits, out=counts)
+    if counts is None:
+        raise AssertionError("a pod requests at least itself")
+    counts[(counts < 0) | ~permitted] = 0
+    return counts
+
+
+def room_at(shape: Shape, free: Ints, rows: Ints, permitted: Bools) -> Ints:
+    """The same for some rows only; `permitted` and the answer are (len(rows),)."""
+    counts: Ints | None = None
+    for resource, amount in shape.demands:
+        fits = free[resource][rows] // amount
+        counts = fits if counts is None else np.minimum(counts, fits)
+    if counts is None:
+        raise AssertionError("a pod requests at least itself")
+    counts[(counts < 0) | ~permitted] = 0
+    return counts
+
+
+def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
+    """Mean use of the resources asked for, and what one pod adds, in thousandths, (len(rows),)."""
+    used = np.zeros(len(rows), np.int64)
+    step = np.zeros(len(rows), np.int64)
+    for resource, amount in shape.scored_resources:
+        # A node without the resource takes no such pod; what it reads here is nobody's use.
+        whole = np.maximum(nodes.allocatable[resource][rows], 1)
+        used += (whole - nodes.free[resource][rows]) * _SCALE // whole
+        step += amount * _SCALE // whole
+    return used // len(shape.scored_resources), np.maximum(step // len(shape.scored_resources), 1)
+
+
+def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, Bools]]:
+    """Per reason the nodes (N,) that lack something for one pod more than their `room` (N,)."""
+    beyond = room + 1
+    names = list(nodes.resources)
+    ports_taken = np.zeros(nodes.size, np.bool_)
+    for resource, amount in shape.demands:
+        short = nodes.free[resource, : nodes.size] < amount * beyond
+        name = names[resource]
+        if node_ports.is_port(name):
+            ports_taken |= short  # of several ports a node counts once
+        else:
+            yield TOO_MANY_PODS if name == PODS else f"{INSUFFICIENT}{name}", short
+    yield node_ports.REASON, ports_taken

@@ -1,0 +1,142 @@
+"""PodTopologySpread: how evenly pods are spread over the domains of a node label.
+
+The answers are those of kube-scheduler, over all nodes at once: constraints that must hold
+(DoNotSchedule) filter, those that are only preferred (ScheduleAnyway) score.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.domain_quotas import Preference, SkewLimit
+from scheduler.core.model import Requirements, Spread
+from scheduler.core.node_table import Bools, Ints, NodeTable
+from scheduler.core.plugins import node_affinity, taint_toleration
+from scheduler.core.pod_selectors import PodSelectors
+from scheduler.core.shapes import Codes, Shape
+from scheduler.core.topology import Topologies
+
+REASON: Final = "node(s) didn't match pod topology spread constraints"
+MISSING_LABEL: Final = (
+    "node(s) didn't match pod topology spread constraints (missing required label)"
+)
+
+_WEIGHT: Final = 2000
+"""The plug-in's weight of 2, in thousandths of a node's use."""
+
+_SCALE: Final = 1000
+
+
+class PodTopologySpread:
+    """Filter, score and quotas for shapes with spread constraints."""
+
+    def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
+        self._nodes = nodes
+        self._topologies = topologies
+        self._selectors = selectors
+
+    def filter_match_ids(self, wants: Requirements) -> set[int]:
+        """The match counts that the filter reads for such pods."""
+        return {self._match_id(spread) for spread in wants.spread}
+
+    def score_match_ids(self, wants: Requirements) -> set[int]:
+        """The match counts that the score reads for such pods."""
+        return {self._match_id(spread) for spread in wants.preferred_spread}
+
+    def rule_out(self, shape: Shape, codes: Codes) -> None:
+        """Put the reason's code on each node (N,) that is out and not ruled out yet."""
+        spreads = shape.requirements.spread
+        eligible = self._labelled(spreads)
+        for spread in spreads:
+            limit = self._skew_limit(shape, spread, eligible)
+            domain_of = limit.domains.codes
+            itself = int(self._match_id(spread) in shape.matches.counted)
+            skewed = np.append(limit.quota.most[:-1] < itself, False)
+            shape.rule_out(codes, domain_of < 0, MISSING_LABEL)
+            shape.rule_out(codes, skewed[domain_of], REASON)
+
+    def score(self, shape: Shape, rows: Ints) -> Ints:
+        """Most where fewest pods are, nothing where a label is missing, (len(rows),).
+
+        In thousandths of a node's use. As upstream, a pod weighs more where there are more domains
+        to choose from.
+        """
+        spreads = shape.requirements.preferred_spread
+        eligible = self._labelled(spreads)
+        if eligible is None:
+            return np.zeros(len(rows), np.int64)
+        present = np.zeros(len(rows), np.int64)
+        for spread in spreads:
+            limit = self._skew_limit(shape, spread, eligible)
+            weight = int(_SCALE * math.log(int(limit.counting.sum()) + 2))
+            table = np.append(limit.present, 0)
+            present += weight * table[limit.domains.codes[rows]] + _SCALE * (spread.max_skew - 1)
+        scored = eligible[rows]
+        if not scored.any():
+            return present
+        most, least = int(present[scored].max()), int(present[scored].min())
+        shares = (most + least - present) * _WEIGHT // most if most else _WEIGHT
+        score: Ints = np.where(scored, shares, 0)
+        return score
+
+    def skew_limits(self, shape: Shape) -> list[SkewLimit]:
+        """Over which domains pods of the shape must be spread, and how evenly."""
+        spreads = shape.requirements.spread
+        eligible = self._labelled(spreads)
+        return [
+            self._skew_limit(shape, spread, eligible)
+            for spread in spreads
+            if self._match_id(spread) in shape.matches.counted
+        ]
+
+    def preferences(self, shape: Shape) -> list[Preference]:
+        """Over which domains pods of the shape prefer to be spread."""
+        spreads = shape.requirements.preferred_spread
+        eligible = self._labelled(spreads)
+        limits = (
+            self._skew_limit(shape, spread, eligible)
+            for spread in spreads
+            if self._match_id(spread) in shape.matches.counted
+        )
+        return [Preference(limit.domains, limit.present) for limit in limits]
+
+    def _labelled(self, spreads: tuple[Spread, ...]) -> Bools | None:
+        """Nodes (N,) that have every label of these constraints; None where there are none."""
+        every: Bools | None = None
+        for spread in spreads:
+            labelled = self._topologies.domains(spread.key).codes >= 0
+            every = labelled if every is None else every & labelled
+        return every
+
+    def _skew_limit(self, shape: Shape, spread: Spread, eligible: Bools | None) -> SkewLimit:
+        """Selected pods per domain, and which domains count; `eligible` nodes (N,) or all."""
+        domains = self._topologies.domains(spread.key)
+        included = self._included(shape.requirements, spread)
+        if eligible is not None:
+            included = included & eligible
+        counts, match_id = self._nodes.match_counts, self._match_id(spread)
+        rows, amounts = counts.rows(match_id), counts.amounts(match_id)
+        inside = included[rows]
+        size = len(domains.values)
+        present = np.bincount(
+            domains.codes[rows[inside]], weights=amounts[inside], minlength=size
+        ).astype(np.int64)
+        counting = np.bincount(domains.codes[included & (domains.codes >= 0)], minlength=size) > 0
+        few = int(counting.sum()) < spread.min_domains
+        return SkewLimit(domains, present, counting, spread.max_skew, few)
+
+    def _included(self, wants: Requirements, spread: Spread) -> Bools:
+        """Nodes (N,) over which it spreads: all, or those its affinity or tolerations admit."""
+        nodes = self._nodes
+        included = nodes.node_class[: nodes.size] >= 0
+        if spread.honours_taints:
+            included &= nodes.by_class(lambda c: taint_toleration.untolerated(wants, c) is None)
+        if spread.honours_affinity:
+            included &= node_affinity.admits(wants, nodes)
+        return included
+
+    def _match_id(self, spread: Spread) -> int:
+        return self._selectors.match_id((spread.selector,), skip_terminating=True)

@@ -1,0 +1,33 @@
+"""VolumeZone: volumes with zone labels are used in those zones only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.model import Expression, VolumeInfo
+from scheduler.core.node_table import Bools, NodeTable
+from scheduler.core.plugins.volume_node_affinity import VolumeNodeAffinity
+
+REASON: Final = "node(s) had no available volume zone"
+
+_LABELS: Final = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+
+
+def other_zone(volume: VolumeInfo, nodes: NodeTable, affinity: VolumeNodeAffinity) -> Bools:
+    """Nodes (N,) with zone labels, but not the volume's; its label may name several zones."""
+    zoned = np.zeros(nodes.size, np.bool_)
+    wrong = np.zeros(nodes.size, np.bool_)
+    for key in _LABELS:
+        zoned |= affinity.labelled(key)
+        if key in volume.labels:
+            values = tuple(volume.labels[key].split("__"))
+            wrong |= ~affinity.meets(Expression(key, "In", values))
+    out: Bools = wrong & zoned
+    return out

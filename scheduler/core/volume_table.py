@@ -1,0 +1,123 @@
+"""All that is known of volumes: claims, volumes, classes, and how many a node can attach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from scheduler.core.assumed_volumes import AssumedVolumes
+from scheduler.core.model import ClaimInfo, ClaimKey, Requirements, StorageClassInfo, VolumeInfo
+from scheduler.core.node_table import NodeTable
+from scheduler.core.plugins.volume_matching import VolumeIndex
+from scheduler.core.plugins.volume_node_affinity import VolumeNodeAffinity
+from scheduler.core.topology import Topologies
+
+
+class VolumeTable:
+    """Kept by events. Each change tells the node table that answers may differ now.
+
+    `changed` is called with each claim of which something is new: it, its volume, or what is
+    assumed for it.
+    """
+
+    def __init__(
+        self, nodes: NodeTable, topologies: Topologies, changed: Callable[[ClaimKey], None]
+    ) -> None:
+        self._nodes = nodes
+        self._changed = changed
+        self.node_affinity = VolumeNodeAffinity(nodes, topologies)
+        self.index = VolumeIndex(
+            nodes, lambda volume: np.flatnonzero(self.node_affinity.nodes(volume.affinity))
+        )
+        self.assumed = AssumedVolumes(nodes, self.index, changed)
+        self.claims: dict[ClaimKey, ClaimInfo] = {}
+        self.classes: dict[str, StorageClassInfo] = {}
+        self.limits: dict[str, Mapping[str, int]] = {}
+
+    @property
+    def volumes(self) -> Mapping[str, VolumeInfo]:
+        """By name."""
+        return self.index.known
+
+    def set_claim(self, claim: ClaimInfo) -> None:
+        if claim.volume:
+            self.index.take(claim.volume)
+        self._drop(claim.key)
+        self.claims[claim.key] = claim
+        if claim.volume:
+            self.assumed.end(claim.key)
+        self._nodes.touch()
+        self._changed(claim.key)
+
+    def remove_claim(self, key: ClaimKey) -> None:
+        self._drop(key)
+        self.assumed.end(key)
+        self._nodes.touch()
+        self._changed(key)
+
+    def set_volume(self, volume: VolumeInfo) -> None:
+        before = self.volumes.get(volume.name)
+        self.index.set(volume)
+        self._nodes.touch()
+        self._tell_claims(before, volume)
+
+    def remove_volume(self, name: str) -> None:
+        before = self.volumes.get(name)
+        self.index.remove(name)
+        self._nodes.touch()
+        self._tell_claims(before)
+
+    def set_class(self, storage_class: StorageClassInfo) -> None:
+        self.classes[storage_class.name] = storage_class
+        self._nodes.touch()
+
+    def remove_class(self, name: str) -> None:
+        self.classes.pop(name, None)
+        self._nodes.touch()
+
+    def set_limits(self, node: str, limits: Mapping[str, int]) -> None:
+        """How many volumes of each driver the node can attach; a driver not named has no limit."""
+        self.limits[node] = limits
+        self._nodes.touch()
+
+    def remove_limits(self, node: str) -> None:
+        self.limits.pop(node, None)
+        self._nodes.touch()
+
+    def unbound(self, requirements: Requirements) -> list[ClaimKey]:
+        """Claims that have to be bound for the chosen node before a pod may run there."""
+        claims = [self.claims.get(key) for key in requirements.claims]
+        return [claim.key for claim in claims if claim is not None and not claim.volume]
+
+    def waits(self, claim: ClaimInfo) -> bool:
+        """Whether it waits for its first consumer. What names a volume waits only for that."""
+        storage_class = self.classes.get(claim.storage_class)
+        waits = storage_class is not None and storage_class.waits
+        return waits and not claim.volume and not claim.requested_volume
+
+    def undecided(self, claim: ClaimInfo) -> bool:
+        """Whether it waits and nothing is assumed yet: its next pod decides for all others."""
+        return self.waits(claim) and claim.key not in self.assumed
+
+    def reaches(self, volume: str, row: int) -> bool:
+        """Whether the node can use the volume."""
+        return row in self.index.rows(volume)
+
+    def driver(self, claim: ClaimInfo) -> str:
+        """The CSI driver of the claim's volume, or of its class; empty where there is none."""
+        if claim.volume:
+            volume = self.volumes.get(claim.volume)
+            return volume.driver if volume else ""
+        storage_class = self.classes.get(claim.storage_class)
+        return storage_class.provisioner if storage_class else ""
+
+    def _drop(self, key: ClaimKey) -> None:
+        old = self.claims.pop(key, None)
+        if old is not None and old.volume:
+            self.index.give(old.volume)
+
+    def _tell_claims(self, *volumes: VolumeInfo | None) -> None:
+        for key in {volume.claim for volume in volumes if volume is not None}:
+            if key is not None:
+                self._changed(key)
