@@ -102,7 +102,7 @@ def replay(file: Annotated[Path, typer.Argument(help="a snapshot")]) -> None:
     with _complaints():
         recorded = _read(file)
         state, queue = snapshots.restore(recorded)
-        again = list(snapshots.decide(state, queue.waiting(), recorded.limits))
+        again = list(snapshots.decide_all(state, queue.waiting(), recorded.limits))
     same = True
     for now, then in zip_longest(again, recorded.decisions):
         agrees = then is None or (now is not None and encode(now) == encode(then))

@@ -10,6 +10,7 @@ from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP
 from kube.errors import ConfigError
 from scheduler.conditions import retry_on, waiting_for
 from scheduler.core.advice import count
+from scheduler.core.decide import decide
 from scheduler.core.domain_capacity import domains
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
@@ -17,7 +18,6 @@ from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.state import State
-from scheduler.preemptor import place_root
 from scheduler.watch.objects import GroupObject
 
 _MOST_DOMAINS: Final = 20
@@ -200,7 +200,7 @@ def _decision_lines(state: State, top: Group, asked: Group, budget: SearchBudget
 def _outcome(
     state: State, entity: Group | Pod, asked: GroupKey | None, budget: SearchBudget
 ) -> Iterator[str]:
-    outcome = place_root(state, entity, budget)
+    outcome = decide(state, entity, budget)
     if isinstance(outcome, Placement):
         names = state.nodes.name_of
         pairs = zip(outcome.pods, outcome.rows, strict=True)

@@ -6,12 +6,12 @@ from collections import Counter
 
 from cli.tree import Branch
 from scheduler.conditions import group_views, waiting_for
+from scheduler.core.decide import decide
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group
 from scheduler.core.model import GroupKey
 from scheduler.core.place import Refusal, SearchBudget
 from scheduler.core.state import State
-from scheduler.preemptor import place_root
 
 
 def branches(state: State, budget: SearchBudget) -> tuple[Branch, ...]:
@@ -33,7 +33,7 @@ def _blocker(state: State, root: Group, budget: SearchBudget) -> Blocker | None:
     held = waiting_for(state, root)
     if held is not None or not root.pending_total:
         return held
-    outcome = place_root(state, root, budget)
+    outcome = decide(state, root, budget)
     return explain(state, outcome) if isinstance(outcome, Refusal) else None
 
 

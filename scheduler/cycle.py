@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from kube.clock import Clock
+from scheduler.core.decide import decide
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
@@ -17,7 +18,7 @@ from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.batching import batchable, place_batch, signature
 from scheduler.core.state import State
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
-from scheduler.preemptor import Preemptor, place_root
+from scheduler.preemptor import Preemptor
 from scheduler.queue import PLACES, Queue
 from scheduler.starvation import StarvationMonitor
 
@@ -120,7 +121,7 @@ class Cycle:
 
     def _decide(self, key: GroupKey, entity: Group | Pod) -> None:
         with DECISION_SECONDS.time():
-            decision = place_root(self._state, entity, self._budget())
+            decision = decide(self._state, entity, self._budget())
         SEARCH_STEPS.observe(decision.steps)
         if isinstance(decision, Placement):
             self._bind(key, entity, decision)

@@ -15,11 +15,10 @@ from scheduler.config import Preemption
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.shapes import Shape
-from scheduler.core.starvation_gate import behind, stopped
 from scheduler.core.state import State
 from scheduler.metrics import PREEMPTION_SECONDS, PREEMPTIONS
 from scheduler.queue import Queue
@@ -43,20 +42,6 @@ class Evicting(Protocol):
     def forget(self, root: GroupKey) -> None:
         """What was nominated for a root has come true."""
         ...
-
-
-def place_root(state: State, root: Group | Pod, budget: SearchBudget) -> Placement | Refusal:
-    """Place a root: where it holds room if that does, else anywhere; if it may pass the door."""
-    refusal = stopped(state, root)
-    if refusal is not None:
-        return refusal
-    extras = not behind(state, root)
-    rows = state.nominations.rows(root.key)
-    if rows is not None:
-        decision = place(state, root, budget, region=rows, extras=extras)
-        if isinstance(decision, Placement):
-            return decision
-    return place(state, root, budget, extras=extras)
 
 
 class Preemptor:

@@ -14,6 +14,7 @@ import msgspec
 from api.priority import PriorityClass
 from kube.errors import ConfigError
 from scheduler.core.assumed_volumes import AssumedVolume
+from scheduler.core.decide import decide
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import (
@@ -37,7 +38,6 @@ from scheduler.core.search.node_selection import Profile
 from scheduler.core.shapes import Shape
 from scheduler.core.starvation import ClosedFor
 from scheduler.core.state import State
-from scheduler.preemptor import place_root
 from scheduler.queue import Queue
 
 FORMAT = 3
@@ -166,9 +166,9 @@ def take(
         units=state.units.order(),
         budgets=list(state.disruption_budgets),
         queue=roots,
-        decisions=list(decide(state, roots[:decisions], limits)),
+        decisions=list(decide_all(state, roots[:decisions], limits)),
         priorities=sorted(priorities, key=lambda each: each.name),
-        starvation=state.starvation.closed,
+        starvation=state.starvation.closed_for,
         promised=[
             (key, promise.volume, state.nodes.name_of(promise.row))
             for key, promise in state.volumes.assumed
@@ -176,13 +176,13 @@ def take(
     )
 
 
-def decide(state: State, roots: list[GroupKey], limits: Limits) -> Iterator[Decision]:
+def decide_all(state: State, roots: list[GroupKey], limits: Limits) -> Iterator[Decision]:
     """Each root against the state as it is, none of them carried out."""
     for root in roots:
         entity: Group | Pod | None = state.singles.get(root) or state.forest.groups.get(root)
         if entity is None:
             continue
-        outcome = place_root(state, entity, limits.budget())
+        outcome = decide(state, entity, limits.budget())
         if isinstance(outcome, Placement):
             yield Decision(root, outcome.steps, placed=_nodes(state, outcome))
             continue
@@ -233,7 +233,7 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
         state.disruption_budgets.set(budget)
     for held in snapshot.held:
         state.nominations.set(_hold(state, snapshot, held))
-    state.starvation.closed = snapshot.starvation
+    state.starvation.closed_for = snapshot.starvation
     queue = Queue(state)
     for root in snapshot.queue:
         queue.review(root)

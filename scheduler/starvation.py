@@ -8,12 +8,12 @@ import structlog
 
 from kube.clock import Clock
 from scheduler.config import Starvation
+from scheduler.core.decide import fits_empty_cluster
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.place import Refusal
 from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.starvation import StarvationLimits
-from scheduler.core.starvation_gate import possible
 from scheduler.core.state import State
 from scheduler.metrics import STARVATION_ACTIVE, STARVATIONS
 from scheduler.queue import Queue
@@ -54,23 +54,25 @@ class StarvationMonitor:
             return
         starvation, now, priority = self._state.starvation, self._clock.monotonic(), entity.priority
         if refusal.shortage.kind == "priority":
-            starvation.stop(key)
+            starvation.hold_back(key)
             return
         if refusal.shortage.kind != "capacity" or not refusal.shortage.minimum:
             starvation.forget(key)
             self._open_for(key)
             return
         starvation.refused(key, priority, now)
-        if starvation.closed is None:
+        if starvation.closed_for is None:
             if not starvation.starves(key, priority, now, self._limits):
                 return
-            if not possible(self._state, entity, self._budget()):
+            if not fits_empty_cluster(self._state, entity, self._budget()):
                 return
             starvation.close(key, priority, now, self._limits)
             STARVATION_ACTIVE.set(1)
             STARVATIONS.inc()
             _log.info("door closed", root="/".join(key))
-        elif starvation.closed.root == key and not possible(self._state, entity, self._budget()):
+        elif starvation.closed_for.root == key and not fits_empty_cluster(
+            self._state, entity, self._budget()
+        ):
             self._open_for(key)
 
     def gone(self, keys: Iterable[GroupKey]) -> None:
@@ -81,7 +83,7 @@ class StarvationMonitor:
             if self._queue.entity(key) is None:
                 self._state.starvation.forget(key)
                 self._open_for(key)
-        closed = self._state.starvation.closed
+        closed = self._state.starvation.closed_for
         if closed is not None and self._state.starvation.overdue(self._clock.monotonic()):
             self._open_for(closed.root)
 
@@ -91,7 +93,7 @@ class StarvationMonitor:
         STARVATION_ACTIVE.set(0)
 
     def _open_for(self, key: GroupKey) -> None:
-        closed = self._state.starvation.closed
+        closed = self._state.starvation.closed_for
         if closed is not None and closed.root == key:
             self._state.open_starvation_gate()
             STARVATION_ACTIVE.set(0)

@@ -27,7 +27,7 @@ from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, Refusal
 from scheduler.core.plugins.volume_binding import NO_VOLUME
 from scheduler.queue import Queue
-from scheduler.snapshot import decide, decode, encode, restore, take
+from scheduler.snapshot import decide_all, decode, encode, restore, take
 from tests.scheduler.test_snapshot import LIMITS
 from tests.scheduler.world import GIB, World, requests
 
@@ -526,7 +526,7 @@ def test_promises_are_the_same_after_writing_and_reading() -> None:
 
     assert list(state.volumes.assumed) == list(world.state.volumes.assumed)
     assert len(snapshot.promised) == 2
-    assert list(decide(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
+    assert list(decide_all(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
     assert encode(take(state, restored, LIMITS)) == encode(snapshot)
 
 

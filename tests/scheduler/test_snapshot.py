@@ -13,7 +13,7 @@ from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.queue import Queue
-from scheduler.snapshot import Limits, decide, decode, encode, queue_of, restore, take
+from scheduler.snapshot import Limits, decide_all, decode, encode, queue_of, restore, take
 from tests.scheduler.world import World, requests
 
 LIMITS = Limits.of(SearchBudget())
@@ -65,7 +65,7 @@ def test_every_decision_is_the_same_after_writing_and_reading(seed: int) -> None
 
     assert snapshot.queue == restored.waiting()
     assert len(snapshot.decisions) == len(snapshot.queue)
-    assert list(decide(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
+    assert list(decide_all(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
     assert encode(take(state, restored, LIMITS, decisions=100)) == encode(snapshot)
 
 
@@ -116,7 +116,7 @@ def test_who_is_evicted_is_the_same_after_writing_and_reading(seed: int) -> None
 
     state, restored = restore(decode(encode(snapshot), "a test"))
 
-    assert list(decide(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
+    assert list(decide_all(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
     assert encode(take(state, restored, limits, decisions=100)) == encode(snapshot)
 
 
@@ -164,7 +164,7 @@ def test_places_held_for_a_preemptor_stay_held() -> None:
 
     state, queue = restore(take(world.state, queue_of(world.state), LIMITS))
 
-    (decision,) = decide(state, queue.waiting(), LIMITS)
+    (decision,) = decide_all(state, queue.waiting(), LIMITS)
     assert decision.placed == {pod.name: "n1"}
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import Starvation
+from scheduler.core.decide import decide
 from scheduler.core.model import POD_GROUP, GroupKey, Requirements
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.batching import batchable
-from scheduler.preemptor import place_root
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
 from scheduler.starvation import StarvationMonitor
@@ -76,7 +76,7 @@ class Cluster:
         """As the cycle does, but what is placed is not bound."""
         entity = self.queue.entity(key)
         assert entity is not None
-        outcome = place_root(self.state, entity, SearchBudget())
+        outcome = decide(self.state, entity, SearchBudget())
         if isinstance(outcome, Refusal):
             self.keeper.refused(key, entity, outcome)
         else:
@@ -93,7 +93,7 @@ class Cluster:
 
     @property
     def closed(self) -> bool:
-        return self.state.starvation.closed is not None
+        return self.state.starvation.closed_for is not None
 
     def changed(self) -> set[GroupKey]:
         """What the next cycle takes in."""

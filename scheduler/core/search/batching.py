@@ -52,7 +52,9 @@ def signature(root: Group | Pod) -> Signature | None:
 
 def batchable(state: State, shape: Shape) -> bool:
     """Whether pods of the shape may be decided in one go: nothing but room is between them."""
-    held = next(iter(state.nominations), None) is not None or state.starvation.closed is not None
+    held = (
+        next(iter(state.nominations), None) is not None or state.starvation.closed_for is not None
+    )
     return not (shape.filter_match_ids or shape.requirements.unsupported or held)
 
 

@@ -1,0 +1,82 @@
+"""`decide`: the one question that the cycle, explain, simulate and replay ask about a root.
+
+May it have its turn, or does the starvation gate hold it back; then where it goes, or why nowhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import GroupKey
+from scheduler.core.place import Placement, Refusal, place
+from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.search.tree import shapes_of
+from scheduler.core.shapes import Shape
+from scheduler.core.shortage import Shortage
+from scheduler.core.state import State
+
+
+def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement | Refusal:
+    """Place a root: on its nominated nodes if that will do, else anywhere. Changes nothing."""
+    refusal = held_back(state, root)
+    if refusal is not None:
+        return refusal
+    extras = not must_wait(state, root)
+    rows = state.nominations.rows(root.key)
+    if rows is not None:
+        decision = place(state, root, budget, region=rows, extras=extras)
+        if isinstance(decision, Placement):
+            return decision
+    return place(state, root, budget, extras=extras)
+
+
+def held_back(state: State, root: Group | Pod) -> Refusal | None:
+    """Why the starvation gate holds the root back; None if it may pass.
+
+    A higher priority passes, what makes a half-running group whole, and what goes to nodes that
+    the starving root cannot use.
+    """
+    if not must_wait(state, root) or (isinstance(root, Group) and root.incomplete):
+        return None
+    closed_for = state.starvation.closed_for
+    if closed_for is None or not _share_nodes(state, closed_for.root, _shapes(root)):
+        return None
+    kind, namespace, name = closed_for.root
+    message = (
+        f'waits behind {kind} "{namespace}/{name}" of priority {closed_for.priority}, which was'
+        f" refused while {closed_for.passed} others were placed: it goes first; wait for it, or ask"
+        " for a higher priority"
+    )
+    shortage = Shortage("priority", root.key, message, resolvable=False)
+    return Refusal(root.key, shortage, _shapes(root))
+
+
+def must_wait(state: State, root: Group | Pod) -> bool:
+    """Whether the gate is closed for a starving root that this one must not overtake."""
+    closed_for = state.starvation.closed_for
+    if closed_for is None:
+        return False
+    return root.key != closed_for.root and root.priority <= closed_for.priority
+
+
+def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) -> bool:
+    """Whether the root would fit if nothing else ran anywhere. Changes nothing."""
+    members = root.leaves() if isinstance(root, Group) else ()
+    own = {uid for leaf in members for uid in leaf.members}
+    with state.nodes.trial():
+        state.units.release(state.units.slots_besides(own))
+        return isinstance(place(state, root, budget, extras=False), Placement)
+
+
+def _share_nodes(state: State, starving: GroupKey, shapes: frozenset[Shape]) -> bool:
+    """Whether pods of these shapes may be on nodes that the starving root can use."""
+    waiting: Group | Pod | None = state.singles.get(starving) or state.forest.groups.get(starving)
+    usable = np.zeros(state.nodes.size, np.bool_)
+    for shape in _shapes(waiting) if waiting is not None else ():
+        usable |= state.framework.permitted(shape)
+    return any(bool((usable & state.framework.permitted(shape)).any()) for shape in shapes)
+
+
+def _shapes(root: Group | Pod) -> frozenset[Shape]:
+    return shapes_of(root) if isinstance(root, Group) else frozenset((root.shape,))
