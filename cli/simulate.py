@@ -73,7 +73,7 @@ def simulate(
         if entity is not None and _is_new(entity, before):
             lines += _decide(state, entity, budget)
     for group in list(state.forest.groups.values()):
-        if group.key not in before and group.parent is None and state.forest.held(group):
+        if group.key not in before and group.parent is None and state.forest.not_ready(group):
             lines += explain_lines(state, group, budget)
     return lines
 

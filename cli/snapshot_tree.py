@@ -38,7 +38,7 @@ def _blocker(state: State, root: Group, budget: SearchBudget) -> Blocker | None:
 
 
 def _branch(group: Group, said: dict[GroupKey, tuple[str, str]]) -> Branch:
-    children = tuple(_branch(child, said) for child in group.offspring())
+    children = tuple(_branch(child, said) for child in group.children_in_order())
     pods = list(group.members.values())
     nodes = Counter(pod.node for pod in pods if pod.node)
     for child in children:

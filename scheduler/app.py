@@ -141,7 +141,7 @@ class Scheduler:
         """Answers once that is done; `leads` false means that this replica decides nothing."""
         if not self._leading:
             return b'{"leads":false}'
-        self.state.stir_all()
+        self.state.reconsider_all()
         await self._loop.round()
         return b'{"leads":true}'
 
@@ -212,7 +212,7 @@ class Scheduler:
         self._starvation.abandon()
         await self._binder.recover(fence)
         self._evictor.resume()
-        self.state.stir_all()
+        self.state.reconsider_all()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run())

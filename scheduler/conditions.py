@@ -23,7 +23,7 @@ from api.constants import (
 from kube.meta import Json
 from scheduler.core.advice import about_volumes
 from scheduler.core.explain import Blocker
-from scheduler.core.forest import Group, Held, Pod, outer_topology_keys
+from scheduler.core.forest import Group, NotReady, Pod, outer_topology_keys
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
 from scheduler.core.topology import UNLABELLED
@@ -78,7 +78,7 @@ class PodView:
 
 def waiting_for(state: State, top: Group) -> Blocker | None:
     """Why a tree is not even tried, as a blocker; None if it is."""
-    held = state.forest.held(top)
+    held = state.forest.not_ready(top)
     return None if held is None else _blocker(held)
 
 
@@ -147,11 +147,11 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
     return document
 
 
-def _blocker(held: Held) -> Blocker:
+def _blocker(held: NotReady) -> Blocker:
     return Blocker(_advised(held), "quorum", held.at.key, held.needed, held.present)
 
 
-def _advised(held: Held) -> str:
+def _advised(held: NotReady) -> str:
     """The message with the one thing to do about it, where somebody can do something."""
     group, missing = held.at, held.needed - held.present
     if group.spec is None:

@@ -230,7 +230,7 @@ class Evictor:
             raise
         except KubeError:
             self._state.units.spare([pod])
-            self._state.stir_all()  # whoever waits for it waits in vain
+            self._state.reconsider_all()  # whoever waits for it waits in vain
             self._changed()
             raise
         VICTIMS.inc()

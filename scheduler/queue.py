@@ -82,10 +82,10 @@ class Queue:
 
     def refresh(self, changes: Changes, now: float) -> None:
         """Take in what changed: entities to look at again, rows with new room, times that came."""
-        for key in sorted(changes.entities - changes.stirred):
+        for key in sorted(changes.entities - changes.reconsider):
             if self.entity(key) is None:
                 self._drop(key)
-        for key in sorted(changes.stirred):
+        for key in sorted(changes.reconsider):
             self.review(key)
         if changes.rows and self._refused:
             self._room(sorted(changes.rows), now)

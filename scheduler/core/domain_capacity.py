@@ -18,7 +18,7 @@ class DomainCapacity:
     """In pods of the shape that is short; `value` names the domains around this one, too.
 
     `reclaimable` comes to `free` if all that it may evict went, `missing` is missing even then.
-    Places held for others are not free.
+    Places nominated for others are not free.
     `excluded` are nodes by the reason that keeps the shape out.
     """
 

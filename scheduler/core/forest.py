@@ -4,9 +4,9 @@ A change to one pod walks up its parent chain and no further: O(depth), whatever
 Objects arrive in any order, so a group that is only named so far exists with `spec` None.
 
 available  pods that count for the quorum: waiting ungated, bound, succeeded
-running    pods that count for the floor: bound (or decided to be), succeeded
-quorate    leaf: available >= floor; composite: at least floor children are quorate
-standing   leaf: running >= floor; composite: at least floor children are standing
+running    pods that count for the minimum: bound (or decided to be), succeeded
+quorate    leaf: available >= minimum; composite: at least minimum children are quorate
+standing   leaf: running >= minimum; composite: at least minimum children are standing
 priorities how many of the subtree's pods, neither done nor on their way out, have which priority
 """
 
@@ -75,7 +75,7 @@ class Pod:
 
     @property
     def running(self) -> bool:
-        """Counts for its group's floor: bound and alive, or done and still there."""
+        """Counts for its group's minimum: bound and alive, or done and still there."""
         info = self.info
         if info.terminating or info.phase == "Failed":
             return False
@@ -146,7 +146,7 @@ class Group:
 
     @property
     def incomplete(self) -> bool:
-        """Part of it runs, but less than its floor: a disruption or an unfinished binding."""
+        """Part of it runs, but less than its minimum: a disruption or an unfinished binding."""
         return self.running_total > 0 and not self.standing
 
     @property
@@ -159,12 +159,12 @@ class Group:
 
     @property
     def priority(self) -> int:
-        """The spec's; where nobody resolved it the weakest member speaks for all."""
+        """The spec's; where nobody resolved it, the least of its members'."""
         if self.spec is not None and self.spec.priority is not None:
             return self.spec.priority
         return min(self.priorities, default=0)
 
-    def offspring(self) -> list[Group]:
+    def children_in_order(self) -> list[Group]:
         """Children by creation, then name."""
         return sorted(self.children.values(), key=_by_creation)
 
@@ -174,14 +174,14 @@ class Group:
         while stack:
             group = stack.pop()
             yield group
-            stack.extend(reversed(group.offspring()))
+            stack.extend(reversed(group.children_in_order()))
 
     def leaves(self) -> Iterator[Group]:
         return (group for group in self.walk() if not group.composite)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NotReady:
     """Why a group is not tried, and at which group the fault lies."""
 
     at: Group
@@ -199,7 +199,7 @@ class Forest:
         self._cyclic: set[GroupKey] = set()
 
     def group(self, key: GroupKey) -> Group:
-        """The group of that key, made if it was only heard of."""
+        """The group of that key, made where only others name it so far."""
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(key)
@@ -255,35 +255,35 @@ class Forest:
             group.available += sign
             self._settle(group)
 
-    def held(self, group: Group) -> Held | None:
+    def not_ready(self, group: Group) -> NotReady | None:
         """Why this topmost group may not be tried; None if it is a root with its quorum."""
         if group.key in self._cyclic:
-            return Held(
+            return NotReady(
                 group, "its parents form a cycle: take parentCompositePodGroupName off one of them"
             )
         if group.spec is None:
-            return Held(group, f"{_words(group)} does not exist")
+            return NotReady(group, f"{_words(group)} does not exist")
         if not group.known:
-            return Held(group, f"{_words(group)} {_NO_POLICY}")
+            return NotReady(group, f"{_words(group)} {_NO_POLICY}")
         return None if group.quorate else self._shortage(group)
 
     def ready(self, group: Group) -> bool:
-        """Whether `held` finds nothing, without looking for what to say."""
+        """Whether `not_ready` finds nothing, without looking for what to say."""
         return group.quorate and group.key not in self._cyclic
 
     def cyclic(self, group: Group) -> bool:
         return group.key in self._cyclic
 
-    def _shortage(self, group: Group) -> Held:
+    def _shortage(self, group: Group) -> NotReady:
         minimum = group.minimum or 0
         if not group.composite:
             message = f"has {group.available} of {minimum} pods"
-            return Held(group, message, minimum, group.available)
-        for child in group.offspring():
+            return NotReady(group, message, minimum, group.available)
+        for child in group.children_in_order():
             if not child.quorate:
-                return self._shortage(child) if child.known else Held(child, _NO_POLICY)
+                return self._shortage(child) if child.known else NotReady(child, _NO_POLICY)
         message = f"has {group.quorate_children} of {minimum} child groups"
-        return Held(group, message, minimum, group.quorate_children)
+        return NotReady(group, message, minimum, group.quorate_children)
 
     def _count_pending(self, group: Group, pod: Pod, sign: int) -> None:
         pods = group.pending.setdefault(pod.shape, {})

@@ -1,7 +1,7 @@
 """Runs the plug-ins over all nodes for one shape at a time: filter, score, reserve.
 
 As in kube-scheduler, each plug-in has its own rules; here is the order in which they are asked and
-how their answers are put together. What the node filters answer is kept until the nodes change,
+how their answers are put together. The answers of node filters are kept until the nodes change,
 what depends on running pods or on what is free until any of that does.
 """
 

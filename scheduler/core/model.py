@@ -1,4 +1,4 @@
-"""What the decision core is told, as plain frozen values: no Kubernetes object enters it."""
+"""The values the decision core works on, plain and frozen: no Kubernetes object enters it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GroupKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A node's taint; PreferNoSchedule only makes it less liked."""
+    """A node's taint; PreferNoSchedule only makes it less preferred."""
 
     key: str
     value: str
@@ -68,7 +68,7 @@ class PodSelector:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Near or away from the selected pods: in one domain of the node label `key`, or in none."""
+    """Pod affinity or anti-affinity to the selected pods, by domains of the node label `key`."""
 
     selector: PodSelector
     key: str
@@ -76,7 +76,7 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class WeightedPodTerm:
-    """A preference: `weight` 1 to 100 likes the selected pods near, -100 to -1 far."""
+    """A preference: `weight` 1 to 100 is for affinity, -100 to -1 for anti-affinity."""
 
     weight: int
     term: PodTerm
@@ -115,7 +115,7 @@ ClaimKey = tuple[str, str]
 class ClaimInfo:
     """A PersistentVolumeClaim; `volume` is empty until it is bound for good.
 
-    `wish` is the volume that it names and is not bound to yet. `size` is in bytes; a volume that
+    `requested_volume` is what it names and is not bound to yet. `size` is in bytes; a volume that
     was made beforehand has to be as large, of the same `mode` and VolumeAttributesClass, with all
     of its `access` modes, and among those that the `selector` selects; None selects all.
     """
@@ -175,10 +175,9 @@ class Requirements:
 
     `requests` are in milli-units for cpu and whole units otherwise, sorted by name, without zeros.
     `affinity` is None where the pod has none, and matches nothing where it is empty.
-    `near`, `away` and `spread` are the hard terms about other pods. `preferences` are terms over
-    nodes with their weights, 1 to 100; `likes` and `evenly` are preferences about other pods, the
-    second those to be spread.
-    `undecided` names features the scheduler cannot decide: such a pod is refused, never guessed.
+    `preferred_node_affinity` are terms with their weights, 1 to 100. `spread` are the constraints
+    that must hold (DoNotSchedule), `preferred_spread` the others (ScheduleAnyway).
+    `unsupported` names features the scheduler cannot decide: such a pod is refused, never guessed.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -220,7 +219,7 @@ class Topology:
 class GroupSpec:
     """A PodGroup or CompositePodGroup.
 
-    `floor` is minCount or minGroupCount, 1 for basic, None while the policy is not known yet.
+    `minimum` is minCount or minGroupCount, 1 for basic, None while the policy is not known yet.
     `priority` None means that nobody resolved it: the members' own priority counts.
     `preempts` is false for preemptionPolicy Never; `delay` seconds pass before anybody is evicted.
     `bind_within` seconds a root's bindings may take, 0 for the scheduler's own time.

@@ -1,8 +1,8 @@
 """`place`: where the pods of one root go, or why they go nowhere.
 
-Floors first over the whole tree, extras only then, so that nothing optional can take what a floor
-needs. All of it happens in one trial on the columns that is always undone: the answer is a value,
-and the same state gives the same answer.
+Minimums first over the whole tree, extras only then, so that nothing optional can take what a
+minimum needs. All of it happens in one trial on the node table that is always undone: the answer
+is a value, and the same state gives the same answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Placement", "Refusal", "SearchBudget", "place"]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`pods[i]` goes to node row `rows[i]`; the first `floors` pods are those the floors need.
+    """`pods[i]` goes to node row `rows[i]`; the first `minimums` pods are those the minimums need.
 
     `volumes` says what their claims get, as far as these are not bound yet; None: no pod
     has a claim.
@@ -63,10 +63,10 @@ def place(
 ) -> Placement | Refusal:
     """Decide one root: a topmost group with its quorum, or a single pod. Changes nothing.
 
-    `region` confines it to some nodes; without `extras` only what its floors need is placed.
-    Places held for roots of its priority or a higher one are not free to it.
+    `region` confines it to some nodes; without `extras` only what its minimums need is placed.
+    Places nominated for roots of its priority or a higher one are not free to it.
     """
-    group = root if isinstance(root, Group) else gathered([root], minimum=1)
+    group = root if isinstance(root, Group) else group_of([root], minimum=1)
     flaw = layout.check(group)
     if flaw is not None:
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
@@ -85,10 +85,10 @@ def place(
         return _placement(state, group, search, minimums)
 
 
-def gathered(pods: Sequence[Pod], *, minimum: int) -> Group:
+def group_of(pods: Sequence[Pod], *, minimum: int) -> Group:
     """A group for pods of one shape that belong to none, or not to the same, under the first's key.
 
-    The first `floor` of them are placed in any case, the others as far as there is room.
+    The first `minimum` of them are placed in any case, the others as far as there is room.
     """
     first = pods[0]
     group = Group(first.key)

@@ -24,9 +24,9 @@ class BestDomain:
 class Shortage:
     """At group `at`, `needed` pods of `shape` (or children) meet room for `free` of them.
 
-    `resolvable` is false where no eviction could help. `floor` is false where the group runs and
-    only members beyond its floor wait. `counts` are nodes per reason, where these depend on what
-    volumes the rest of the group was to get; empty where they can be had later.
+    `resolvable` is false where no eviction could help. `minimum` is false where the group
+    runs and only members beyond its minimum wait. `counts` are nodes per reason, where these depend
+    on what volumes the rest of the group was to get; empty where they can be had later.
     """
 
     kind: Kind

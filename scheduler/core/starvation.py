@@ -83,11 +83,11 @@ class StarvationGate:
         return self.closed_for is not None and now >= self._until
 
     def hold_back(self, root: GroupKey) -> None:
-        """The root was sent back at the door."""
+        """The root was refused because the gate is closed."""
         self._held_back.add(root)
 
     def open(self) -> set[GroupKey]:
-        """Let all in again; those that were sent back meanwhile."""
+        """Let all in again; those that were held back meanwhile."""
         if self.closed_for is not None:
             self.forget(self.closed_for.root)
         self.closed_for = None

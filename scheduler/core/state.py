@@ -38,12 +38,12 @@ from scheduler.core.volume_table import VolumeTable
 class Changes:
     """What happened since the last look.
 
-    `entities` were touched in any way; `stirred` are those of them for which a decision may come
-    out differently now; on `rows` something may fit that did not.
+    `entities` were touched in any way; `reconsider` are those of them for which a decision may
+    come out differently now; on `rows` something may fit that did not.
     """
 
     entities: set[GroupKey] = field(default_factory=set)
-    stirred: set[GroupKey] = field(default_factory=set)
+    reconsider: set[GroupKey] = field(default_factory=set)
     rows: set[int] = field(default_factory=set)
 
 
@@ -153,7 +153,7 @@ class State:
         self._count(pod)
         # Pods that we placed and that now run as decided are the bulk of all events.
         if before is None or before != (pod.waiting, pod.running, info.priority):
-            self._touch_pod(pod, stir=True)
+            self._touch_pod(pod, reconsider=True)
         return pod
 
     def remove_pod(self, uid: str) -> None:
@@ -165,7 +165,7 @@ class State:
         self._vacate(pod)
         self.shapes.count(pod.shape, -1, 0)
         self.units.gone(pod)
-        self._touch_pod(pod, stir=True)
+        self._touch_pod(pod, reconsider=True)
         if pod.group is not None:
             self.forest.prune(pod.group)
 
@@ -175,7 +175,7 @@ class State:
         rows: Iterable[int],
         volumes: Mapping[ClaimKey, AssumedVolume] | None = None,
     ) -> None:
-        """Take decided places, and `volumes` for claims, before the API server has heard of them.
+        """Take decided places, and `volumes` for claims, before the API server knows of them.
 
         Claims that are not among those get what their pods find.
         """
@@ -202,7 +202,7 @@ class State:
         pod.assumed = False
         self._move(pod)
         self._count(pod)
-        self._touch_pod(pod, stir=True)
+        self._touch_pod(pod, reconsider=True)
 
     def end_nomination(self, root: GroupKey) -> bool:
         """Let others use the root's nominated places. False if it had none."""
@@ -218,7 +218,7 @@ class State:
         """Let all in again: whoever was held back is decided anew."""
         stopped = self.starvation.open()
         self.changes.entities.update(stopped)
-        self.changes.stirred.update(stopped)
+        self.changes.reconsider.update(stopped)
 
     def take_changes(self) -> Changes:
         """What changed since the last call. What no pod uses any more is freed."""
@@ -234,12 +234,12 @@ class State:
         """After changes to `volumes`: what waits for a volume may fit anywhere."""
         self._room_anywhere = True
 
-    def stir_all(self) -> None:
+    def reconsider_all(self) -> None:
         """Have everything looked at again."""
         for group in self.forest.groups.values():
             self._touch(group)
         self.changes.entities.update(self.singles)
-        self.changes.stirred.update(self.singles)
+        self.changes.reconsider.update(self.singles)
 
     def entity(self, pod: Pod) -> GroupKey:
         """The key of what is queued for this pod: the top of its tree, or the pod itself."""
@@ -303,11 +303,11 @@ class State:
         return self.shapes.intern(info.requirements, self.selectors.matches(info))
 
     def _add_match(self, match_id: MatchCount) -> None:
-        """Let pods of which a new tally speaks have it among their marks."""
+        """Let the pods that a new match count includes have it among their matches."""
         self._change_matches(match_id, PodMatches.and_of)
 
     def _sweep(self) -> None:
-        """Free shapes that no pod has, and tallies that no shape asks for. Costs what changed."""
+        """Free shapes without pods, and match counts that no shape asks for. Costs what changed."""
         if not self.shapes.idle:
             return
         nominated = {shape for each in self.nominations for shape, _ in each.places}
@@ -319,7 +319,7 @@ class State:
     def _change_matches(
         self, match_id: MatchCount, change: Callable[[PodMatches, MatchCount], PodMatches]
     ) -> None:
-        """Change the marks of the pods of which a tally speaks: once per shape."""
+        """Change the matches of the pods that it counts: once per shape."""
         shapes: dict[Shape, Shape] = {}
         for pod in self._label_index.of(match_id):
             if match_id.counts(pod.info, self.selectors.namespaces):
@@ -337,7 +337,7 @@ class State:
         self.shapes.count(shape, 1, 0)
 
     def _reshape(self, pod: Pod) -> None:
-        """Give the pod the shape that its marks make it now; it stays where it is."""
+        """Give the pod the shape that its matches make it now; it stays where it is."""
         shape = self.shapes.intern(pod.info.requirements, self.selectors.matches(pod.info))
         if shape is not pod.shape:
             self._change_shape(pod, shape)
@@ -351,7 +351,7 @@ class State:
         self._set_shape(pod, shape)
         self._count(pod)
         # Whoever was refused for the old shape has to be looked at for the new one.
-        self._touch_pod(pod, stir=pod.waiting)
+        self._touch_pod(pod, reconsider=pod.waiting)
 
     def _vacate(self, pod: Pod) -> None:
         if not pod.node:
@@ -382,17 +382,17 @@ class State:
         else:
             self.singles.pop(pod.key, None)
 
-    def _touch_pod(self, pod: Pod, *, stir: bool = False) -> None:
+    def _touch_pod(self, pod: Pod, *, reconsider: bool = False) -> None:
         if pod.group is not None:
-            self._touch(pod.group, stir=stir)
+            self._touch(pod.group, reconsider=reconsider)
         elif pod.info.ours:
             key = self.entity(pod)
             self.changes.entities.add(key)
-            if stir:
-                self.changes.stirred.add(key)
+            if reconsider:
+                self.changes.reconsider.add(key)
 
-    def _touch(self, group: Group, *, stir: bool = True) -> None:
+    def _touch(self, group: Group, *, reconsider: bool = True) -> None:
         keys = (group.key, group.top.key)
         self.changes.entities.update(keys)
-        if stir:
-            self.changes.stirred.update(keys)
+        if reconsider:
+            self.changes.reconsider.update(keys)

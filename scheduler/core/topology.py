@@ -1,4 +1,4 @@
-"""Domains: the nodes that share one value of a label, within the nodes one is confined to."""
+"""Domains: the nodes that share one value of a label, within the nodes that a group is tied to."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def check(root: Group) -> Flaw | None:
         if flaw is not None:
             return flaw
         # A group whose policy is not known yet has neither mode nor priority to be judged by.
-        stack.extend((child, level + 1) for child in group.offspring() if child.known)
+        stack.extend((child, level + 1) for child in group.children_in_order() if child.known)
     return None
 
 

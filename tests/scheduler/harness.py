@@ -246,7 +246,7 @@ class Harness:
         await self.settle(1)
         before = self._done()
         for _ in range(5):
-            self.world.state.stir_all()
+            self.world.state.reconsider_all()
             await self.settle(1)
         after = self._done()
         changed = {

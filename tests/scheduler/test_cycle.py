@@ -201,7 +201,7 @@ async def test_churn_settles_and_stays_settled(seed: int) -> None:
         await harness.settle(10)
         before = dict(harness.api.bound)
         for _ in range(5):
-            world.state.stir_all()
+            world.state.reconsider_all()
             await harness.settle(2)
 
     assert harness.api.bound == before

@@ -165,7 +165,7 @@ async def test_while_victims_terminate_there_is_no_second_round() -> None:
     async with arena.leading():
         await arena.settle()
         for _ in range(5):
-            arena.world.state.stir_all()
+            arena.world.state.reconsider_all()
             await arena.settle(61)
 
     assert set(arena.arena.deleted) in (names(low), names(more))

@@ -109,7 +109,7 @@ async def quiet(fight: Fight) -> None:
         await arena.settle(2)
     before = (dict(arena.api.bound), list(arena.arena.deleted))
     for _ in range(5):
-        fight.world.state.stir_all()
+        fight.world.state.reconsider_all()
         await arena.settle(2)
     assert (dict(arena.api.bound), list(arena.arena.deleted)) == before
     fight.check()

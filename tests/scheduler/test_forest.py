@@ -19,7 +19,7 @@ from tests.support.counting import calls
 
 def held(world: World, name: str, *, composite: bool = False) -> str:
     kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
-    reason = world.state.forest.held(world.state.forest.groups[kind, "ns", name])
+    reason = world.state.forest.not_ready(world.state.forest.groups[kind, "ns", name])
     return reason.message if reason else ""
 
 

@@ -213,7 +213,7 @@ def test_a_floor_raised_above_what_is_there_is_waited_for(
     tree_of_three(world, 3)
     change(world)
     forest = world.state.forest
-    held = [forest.held(forest.groups[key]) for key in (ROOT, (POD_GROUP, "ns", "g"))]
+    held = [forest.not_ready(forest.groups[key]) for key in (ROOT, (POD_GROUP, "ns", "g"))]
 
     assert [entry.message for entry in held if entry is not None] == [want]
 

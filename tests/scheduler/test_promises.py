@@ -518,7 +518,7 @@ def test_promises_are_the_same_after_writing_and_reading() -> None:
         if index == 1:
             run(world, info)
     queue = Queue(world.state)
-    world.state.stir_all()
+    world.state.reconsider_all()
     queue.refresh(world.state.take_changes(), 0)
     snapshot = take(world.state, queue, LIMITS)
 

@@ -33,7 +33,7 @@ def left_behind(
 
 async def lead(harness: Harness, seconds: float = 5, *, unsettled: str = "") -> None:
     await harness.binder.recover(harness.fence)
-    harness.world.state.stir_all()
+    harness.world.state.reconsider_all()
     async with harness.leading(unsettled=unsettled):
         await harness.settle(seconds)
 

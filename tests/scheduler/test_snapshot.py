@@ -51,7 +51,7 @@ def churned(seed: int) -> tuple[World, Queue]:
             if isinstance(outcome, Placement):
                 world.run(outcome)
     queue = Queue(world.state)
-    world.state.stir_all()
+    world.state.reconsider_all()
     queue.refresh(world.state.take_changes(), 0)
     return world, queue
 

@@ -99,7 +99,7 @@ class Cluster:
         """What the next cycle takes in."""
         changes = self.state.take_changes()
         self.keeper.gone(sorted(changes.entities))
-        return {*changes.stirred, *self.state.take_changes().stirred}
+        return {*changes.reconsider, *self.state.take_changes().reconsider}
 
 
 BIG = (POD_GROUP, "ns", "big")

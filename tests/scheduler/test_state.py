@@ -90,7 +90,7 @@ def test_a_forgotten_assumption_frees_the_place_and_wakes() -> None:
 
     assert used_pods(world.state, "n") == 0
     assert changes.rows == {0}
-    assert changes.stirred == {("Pod", "ns", info.name)}
+    assert changes.reconsider == {("Pod", "ns", info.name)}
 
 
 def test_a_pod_that_merely_starts_to_run_as_decided_stirs_nothing() -> None:
@@ -103,7 +103,7 @@ def test_a_pod_that_merely_starts_to_run_as_decided_stirs_nothing() -> None:
     world.state.set_pod(replace(info, node="n", phase="Running"))
     changes = world.state.take_changes()
 
-    assert (changes.stirred, changes.rows) == (set(), set())
+    assert (changes.reconsider, changes.rows) == (set(), set())
     assert ("PodGroup", "ns", "g") in changes.entities
 
 

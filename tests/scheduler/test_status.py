@@ -128,7 +128,7 @@ async def test_the_mark_of_an_evicted_group_goes_when_it_runs_again(leaving: boo
     harness.observed[key].status = {"conditions": [mark]}
 
     async with harness.leading():
-        harness.world.state.stir_all()
+        harness.world.state.reconsider_all()
         await harness.settle(2)
 
     conditions = (harness.observed[key].status or {})["conditions"]
@@ -211,7 +211,7 @@ async def test_the_same_is_not_said_twice() -> None:
         await harness.settle(3)
         writes = len(harness.api.patches)
         for _ in range(5):
-            harness.world.state.stir_all()
+            harness.world.state.reconsider_all()
             await harness.settle(3)
 
     assert writes == 3

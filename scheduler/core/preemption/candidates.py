@@ -1,6 +1,6 @@
 """Where making room is cheap: sets of units to look at, the most promising part of a cluster first.
 
-Estimates only, by arithmetic on columns: they order the search and decide nothing.
+Estimates only, by arithmetic on the node table: they order the search and decide nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class EvictionScopes:
                 yield (int(self._estimate(rows)[0] / 1000), scope)
 
     def least(self) -> int:
-        """So many units have to go at least: fewer do not hold as much as is missing anywhere."""
+        """So many units have to go at least: fewer do not free as much as is missing anywhere."""
         wanted = self._certain()
         units, nodes = self._units, self._dry_run.state.nodes
         owners = units.owners[self._slots]

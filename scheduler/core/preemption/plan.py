@@ -1,4 +1,4 @@
-"""`preempt`: whom to take away so that a root fits, or why that does not help.
+"""`preempt`: whom to evict so that a root fits, or why that does not help.
 
 The one solver of `placement` answers every question "does it fit without these?"; here is only the
 search for the cheapest "these". First where, then whom: parts of the cluster in the order of what

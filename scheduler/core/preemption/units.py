@@ -1,4 +1,4 @@
-"""What can be taken away, and only as a whole: the units of preemption, as a table of pods.
+"""Units of preemption: what can be evicted only as a whole, as a table of pods.
 
 A unit is all that runs under the highest ancestor of mode `all`, or else one pod. The table follows
 the state pod by pod, so that a decision reads arrays and walks nothing.
@@ -23,7 +23,7 @@ _FIRST: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """Pods that go together; `group` is None where that is one pod.
+    """Pods that are evicted together; `group` is None where that is one pod.
 
     `priority` is its root group's, an ungrouped pod's its own.
     """
@@ -45,7 +45,7 @@ def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
     """The group as a whole of which the pod can go, None for the pod alone, and its priority.
 
     A walk up that ends at a missing or cyclic ancestor finds no root: then the pod's own group
-    speaks for the priority, and the pod is a unit of its own.
+    decides the priority, and the pod is a unit of its own.
     """
     own = pod.group
     if own is None or own.spec is None:
@@ -73,7 +73,7 @@ class Units:
     """The table: one slot per pod that takes room on a known node.
 
     `rows`, `owners`, `shapes`, `started` (slots,) are its node, unit and shape by index, and its
-    start; free slots have row -1. `leaving` marks pods on their way out, which should be gone by
+    start; free slots have row -1. `leaving` are pods on their way out, which should be gone by
     `leaves_by`: these belong to no unit any more. `priorities` and `alive` are by unit; a unit with
     a pod that may not be evicted is not alive.
     """
@@ -261,7 +261,7 @@ class Units:
         if unit is None:
             unit = self._units[key] = Unit(key, self._new_unit(), group, priority)
             self._by_index[unit.index] = unit
-        # Where nobody resolved the group's priority, its most important pod speaks for all.
+        # Where nobody resolved the group's priority, the highest of its pods counts.
         unit.priority = max(unit.priority, priority) if unit.pods else priority
         self.priorities[unit.index] = unit.priority
         return unit

@@ -32,7 +32,7 @@ class Run:
 
 
 class Attempt:
-    """What one attempt took is in `log` and in the columns' open trial; `total` counts its pods."""
+    """What it took is in `log` and in the node table's open trial; `total` counts its pods."""
 
     def __init__(self, state: State, budget: SearchBudget) -> None:
         self.nodes = state.nodes
@@ -180,17 +180,17 @@ class Attempt:
         if shape.requirements.unsupported:
             return 0
         if shape.order_sensitive:
-            return self._gather(group, shape, count, region, profile)
+            return self._place_in_waves(group, shape, count, region, profile)
         chosen = choose(self.framework, shape, count, region, profile)
         if chosen is None:
             return int(self.slots(shape, region).sum())
         self.take(group, shape, *chosen)
         return count
 
-    def _gather(
+    def _place_in_waves(
         self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
     ) -> int:
-        """Place up to `count` pods that mind each other, wave by wave; how many found a place."""
+        """Place up to `count` pods whose order matters, wave by wave; how many found a place."""
         before = self.total
         for number, wave in enumerate(waves(self.framework, shape, count, region, profile)):
             self.take(group, shape, *wave)

@@ -14,7 +14,7 @@ from scheduler.core import tree_validation as layout
 from scheduler.core.forest import Group, Pod, outer_topology_keys
 from scheduler.core.model import Topology
 from scheduler.core.node_table import Ints
-from scheduler.core.place import Placement, gathered, place
+from scheduler.core.place import Placement, group_of, place
 from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
@@ -22,7 +22,7 @@ from scheduler.core.state import State
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What alike roots have in common: `size` pods of one shape, all of them or none."""
+    """What roots of one batch have in common: `size` pods of one shape, all of them or none."""
 
     shape: Shape
     size: int
@@ -33,8 +33,8 @@ class Signature:
 def signature(root: Group | Pod) -> Signature | None:
     """What another root must have to be decided together with this one; None: it goes alone.
 
-    Single pods have it, and gangs of one leaf that start whole, of pods that do not mind each
-    other, anywhere or in one domain. It does not change while the root waits undisturbed.
+    Single pods have it, and gangs of one leaf that start whole, of pods whose order does not
+    matter, anywhere or in one domain. It does not change while the root waits undisturbed.
     """
     if isinstance(root, Pod):
         return Signature(root.shape, 1, root.info.priority)
@@ -61,7 +61,7 @@ def batchable(state: State, shape: Shape) -> bool:
 def place_batch(
     state: State, roots: Sequence[Group | Pod], budget: SearchBudget
 ) -> list[Placement]:
-    """Decide waiting roots that are all alike, in this order. Changes nothing.
+    """Decide waiting roots of one signature, in this order. Changes nothing.
 
     The answer has a placement for each of the first ones that find room, those of one domain where
     they need one; the others have to be asked for again, and the first of none alone, which says
@@ -75,7 +75,7 @@ def place_batch(
         region = _domain(state, first, first.topology, alone.rows[0])
     pods = [list(_pods(root)) for root in roots]
     size = len(pods[0])
-    joined = gathered([pod for members in pods for pod in members], minimum=size)
+    joined = group_of([pod for members in pods for pod in members], minimum=size)
     placement = place(state, joined, budget, region=region)
     if not isinstance(placement, Placement):
         return []

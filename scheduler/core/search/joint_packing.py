@@ -1,4 +1,4 @@
-"""Floors of a whole subtree at once: which children and pods, cheapest first, packed as one.
+"""Minimums of a whole subtree at once: which children and pods, cheapest first, packed as one.
 
 The last resort where siblings that were placed one after another stand in each other's way.
 """
@@ -40,9 +40,10 @@ class Way:
 def pack_jointly(
     framework: Framework, group: Group, region: Ints | None, steps: int
 ) -> list[Placed] | None:
-    """Places for the floors of the subtree, or None: there are none, or none was found.
+    """Places for the minimums of the subtree, or None: there are none, or none was found.
 
-    None at once where there is too much to look through it all, as for `exhaust`.
+    None at once where there is too much to look through it all, as for
+    `pack_exhaustively`.
     """
     shapes = [shape for leaf in group.leaves() for shape in leaf.pending]
     if group.pending_total > 4 * MOST_PODS or usable(framework, shapes, region) is None:
@@ -81,7 +82,7 @@ def _ways(group: Group, totals: list[int]) -> list[Way]:
     needed = (group.minimum or 0) - group.standing_children
     # best[n]: ways to let n of the children seen so far stand.
     best: list[list[Way]] = [[Way(0.0)]] + [[] for _ in range(needed)]
-    for child in group.offspring():
+    for child in group.children_in_order():
         if not child.quorate or child.standing:
             continue
         own = _ways(child, totals)

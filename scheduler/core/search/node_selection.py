@@ -1,4 +1,4 @@
-"""Which nodes take how many pods of one shape: arithmetic on columns, no search."""
+"""Which nodes take how many pods of one shape: arithmetic on the node table, no search."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def _never() -> bool:
 class SearchBudget:
     """How hard to search: `steps` are fills of one leaf; `expired` may end the search earlier.
 
-    `exhaust` are pods tried one by one where unequal pods do not fit the simple way.
+    `packing_steps` are pods tried one by one where unequal pods do not fit the simple way.
     """
 
     steps: int = 500

@@ -22,8 +22,8 @@ Demand = Mapping[Shape, int]
 class CandidatePlacement:
     """Nodes to stay on, None for all; `best` is the value of the one domain that was required.
 
-    `prefers` is the group nearest above, or this one, that only would like to stay there: its pods
-    beyond the floors may go to the nodes `last` when there is no room.
+    `prefers` is the group nearest above, or this one, that only prefers to stay there: its pods
+    beyond the minimums may go to the nodes `last` when there is no room.
     """
 
     rows: Ints | None
@@ -62,7 +62,7 @@ class TopologyPlacements:
             whole = CandidatePlacement(region, last, group)
             return self._preferred(domains, whole, demand, sorted(pins - {UNLABELLED}))
         if len(pins) > 1 or UNLABELLED in pins:
-            return _torn(group, domains, pins)
+            return _in_several_domains(group, domains, pins)
         ranked = sorted(pins) or self._ranked(group, domains, region, demand)
         if not ranked:
             return self._nowhere(group, domains, region, demand)
@@ -76,7 +76,7 @@ class TopologyPlacements:
         return self._topologies.domains(key, outer_topology_keys(group, key))
 
     def wider(self, inner: CandidatePlacement, demand: Demand) -> Ints | None:
-        """Where pods may go for which there is no room: the fewest domains that hold them."""
+        """Where pods may go for which there is no room: the fewest domains that have."""
         if inner.prefers is None or inner.rows is None:
             raise AssertionError("only what is in a part by preference can go to another")
         domains = self.domains(inner.prefers)
@@ -219,7 +219,7 @@ def _wanted(group: Group) -> dict[Shape, int]:
     return wanted
 
 
-def _torn(group: Group, domains: Domains, pins: set[int]) -> Shortage:
+def _in_several_domains(group: Group, domains: Domains, pins: set[int]) -> Shortage:
     names = sorted("none" if c == UNLABELLED else f'"{domains.values[c]}"' for c in pins)
     message = (
         f"its running members are not in one {domains.key}, but in {len(names)}:"

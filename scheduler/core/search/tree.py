@@ -30,7 +30,7 @@ def shapes_of(group: Group) -> frozenset[Shape]:
 
 
 class Search:
-    """One attempt at one root. What it takes is in `taking`."""
+    """One attempt at one root. What it takes is in `attempt`."""
 
     def __init__(self, state: State, budget: SearchBudget) -> None:
         self.attempt = Attempt(state, budget)
@@ -40,10 +40,10 @@ class Search:
     def minimums(self, group: Group, region: Ints | None) -> Shortage | None:
         """Place what the subtree needs to stand, inside the region; all of it or nothing."""
         if group.composite:
-            return self._confined(group, region, self._least(group), self._children)
+            return self._in_candidates(group, region, self._least(group), self._children)
         need = (group.minimum or 0) - group.running
         if need <= 0:
-            return self._confined(group, region, {}, lambda *_: None)
+            return self._in_candidates(group, region, {}, lambda *_: None)
         if group.available < (group.minimum or 0):
             waiting = group.available - group.running
             message = f"has {group.available} of {group.minimum} pods"
@@ -54,14 +54,14 @@ class Search:
             def fill(group: Group, inner: Ints | None, demand: Demand = demand) -> Shortage | None:
                 return self.attempt.fill(group, demand, inner)
 
-            shortage = self._confined(group, region, demand, fill)
+            shortage = self._in_candidates(group, region, demand, fill)
             if shortage is None:
                 return None
-        # The last demand is the easiest: nobody is told of a member that the floor can do without.
+        # The last demand is the easiest: no refusal names a member that the minimum can do without.
         return shortage
 
     def extras(self, root: Group) -> None:
-        """Place what may come beyond the floors, as long as there is room.
+        """Place what may come beyond the minimums, as long as there is room.
 
         Round by round, so that no leaf gets everything; leaves of a higher priority come first.
         """
@@ -75,10 +75,10 @@ class Search:
             self._overflow(same)
 
     def _join(self, group: Group) -> None:
-        """Let children of the group stand that its floor did not need."""
+        """Let children of the group stand that its minimum did not need."""
         if group not in self._chosen:
             return
-        for child in group.offspring():
+        for child in group.children_in_order():
             if child.quorate and child not in self._chosen:
                 inner = self._chosen[group]
                 if self.minimums(child, inner.rows) is not None and inner.prefers is not None:
@@ -111,7 +111,7 @@ class Search:
                 return self.attempt.short(leaf, shape, len(pods), free, minimum=False)
         return Shortage("quorum", group.key, "nothing is waiting")
 
-    def _confined(
+    def _in_candidates(
         self,
         group: Group,
         region: Ints | None,
@@ -120,11 +120,11 @@ class Search:
     ) -> Shortage | None:
         """Try `work` in each part of the region the group's topology allows, best first."""
         above = self._chosen.get(group.parent) if group.parent is not None else None
-        confined = self._placements.candidates(group, region, above, demand)
-        if isinstance(confined, Shortage):
-            return confined
+        candidates = self._placements.candidates(group, region, above, demand)
+        if isinstance(candidates, Shortage):
+            return candidates
         first: Shortage | None = None
-        for inner in confined:
+        for inner in candidates:
             mark = self._mark()
             self._chosen[group] = inner
             shortage = work(group, inner.rows)
@@ -137,13 +137,13 @@ class Search:
             if self.attempt.exhausted:
                 break
         if first is None:
-            raise AssertionError("confine offers one region at least, or says why not")
+            raise AssertionError("candidates offers one region at least, or says why not")
         return first
 
     def _children(self, group: Group, region: Ints | None) -> Shortage | None:
-        """Place the floors of as many children as the composite lacks."""
+        """Place the minimums of as many children as the composite lacks."""
         needed = (group.minimum or 0) - group.standing_children
-        order = self._by_promise(group, region)
+        order = self._children_to_try(group, region)
         if len(order) < needed:
             return Shortage("quorum", group.key, "", needed, len(order), resolvable=False)
         shortage: Shortage | None = None
@@ -180,7 +180,7 @@ class Search:
         return None if self._pack_jointly(group, region) else shortage
 
     def _pack_jointly(self, group: Group, region: Ints | None) -> bool:
-        """Place all floors of the subtree in one go, where that is a question of packing alone."""
+        """Place all minimums of the subtree in one go, where only packing is in question."""
         top = group.parent is None or group.topology is not None
         if not top or any(below.topology for below in group.walk() if below is not group):
             return False
@@ -219,12 +219,12 @@ class Search:
                 failed, fault = child, shortage
         return (None, None) if needed == 0 else (failed, fault)
 
-    def _by_promise(self, group: Group, region: Ints | None) -> list[Group]:
+    def _children_to_try(self, group: Group, region: Ints | None) -> list[Group]:
         """Children to try, half-running ones first.
 
         If all are needed the tightest is first, if there is a choice the easiest.
         """
-        waiting = [c for c in group.offspring() if c.quorate and not c.standing]
+        waiting = [c for c in group.children_in_order() if c.quorate and not c.standing]
         if len(waiting) == 1:
             return waiting
         choice = len(waiting) > (group.minimum or 0) - group.standing_children
@@ -300,5 +300,5 @@ def _rank(leaf: Group) -> int:
 
 
 def _inside(shortage: Shortage, inner: CandidatePlacement) -> Shortage:
-    """Name the domain in which it was short, if the group was confined to one."""
+    """Name the domain in which it was short, if the group was tied to one."""
     return shortage if inner.best is None else shortage.within(inner.best, key=inner.key)
