@@ -15,11 +15,12 @@ demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch .venv
 
-check: .venv ## format, lint, types, layers, generated files
+check: .venv ## format, lint, types, layers, commits, generated files
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.commits
 	$(MAKE) --no-print-directory verify
 
 format: .venv
