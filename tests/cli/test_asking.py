@@ -17,7 +17,7 @@ from kube.meta import OwnerReference
 from scheduler.core.place import SearchBudget
 from scheduler.snapshot import Limits, encode, queue_of, take
 from scheduler.watch.objects import GroupObject, Metadata
-from tests.scheduler.test_promises import claim, cluster, disk
+from tests.scheduler.core.plugins.test_volume_binding import claim, cluster, disk
 from tests.scheduler.world import World
 
 Json = dict[str, Any]

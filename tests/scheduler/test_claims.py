@@ -14,8 +14,8 @@ from kube.resources import PVCS, PVS
 from scheduler.core.model import PodInfo, StorageClassInfo
 from scheduler.watch import volumes as watched
 from scheduler.watch.volumes import SELECTED_NODE
+from tests.scheduler.core.plugins.test_volume_binding import DATA, claim, disk, user
 from tests.scheduler.harness import Harness
-from tests.scheduler.test_promises import DATA, claim, disk, user
 from tests.scheduler.test_recovery import lead, left_behind
 
 HOST = "kubernetes.io/hostname"
