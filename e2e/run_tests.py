@@ -53,7 +53,7 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
         local = lanes.submit(
             _pytest, "end to end on the embedded cluster", ["e2e", "--cluster=local", *flags]
         )
-        unit = _pytest("unit tests", ["tests", *flags])
+        unit = _pytest("unit tests", ["tests", "localcluster/tests", *flags])
         real = _real(flags, required=require_real)
         return [unit, local.result(), real]
 

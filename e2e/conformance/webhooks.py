@@ -13,7 +13,7 @@ from aiohttp import web
 from e2e.support import pki, ports
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
-from tests.support.listening import Listener
+from localcluster.testing.listening import Listener
 
 Object = dict[str, Any]
 Answer = Callable[[Object], Object]

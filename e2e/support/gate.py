@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from e2e.support import kubeconfig, pki, ports
-from tests.support.listening import Listener
+from localcluster.testing.listening import Listener
 
 Rule = Callable[[str, str], bool]
 """Of a method and a path: whether this is the request."""

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.support.listening import Listener
+from localcluster.testing.listening import Listener
 
 
 @dataclass(frozen=True)

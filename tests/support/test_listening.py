@@ -7,8 +7,8 @@ import ssl
 
 from aiohttp import web
 
+from localcluster.testing.listening import Listener
 from tests.support.api_server import server_certificate
-from tests.support.listening import Listener
 
 PATIENCE = 10.0
 

@@ -1,0 +1,1 @@
+"""Tools for tests: a clock that stands still, and a port that leaves nothing open."""

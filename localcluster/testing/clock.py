@@ -1,0 +1,103 @@
+"""Virtual time for tests: nothing passes unless a test says so."""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_SETTLE_TURNS = 20
+
+
+class FakeClock:
+    """A clock that stands still until it is advanced.
+
+    It starts at an odd number, so that nobody compares it with the time of day by accident.
+    """
+
+    def __init__(self, start: float = 4711.0) -> None:
+        """`start` is the first value of `monotonic`, in seconds."""
+        self._monotonic = start
+        self._epoch = datetime(2026, 1, 1, tzinfo=UTC) - timedelta(seconds=start)
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+        self._slept = asyncio.Event()
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def now(self) -> datetime:
+        return self._epoch + timedelta(seconds=self._monotonic)
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._monotonic + seconds, next(self._order), future))
+        self._slept.set()
+        await future
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass; sleepers wake in order, each with its own moment as the time."""
+        target = self._monotonic + seconds
+        await settle()
+        while self._sleepers and self._sleepers[0][0] <= target:
+            self._wake_next()
+            await settle()
+        self._monotonic = max(self._monotonic, target)
+        await settle()
+
+    async def advance_to_next(self) -> None:
+        """Let time pass until the next sleeper wakes; there must be one."""
+        if not self._pending():
+            raise AssertionError("nobody is sleeping")
+        self._wake_next()
+        await settle()
+
+    def jump(self, seconds: float) -> None:
+        """Let time pass at once, as after a suspended machine; sleepers stay asleep."""
+        self._monotonic += seconds
+
+    async def sleeping(self, count: int = 1) -> None:
+        """Wait until at least `count` sleepers are waiting."""
+        while len(self._pending()) < count:
+            self._slept.clear()
+            await self._slept.wait()
+
+    async def play(self, awaitable: Awaitable[T]) -> T:
+        """Run to the end, jumping to the next sleeper whenever there is one."""
+        task = asyncio.ensure_future(awaitable)
+        while not task.done():
+            await settle()
+            if task.done():
+                break
+            if self._pending():
+                self._wake_next()
+                continue
+            self._slept.clear()
+            waiter = asyncio.ensure_future(self._slept.wait())
+            await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+            waiter.cancel()
+        return await task
+
+    def _pending(self) -> list[tuple[float, int, asyncio.Future[None]]]:
+        """The sleepers still waiting, in a heap; cancelled ones are forgotten."""
+        self._sleepers = [entry for entry in self._sleepers if not entry[2].done()]
+        heapq.heapify(self._sleepers)
+        return self._sleepers
+
+    def _wake_next(self) -> None:
+        due, _, future = heapq.heappop(self._sleepers)
+        self._monotonic = max(self._monotonic, due)
+        if not future.done():
+            future.set_result(None)
+
+
+async def settle() -> None:
+    """Let every task that can run without time or I/O do so."""
+    for _ in range(_SETTLE_TURNS):
+        await asyncio.sleep(0)
