@@ -9,10 +9,10 @@ BIN := .venv/bin
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
 
-.venv: requirements/dev.txt pyproject.toml
+.venv: requirements/dev.txt pyproject.toml localcluster/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable localcluster
 	@touch .venv
 
 check: .venv ## format, lint, types, layers, commits, generated files
@@ -67,7 +67,7 @@ lock: .venv ## renew requirements/*.txt: hashes, no addresses
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --group go --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/go.txt
 	$(BIN)/uv pip compile pyproject.toml --extra cli --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/runtime.txt
-	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/dev.txt
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --no-emit-package muster-localcluster --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/dev.txt
 
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

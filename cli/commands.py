@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import runpy
 import sys
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ def demo(
     *, keep: Annotated[bool, typer.Option("--keep", help="stay up until Ctrl-C")] = False
 ) -> None:
     """Start an embedded cluster with Muster, place the examples, check the outcome."""
+    _need_localcluster()
     raise typer.Exit(story.main(keep=keep))
 
 
@@ -94,8 +96,20 @@ def localcluster(
     port: Annotated[int, typer.Option(help="0: any free port")] = 0,
 ) -> None:
     """Run the embedded cluster until Ctrl-C."""
+    _need_localcluster()
     sys.argv = ["localcluster", "--kubeconfig", str(kubeconfig), "--port", str(port)]
     runpy.run_module("localcluster", run_name="__main__")
+
+
+def _need_localcluster() -> None:
+    """Ends with exit code 2 where the embedded cluster is not installed."""
+    if importlib.util.find_spec("localcluster") is None:
+        typer.echo(
+            "muster: the embedded cluster is not installed; `pip install muster[demo]` brings it,"
+            " and so does `make .venv` in a checkout.",
+            err=True,
+        )
+        raise typer.Exit(2)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -24,10 +24,11 @@ from cli.look import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, look
 from cli.tree import Objects
 from cli.view import View, open_view
 from kube.client import Client
+from kube.packaged import packaged
 from kube.resources import CRDS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
 
 ROOT = Path(__file__).resolve().parent.parent
-EXAMPLES, MANIFESTS = ROOT / "examples", ROOT / "manifests" / "crd"
+EXAMPLES, MANIFESTS = packaged(__file__, "examples"), packaged(__file__, "manifests/crd")
 FOLDER = Path(".cache/demo")
 RACK = "topology.example/rack"
 NAMESPACE = "default"

@@ -25,12 +25,13 @@ from certs.bundle import conversion_bundle_patch, encoded, webhook_bundle_patch
 from certs.material import ServerNames
 from kube.errors import AlreadyExists, NotFound
 from kube.meta import Json
+from kube.packaged import packaged
 from kube.patch import PatchBuilder
 from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 
 log = structlog.get_logger(__name__)
 
-MANIFESTS = Path(__file__).resolve().parents[1] / "manifests" / "webhook"
+MANIFESTS = packaged(__file__, "manifests/webhook")
 
 CONVERT = "/convert"
 """The path of the conversion webhook."""
