@@ -1,0 +1,280 @@
+"""The wheel: what is in it, and that it works in an environment that holds nothing of the checkout.
+
+Its dependencies are lent by the environment of these tests, which has them as locked: only what
+`requirements/runtime.txt` names, so the wheel must do with that.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import signal
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+pytestmark = pytest.mark.timeout(180)
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {"api", "kube", "certs", "webhooks", "controllers", "scheduler", "cli"}
+OTHERS = {"localcluster", "manifests", "examples", "e2e", "tests", "bench"}
+PROCESSES = ("webhook", "controller", "scheduler", "all")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment that the checkout is no part of."""
+
+    folder: Path
+
+    @property
+    def bin(self) -> Path:
+        return self.folder / "bin"
+
+    @property
+    def site(self) -> Path:
+        (found,) = (self.folder / "lib").glob("python*/site-packages")
+        return found
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"PATH": "/usr/bin:/bin", "HOME": str(self.folder)}
+
+    def install(self, wheel: Path) -> None:
+        """Install a wheel without its dependencies."""
+        command = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
+        options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
+        subprocess.run([*command, *options, str(wheel)], check=True)
+
+    def lend(self, lock: str) -> None:
+        """Link what a lock names from the environment of these tests, file trees and metadata."""
+        for name in locked(lock):
+            distribution = importlib.metadata.distribution(name)
+            for top in {file.parts[0] for file in distribution.files or ()}:
+                link = self.site / top
+                if top not in {"..", "__pycache__"} and not link.exists():
+                    link.symlink_to(Path(str(distribution.locate_file(top))).resolve())
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.bin / command[0]), *command[1:]],
+            cwd=self.folder,
+            env=self.variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def locked(lock: str) -> list[str]:
+    """The distributions that a lock names for this platform."""
+    lines = (ROOT / "requirements" / lock).read_text().splitlines()
+    pins = [Requirement(line.rstrip("\\ ")) for line in lines if line and line[0].isalnum()]
+    return [pin.name for pin in pins if pin.marker is None or pin.marker.evaluate()]
+
+
+def build(project: Path, folder: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    options = ["--disable-pip-version-check", "--wheel-dir", str(folder)]
+    subprocess.run([*command, *options, str(project)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def cluster_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT / "localcluster", tmp_path_factory.mktemp("cluster-wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    environment = Environment(tmp_path_factory.mktemp("environment"))
+    command = [sys.executable, "-m", "venv", "--without-pip", str(environment.folder)]
+    subprocess.run(command, check=True)
+    environment.lend("runtime.txt")
+    environment.install(wheel)
+    return environment
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    """A kubeconfig whose server is not there: its port is taken, but nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        server = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        path = tmp_path / "kubeconfig"
+        text = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "gone", "cluster": {"server": server}}],
+            "users": [{"name": "gone", "user": {"token": "t"}}],
+            "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
+            "current-context": "gone",
+        }
+        path.write_text(yaml.safe_dump(text))
+        yield path
+
+
+def names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
+    inside = names(wheel)
+
+    assert {name.partition("/")[0] for name in inside} == PACKAGES
+    modules = {name for name in inside if name.endswith(".py")}
+    sources = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    assert modules == {str(path.relative_to(ROOT)) for path in sources}
+    data = {str(Path(name).parent) for name in inside if name.endswith((".yaml", "Kustomization"))}
+    assert data == {"webhooks/manifests/webhook", "cli/manifests/crd", "cli/examples"}
+
+
+def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
+    cluster_wheel: Path,
+) -> None:
+    inside = names(cluster_wheel)
+
+    assert "localcluster/__main__.py" in inside
+    assert {name.partition("/")[0] for name in inside} == {"localcluster"}
+    assert not [name for name in inside if "tests/" in name or name.endswith((".toml", ".md"))]
+
+
+def test_no_locked_dependency_owns_a_top_level_name_of_ours() -> None:
+    ours = {path.parent.name for path in ROOT.glob("[a-z]*/*.py")}
+    assert ours >= PACKAGES | {"localcluster", "e2e", "tests", "bench"}
+    dependencies = {name.lower() for name in locked("dev.txt")}
+    owners = importlib.metadata.packages_distributions()
+    assert "pyyaml" in {name.lower() for name in owners["yaml"]} & dependencies
+
+    taken = {
+        name: found
+        for name in ours | OTHERS
+        if (found := {owner.lower() for owner in owners.get(name, ())} & dependencies)
+    }
+    assert taken == {}
+
+
+def test_nothing_of_the_checkout_can_be_imported(installed: Environment) -> None:
+    """What every other test here rests on."""
+    code = (
+        "import importlib.util, sys\n"
+        "found = {n: importlib.util.find_spec(n) for n in sys.argv[1:]}\n"
+        "print(*sys.path, sep='\\n')\n"
+        "print(*(f'{n}={s and s.origin}' for n, s in found.items()), sep='\\n')\n"
+    )
+    said = installed.run("python", "-c", code, *sorted(PACKAGES | OTHERS))
+
+    assert said.returncode == 0, said.stderr
+    lines = said.stdout.splitlines()
+    found = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert {name for name, origin in found.items() if origin != "None"} == PACKAGES
+    for name in PACKAGES:
+        assert Path(found[name]).is_relative_to(installed.site)
+    paths = [Path(line).resolve() for line in lines if line and "=" not in line]
+    assert not [path for path in paths if path.is_relative_to(ROOT)]
+
+
+def test_the_processes_find_what_comes_with_the_wheel(installed: Environment) -> None:
+    code = (
+        "from cli.demo import EXAMPLES, MANIFESTS\n"
+        "from webhooks.registration import load_manifests\n"
+        "print(len(load_manifests()), len([*EXAMPLES.glob('*')]), len([*MANIFESTS.glob('*')]))"
+    )
+    said = installed.run("python", "-c", code)
+
+    assert said.returncode == 0, said.stderr
+    counts = [len([*(ROOT / folder).glob("*")]) for folder in ("examples", "manifests/crd")]
+    assert said.stdout.split() == ["2", *map(str, counts)]
+
+
+@pytest.mark.parametrize("command", ["", *PROCESSES, "gc", "demo", "tree"])
+def test_help_is_given(installed: Environment, command: str) -> None:
+    said = installed.run("muster", *command.split(), "--help")
+
+    assert said.returncode == 0, said.stderr
+    assert "Usage: muster" in said.stdout or "usage: muster" in said.stdout
+    assert said.stderr == ""
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_a_process_without_a_kubeconfig_says_which_file_it_looked_for(
+    installed: Environment, process: str
+) -> None:
+    said = installed.run("muster", process)
+
+    assert said.returncode == 2
+    wanted = installed.folder / ".kube" / "config"
+    assert said.stderr == f"muster: kubeconfig {wanted}: no such file\n"
+    assert said.stdout == ""
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_a_process_without_a_server_says_so_and_waits_for_it(
+    installed: Environment, kubeconfig: Path, process: str
+) -> None:
+    config = kubeconfig.with_name("config")
+    config.write_text("webhook: {drainSeconds: 0, port: 0}")
+    files = ["--kubeconfig", str(kubeconfig), "--config", str(config)]
+    command = [str(installed.bin / "muster"), process, *files]
+    with subprocess.Popen(
+        command,
+        cwd=installed.folder,
+        env=installed.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as started:
+        assert started.stdout is not None
+        said = []
+        for line in started.stdout:
+            said.append(line)
+            if "Connection refused" in line:
+                started.send_signal(signal.SIGTERM)
+                break
+        said += started.stdout.readlines()
+
+    assert started.returncode == 0, said
+    assert any("Connection refused" in line for line in said)
+    assert not [line for line in said if "Traceback" in line or "Error:" in line]
+
+
+@pytest.mark.parametrize("command", [["demo"], ["localcluster", "--kubeconfig", "k"]])
+def test_what_needs_the_embedded_cluster_says_how_to_get_it(
+    installed: Environment, command: list[str]
+) -> None:
+    said = installed.run("muster", *command)
+
+    assert said.returncode == 2
+    assert said.stderr == (
+        "muster: the embedded cluster is not installed; `pip install muster[demo]` brings it,"
+        " and so does `make .venv` in a checkout.\n"
+    )
+
+
+@pytest.mark.long
+def test_with_the_embedded_cluster_the_demo_runs(
+    wheel: Path, cluster_wheel: Path, tmp_path: Path
+) -> None:
+    environment = Environment(tmp_path)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], check=True)
+    environment.lend("dev.txt")
+    environment.install(wheel)
+    environment.install(cluster_wheel)
+
+    said = environment.run("muster", "demo")
+
+    assert said.returncode == 0, said.stdout + said.stderr
