@@ -1,98 +1,61 @@
-"""The merge rules of the built-in kinds."""
+"""The merge rules of the built-in kinds, made from their fields."""
 
-from localcluster.mergekeys import MergeNode
+import functools
 
-_ATOMIC = MergeNode("atomic")
-_SET = MergeNode("set")
+from localcluster.definitions import builtin
+from localcluster.definitions.notation import Field
+from localcluster.mergekeys import LEAF, MergeNode
 
-
-def _map(*keys: str, items: MergeNode | None = None, patch_key: str = "") -> MergeNode:
-    return MergeNode("map", keys, items=items, patch_key=patch_key)
-
-
-def _fields(**fields: MergeNode) -> MergeNode:
-    return MergeNode(fields=fields)
-
-
-_PORTS = MergeNode(
-    "map",
-    ("containerPort", "protocol"),
-    key_defaults={"protocol": "TCP"},
-    patch_key="containerPort",
+METADATA = MergeNode(
+    fields={"ownerReferences": MergeNode("map", ("uid",)), "finalizers": MergeNode("set")}
 )
-_CONTAINER = _fields(
-    ports=_PORTS,
-    env=_map("name"),
-    volumeMounts=_map("mountPath"),
-    volumeDevices=_map("devicePath"),
-    resources=_fields(claims=_map("name")),
+GENERAL = MergeNode(
+    fields={
+        "metadata": METADATA,
+        "status": MergeNode(fields={"conditions": MergeNode("map", ("type",))}),
+    }
 )
-_CONDITIONS = _map("type")
-_LOOSE_CONDITIONS = MergeNode("atomic", patch_key="type")
-METADATA = _fields(ownerReferences=_map("uid"), finalizers=_SET)
-_POD_SPEC = _fields(
-    volumes=_map("name"),
-    containers=_map("name", items=_CONTAINER),
-    initContainers=_map("name", items=_CONTAINER),
-    ephemeralContainers=_map("name", items=_CONTAINER),
-    imagePullSecrets=_map("name"),
-    hostAliases=_map("ip"),
-    topologySpreadConstraints=_map("topologyKey", "whenUnsatisfiable", patch_key="topologyKey"),
-    schedulingGates=_map("name"),
-    resourceClaims=_map("name"),
-    nodeSelector=_ATOMIC,
-)
-_TEMPLATE = _fields(metadata=METADATA, spec=_POD_SPEC)
-_JOB_SPEC = _fields(selector=_ATOMIC, template=_TEMPLATE)
-_CONDITIONED = _fields(conditions=_CONDITIONS)
-_WORKLOAD = _fields(
-    metadata=METADATA,
-    spec=_fields(selector=_ATOMIC, template=_TEMPLATE),
-    status=_CONDITIONED,
-)
-_SERVICE_PORTS = MergeNode(
-    "map", ("port", "protocol"), key_defaults={"protocol": "TCP"}, patch_key="port"
-)
-GENERAL = _fields(metadata=METADATA, status=_CONDITIONED)
-
-_WEBHOOKS = _fields(metadata=METADATA, webhooks=_map("name"))
-_TABLE: dict[tuple[str, str], MergeNode] = {
-    ("", "pods"): _fields(
-        metadata=METADATA,
-        spec=_POD_SPEC,
-        status=_fields(conditions=_CONDITIONS, podIPs=_map("ip")),
-    ),
-    ("", "nodes"): _fields(
-        metadata=METADATA,
-        spec=_fields(podCIDRs=_SET),
-        status=_fields(conditions=_CONDITIONS, addresses=_map("type")),
-    ),
-    ("", "services"): _fields(
-        metadata=METADATA,
-        spec=_fields(ports=_SERVICE_PORTS, selector=_ATOMIC),
-        status=_CONDITIONED,
-    ),
-    ("", "serviceaccounts"): _fields(metadata=METADATA, secrets=_map("name")),
-    ("", "resourcequotas"): GENERAL,
-    ("batch", "jobs"): _fields(
-        metadata=METADATA, spec=_JOB_SPEC, status=_fields(conditions=_LOOSE_CONDITIONS)
-    ),
-    ("batch", "cronjobs"): _fields(
-        metadata=METADATA, spec=_fields(jobTemplate=_fields(metadata=METADATA, spec=_JOB_SPEC))
-    ),
-    ("apps", "deployments"): _WORKLOAD,
-    ("apps", "replicasets"): _WORKLOAD,
-    ("apps", "statefulsets"): _WORKLOAD,
-    ("apps", "daemonsets"): _WORKLOAD,
-    ("", "replicationcontrollers"): _WORKLOAD,
-    ("policy", "poddisruptionbudgets"): _fields(
-        metadata=METADATA, spec=_fields(selector=_ATOMIC), status=_CONDITIONED
-    ),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): _WEBHOOKS,
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): _WEBHOOKS,
-}
 
 
+@functools.cache
 def merge_table(collection: tuple[str, str]) -> MergeNode:
     """The rules of a built-in kind."""
-    return _TABLE.get(collection, GENERAL)
+    name = builtin.type_name(*collection)
+    return GENERAL if name is None else _Rules().of(name)
+
+
+class _Rules:
+    """The rules of types, which may contain themselves."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, MergeNode] = {}
+
+    def of(self, word: str) -> MergeNode:
+        """The rules of a type of the notation."""
+        if word.startswith("{"):
+            return MergeNode(items=self.of(word[1:-1]))
+        found = builtin.types().get(word)
+        if found is None:
+            return LEAF
+        if word not in self._known:
+            fields: dict[str, MergeNode] = {}
+            self._known[word] = MergeNode(fields=fields)
+            fields |= {field.name: self._field(field) for field in found.fields}
+        return self._known[word]
+
+    def _field(self, field: Field) -> MergeNode:
+        options, patch_key = field.options, field.options.get("patch", "")
+        if "set" in options:
+            return MergeNode("set")
+        if "key" in options:
+            item = field.type[1:-1]
+            keys = tuple(options["key"].split(","))
+            defaults = {
+                one.name: one.options["default"]
+                for one in builtin.types()[item].fields
+                if one.name in keys and "default" in one.options
+            }
+            return MergeNode("map", keys, {}, self.of(item), defaults, patch_key)
+        if "atomic" in options or field.type.startswith("["):
+            return MergeNode("atomic", patch_key=patch_key)
+        return self.of(field.type)

@@ -1,4 +1,5 @@
-"""What the fields of the kinds are: for `kubectl explain`, and for the schema of JobSets.
+"""The fields of the kinds: how they are read and merged, `kubectl explain`, the schema of JobSets.
 
-The kinds are written down in a short notation (see `notation`), one text for each family.
+They are in a short notation (see `notation`): those of the built-in kinds in kubernetes.txt, which
+`generate` makes from upstream's OpenAPI, those of JobSets in `jobset`.
 """

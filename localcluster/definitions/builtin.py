@@ -1,4 +1,4 @@
-"""The built-in kinds whose fields are written down here.
+"""The built-in kinds whose fields are known: kubernetes.txt has them, as upstream publishes them.
 
 Pods know the group references of several Kubernetes versions at once: `schedulingGroup` (1.36) and
 `workloadRef` (1.35).
@@ -7,60 +7,71 @@ Pods know the group references of several Kubernetes versions at once: `scheduli
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from localcluster.definitions.admin import ADMIN, SCHEMA_EXTENSIONS, WEBHOOKS
-from localcluster.definitions.batch import JOB
-from localcluster.definitions.core import CORE
 from localcluster.definitions.decoding import Decoder
 from localcluster.definitions.notation import Field, Type, read
-from localcluster.definitions.pods import META, POD
+from localcluster.resources import (
+    CONFIG_MAPS,
+    CRDS,
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS,
+    JOBS,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    NODES,
+    PDBS,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    RESOURCE_QUOTAS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+    VALIDATING_WEBHOOKS,
+)
 
-_KINDS = {
-    ("", "pods"): "Pod",
-    ("", "nodes"): "Node",
-    ("", "namespaces"): "Namespace",
-    ("", "configmaps"): "ConfigMap",
-    ("", "secrets"): "Secret",
-    ("", "events"): "Event",
-    ("batch", "jobs"): "Job",
-    ("scheduling.k8s.io", "priorityclasses"): "PriorityClass",
-    ("coordination.k8s.io", "leases"): "Lease",
-    ("policy", "poddisruptionbudgets"): "PodDisruptionBudget",
-    ("apiextensions.k8s.io", "customresourcedefinitions"): "CustomResourceDefinition",
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): (
-        "MutatingWebhookConfiguration"
-    ),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): (
-        "ValidatingWebhookConfiguration"
-    ),
-}
-_SCHEDULING_GROUP = """
-PodSchedulingGroup: The pod group that a pod belongs to.
-  podGroupName string: The pod group.
+FILE = Path(__file__).with_name("kubernetes.txt")
+DESCRIBED = (
+    PODS, NODES, NAMESPACES, CONFIG_MAPS, SECRETS, EVENTS, SERVICES, SERVICE_ACCOUNTS,
+    REPLICATION_CONTROLLERS, RESOURCE_QUOTAS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS,
+    JOBS, CRON_JOBS, PRIORITY_CLASSES, LEASES, PDBS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS,
+)  # fmt: skip
+"""The kinds whose fields are known; other kinds are stored as they come."""
+
+# What pods of Kubernetes 1.35 have and those of 1.36 have no more.
+_EARLIER = """
+WorkloadReference: A pod group within a workload.
+  name! string: The workload.
+  podGroup! string: The pod group's name within the workload.
+  podGroupReplicaKey string: Tells copies of the same pod group apart.
 """
+_WORKLOAD_REF = Field(
+    "workloadRef", "WorkloadReference", False, {}, "The pod group that the pod belongs to."
+)
 
 
 @functools.cache
 def types() -> Mapping[str, Type]:
-    """All types that the built-in kinds consist of, by name."""
-    known = read(META, POD, JOB, CORE, ADMIN, WEBHOOKS, _SCHEDULING_GROUP)
-    text = "The pod group that the pod belongs to."
-    group = Field("schedulingGroup", "PodSchedulingGroup", False, {}, text)
-    known["PodSpec"] = replace(known["PodSpec"], fields=(*known["PodSpec"].fields, group))
-    known["TemplateMeta"] = replace(known["ObjectMeta"], name="TemplateMeta")
-    words = tuple(
-        Field(name, word, False, {}, "An extension of Kubernetes.")
-        for name, word in SCHEMA_EXTENSIONS.items()
-    )
-    schema = known["JSONSchemaProps"]
-    known["JSONSchemaProps"] = replace(schema, fields=(*schema.fields, *words))
+    """All types that the described kinds consist of, by name."""
+    known = read(FILE.read_text("utf-8"), _EARLIER)
+    pod = known["PodSpec"]
+    known["PodSpec"] = replace(pod, fields=(*pod.fields, _WORKLOAD_REF))
     return known
 
 
+_NAMES = {(info.group, info.plural): info.kind for info in DESCRIBED}
+
+
 def type_name(group: str, plural: str) -> str | None:
-    """The type of a kind's objects; None if it is not written down."""
-    return _KINDS.get((group, plural))
+    """The type of a kind's objects; None if its fields are not known."""
+    return _NAMES.get((group, plural))
 
 
 @functools.cache
@@ -71,7 +82,7 @@ def _decoder() -> Decoder:
 def decode(group: str, plural: str, obj: dict[str, Any]) -> list[str]:
     """Drop the unknown fields of an object in place and return their paths.
 
-    Kinds that are not written down pass untouched. Raises DecodingError.
+    Kinds whose fields are not known pass untouched. Raises DecodingError.
     """
-    name = _KINDS.get((group, plural))
+    name = _NAMES.get((group, plural))
     return [] if name is None else _decoder().read(name, obj)

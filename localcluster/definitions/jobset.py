@@ -1,10 +1,10 @@
 """JobSets, as JobSet v0.11.0 serves them, and with the gangConfig of KEP-1068."""
 
+from dataclasses import replace
 from typing import Any
 
-from localcluster.definitions.batch import JOB
+from localcluster.definitions import builtin
 from localcluster.definitions.notation import inline, read
-from localcluster.definitions.pods import META, POD
 
 JOBSET = """
 JobSet: Several groups of Jobs that belong together.
@@ -13,6 +13,12 @@ JobSet: Several groups of Jobs that belong together.
   metadata any: Name, labels and the like.
   spec JobSetSpec: What is wanted.
   status JobSetStatus: What was last seen.
+ObjectMeta: The metadata that a template hands down.
+  name string: A name, where the maker uses it.
+  namespace string: A namespace, where the maker uses it.
+  labels {string}: Labels.
+  annotations {string}: Annotations.
+  finalizers [string]: Finalizers.
 JobSetSpec: What a JobSet is to do.
   replicatedJobs [ReplicatedJob] key=name: The groups of equal Jobs.
   network Network: How the pods find each other.
@@ -140,14 +146,19 @@ def jobset_crd() -> dict[str, Any]:
 
 
 def _schema() -> dict[str, Any]:
-    schema = inline(read(META, POD, JOB, JOBSET), "JobSet")
+    types = {**builtin.types(), **read(JOBSET)}
+    # JobSet v0.11.0 was made with the pods of Kubernetes 1.35.
+    pod = types["PodSpec"]
+    fields = tuple(field for field in pod.fields if field.name != "schedulingGroup")
+    types["PodSpec"] = replace(pod, fields=fields)
+    schema = inline(types, "JobSet")
     schema["properties"]["metadata"] = {"type": "object"}
     spec = schema["properties"]["spec"]
     spec["x-kubernetes-validations"] = [_ONE_ORDER]
-    fields = spec["properties"]
+    properties = spec["properties"]
     fixed = ("failurePolicy", "network", "startupPolicy", "successPolicy", "volumeClaimPolicies")
     for name in fixed:
-        fields[name]["x-kubernetes-validations"] = _IMMUTABLE
-    group = fields["replicatedJobs"]["items"]["properties"]
+        properties[name]["x-kubernetes-validations"] = _IMMUTABLE
+    group = properties["replicatedJobs"]["items"]["properties"]
     group["dependsOn"]["x-kubernetes-validations"] = _IMMUTABLE
     return schema

@@ -10,8 +10,9 @@ A type is a line with its name; its fields follow, indented: name (`!` if requir
 Types: string, bool, int32, int64, number, time, quantity, intOrString, any (an object whose fields
 are left open), json (any value), the name of another type, `A|B` for one or the other, `[T]` for a
 list and `{T}` for a map of T.
-Options: `key=a,b` (a list map), `set`, `atomic`, `default=x`, `enum=a|b`, `min=`, `max=`,
-`minLength=`, `maxLength=`, `maxItems=`.
+Options: `key=a,b` (a list map), `patch=a` (the key by which strategic merge tells items apart,
+where it is another), `set`, `atomic`, `default=x`, `enum=a|b`, `min=`, `max=`, `minLength=`,
+`maxLength=`, `maxItems=`.
 """
 
 import json
@@ -24,7 +25,7 @@ Schema = dict[str, Any]
 
 _TYPE = re.compile(r"(?P<name>[A-Z]\w*): (?P<text>.+)")
 _FIELD = re.compile(
-    r"  (?P<name>\w+)(?P<required>!?) (?P<type>[^\s:]+)"
+    r"  (?P<name>[\w$-]+)(?P<required>!?) (?P<type>[^\s:]+)"
     r"(?P<options>(?: \w+(?:=[^\s:]*)?)*): (?P<text>.+)"
 )
 QUANTITY = (
