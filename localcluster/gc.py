@@ -8,7 +8,7 @@ from localcluster.errors import StatusError
 from localcluster.hooks import DeleteOptions, Object, User
 from localcluster.resources import ResourceInfo
 from localcluster.store import CollectionId, Event, Key, Stored
-from localcluster.worker import Worker
+from localcluster.workqueue import Loop
 
 USER = User(
     "system:serviceaccount:kube-system:generic-garbage-collector",
@@ -44,7 +44,7 @@ class GarbageCollector:
         self._alive: dict[str, Place] = {}
         self._dependents: dict[str, set[str]] = {}
         self._told: set[str] = set()  # owners whose dependents have been sent away
-        self._worker: Worker[str] = Worker("garbage-collector", self._visit)
+        self._loop: Loop[str] = Loop("garbage-collector", api.clock, self._visit, workers=1)
         for collection in api.store.collections():
             for stored in api.store.collection(collection).objects.values():
                 self._learn(collection, stored)
@@ -52,11 +52,11 @@ class GarbageCollector:
 
     async def start(self) -> None:
         """Begin to collect."""
-        await self._worker.start()
+        await self._loop.start()
 
     async def stop(self) -> None:
         """End."""
-        await self._worker.stop()
+        await self._loop.stop()
 
     def _changed(self, collection: CollectionId, event: Event) -> None:
         meta = event.value.obj["metadata"]
@@ -67,7 +67,7 @@ class GarbageCollector:
         after = {owner["uid"] for owner in owners_of(event.value.obj)}
         for uid in before - after:
             self._dependents.get(uid, set()).discard(meta["uid"])
-            self._worker.add(uid)
+            self._loop.queue.add(uid)
         self._learn(collection, event.value)
 
     def _learn(self, collection: CollectionId, stored: Stored) -> None:
@@ -77,13 +77,13 @@ class GarbageCollector:
         for owner in owners_of(stored.obj):
             self._dependents.setdefault(owner["uid"], set()).add(uid)
             if owner["uid"] not in self._alive:
-                self._worker.add_later(uid, DOUBT)
+                self._loop.queue.add_after(uid, DOUBT)
             elif "deletionTimestamp" in meta:
-                self._worker.add(owner["uid"])
+                self._loop.queue.add(owner["uid"])
             elif self._is_going(owner["uid"]):
-                self._worker.add(uid)
+                self._loop.queue.add(uid)
         if waits_for_dependents(stored.obj) or lets_go(stored.obj):
-            self._worker.add(uid)
+            self._loop.queue.add(uid)
 
     def _is_going(self, uid: str) -> bool:
         stored = self._api.store.get(*self._alive[uid])
@@ -96,9 +96,9 @@ class GarbageCollector:
             self._dependents.get(owner, set()).discard(uid)
             if not self._dependents.get(owner):
                 self._dependents.pop(owner, None)
-            self._worker.add(owner)
+            self._loop.queue.add(owner)
         for dependent in self._dependents.get(uid, ()):
-            self._worker.add(dependent)
+            self._loop.queue.add(dependent)
 
     def _find(self, uid: str) -> tuple[ResourceInfo, Stored] | None:
         place = self._alive.get(uid)
@@ -168,7 +168,7 @@ class GarbageCollector:
         if uid not in self._told:
             self._told.add(uid)
             for dependent in sorted(dependents):
-                self._worker.add(dependent)
+                self._loop.queue.add(dependent)
         if not any(self._blocks(dependent, uid) for dependent in dependents):
             await self._drop_finalizer(info, stored, FOREGROUND)
 
@@ -203,7 +203,7 @@ class GarbageCollector:
         except StatusError as error:
             if error.code != 409:
                 raise
-            self._worker.add(stored.obj["metadata"]["uid"])
+            self._loop.queue.add(stored.obj["metadata"]["uid"])
 
     async def _delete(self, info: ResourceInfo, stored: Stored, policy: str) -> None:
         namespace, name = stored.key

@@ -5,7 +5,7 @@ from localcluster.errors import StatusError
 from localcluster.hooks import DeleteOptions, User
 from localcluster.resources import NAMESPACES
 from localcluster.store import CollectionId, Event
-from localcluster.worker import Worker
+from localcluster.workqueue import Loop
 
 USER = User(
     "system:serviceaccount:kube-system:namespace-controller",
@@ -20,16 +20,16 @@ class NamespaceController:
         """Follow the store."""
         self._api = api
         self._left: dict[str, int] = {}  # by namespace that goes: objects still on their way out
-        self._worker: Worker[str] = Worker("namespace-controller", self._visit)
+        self._loop: Loop[str] = Loop("namespace-controller", api.clock, self._visit, workers=1)
         api.store.subscribe(self._changed)
 
     async def start(self) -> None:
         """Begin."""
-        await self._worker.start()
+        await self._loop.start()
 
     async def stop(self) -> None:
         """End."""
-        await self._worker.stop()
+        await self._loop.stop()
 
     def _changed(self, collection: CollectionId, event: Event) -> None:
         namespace, name = event.value.key
@@ -39,7 +39,7 @@ class NamespaceController:
                 self._left.pop(name, None)
             elif going:
                 self._left.setdefault(name, 0)
-                self._worker.add(name)
+                self._loop.queue.add(name)
         elif namespace in self._left:
             self._count(namespace, event)
 
@@ -48,7 +48,7 @@ class NamespaceController:
         if event.type == "DELETED":
             self._left[namespace] -= 1
         if event.type == "ADDED" or self._left[namespace] <= 0:
-            self._worker.add(namespace)
+            self._loop.queue.add(namespace)
 
     async def _visit(self, name: str) -> None:
         stored = self._api.store.get(NAMESPACES.collection, ("", name))

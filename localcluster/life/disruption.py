@@ -18,9 +18,9 @@ from localcluster.life.objects import (
     with_status,
 )
 from localcluster.life.port import JOBS, PDBS, PODS
-from localcluster.life.runtime import Loop
 from localcluster.life.world import World
 from localcluster.selectors import LabelSelector, from_object
+from localcluster.workqueue import Loop
 
 # How long an eviction that the API server has granted may take before it is thought to have failed.
 DELETION_TIMEOUT = timedelta(minutes=2)

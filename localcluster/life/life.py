@@ -11,8 +11,8 @@ from localcluster.life.node_lifecycle import NodeLifecycle
 from localcluster.life.nodes import Nodes
 from localcluster.life.port import JOBS, JOBSETS, NODES, PDBS, PODS, SERVICES, Server
 from localcluster.life.recorder import Recorder
-from localcluster.life.runtime import Loop
 from localcluster.life.world import World
+from localcluster.workqueue import Loop, cancel
 
 WATCHED = (NODES, PODS, JOBS, JOBSETS, SERVICES, PDBS)
 
@@ -52,15 +52,9 @@ class Life:
 
     async def stop(self) -> None:
         """End all tasks; raises what they failed with."""
-        if self._task is None:
-            return
-        self._task.cancel()
-        try:
-            await self._task
-        except asyncio.CancelledError:
-            if not self._task.cancelled():
-                raise
-        self._task = None
+        if self._task is not None:
+            await cancel(self._task)
+            self._task = None
 
     @property
     def idle(self) -> bool:

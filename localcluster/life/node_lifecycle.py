@@ -19,8 +19,8 @@ from localcluster.life.objects import (
     with_status,
 )
 from localcluster.life.port import NODES, PODS
-from localcluster.life.runtime import Loop
 from localcluster.life.world import World
+from localcluster.workqueue import Loop
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

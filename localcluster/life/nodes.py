@@ -26,9 +26,9 @@ from localcluster.life.objects import (
 )
 from localcluster.life.port import NODES, PODS
 from localcluster.life.requests import Amounts, pod_requests
-from localcluster.life.runtime import Loop
 from localcluster.life.world import World
 from localcluster.selectors import parse_labels
+from localcluster.workqueue import Loop
 
 CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 BY_NODE = "node"

@@ -6,8 +6,10 @@ import pytest
 
 from localcluster.api import Api
 from localcluster.errors import StatusError
+from localcluster.gc import DOUBT
 from localcluster.hooks import DeleteOptions
 from localcluster.resources import CONFIG_MAPS, JOBS, NAMESPACES, PODS, ResourceInfo
+from localcluster.testing.clock import FakeClock
 from localcluster.tests.core import Running, binding, config_map, job, make_api, owner, pod
 
 
@@ -181,6 +183,10 @@ async def test_an_owner_that_never_was_takes_its_dependents_along(api: Api) -> N
         unknown = {**ghost, "apiVersion": "x.io/v1", "kind": "Unknown"}
         await api.create(CONFIG_MAPS, config_map("b", ownerReferences=[unknown]), "default")
 
+        assert isinstance(api.clock, FakeClock)
+        await api.clock.advance(DOUBT / 2)
+        assert exists(api, CONFIG_MAPS, "a")
+        await api.clock.advance(DOUBT)
         await until(api, lambda: not exists(api, CONFIG_MAPS, "a"))
         assert exists(api, CONFIG_MAPS, "b")
 

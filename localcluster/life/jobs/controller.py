@@ -25,8 +25,8 @@ from localcluster.life.objects import (
 )
 from localcluster.life.port import JOBS, PODS
 from localcluster.life.recorder import Note, Recorder
-from localcluster.life.runtime import Loop
 from localcluster.life.world import World
+from localcluster.workqueue import Loop
 
 COMPONENT = "job-controller"
 BY_CONTROLLER = "controller"

@@ -19,8 +19,8 @@ from localcluster.life.objects import (
 )
 from localcluster.life.port import JOBS, JOBSETS, SERVICES
 from localcluster.life.recorder import Note, Recorder
-from localcluster.life.runtime import Loop
 from localcluster.life.world import World
+from localcluster.workqueue import Loop
 
 BY_JOBSET = "jobset"
 

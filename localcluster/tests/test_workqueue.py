@@ -6,9 +6,8 @@ from itertools import pairwise
 import pytest
 
 from localcluster.errors import StatusError
-from localcluster.life.runtime import Loop
-from localcluster.life.workqueue import WorkQueue
 from localcluster.testing.clock import FakeClock
+from localcluster.workqueue import Loop, WorkQueue
 
 
 async def test_a_key_waits_only_once() -> None:

@@ -1,20 +1,31 @@
-"""A keyed work queue: a key waits once, is never worked on twice at a time, and can be delayed."""
+"""What every controller shares: a queue of keys, and workers that reconcile them."""
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+import structlog
+
 from localcluster.clock import Clock
+from localcluster.errors import StatusError
+
+log = structlog.get_logger(__name__)
 
 K = TypeVar("K", bound=Hashable)
+Reconcile = Callable[[K], Awaitable[float | None]]
+
+WORKERS = 8
 
 FIRST_RETRY_SECONDS = 0.005
 LAST_RETRY_SECONDS = 10.0
 
 
 class WorkQueue(Generic[K]):
-    """Keys to be reconciled. A key added while it is worked on comes again afterwards."""
+    """Keys to be reconciled: each waits once and is never worked on twice at a time.
+
+    A key added while it is worked on comes again afterwards.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -89,3 +100,65 @@ class WorkQueue(Generic[K]):
         await self._clock.sleep(seconds)
         del self._timers[key]
         self.add(key)
+
+
+class Loop(Generic[K]):
+    """Runs `reconcile(key)` for every key added; it answers in how many seconds to come again.
+
+    What fails is tried again, later each time.
+    """
+
+    def __init__(
+        self, name: str, clock: Clock, reconcile: Reconcile[K], *, workers: int = WORKERS
+    ) -> None:
+        self.name = name
+        self.queue: WorkQueue[K] = WorkQueue(clock)
+        self._reconcile = reconcile
+        self._workers = workers
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self.run(), name=self.name)
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            await cancel(self._task)
+            self._task = None
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._workers):
+                    tasks.create_task(self._work())
+        finally:
+            self.queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                again = await self._reconcile(key)
+            except StatusError as error:
+                # Mostly a conflict or an object that has just gone: a fresh look settles it.
+                log.debug("retrying", controller=self.name, key=key, error=str(error))
+                self.queue.retry(key)
+            except Exception:
+                log.exception("reconcile failed, retrying", controller=self.name, key=key)
+                self.queue.retry(key)
+            else:
+                self.queue.succeeded(key)
+                if again is not None:
+                    self.queue.add_after(key, again)
+            finally:
+                self.queue.done(key)
+
+
+async def cancel(task: asyncio.Task[None]) -> None:
+    """End a task; raises what it failed with."""
+    task.cancel()
+    await asyncio.wait((task,))
+    if not task.cancelled():
+        task.result()
