@@ -1,4 +1,4 @@
-"""The columns of the built-in kinds."""
+"""The columns of the built-in kinds that people print; others show their name and age."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -214,15 +214,6 @@ def _event_count(event: Object, _: datetime) -> int:
     return int(series.get("count") or event.get("count") or 1)
 
 
-def _ports(service: Object, _: datetime) -> str:
-    ports = service["spec"].get("ports") or ()
-    return ",".join(f"{port['port']}/{port.get('protocol', 'TCP')}" for port in ports) or NONE
-
-
-def _count_data(obj: Object, _: datetime) -> int:
-    return len(obj.get("data") or {}) + len(obj.get("binaryData") or {})
-
-
 _AGE = Column("Age", "string", _age)
 BUILT_IN: dict[tuple[str, str], Sequence[Column]] = {
     ("", "pods"): (
@@ -251,7 +242,6 @@ BUILT_IN: dict[tuple[str, str], Sequence[Column]] = {
             1,
         ),
     ),
-    ("", "namespaces"): (Column("Status", "string", _at("status.phase", "")), _AGE),
     ("", "events"): (
         Column("Last Seen", "string", _last_seen),
         Column("Type", "string", _at("type", "")),
@@ -263,19 +253,6 @@ BUILT_IN: dict[tuple[str, str], Sequence[Column]] = {
         Column("First Seen", "string", _first_seen, 1),
         Column("Count", "string", _event_count, 1),
     ),
-    ("", "configmaps"): (Column("Data", "string", _count_data), _AGE),
-    ("", "secrets"): (
-        Column("Type", "string", _at("type", "")),
-        Column("Data", "string", _count_data),
-        _AGE,
-    ),
-    ("", "services"): (
-        Column("Type", "string", _at("spec.type", "")),
-        Column("Cluster-IP", "string", _at("spec.clusterIP")),
-        Column("External-IP", "string", lambda _obj, _now: NONE),
-        Column("Port(s)", "string", _ports),
-        _AGE,
-    ),
     ("batch", "jobs"): (
         Column("Status", "string", _job_status),
         Column("Completions", "string", _completions),
@@ -284,24 +261,5 @@ BUILT_IN: dict[tuple[str, str], Sequence[Column]] = {
         Column("Containers", "string", _containers("name"), 1),
         Column("Images", "string", _containers("image"), 1),
         Column("Selector", "string", _selector, 1),
-    ),
-    ("policy", "poddisruptionbudgets"): (
-        Column("Min Available", "string", _at("spec.minAvailable", "N/A")),
-        Column("Max Unavailable", "string", _at("spec.maxUnavailable", "N/A")),
-        Column("Allowed Disruptions", "integer", _at("status.disruptionsAllowed", 0)),
-        _AGE,
-    ),
-    ("scheduling.k8s.io", "priorityclasses"): (
-        Column("Value", "integer", _at("value", 0)),
-        Column("Global-Default", "boolean", _at("globalDefault", default=False)),
-        _AGE,
-        Column("PreemptionPolicy", "string", _at("preemptionPolicy", "")),
-    ),
-    ("coordination.k8s.io", "leases"): (
-        Column("Holder", "string", _at("spec.holderIdentity", "")),
-        _AGE,
-    ),
-    ("apiextensions.k8s.io", "customresourcedefinitions"): (
-        Column("Created At", "date", _at("metadata.creationTimestamp", "")),
     ),
 }
