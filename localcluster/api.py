@@ -6,7 +6,7 @@ Values that come out are shared (see localcluster.store); bodies that go in are 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from localcluster import managed, meta
+from localcluster import managed_fields, meta
 from localcluster.admission.calling import Caller
 from localcluster.auth import Tokens
 from localcluster.builtin import strategies
@@ -33,15 +33,6 @@ from localcluster.hooks import (
     User,
     WriteOptions,
 )
-from localcluster.intake import (
-    SYSTEM,
-    Intake,
-    NoSchemas,
-    Write,
-    check_envelope,
-    check_name,
-    uid_differs,
-)
 from localcluster.patch import copy, json_patch, merge_patch
 from localcluster.rbac.authorizer import Authorizer
 from localcluster.reads import Reader
@@ -58,6 +49,15 @@ from localcluster.store import (
 )
 from localcluster.strategic import strategic_merge
 from localcluster.subresources import Subresources
+from localcluster.write_pipeline import (
+    SYSTEM,
+    NoSchemas,
+    Write,
+    WritePipeline,
+    check_envelope,
+    check_name,
+    uid_differs,
+)
 
 PatchKind = Literal["json", "merge", "strategic", "apply"]
 ATTEMPTS = 5
@@ -97,8 +97,8 @@ class Api(Reader):
             PodPriority(self.store),
             PodTolerations(),
         ]
-        self.intake = Intake(schemas or NoSchemas(), self.admission, self.strategies)
-        self._remover = Remover(self.store, self.clock, self.intake)
+        self.pipeline = WritePipeline(schemas or NoSchemas(), self.admission, self.strategies)
+        self._remover = Remover(self.store, self.clock, self.pipeline)
         self.subresources = Subresources(self)
 
     async def create(
@@ -166,7 +166,7 @@ class Api(Reader):
             return await self.subresources.update(write, body)
         check_envelope(write, body)
         check_name(write, body["metadata"])
-        strategy = self.intake.strategy(info)
+        strategy = self.pipeline.strategy(info)
         exists = self.store.get(info.collection, (namespace, name)) is not None
         if not exists and strategy.create_on_update and not subresource:
             body["metadata"].pop("resourceVersion", None)
@@ -205,7 +205,7 @@ class Api(Reader):
         )
         if kind == "apply":
             return await self._apply(write, patch)
-        change = _patcher(kind, patch, self.intake, info)
+        change = _patcher(kind, patch, self.pipeline, info)
         if subresource not in {"", "status"}:
             return await self.subresources.patch(write, change)
         return await self._modify(write, lambda current: change(current.copy()))
@@ -278,23 +278,23 @@ class Api(Reader):
             self.tokens.forget(event.value.obj["metadata"]["uid"])
 
     async def _create(self, write: Write, obj: Object) -> Stored:
-        info, intake = write.info, self.intake
+        info, pipeline = write.info, self.pipeline
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
             text = "resourceVersion should not be set on objects to be created"
             raise StatusError(500, "", text)
-        intake.prepare(write, obj, first=True)
+        pipeline.prepare(write, obj, first=True)
         if "managedFields" not in metadata:
             now = timestamp(self.clock.now())
-            node = intake.merge_node(info)
-            managed.on_create(obj, node, write.manager, info.api_version, now)
+            node = pipeline.merge_node(info)
+            managed_fields.on_create(obj, node, write.manager, info.api_version, now)
         obj = await self._mutated(write, "CREATE", obj, None)
         base = "" if obj["metadata"].get("name") else obj["metadata"].get("generateName", "")
         for _ in range(NAME_ATTEMPTS):
-            intake.complete_new(info, obj, self.clock.now())
-            intake.validate(write, obj, None)
+            pipeline.complete_new(info, obj, self.clock.now())
+            pipeline.validate(write, obj, None)
             write.name = obj["metadata"]["name"]
-            await intake.review(write.admission("CREATE", obj, None))
+            await pipeline.review(write.admission("CREATE", obj, None))
             key = (write.namespace, write.name)
             if write.options.dry_run:
                 if self.store.get(info.collection, key) is not None:
@@ -338,14 +338,14 @@ class Api(Reader):
         self, write: Write, current: Stored, seen: Stored, new: Object, *, applied: bool = False
     ) -> Stored:
         """Write `new` over `current`, which the request sees as `seen`."""
-        info, intake, old = write.info, self.intake, seen.obj
-        intake.prepare(write, new, first=True)
-        new = intake.complete_update(write, new, old)
+        info, pipeline, old = write.info, self.pipeline, seen.obj
+        pipeline.prepare(write, new, first=True)
+        new = pipeline.complete_update(write, new, old)
         if not applied:
-            managed.on_update(
+            managed_fields.on_update(
                 old,
                 new,
-                intake.merge_node(info),
+                pipeline.merge_node(info),
                 manager=write.manager,
                 subresource=write.subresource,
                 api_version=info.api_version,
@@ -353,9 +353,9 @@ class Api(Reader):
             )
         mutated = await self._mutated(write, "UPDATE", new, old)
         if mutated is not new:
-            new = intake.complete_update(write, mutated, old)
-        intake.validate(write, new, old)
-        await intake.review(write.admission("UPDATE", new, old))
+            new = pipeline.complete_update(write, mutated, old)
+        pipeline.validate(write, new, old)
+        await pipeline.review(write.admission("UPDATE", new, old))
         new["metadata"]["resourceVersion"] = str(current.revision)
         if write.options.dry_run:
             return Stored(new, current.revision)
@@ -367,9 +367,9 @@ class Api(Reader):
         self, write: Write, operation: Operation, obj: Object, old: Object | None
     ) -> Object:
         """The object after admission, pruned and defaulted again if it is another one."""
-        mutated = await self.intake.mutate(write.admission(operation, obj, old))
+        mutated = await self.pipeline.mutate(write.admission(operation, obj, old))
         if mutated is not obj:
-            self.intake.prepare(write, mutated, first=False)
+            self.pipeline.prepare(write, mutated, first=False)
         return mutated
 
     async def _apply(self, write: Write, config: Any) -> Stored:
@@ -408,10 +408,10 @@ class Api(Reader):
         elif write.info.has_status:
             body.pop("status", None)
         new: Object = copy(
-            managed.apply(
+            managed_fields.apply(
                 live,
                 body,
-                self.intake.merge_node(write.info),
+                self.pipeline.merge_node(write.info),
                 manager=write.manager,
                 subresource=write.subresource,
                 force=write.options.force,
@@ -461,7 +461,7 @@ def _write(
 
 
 def _patcher(
-    kind: PatchKind, patch: Any, intake: Intake, info: ResourceInfo
+    kind: PatchKind, patch: Any, pipeline: WritePipeline, info: ResourceInfo
 ) -> Callable[[Object], Object]:
     if kind == "json":
         return lambda obj: json_patch(obj, patch)
@@ -469,4 +469,4 @@ def _patcher(
         raise bad_request("error decoding patch: the patch is no object")
     if kind == "merge":
         return lambda obj: merge_patch(obj, patch)
-    return lambda obj: strategic_merge(obj, patch, intake.merge_node(info))
+    return lambda obj: strategic_merge(obj, patch, pipeline.merge_node(info))

@@ -7,7 +7,6 @@ from localcluster.discovery import CREATED
 from localcluster.errors import method_not_allowed
 from localcluster.eventviews import patch_to_core, to_core
 from localcluster.hooks import Object, User
-from localcluster.intake import Write
 from localcluster.rbac.attributes import Attributes
 from localcluster.requests import (
     Request,
@@ -19,6 +18,7 @@ from localcluster.requests import (
 )
 from localcluster.store import Stored
 from localcluster.subresources import SUCCESS
+from localcluster.write_pipeline import Write
 
 
 class Call:
@@ -85,7 +85,7 @@ class Call:
     async def update(self) -> tuple[int, Stored]:
         """PUT."""
         target, known = self._target, self._known()
-        if not known and self._api.intake.strategy(target.info).create_on_update:
+        if not known and self._api.pipeline.strategy(target.info).create_on_update:
             self._check_creation()
         stored = await self._api.update(
             target.info,
@@ -128,7 +128,7 @@ class Call:
             user=self._user,
             options=delete_options(self._request),
         )
-        if not removal.gone or self._api.intake.strategy(target.info).returns_deleted:
+        if not removal.gone or self._api.pipeline.strategy(target.info).returns_deleted:
             return 200, removal.value
         details = {"name": target.name, "kind": target.info.plural}
         if target.info.group:

@@ -1,4 +1,4 @@
-"""Time as a port, so that tests of the embedded cluster can hold it in their hands."""
+"""The clock as an interface, so that tests of the embedded cluster can set the time."""
 
 import asyncio
 import time

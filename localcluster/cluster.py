@@ -1,4 +1,4 @@
-"""The embedded cluster: one process that answers and lives as a Kubernetes cluster does."""
+"""The embedded cluster: one process that behaves as a Kubernetes cluster does."""
 
 import tempfile
 from collections.abc import Iterable
@@ -15,19 +15,19 @@ from localcluster.audit import AuditLog
 from localcluster.auth import Tokens
 from localcluster.bootstrap import bootstrap
 from localcluster.clock import Clock, SystemClock
+from localcluster.controllers.garbage_collector import GarbageCollector
+from localcluster.controllers.jobsets.admission import JobSetAdmission
+from localcluster.controllers.manager import ControllerManager
+from localcluster.controllers.namespaces import NamespaceController
+from localcluster.controllers.nodes import Nodes
 from localcluster.conversion import Converter
 from localcluster.crd import CustomResources
 from localcluster.definitions.jobset import jobset_crd
 from localcluster.discovery import Discovery
 from localcluster.faults import FaultPlan
-from localcluster.gc import GarbageCollector
 from localcluster.hooks import DeleteOptions, Part, User
 from localcluster.http import Application
-from localcluster.inprocess import InProcess
-from localcluster.life.jobsets.admission import JobSetAdmission
-from localcluster.life.life import Life
-from localcluster.life.nodes import Nodes
-from localcluster.namespaces import NamespaceController
+from localcluster.in_process import InProcess
 from localcluster.openapi import AllDocuments, OpenApi
 from localcluster.rbac.authorizer import MASTERS
 from localcluster.rbac.owners import OwnerPermissions
@@ -98,7 +98,7 @@ class LocalCluster:
         if jobset:
             self.api.admission.append(JobSetAdmission(scaling=jobset_scaling))
         self.api.admission.append(webhooks)
-        life = Life(
+        manager = ControllerManager(
             InProcess(self.api), self.clock, grace_cap=grace_cap, jobset_scaling=jobset_scaling
         )
         self._parts: list[Part] = [
@@ -106,9 +106,9 @@ class LocalCluster:
             webhooks,
             GarbageCollector(self.api),
             NamespaceController(self.api),
-            life,
+            manager,
         ]
-        self.life = life
+        self.manager = manager
         documents = AllDocuments(Discovery(registry), OpenApi(registry, custom))
         self._audit = AuditLog(audit_log) if audit_log else None
         self._application = Application(self.api, documents, self.faults, self._audit)
@@ -116,7 +116,7 @@ class LocalCluster:
     @property
     def nodes(self) -> Nodes:
         """The simulated kubelets."""
-        return self.life.nodes
+        return self.manager.nodes
 
     @property
     def kubeconfig(self) -> Path:

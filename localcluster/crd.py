@@ -1,4 +1,4 @@
-"""The life of custom resource definitions: what they serve, and what they do to objects.
+"""The life cycle of custom resource definitions: what they serve, and what they do to objects.
 
 `CustomResources` follows the stored definitions, keeps the registry in step, and offers the
 schemas of their kinds to the server (hooks.Schemas). A definition is established on the loop's
@@ -143,7 +143,7 @@ class CustomResources:
         served = self.served(info)
         return served.merge if served else None
 
-    # the life of definitions
+    # the life cycle of definitions
 
     def _changed(self, collection: CollectionId, event: Event) -> None:
         if collection == resources.CRDS.collection:

@@ -145,7 +145,7 @@ def _schema(version: Object) -> Object | None:
 
 
 def _check_schemas(versions: list[Object]) -> list[Cause]:
-    """Judge each schema; one that all versions share is judged once, under its common path."""
+    """Check each schema; one that all versions share is checked once, under its common path."""
     schemas = [_schema(version) for version in versions]
     causes = []
     for index, schema in enumerate(schemas):

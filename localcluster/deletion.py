@@ -6,10 +6,10 @@ from datetime import timedelta
 from localcluster.clock import Clock, timestamp
 from localcluster.errors import StatusError, conflict, not_found
 from localcluster.hooks import AdmissionRequest, DeleteOptions, Object, User
-from localcluster.intake import Intake
 from localcluster.resources import NAMESPACES, ResourceInfo
 from localcluster.store import ChangedError, MissingError, Store, Stored
 from localcluster.strategy import Strategy
+from localcluster.write_pipeline import WritePipeline
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -79,11 +79,11 @@ def _propagate(meta: Object, strategy: Strategy, policy: str | None) -> None:
 class Remover:
     """The deleting part of the server."""
 
-    def __init__(self, store: Store, clock: Clock, intake: Intake) -> None:
-        """Delete from a store, by the rules of the intake."""
+    def __init__(self, store: Store, clock: Clock, pipeline: WritePipeline) -> None:
+        """Delete from a store, by the rules of the pipeline."""
         self._store = store
         self._clock = clock
-        self._intake = intake
+        self._pipeline = pipeline
 
     async def remove(
         self, info: ResourceInfo, name: str, namespace: str, user: User, options: DeleteOptions
@@ -97,7 +97,7 @@ class Remover:
             if current is None:
                 raise not_found(info, name)
             _check(current, info, options)
-            await self._intake.review(_admission(info, current, user, options))
+            await self._pipeline.review(_admission(info, current, user, options))
             try:
                 return self._remove(info, current, options)
             except ChangedError:
@@ -107,7 +107,7 @@ class Remover:
                 raise not_found(info, name) from None
 
     def _remove(self, info: ResourceInfo, current: Stored, options: DeleteOptions) -> Removal:
-        strategy = self._intake.strategy(info)
+        strategy = self._pipeline.strategy(info)
         new = current.copy()
         meta = new["metadata"]
         _propagate(meta, strategy, options.propagation_policy)

@@ -1,4 +1,4 @@
-"""Faults on purpose, so that clients can be tested against a server on a bad day."""
+"""Faults on purpose, so that clients can be tested against a server that fails."""
 
 import asyncio
 import re
@@ -112,7 +112,7 @@ class FaultPlan:
         self.watches.clear()
 
 
-async def strike(faults: Iterable[RequestFault], *, after: bool) -> None:
+async def inject(faults: Iterable[RequestFault], *, after: bool) -> None:
     """Let the faults of one moment (before or after the work) happen. Raises StatusError."""
     for fault in faults:
         if fault.after == after:

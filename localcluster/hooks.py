@@ -1,4 +1,4 @@
-"""The seams of the server core: what the parts around it must offer and may ask for."""
+"""The interfaces between the server core and the parts around it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

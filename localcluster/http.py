@@ -11,7 +11,7 @@ from localcluster.api import Api
 from localcluster.audit import AuditLog
 from localcluster.calls import Call, is_true
 from localcluster.errors import StatusError, unknown_path
-from localcluster.faults import FaultPlan, strike
+from localcluster.faults import FaultPlan, inject
 from localcluster.hooks import Documents, User
 from localcluster.rbac.attributes import attributes_of, refusal
 from localcluster.rendering import Renderer
@@ -112,9 +112,9 @@ class Application:
 
     async def _faulty(self, request: Request, user: User, warnings: list[str]) -> Response | Stream:
         faults = self._faults.take(request.method, request.path)
-        await strike(faults, after=False)
+        await inject(faults, after=False)
         answer = await self._route(request, user, warnings)
-        await strike(faults, after=True)
+        await inject(faults, after=True)
         return answer
 
     async def _route(self, request: Request, user: User, warnings: list[str]) -> Response | Stream:

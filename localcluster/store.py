@@ -1,4 +1,4 @@
-"""Objects in memory with the promises of etcd: one revision counter, history, snapshots.
+"""Objects in memory with the guarantees of etcd: one revision counter, history, snapshots.
 
 All calls are synchronous and belong to one event loop. Values are immutable: nobody may change an
 object that was put in or got out; `Stored.copy` gives one that may be changed.

@@ -14,11 +14,11 @@ from localcluster.errors import (
     too_many_requests,
 )
 from localcluster.hooks import DeleteOptions, Object
-from localcluster.intake import Write, uid_differs
 from localcluster.meta import invalid_value, required
 from localcluster.resources import PDBS, PODS, ScalePaths
 from localcluster.selectors import from_object
 from localcluster.store import Stored
+from localcluster.write_pipeline import Write, uid_differs
 
 if TYPE_CHECKING:
     from localcluster.api import Api
@@ -80,8 +80,8 @@ class Subresources:
             raise invalid(PODS, write.name, [cause], "Binding")
         request = write.admission("CREATE", body, None)
         request.kind = ("", "v1", "Binding")
-        await self._api.intake.mutate(request)
-        await self._api.intake.review(request)
+        await self._api.pipeline.mutate(request)
+        await self._api.pipeline.review(request)
         current = self._api.get(PODS, write.name, write.namespace)
         self._check_bindable(write, current, (body.get("metadata") or {}).get("uid"))
         if not write.options.dry_run:
@@ -131,8 +131,8 @@ class Subresources:
     async def _evict(self, write: Write, body: Object) -> Stored:
         request = write.admission("CREATE", body, None)
         request.kind = ("policy", "v1", "Eviction")
-        await self._api.intake.mutate(request)
-        await self._api.intake.review(request)
+        await self._api.pipeline.mutate(request)
+        await self._api.pipeline.review(request)
         current = self._api.get(PODS, write.name, write.namespace)
         options = body.get("deleteOptions") or {}
         preconditions = options.get("preconditions") or {}

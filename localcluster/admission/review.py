@@ -23,7 +23,7 @@ class InvalidResponseError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AdmissionResponse:
     """What a webhook said."""
 
     allowed: bool
@@ -101,7 +101,7 @@ def encode(
     )
 
 
-def decode(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdict:
+def decode(body: bytes, *, uid: str, version: str, mutating: bool) -> AdmissionResponse:
     """Read the answer. Raises InvalidResponseError, and ValueError for what is no JSON object."""
     try:
         review = json.loads(body)
@@ -121,7 +121,7 @@ def decode(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdict:
     if response.get("uid") != uid:
         got = json.dumps(response.get("uid") or "")
         raise InvalidResponseError(f'expected response.uid="{uid}", got {got}')
-    return Verdict(
+    return AdmissionResponse(
         allowed=response.get("allowed") is True,
         status=response.get("status"),
         patch=_read_patch(response, mutating=mutating),

@@ -6,8 +6,8 @@ from localcluster import meta, resources
 from localcluster.admission.calling import Caller, CallError, Services, gather_first_error
 from localcluster.admission.matching import Hook, Matcher, read_hook
 from localcluster.admission.review import (
+    AdmissionResponse,
     InvalidResponseError,
-    Verdict,
     apply_patch,
     decode,
     encode,
@@ -126,7 +126,7 @@ class Webhooks:
 
     async def _ask(
         self, hook: Hook, request: AdmissionRequest, info: ResourceInfo, *, mutating: bool
-    ) -> Verdict | None:
+    ) -> AdmissionResponse | None:
         """Return the verdict that lets the request pass; None if the webhook was passed over."""
         if request.dry_run and hook.spec["sideEffects"] not in {"None", "NoneOnDryRun"}:
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
@@ -143,7 +143,7 @@ class Webhooks:
 
     async def _call(
         self, hook: Hook, request: AdmissionRequest, info: ResourceInfo, *, mutating: bool
-    ) -> Verdict:
+    ) -> AdmissionResponse:
         version = review_version(hook.spec)
         if version is None:
             raise CallError(

@@ -1,4 +1,4 @@
-"""Judging a schema itself: only structural schemas are stored.
+"""Validating a schema itself: only structural schemas are stored.
 
 A structural schema says the type of every place outside of its junctors (allOf, anyOf, oneOf, not),
 which may only narrow values. What this server cannot enforce is refused here, never ignored.
@@ -254,7 +254,7 @@ def _check_junctors(raw: JSON, path: str) -> list[Cause]:
 
 
 def _check_nested(nested: JSON, spine: JSON, path: str, skip: set[str]) -> list[Cause]:
-    """Judge a schema under a junctor: it narrows values of places that the spine declares."""
+    """Check a schema under a junctor: it narrows values of places that the spine declares."""
     causes = [
         forbidden(f"{path}.{name}", detail)
         for name, detail in _NOT_NESTED.items()

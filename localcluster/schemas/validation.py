@@ -1,6 +1,6 @@
-"""Judging values against a schema, with the field paths, reasons and words of the API server.
+"""Validating values against a schema, with the field paths, reasons and words of the API server.
 
-Unchanged parts of an updated object are not judged (ratcheting): an object that was stored before
+Unchanged parts of an updated object are not checked (ratcheting): an object that was stored before
 its schema grew stricter can still be changed elsewhere.
 """
 

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from localcluster.tests.world import World, make_world
+from localcluster.tests.api_server import ApiServer, make_api_server
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    made = await make_world()
+async def apiserver() -> AsyncIterator[ApiServer]:
+    made = await make_api_server()
     yield made
     await made.webhooks.stop()
     await made.api.converter.close()

@@ -4,9 +4,9 @@ from typing import Any
 
 from localcluster.api import Api
 from localcluster.clock import timestamp
-from localcluster.gc import GarbageCollector
+from localcluster.controllers.garbage_collector import GarbageCollector
+from localcluster.controllers.namespaces import NamespaceController
 from localcluster.hooks import Part
-from localcluster.namespaces import NamespaceController
 from localcluster.resources import NAMESPACES
 from localcluster.testing.clock import FakeClock
 

@@ -14,8 +14,8 @@ from localcluster.cluster import LocalCluster
 from localcluster.errors import StatusError
 from localcluster.resources import ResourceInfo
 from localcluster.tests.admission.hook_server import HookServer, make_certificate
+from localcluster.tests.api_server import ApiServer, make_crd, make_widget, until
 from localcluster.tests.test_cluster import session
-from localcluster.tests.world import World, make_crd, make_widget, until
 
 Object = dict[str, Any]
 V2 = "t.muster.dev/v2"
@@ -25,7 +25,7 @@ V2 = "t.muster.dev/v2"
 class Scene:
     """A kind with v1, in which it is stored, and v2, into which a webhook converts."""
 
-    world: World
+    apiserver: ApiServer
     hooks: HookServer
     v1: ResourceInfo
     v2: ResourceInfo
@@ -45,9 +45,9 @@ class Scene:
         )
 
     async def failure(self) -> str:
-        stored = await self.world.api.create(self.v1, make_widget("w"), "default")
+        stored = await self.apiserver.api.create(self.v1, make_widget("w"), "default")
         with pytest.raises(StatusError) as found:
-            await self.world.api.converter.view(self.v2, stored)
+            await self.apiserver.api.converter.view(self.v2, stored)
         assert (found.value.code, found.value.reason) == (500, "")
         words = "conversion webhook for t.muster.dev/v1, Kind=Widget "
         assert found.value.message.startswith(words)
@@ -64,7 +64,7 @@ def renamed(request: Object) -> Object:
 
 
 @pytest.fixture
-async def scene(world: World, tmp_path: Path) -> AsyncIterator[Scene]:
+async def scene(apiserver: ApiServer, tmp_path: Path) -> AsyncIterator[Scene]:
     hooks = HookServer(make_certificate(tmp_path, "127.0.0.1"))
     await hooks.start()
     client = {"url": f"https://127.0.0.1:{hooks.port}/convert", "caBundle": hooks.bundle}
@@ -72,17 +72,17 @@ async def scene(world: World, tmp_path: Path) -> AsyncIterator[Scene]:
     crd = make_crd(conversion={"strategy": "Webhook", "webhook": webhook})
     (first,) = crd["spec"]["versions"]
     crd["spec"]["versions"].append({**first, "name": "v2", "storage": False})
-    v1 = await world.define(crd)
-    v2 = world.registry.lookup("t.muster.dev", "v2", "widgets")
+    v1 = await apiserver.define(crd)
+    v2 = apiserver.registry.lookup("t.muster.dev", "v2", "widgets")
     assert v2 is not None
-    made = Scene(world, hooks, v1, v2)
+    made = Scene(apiserver, hooks, v1, v2)
     made.answer(renamed)
     yield made
     await hooks.stop()
 
 
 async def test_a_list_is_one_question(scene: Scene) -> None:
-    api = scene.world.api
+    api = scene.apiserver.api
     for name in ("a", "b"):
         await api.create(scene.v1, make_widget(name), "default")
 
@@ -95,7 +95,7 @@ async def test_a_list_is_one_question(scene: Scene) -> None:
 
 
 async def test_an_answer_is_remembered_until_a_definition_changes(scene: Scene) -> None:
-    api = scene.world.api
+    api = scene.apiserver.api
     stored = await api.create(scene.v1, make_widget("a"), "default")
     first = await api.converter.view(scene.v2, stored)
     assert await api.converter.view(scene.v2, stored) is first
@@ -110,7 +110,7 @@ async def test_an_answer_is_remembered_until_a_definition_changes(scene: Scene) 
 
 
 async def test_nobody_asks_about_objects_in_their_own_version(scene: Scene) -> None:
-    api = scene.world.api
+    api = scene.apiserver.api
     stored = await api.create(scene.v1, make_widget("a"), "default")
 
     assert await api.converter.view(scene.v1, stored) is stored

@@ -8,13 +8,13 @@ import pytest
 from localcluster import resources
 from localcluster.errors import StatusError, forbidden
 from localcluster.hooks import AdmissionRequest, WriteOptions
-from localcluster.tests.world import World, make_crd, make_widget, until
+from localcluster.tests.api_server import ApiServer, make_crd, make_widget, until
 
 CRDS = resources.CRDS.collection
 
 
-def stored_crd(world: World, plural: str = "widgets") -> dict[str, Any]:
-    stored = world.store.get(CRDS, ("", f"{plural}.t.muster.dev"))
+def stored_crd(apiserver: ApiServer, plural: str = "widgets") -> dict[str, Any]:
+    stored = apiserver.store.get(CRDS, ("", f"{plural}.t.muster.dev"))
     assert stored is not None
     return stored.obj
 
@@ -31,8 +31,10 @@ def conditions(crd: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
     }
 
 
-async def test_a_definition_is_not_established_in_the_answer_to_its_creation(world: World) -> None:
-    crd = await world.add(resources.CRDS, make_crd())
+async def test_a_definition_is_not_established_in_the_answer_to_its_creation(
+    apiserver: ApiServer,
+) -> None:
+    crd = await apiserver.add(resources.CRDS, make_crd())
 
     assert crd["status"] == {
         "acceptedNames": {"kind": "", "plural": ""},
@@ -44,10 +46,10 @@ async def test_a_definition_is_not_established_in_the_answer_to_its_creation(wor
     assert crd["spec"]["conversion"] == {"strategy": "None"}
 
 
-async def test_a_definition_is_established_and_says_its_names(world: World) -> None:
-    await world.define(make_crd())
+async def test_a_definition_is_established_and_says_its_names(apiserver: ApiServer) -> None:
+    await apiserver.define(make_crd())
 
-    crd = stored_crd(world)
+    crd = stored_crd(apiserver)
     assert conditions(crd) == {
         "NamesAccepted": ("True", "NoConflicts", "no conflicts found"),
         "Established": ("True", "InitialNamesAccepted", "the initial names have been accepted"),
@@ -55,7 +57,7 @@ async def test_a_definition_is_established_and_says_its_names(world: World) -> N
     assert crd["status"]["acceptedNames"] == crd["spec"]["names"]
 
 
-async def test_a_kind_is_served_with_all_that_its_definition_says(world: World) -> None:
+async def test_a_kind_is_served_with_all_that_its_definition_says(apiserver: ApiServer) -> None:
     crd = make_crd()
     crd["spec"]["names"] |= {"shortNames": ["wd"], "categories": ["muster"]}
     crd["spec"]["versions"][0] |= {
@@ -67,7 +69,7 @@ async def test_a_kind_is_served_with_all_that_its_definition_says(world: World) 
         "selectableFields": [{"jsonPath": ".spec.a"}],
     }
 
-    info = await world.define(crd)
+    info = await apiserver.define(crd)
 
     assert (info.short_names, info.categories) == (("wd",), ("muster",))
     assert info.subresources == {"status", "scale"}
@@ -78,47 +80,47 @@ async def test_a_kind_is_served_with_all_that_its_definition_says(world: World) 
     assert info.custom
 
 
-async def test_names_that_another_definition_has_are_not_accepted(world: World) -> None:
-    await world.define(make_crd())
+async def test_names_that_another_definition_has_are_not_accepted(apiserver: ApiServer) -> None:
+    await apiserver.define(make_crd())
 
-    await world.add(resources.CRDS, make_crd("gadgets"))
-    await until(lambda: bool(stored_crd(world, "gadgets")["status"]["conditions"]))
+    await apiserver.add(resources.CRDS, make_crd("gadgets"))
+    await until(lambda: bool(stored_crd(apiserver, "gadgets")["status"]["conditions"]))
 
-    assert conditions(stored_crd(world, "gadgets")) == {
+    assert conditions(stored_crd(apiserver, "gadgets")) == {
         "NamesAccepted": ("False", "ListKindConflict", '"WidgetList" is already in use'),
         "Established": ("False", "NotAccepted", "not all names are accepted"),
     }
-    assert world.registry.lookup("t.muster.dev", "v1", "gadgets") is None
+    assert apiserver.registry.lookup("t.muster.dev", "v1", "gadgets") is None
 
 
-async def test_objects_are_pruned_and_defaulted(world: World) -> None:
-    info = await world.define(make_crd())
+async def test_objects_are_pruned_and_defaulted(apiserver: ApiServer) -> None:
+    info = await apiserver.define(make_crd())
 
-    widget = await world.add(info, make_widget(z=1), "default")
+    widget = await apiserver.add(info, make_widget(z=1), "default")
 
     assert widget["spec"] == {"a": "x"}
 
 
-async def test_unknown_fields_are_told_or_refused_as_asked(world: World) -> None:
-    info = await world.define(make_crd())
+async def test_unknown_fields_are_told_or_refused_as_asked(apiserver: ApiServer) -> None:
+    info = await apiserver.define(make_crd())
     warnings: list[str] = []
 
     warn = WriteOptions(field_validation="Warn")
-    await world.api.create(info, make_widget(z=1), "default", options=warn, warnings=warnings)
+    await apiserver.api.create(info, make_widget(z=1), "default", options=warn, warnings=warnings)
     strict = WriteOptions(field_validation="Strict")
     with pytest.raises(StatusError) as refused:
-        await world.api.create(info, make_widget("v", z=1), "default", options=strict)
+        await apiserver.api.create(info, make_widget("v", z=1), "default", options=strict)
 
     assert warnings == ['unknown field "spec.z"']
     assert refused.value.code == 400
     assert refused.value.message == 'strict decoding error: unknown field "spec.z"'
 
 
-async def test_a_breach_of_the_schema_is_refused_with_its_field(world: World) -> None:
-    info = await world.define(make_crd())
+async def test_a_breach_of_the_schema_is_refused_with_its_field(apiserver: ApiServer) -> None:
+    info = await apiserver.define(make_crd())
 
     with pytest.raises(StatusError) as refused:
-        await world.add(info, make_widget(n=0), "default")
+        await apiserver.add(info, make_widget(n=0), "default")
 
     assert refused.value.code == 422
     assert causes(refused.value) == [
@@ -130,85 +132,89 @@ async def test_a_breach_of_the_schema_is_refused_with_its_field(world: World) ->
     ]
 
 
-async def test_a_changed_schema_counts_from_then_on_but_not_for_what_stays(world: World) -> None:
-    info = await world.define(make_crd())
-    await world.add(info, make_widget(n=1), "default")
-    changed = copy.deepcopy(stored_crd(world))
+async def test_a_changed_schema_counts_from_then_on_but_not_for_what_stays(
+    apiserver: ApiServer,
+) -> None:
+    info = await apiserver.define(make_crd())
+    await apiserver.add(info, make_widget(n=1), "default")
+    changed = copy.deepcopy(stored_crd(apiserver))
     schema = changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["n"]["minimum"] = 5
 
-    await world.api.update(resources.CRDS, changed)
-    await until(lambda: world.custom.validate(info, make_widget("v", n=1), None) != [])
-    labelled = await world.api.patch(info, "w", {"metadata": {"labels": {"k": "v"}}}, "default")
+    await apiserver.api.update(resources.CRDS, changed)
+    await until(lambda: apiserver.custom.validate(info, make_widget("v", n=1), None) != [])
+    labelled = await apiserver.api.patch(info, "w", {"metadata": {"labels": {"k": "v"}}}, "default")
 
     assert labelled.obj["spec"]["n"] == 1
     with pytest.raises(StatusError):
-        await world.api.patch(info, "w", {"spec": {"n": 2}}, "default")
+        await apiserver.api.patch(info, "w", {"spec": {"n": 2}}, "default")
 
 
-async def test_a_version_that_is_no_longer_served_is_gone(world: World) -> None:
-    await world.define(make_crd())
-    changed = copy.deepcopy(stored_crd(world))
+async def test_a_version_that_is_no_longer_served_is_gone(apiserver: ApiServer) -> None:
+    await apiserver.define(make_crd())
+    changed = copy.deepcopy(stored_crd(apiserver))
     changed["spec"]["versions"][0]["served"] = False
 
-    await world.api.update(resources.CRDS, changed)
+    await apiserver.api.update(resources.CRDS, changed)
 
-    await until(lambda: world.registry.lookup("t.muster.dev", "v1", "widgets") is None)
-
-
-async def test_a_deleted_definition_takes_its_objects_along(world: World) -> None:
-    info = await world.define(make_crd())
-    await world.add(info, make_widget(), "default")
-
-    await world.api.delete(resources.CRDS, "widgets.t.muster.dev")
-    await until(lambda: world.store.get(CRDS, ("", "widgets.t.muster.dev")) is None)
-
-    assert world.store.get(info.collection, ("default", "w")) is None
-    assert world.registry.lookup("t.muster.dev", "v1", "widgets") is None
+    await until(lambda: apiserver.registry.lookup("t.muster.dev", "v1", "widgets") is None)
 
 
-async def test_a_deleted_definition_waits_for_finalizers_of_its_objects(world: World) -> None:
-    info = await world.define(make_crd())
+async def test_a_deleted_definition_takes_its_objects_along(apiserver: ApiServer) -> None:
+    info = await apiserver.define(make_crd())
+    await apiserver.add(info, make_widget(), "default")
+
+    await apiserver.api.delete(resources.CRDS, "widgets.t.muster.dev")
+    await until(lambda: apiserver.store.get(CRDS, ("", "widgets.t.muster.dev")) is None)
+
+    assert apiserver.store.get(info.collection, ("default", "w")) is None
+    assert apiserver.registry.lookup("t.muster.dev", "v1", "widgets") is None
+
+
+async def test_a_deleted_definition_waits_for_finalizers_of_its_objects(
+    apiserver: ApiServer,
+) -> None:
+    info = await apiserver.define(make_crd())
     widget = make_widget()
     widget["metadata"]["finalizers"] = ["muster.dev/hold"]
-    await world.add(info, widget, "default")
+    await apiserver.add(info, widget, "default")
 
-    await world.api.delete(resources.CRDS, "widgets.t.muster.dev")
+    await apiserver.api.delete(resources.CRDS, "widgets.t.muster.dev")
     await until(
         lambda: (
             "deletionTimestamp"
-            in world.store.collection(info.collection).objects["default", "w"].obj["metadata"]
+            in apiserver.store.collection(info.collection).objects["default", "w"].obj["metadata"]
         )
     )
-    assert world.store.get(CRDS, ("", "widgets.t.muster.dev")) is not None
+    assert apiserver.store.get(CRDS, ("", "widgets.t.muster.dev")) is not None
 
-    await world.api.patch(info, "w", {"metadata": {"finalizers": None}}, "default")
-    await until(lambda: world.store.get(CRDS, ("", "widgets.t.muster.dev")) is None)
+    await apiserver.api.patch(info, "w", {"metadata": {"finalizers": None}}, "default")
+    await until(lambda: apiserver.store.get(CRDS, ("", "widgets.t.muster.dev")) is None)
 
 
-async def test_two_definitions_that_leave_at_once_both_go(world: World) -> None:
-    widgets = await world.define(make_crd())
-    gadgets = await world.define(make_crd("gadgets", "Gadget"))
-    await world.add(widgets, make_widget(), "default")
-    await world.add(gadgets, make_widget() | {"kind": "Gadget"}, "default")
+async def test_two_definitions_that_leave_at_once_both_go(apiserver: ApiServer) -> None:
+    widgets = await apiserver.define(make_crd())
+    gadgets = await apiserver.define(make_crd("gadgets", "Gadget"))
+    await apiserver.add(widgets, make_widget(), "default")
+    await apiserver.add(gadgets, make_widget() | {"kind": "Gadget"}, "default")
 
     for name in ("widgets.t.muster.dev", "gadgets.t.muster.dev"):
-        await world.api.delete(resources.CRDS, name)
+        await apiserver.api.delete(resources.CRDS, name)
 
-    await until(lambda: not world.store.collection(CRDS).objects)
+    await until(lambda: not apiserver.store.collection(CRDS).objects)
 
 
-async def test_objects_of_a_kind_that_is_no_longer_served_go_with_it(world: World) -> None:
-    info = await world.define(make_crd())
-    await world.add(info, make_widget(), "default")
-    changed = copy.deepcopy(stored_crd(world))
+async def test_objects_of_a_kind_that_is_no_longer_served_go_with_it(apiserver: ApiServer) -> None:
+    info = await apiserver.define(make_crd())
+    await apiserver.add(info, make_widget(), "default")
+    changed = copy.deepcopy(stored_crd(apiserver))
     changed["spec"]["versions"][0]["served"] = False
-    await world.api.update(resources.CRDS, changed)
-    await until(lambda: world.registry.lookup("t.muster.dev", "v1", "widgets") is None)
+    await apiserver.api.update(resources.CRDS, changed)
+    await until(lambda: apiserver.registry.lookup("t.muster.dev", "v1", "widgets") is None)
 
-    await world.api.delete(resources.CRDS, "widgets.t.muster.dev")
+    await apiserver.api.delete(resources.CRDS, "widgets.t.muster.dev")
 
-    await until(lambda: not world.store.collection(CRDS).objects)
+    await until(lambda: not apiserver.store.collection(CRDS).objects)
 
 
 class RefusesOnce:
@@ -226,15 +232,15 @@ class RefusesOnce:
                 raise forbidden(request.info, request.name, "not yet")
 
 
-async def test_a_refused_deletion_of_an_object_is_tried_again(world: World) -> None:
-    info = await world.define(make_crd())
-    await world.add(info, make_widget(), "default")
+async def test_a_refused_deletion_of_an_object_is_tried_again(apiserver: ApiServer) -> None:
+    info = await apiserver.define(make_crd())
+    await apiserver.add(info, make_widget(), "default")
     step = RefusesOnce()
-    world.api.admission.append(step)
+    apiserver.api.admission.append(step)
 
-    await world.api.delete(resources.CRDS, "widgets.t.muster.dev")
+    await apiserver.api.delete(resources.CRDS, "widgets.t.muster.dev")
 
-    await until(lambda: not world.store.collection(CRDS).objects)
+    await until(lambda: not apiserver.store.collection(CRDS).objects)
     assert step.asked == 2
 
 
@@ -306,21 +312,21 @@ def with_version(**fields: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_wrong_definition_is_refused(
-    world: World, crd: dict[str, Any], field: str, message: str
+    apiserver: ApiServer, crd: dict[str, Any], field: str, message: str
 ) -> None:
     with pytest.raises(StatusError) as refused:
-        await world.add(resources.CRDS, crd)
+        await apiserver.add(resources.CRDS, crd)
 
     found = {cause["field"]: cause["message"] for cause in causes(refused.value)}
     assert found.get(field) == message
 
 
-async def test_scope_and_kind_of_an_established_definition_stay(world: World) -> None:
-    await world.define(make_crd())
-    changed = copy.deepcopy(stored_crd(world))
+async def test_scope_and_kind_of_an_established_definition_stay(apiserver: ApiServer) -> None:
+    await apiserver.define(make_crd())
+    changed = copy.deepcopy(stored_crd(apiserver))
     changed["spec"]["scope"] = "Cluster"
 
     with pytest.raises(StatusError) as refused:
-        await world.api.update(resources.CRDS, changed)
+        await apiserver.api.update(resources.CRDS, changed)
 
     assert [cause["field"] for cause in causes(refused.value)] == ["spec.scope"]

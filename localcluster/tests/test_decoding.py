@@ -9,7 +9,7 @@ from localcluster import resources
 from localcluster.errors import StatusError
 from localcluster.hooks import WriteOptions
 from localcluster.resources import ResourceInfo
-from localcluster.tests.world import World, make_crd
+from localcluster.tests.api_server import ApiServer, make_crd
 
 
 def job(**spec: Any) -> dict[str, Any]:
@@ -102,12 +102,12 @@ QUANTITY = (
     ],
 )
 async def test_an_unreadable_object_is_a_bad_request(
-    world: World, info: ResourceInfo, obj: dict[str, Any], words: str
+    apiserver: ApiServer, info: ResourceInfo, obj: dict[str, Any], words: str
 ) -> None:
     namespace = "default" if info.namespaced else ""
 
     with pytest.raises(StatusError) as refused:
-        await world.api.create(info, obj, namespace)
+        await apiserver.api.create(info, obj, namespace)
 
     assert (refused.value.code, refused.value.reason) == (400, "BadRequest")
     assert refused.value.message == (
@@ -115,13 +115,13 @@ async def test_an_unreadable_object_is_a_bad_request(
     )
 
 
-async def test_unknown_fields_are_named_by_their_paths_and_dropped(world: World) -> None:
+async def test_unknown_fields_are_named_by_their_paths_and_dropped(apiserver: ApiServer) -> None:
     said = job(paralelism=3)
     said["spec"]["template"]["spec"]["containers"][0]["surprise"] = 1
     warnings: list[str] = []
 
     warn = WriteOptions(field_validation="Warn")
-    stored = await world.api.create(
+    stored = await apiserver.api.create(
         resources.JOBS, said, "default", options=warn, warnings=warnings
     )
 
@@ -133,7 +133,7 @@ async def test_unknown_fields_are_named_by_their_paths_and_dropped(world: World)
     assert "surprise" not in stored.obj["spec"]["template"]["spec"]["containers"][0]
 
 
-async def test_unknown_words_of_a_schema_are_named_by_their_paths(world: World) -> None:
+async def test_unknown_words_of_a_schema_are_named_by_their_paths(apiserver: ApiServer) -> None:
     crd = copy.deepcopy(make_crd())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["foo"] = 1
@@ -141,7 +141,7 @@ async def test_unknown_words_of_a_schema_are_named_by_their_paths(world: World) 
     strict = WriteOptions(field_validation="Strict")
 
     with pytest.raises(StatusError) as refused:
-        await world.api.create(resources.CRDS, crd, options=strict)
+        await apiserver.api.create(resources.CRDS, crd, options=strict)
 
     at, kind = "spec.versions[0].schema.openAPIV3Schema", "CustomResourceDefinition"
     assert refused.value.message == (
@@ -150,7 +150,7 @@ async def test_unknown_words_of_a_schema_are_named_by_their_paths(world: World) 
     )
 
 
-async def test_nulls_are_read_as_not_given(world: World) -> None:
-    stored = await world.api.create(resources.JOBS, job(parallelism=None), "default")
+async def test_nulls_are_read_as_not_given(apiserver: ApiServer) -> None:
+    stored = await apiserver.api.create(resources.JOBS, job(parallelism=None), "default")
 
     assert stored.obj["spec"]["parallelism"] == 1

@@ -10,7 +10,7 @@ from localcluster.definitions.jobset import jobset_crd
 from localcluster.definitions.notation import components, inline, read
 from localcluster.errors import StatusError
 from localcluster.resources import ResourceInfo
-from localcluster.tests.world import World
+from localcluster.tests.api_server import ApiServer
 
 NOTATION = """
 Job: Runs pods.
@@ -67,12 +67,12 @@ def make_jobset(**spec: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def jobsets(world: World) -> ResourceInfo:
-    return await world.define(jobset_crd())
+async def jobsets(apiserver: ApiServer) -> ResourceInfo:
+    return await apiserver.define(jobset_crd())
 
 
-async def test_a_jobset_is_defaulted(world: World, jobsets: ResourceInfo) -> None:
-    stored = await world.add(jobsets, make_jobset(), "default")
+async def test_a_jobset_is_defaulted(apiserver: ApiServer, jobsets: ResourceInfo) -> None:
+    stored = await apiserver.add(jobsets, make_jobset(), "default")
 
     (group,) = stored["spec"]["replicatedJobs"]
     assert (group["replicas"], group["groupName"]) == (1, "default")
@@ -81,7 +81,7 @@ async def test_a_jobset_is_defaulted(world: World, jobsets: ResourceInfo) -> Non
 
 
 async def test_a_jobset_keeps_gang_configs_and_workload_references_only(
-    world: World, jobsets: ResourceInfo
+    apiserver: ApiServer, jobsets: ResourceInfo
 ) -> None:
     jobset = make_jobset(gangConfig={"gangMode": "Gang"})
     group = jobset["spec"]["replicatedJobs"][0]
@@ -89,7 +89,7 @@ async def test_a_jobset_keeps_gang_configs_and_workload_references_only(
     pod = group["template"]["spec"]["template"]["spec"]
     pod |= {"workloadRef": {"name": "w", "podGroup": "g"}, "schedulingGroup": {"podGroupName": "g"}}
 
-    stored = await world.add(jobsets, jobset, "default")
+    stored = await apiserver.add(jobsets, jobset, "default")
 
     kept = stored["spec"]["replicatedJobs"][0]
     assert stored["spec"]["gangConfig"] == {"gangMode": "Gang"}
@@ -116,16 +116,16 @@ async def test_a_jobset_keeps_gang_configs_and_workload_references_only(
     ],
 )
 async def test_a_wrong_jobset_is_refused(
-    world: World, jobsets: ResourceInfo, change: dict[str, Any], message: str
+    apiserver: ApiServer, jobsets: ResourceInfo, change: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(StatusError) as refused:
-        await world.add(jobsets, make_jobset(**change), "default")
+        await apiserver.add(jobsets, make_jobset(**change), "default")
 
     assert (refused.value.details or {})["causes"][0]["message"] == message
 
 
 async def test_a_jobset_cannot_order_its_jobs_in_two_ways(
-    world: World, jobsets: ResourceInfo
+    apiserver: ApiServer, jobsets: ResourceInfo
 ) -> None:
     jobset = make_jobset(startupPolicy={"startupPolicyOrder": "InOrder"})
     second = {**jobset["spec"]["replicatedJobs"][0], "name": "v"}
@@ -133,19 +133,23 @@ async def test_a_jobset_cannot_order_its_jobs_in_two_ways(
     jobset["spec"]["replicatedJobs"].append(second)
 
     with pytest.raises(StatusError, match="StartupPolicy and DependsOn APIs are mutually"):
-        await world.add(jobsets, jobset, "default")
+        await apiserver.add(jobsets, jobset, "default")
 
 
-async def test_the_network_of_a_jobset_cannot_change(world: World, jobsets: ResourceInfo) -> None:
-    stored = await world.add(jobsets, make_jobset(network={"subdomain": "a"}), "default")
+async def test_the_network_of_a_jobset_cannot_change(
+    apiserver: ApiServer, jobsets: ResourceInfo
+) -> None:
+    stored = await apiserver.add(jobsets, make_jobset(network={"subdomain": "a"}), "default")
     changed = copy.deepcopy(stored)
     changed["spec"]["network"]["subdomain"] = "b"
 
     with pytest.raises(StatusError, match=r"spec\.network: Invalid value: Value is immutable"):
-        await world.api.update(jobsets, changed, "default")
+        await apiserver.api.update(jobsets, changed, "default")
 
 
-async def test_unknown_fields_of_a_pod_are_dropped_and_group_references_kept(world: World) -> None:
+async def test_unknown_fields_of_a_pod_are_dropped_and_group_references_kept(
+    apiserver: ApiServer,
+) -> None:
     pod = {
         "metadata": {"name": "p"},
         "spec": {
@@ -155,7 +159,7 @@ async def test_unknown_fields_of_a_pod_are_dropped_and_group_references_kept(wor
         },
     }
 
-    stored = await world.add(resources.PODS, pod, "default")
+    stored = await apiserver.add(resources.PODS, pod, "default")
 
     assert "surprise" not in stored["spec"]["containers"][0]
     assert stored["spec"]["schedulingGroup"] == {"podGroupName": "g"}

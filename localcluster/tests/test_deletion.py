@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from localcluster.api import Api
+from localcluster.controllers.garbage_collector import ABSENT_OWNER_SECONDS
 from localcluster.errors import StatusError
-from localcluster.gc import DOUBT
 from localcluster.hooks import DeleteOptions
 from localcluster.resources import CONFIG_MAPS, JOBS, NAMESPACES, PODS, ResourceInfo
 from localcluster.testing.clock import FakeClock
@@ -184,9 +184,9 @@ async def test_an_owner_that_never_was_takes_its_dependents_along(api: Api) -> N
         await api.create(CONFIG_MAPS, config_map("b", ownerReferences=[unknown]), "default")
 
         assert isinstance(api.clock, FakeClock)
-        await api.clock.advance(DOUBT / 2)
+        await api.clock.advance(ABSENT_OWNER_SECONDS / 2)
         assert exists(api, CONFIG_MAPS, "a")
-        await api.clock.advance(DOUBT)
+        await api.clock.advance(ABSENT_OWNER_SECONDS)
         await until(api, lambda: not exists(api, CONFIG_MAPS, "a"))
         assert exists(api, CONFIG_MAPS, "b")
 

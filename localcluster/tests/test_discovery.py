@@ -8,7 +8,7 @@ import pytest
 from localcluster.discovery import Discovery, version_rank
 from localcluster.openapi import AllDocuments, OpenApi
 from localcluster.resources import BUILT_IN, Registry
-from localcluster.tests.world import World, make_crd
+from localcluster.tests.api_server import ApiServer, make_crd
 
 AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
@@ -80,11 +80,11 @@ def test_an_older_client_gets_the_older_aggregated_form() -> None:
     assert body["apiVersion"] == "apidiscovery.k8s.io/v2beta1"
 
 
-async def test_a_custom_kind_is_found_while_it_is_served(world: World) -> None:
-    documents = Discovery(world.registry)
+async def test_a_custom_kind_is_found_while_it_is_served(apiserver: ApiServer) -> None:
+    documents = Discovery(apiserver.registry)
     assert read(documents, "/apis/t.muster.dev/v1") is None
 
-    await world.define(make_crd())
+    await apiserver.define(make_crd())
     listed = read(documents, "/apis/t.muster.dev/v1")["resources"]
 
     assert [one["name"] for one in listed] == ["widgets", "widgets/status"]
@@ -98,11 +98,11 @@ def test_versions_are_ranked_as_kubernetes_ranks_them() -> None:
     assert ranked == ["v11", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "odd"]
 
 
-async def test_the_index_points_at_documents_by_their_content(world: World) -> None:
-    documents = OpenApi(world.registry, world.custom)
+async def test_the_index_points_at_documents_by_their_content(apiserver: ApiServer) -> None:
+    documents = OpenApi(apiserver.registry, apiserver.custom)
     before = read(documents, "/openapi/v3")["paths"]
 
-    await world.define(make_crd())
+    await apiserver.define(make_crd())
     after = read(documents, "/openapi/v3")["paths"]
 
     assert set(after) - set(before) == {"apis/t.muster.dev/v1"}
@@ -110,10 +110,12 @@ async def test_the_index_points_at_documents_by_their_content(world: World) -> N
     assert after["apis/batch/v1"]["serverRelativeURL"].startswith("/openapi/v3/apis/batch/v1?hash=")
 
 
-async def test_a_custom_kind_is_described_by_its_schema(world: World) -> None:
-    await world.define(make_crd())
+async def test_a_custom_kind_is_described_by_its_schema(apiserver: ApiServer) -> None:
+    await apiserver.define(make_crd())
 
-    document = read(OpenApi(world.registry, world.custom), "/openapi/v3/apis/t.muster.dev/v1")
+    document = read(
+        OpenApi(apiserver.registry, apiserver.custom), "/openapi/v3/apis/t.muster.dev/v1"
+    )
 
     widget = document["components"]["schemas"]["dev.muster.t.v1.Widget"]
     assert widget["description"] == "A widget."
@@ -125,9 +127,9 @@ async def test_a_custom_kind_is_described_by_its_schema(world: World) -> None:
 
 @pytest.mark.parametrize("path", ["/openapi/v3/api/v1", "/openapi/v3/apis/batch/v1"])
 async def test_every_patch_knows_field_validation_and_no_reference_is_loose(
-    world: World, path: str
+    apiserver: ApiServer, path: str
 ) -> None:
-    document = read(OpenApi(world.registry, world.custom), path)
+    document = read(OpenApi(apiserver.registry, apiserver.custom), path)
 
     patches = [one["patch"] for one in document["paths"].values() if "patch" in one]
     assert patches
@@ -139,8 +141,10 @@ async def test_every_patch_knows_field_validation_and_no_reference_is_loose(
     assert targets <= set(document["components"]["schemas"])
 
 
-async def test_protobuf_is_not_written(world: World) -> None:
-    documents = AllDocuments(Discovery(world.registry), OpenApi(world.registry, world.custom))
+async def test_protobuf_is_not_written(apiserver: ApiServer) -> None:
+    documents = AllDocuments(
+        Discovery(apiserver.registry), OpenApi(apiserver.registry, apiserver.custom)
+    )
 
     accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     assert documents.find("/openapi/v2", {}, accept) is None

@@ -9,8 +9,8 @@ from localcluster import resources, snapshot
 from localcluster.cluster import LocalCluster
 from localcluster.errors import StatusError
 from localcluster.snapshot import SnapshotError
+from localcluster.tests.api_server import make_crd, make_widget, until
 from localcluster.tests.test_cluster import session
-from localcluster.tests.world import make_crd, make_widget, until
 
 
 def config_map(name: str, **metadata: Any) -> dict[str, Any]:

@@ -5,9 +5,9 @@ import pytest
 from localcluster.api import Api
 from localcluster.errors import StatusError
 from localcluster.hooks import DeleteOptions, WriteOptions
-from localcluster.intake import Write
 from localcluster.resources import DEPLOYMENTS, PDBS, PODS
 from localcluster.tests.core import binding, make_api, now_of, pod
+from localcluster.write_pipeline import Write
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from localcluster import resources
 from localcluster.tests.admission.hook_server import HookServer, make_certificate
-from localcluster.tests.world import World
+from localcluster.tests.api_server import ApiServer
 
 Register = Callable[..., Awaitable[None]]
 
@@ -22,7 +22,7 @@ async def hooks(tmp_path: Path) -> AsyncIterator[HookServer]:
 
 
 @pytest.fixture
-def register(world: World, hooks: HookServer) -> Register:
+def register(apiserver: ApiServer, hooks: HookServer) -> Register:
     async def create(path: str, kind: str = "Mutating", *, name: str = "", **fields: Any) -> None:
         info = resources.MUTATING_WEBHOOKS if kind == "Mutating" else resources.VALIDATING_WEBHOOKS
         url = f"https://127.0.0.1:{hooks.port}{path}"
@@ -46,6 +46,6 @@ def register(world: World, hooks: HookServer) -> Register:
             "metadata": {"name": name or path.strip("/") or "root"},
             "webhooks": [hook],
         }
-        await world.api.create(info, config)
+        await apiserver.api.create(info, config)
 
     return create

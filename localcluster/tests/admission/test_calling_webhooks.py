@@ -22,27 +22,27 @@ from localcluster.tests.admission.hook_server import (
     make_certificate,
     patching,
 )
-from localcluster.tests.world import World
+from localcluster.tests.api_server import ApiServer
 
 
 def config_map(name: str = "c", **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {"app": "x"}}, "data": data}
 
 
-async def refused(world: World, **options: Any) -> StatusError:
+async def refused(apiserver: ApiServer, **options: Any) -> StatusError:
     said = WriteOptions(**options)
     with pytest.raises(StatusError) as found:
-        await world.api.create(resources.CONFIG_MAPS, config_map(), "default", options=said)
+        await apiserver.api.create(resources.CONFIG_MAPS, config_map(), "default", options=said)
     return found.value
 
 
 async def test_a_webhook_sees_the_whole_request(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/m"] = allow
     await register("/m")
 
-    await world.api.create(
+    await apiserver.api.create(
         resources.CONFIG_MAPS, config_map(a="1"), "default", user=User("ann", ("dev",), "7")
     )
 
@@ -61,24 +61,24 @@ async def test_a_webhook_sees_the_whole_request(
 
 
 async def test_a_patch_changes_what_is_stored(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/m"] = patching({"op": "add", "path": "/data/b", "value": "2"})
     await register("/m")
 
-    stored = await world.add(resources.CONFIG_MAPS, config_map(a="1"), "default")
+    stored = await apiserver.add(resources.CONFIG_MAPS, config_map(a="1"), "default")
 
     assert stored["data"] == {"a": "1", "b": "2"}
 
 
 async def test_warnings_reach_the_client(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/v"] = lambda _: {"allowed": True, "warnings": ["careful"]}
     await register("/v", "Validating")
     warnings: list[str] = []
 
-    await world.api.create(resources.CONFIG_MAPS, config_map(), "default", warnings=warnings)
+    await apiserver.api.create(resources.CONFIG_MAPS, config_map(), "default", warnings=warnings)
 
     assert warnings == ["careful"]
 
@@ -105,7 +105,7 @@ async def test_warnings_reach_the_client(
 )
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
 async def test_a_refusal_carries_the_webhooks_own_status(
-    world: World,
+    apiserver: ApiServer,
     hooks: HookServer,
     register: Register,
     kind: str,
@@ -117,7 +117,7 @@ async def test_a_refusal_carries_the_webhooks_own_status(
     hooks.answers["/d"] = lambda _: {"allowed": False, "status": said}
     await register("/d", kind)
 
-    error = await refused(world)
+    error = await refused(apiserver)
 
     assert (error.code, error.reason, error.message) == want
     assert error.details == ({"causes": causes} if status else None)
@@ -180,12 +180,12 @@ PATCH = base64.b64encode(b"[]").decode()
     ],
 )
 async def test_an_answer_that_breaks_the_protocol_fails_the_request(
-    world: World, hooks: HookServer, register: Register, kind: str, answer: Any, reason: str
+    apiserver: ApiServer, hooks: HookServer, register: Register, kind: str, answer: Any, reason: str
 ) -> None:
     hooks.answers["/x"] = answer
     await register("/x", kind)
 
-    error = await refused(world)
+    error = await refused(apiserver)
 
     message = f'failed calling webhook "h.b.c": {reason}'
     assert (error.code, error.reason) == (500, "InternalError")
@@ -194,19 +194,19 @@ async def test_an_answer_that_breaks_the_protocol_fails_the_request(
 
 
 async def test_an_answer_to_another_request_fails_the_request(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/x"] = lambda _: {"allowed": True, "uid": "x"}
     await register("/x")
 
-    error = await refused(world)
+    error = await refused(apiserver)
 
     (seen,) = hooks.requests("/x")
     assert error.message.endswith(f'expected response.uid="{seen["uid"]}", got "x"')
 
 
 async def test_a_webhook_that_takes_too_long_fails_the_request(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     released = asyncio.Event()
 
@@ -217,7 +217,7 @@ async def test_a_webhook_that_takes_too_long_fails_the_request(
     hooks.answers["/slow"] = lambda _: wait()
     await register("/slow", timeoutSeconds=1)
 
-    error = await refused(world)
+    error = await refused(apiserver)
     released.set()
 
     url = f"https://127.0.0.1:{hooks.port}/slow?timeout=1s"
@@ -227,13 +227,13 @@ async def test_a_webhook_that_takes_too_long_fails_the_request(
 
 
 async def test_a_webhook_of_another_authority_is_not_trusted(
-    world: World, hooks: HookServer, register: Register, tmp_path: Path
+    apiserver: ApiServer, hooks: HookServer, register: Register, tmp_path: Path
 ) -> None:
     other = bundle(make_certificate(tmp_path, "other"))
     url = f"https://127.0.0.1:{hooks.port}/m"
     await register("/m", clientConfig={"url": url, "caBundle": other})
 
-    error = await refused(world)
+    error = await refused(apiserver)
 
     assert error.message.endswith(
         f'Post "{url}?timeout=10s": tls: failed to verify certificate: x509: certificate signed'
@@ -242,50 +242,50 @@ async def test_a_webhook_of_another_authority_is_not_trusted(
 
 
 async def test_a_webhook_that_fails_open_is_passed_over(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/x"] = text("oops", 500)
     await register("/x", failurePolicy="Ignore")
 
-    stored = await world.add(resources.CONFIG_MAPS, config_map(a="1"), "default")
+    stored = await apiserver.add(resources.CONFIG_MAPS, config_map(a="1"), "default")
 
     assert stored["data"] == {"a": "1"}
 
 
 async def test_a_patch_that_does_not_apply_fails_the_request_even_when_failing_open(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/m"] = patching({"op": "replace", "path": "/nope/x", "value": 1})
     await register("/m", failurePolicy="Ignore")
 
-    error = await refused(world)
+    error = await refused(apiserver)
 
     assert error.code == 500
 
 
 async def test_a_service_is_called_at_its_stand_in_by_its_own_name(
-    world: World, register: Register, tmp_path: Path
+    apiserver: ApiServer, register: Register, tmp_path: Path
 ) -> None:
     server = HookServer(make_certificate(tmp_path, "hook.ns.svc"))
     server.answers["/v"] = allow
     await server.start()
-    world.services["ns", "hook"] = ("127.0.0.1", server.port)
+    apiserver.services["ns", "hook"] = ("127.0.0.1", server.port)
     service = {"namespace": "ns", "name": "hook", "path": "/v", "port": 443}
 
     await register("/v", clientConfig={"service": service, "caBundle": server.bundle})
-    await world.add(resources.CONFIG_MAPS, config_map(), "default")
+    await apiserver.add(resources.CONFIG_MAPS, config_map(), "default")
     await server.stop()
 
     assert server.hosts == ["hook.ns.svc:443"]
 
 
 async def test_a_service_without_a_stand_in_is_not_found(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     service = {"namespace": "ns", "name": "hook", "path": "/v"}
     await register("/v", clientConfig={"service": service, "caBundle": hooks.bundle})
 
-    error = await refused(world)
+    error = await refused(apiserver)
 
     assert error.message.endswith(
         'Post "https://hook.ns.svc:443/v?timeout=10s": service "hook" not found'
@@ -293,40 +293,40 @@ async def test_a_service_without_a_stand_in_is_not_found(
 
 
 async def test_a_dry_run_is_told_to_webhooks(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/m"] = allow
     await register("/m", sideEffects="NoneOnDryRun")
     dry = WriteOptions(dry_run=True)
 
-    await world.api.create(resources.CONFIG_MAPS, config_map(), "default", options=dry)
+    await apiserver.api.create(resources.CONFIG_MAPS, config_map(), "default", options=dry)
 
     assert hooks.requests("/m")[0]["dryRun"] is True
 
 
 async def test_the_first_of_several_refusals_counts(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/a"] = lambda _: {"allowed": False, "status": {"message": "first"}}
     hooks.answers["/b"] = lambda _: {"allowed": False, "status": {"message": "second"}}
     await register("/b", "Validating")
     await register("/a", "Validating")
 
-    error = await refused(world)
+    error = await refused(apiserver)
 
     assert error.message == 'admission webhook "h.b.c" denied the request: first'
     assert len(hooks.seen) == 2
 
 
 async def test_mutating_webhooks_are_asked_in_the_order_of_their_names(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     for path in ("/a", "/b"):
         hooks.answers[path] = patching({"op": "add", "path": "/data/last", "value": path})
     await register("/b")
     await register("/a")
 
-    stored = await world.add(resources.CONFIG_MAPS, config_map(x="1"), "default")
+    stored = await apiserver.add(resources.CONFIG_MAPS, config_map(x="1"), "default")
 
     assert stored["data"]["last"] == "/b"
 
@@ -340,7 +340,7 @@ async def test_mutating_webhooks_are_asked_in_the_order_of_their_names(
     ],
 )
 async def test_reinvocation(
-    world: World,
+    apiserver: ApiServer,
     hooks: HookServer,
     register: Register,
     policy: str,
@@ -353,7 +353,7 @@ async def test_reinvocation(
     await register("/a", reinvocationPolicy=policy)
     await register("/b")
 
-    await world.add(resources.CONFIG_MAPS, config_map(x="1"), "default")
+    await apiserver.add(resources.CONFIG_MAPS, config_map(x="1"), "default")
 
     assert len(hooks.requests("/a")) == times
     assert len(hooks.requests("/b")) == 1

@@ -9,7 +9,7 @@ from localcluster import resources
 from localcluster.errors import StatusError
 from localcluster.tests.admission.conftest import Register
 from localcluster.tests.admission.hook_server import HookServer, allow
-from localcluster.tests.world import World, make_crd, make_widget
+from localcluster.tests.api_server import ApiServer, make_crd, make_widget
 
 POD = {
     "metadata": {"name": "p", "labels": {"app": "x"}},
@@ -113,24 +113,24 @@ def rule(**changes: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_pod_is_shown_to(
-    world: World, hooks: HookServer, register: Register, fields: dict[str, Any], asked: bool
+    apiserver: ApiServer, hooks: HookServer, register: Register, fields: dict[str, Any], asked: bool
 ) -> None:
     hooks.answers["/v"] = allow
     await register("/v", "Validating", **fields)
 
-    await world.add(resources.PODS, copy.deepcopy(POD), "default")
+    await apiserver.add(resources.PODS, copy.deepcopy(POD), "default")
 
     assert bool(hooks.seen) is asked
 
 
 async def test_a_condition_that_fails_closed_refuses_the_request(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     broken = {"name": "broken", "expression": "object.spec.nope == 1"}
     await register("/v", "Validating", **rule(), matchConditions=[broken])
 
     with pytest.raises(StatusError) as refused:
-        await world.add(resources.PODS, copy.deepcopy(POD), "default")
+        await apiserver.add(resources.PODS, copy.deepcopy(POD), "default")
 
     assert refused.value.code == 403
     assert refused.value.message == (
@@ -141,7 +141,7 @@ async def test_a_condition_that_fails_closed_refuses_the_request(
 
 
 async def test_an_update_shows_the_old_object_and_selects_by_its_labels_too(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/v"] = allow
     await register(
@@ -150,10 +150,10 @@ async def test_an_update_shows_the_old_object_and_selects_by_its_labels_too(
         **rule(operations=["UPDATE"]),
         objectSelector={"matchLabels": {"app": "x"}},
     )
-    await world.add(resources.PODS, copy.deepcopy(POD), "default")
+    await apiserver.add(resources.PODS, copy.deepcopy(POD), "default")
 
     patch = {"metadata": {"labels": {"app": "y"}}}
-    await world.api.patch(resources.PODS, "p", patch, "default")
+    await apiserver.api.patch(resources.PODS, "p", patch, "default")
 
     (seen,) = hooks.requests("/v")
     assert seen["oldObject"]["metadata"]["labels"] == {"app": "x"}
@@ -161,13 +161,13 @@ async def test_an_update_shows_the_old_object_and_selects_by_its_labels_too(
 
 
 async def test_a_deletion_shows_only_the_old_object(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/v"] = allow
     await register("/v", "Validating", **rule(operations=["DELETE"]))
-    await world.add(resources.PODS, copy.deepcopy(POD), "default")
+    await apiserver.add(resources.PODS, copy.deepcopy(POD), "default")
 
-    await world.api.delete(resources.PODS, "p", "default")
+    await apiserver.api.delete(resources.PODS, "p", "default")
 
     (seen,) = hooks.requests("/v")
     assert seen["object"] is None
@@ -175,13 +175,13 @@ async def test_a_deletion_shows_only_the_old_object(
 
 
 async def test_a_status_update_is_a_request_of_its_own(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/v"] = allow
     await register("/v", "Validating", **rule(operations=["UPDATE"], resources=["pods/status"]))
-    await world.add(resources.PODS, copy.deepcopy(POD), "default")
+    await apiserver.add(resources.PODS, copy.deepcopy(POD), "default")
 
-    await world.api.patch(
+    await apiserver.api.patch(
         resources.PODS, "p", {"status": {"reason": "r"}}, "default", subresource="status"
     )
 
@@ -189,18 +189,18 @@ async def test_a_status_update_is_a_request_of_its_own(
 
 
 async def test_an_equivalent_version_is_shown_in_the_version_asked_for(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     hooks.answers["/v"] = allow
     crd = make_crd()
     newer = copy.deepcopy(crd["spec"]["versions"][0]) | {"name": "v2", "storage": False}
     crd["spec"]["versions"].append(newer)
-    info = await world.define(crd)
+    info = await apiserver.define(crd)
     rules = rule(apiGroups=["t.muster.dev"], apiVersions=["v2"], resources=["widgets"])
     await register("/v", "Validating", **rules)
     await register("/exact", "Validating", **rules, matchPolicy="Exact")
 
-    await world.add(info, make_widget(), "default")
+    await apiserver.add(info, make_widget(), "default")
 
     (seen,) = hooks.requests("/v")
     assert seen["kind"]["version"] == seen["resource"]["version"] == "v2"
@@ -210,23 +210,23 @@ async def test_an_equivalent_version_is_shown_in_the_version_asked_for(
 
 
 async def test_configurations_of_webhooks_are_shown_to_none(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"]}
     await register("/v", "Validating", rules=[{**everything, "resources": ["*/*"]}])
 
     await register("/w", "Validating")
-    await world.api.delete(resources.VALIDATING_WEBHOOKS, "w")
+    await apiserver.api.delete(resources.VALIDATING_WEBHOOKS, "w")
 
     assert hooks.seen == []
 
 
 async def test_a_withdrawn_configuration_is_asked_no_more(
-    world: World, hooks: HookServer, register: Register
+    apiserver: ApiServer, hooks: HookServer, register: Register
 ) -> None:
     await register("/v", "Validating", **rule())
-    await world.api.delete(resources.VALIDATING_WEBHOOKS, "v")
+    await apiserver.api.delete(resources.VALIDATING_WEBHOOKS, "v")
 
-    await world.add(resources.PODS, copy.deepcopy(POD), "default")
+    await apiserver.add(resources.PODS, copy.deepcopy(POD), "default")
 
     assert hooks.seen == []

@@ -40,7 +40,7 @@ def crd(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class Recorder:
+class EventRecorder:
     """One session with the server."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
@@ -102,7 +102,7 @@ async def main(server: str, token: str) -> None:
         connector=aiohttp.TCPConnector(ssl=context),
         trust_env=False,
     ) as session:
-        recorder = Recorder(session)
+        recorder = EventRecorder(session)
         for number, case in enumerate(cases):
             case["want"] = await recorder.record(number, case)
     head = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))

@@ -1,0 +1,73 @@
+"""Scaling, as KEP-463 of JobSet plans it: replicas, and the pods of each Job. v0.11.0 refuses it.
+
+Jobs of the highest indexes go, and those that stay are told their new number of pods. Marks that
+count the other Jobs stay as they were on pods that exist: they are part of the pod template.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+
+from localcluster.controllers.jobsets import constants as words
+from localcluster.controllers.jobsets.build import replicas, roles_of
+from localcluster.controllers.objects import Obj, labels_of
+
+_PER_JOB = ("parallelism", "completions")
+
+
+def without_sizes(roles: Iterable[Obj]) -> list[Obj]:
+    """The replicatedJobs less what scaling may change."""
+    stripped = deepcopy(list(roles))
+    for role in stripped:
+        role.pop("replicas", None)
+        for field in _PER_JOB:
+            role["template"]["spec"].pop(field, None)
+    return stripped
+
+
+def size_problems(new: Iterable[Obj], old: Iterable[Obj]) -> Iterator[str]:
+    """What is wrong with the new sizes of the same replicatedJobs."""
+    for place, (role, before) in enumerate(zip(new, old, strict=True)):
+        field = f"spec.replicatedJobs[{place}]"
+        job, job_before = role["template"]["spec"], before["template"]["spec"]
+        sizes = {f"{field}.replicas": replicas(role)}
+        sizes |= {f"{field}.template.spec.{one}": job.get(one, 1) for one in _PER_JOB}
+        for path, size in sizes.items():
+            if size < 1:
+                yield f"{path}: Invalid value: {size}: must be greater than or equal to 1"
+        if job.get("completions") != job_before.get("completions") and not _is_elastic(job):
+            # A Job refuses it as well, and would be asked for ever.
+            yield (
+                f"{field}.template.spec.completions: Invalid value: {job.get('completions')}: may "
+                "only change in an Indexed Job, together with parallelism and to the same number"
+            )
+
+
+def is_surplus(job: Obj, jobset: Obj) -> bool:
+    """Whether the JobSet has fewer replicas by now than the Job's index needs."""
+    wanted = {role["name"]: replicas(role) for role in roles_of(jobset)}
+    labels = labels_of(job)
+    return int(labels[words.JOB_INDEX]) >= wanted.get(labels[words.REPLICATED_JOB], 0)
+
+
+def resized(job: Obj, jobset: Obj) -> Obj | None:
+    """The Job with the sizes its replicatedJob has now; None if it has them."""
+    name = labels_of(job)[words.REPLICATED_JOB]
+    role = next(one for one in roles_of(jobset) if one["name"] == name)
+    wanted = _sizes(role["template"]["spec"])
+    if wanted == _sizes(job["spec"]):
+        return None
+    return {**job, "spec": {**job["spec"], **wanted}}
+
+
+def _sizes(job: Mapping[str, object]) -> dict[str, object]:
+    """Parallelism and completions, with the Job API's defaults."""
+    parallelism, completions = (job.get(one) for one in _PER_JOB)
+    if parallelism is None and completions is None:
+        return {"parallelism": 1, "completions": 1}
+    sizes = {"parallelism": 1 if parallelism is None else parallelism}
+    return sizes if completions is None else {**sizes, "completions": completions}
+
+
+def _is_elastic(job: Obj) -> bool:
+    indexed = job.get("completionMode") == "Indexed"
+    return indexed and job.get("completions") == job.get("parallelism", 1)

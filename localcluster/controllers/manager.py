@@ -1,0 +1,70 @@
+"""The controllers and kubelets of a cluster, started and stopped as one."""
+
+import asyncio
+from typing import Any
+
+from localcluster.clock import Clock, SystemClock
+from localcluster.controllers.api_protocol import JOBS, JOBSETS, NODES, PDBS, PODS, SERVICES, Server
+from localcluster.controllers.client import CachedClient
+from localcluster.controllers.disruption import DisruptionController
+from localcluster.controllers.event_recorder import EventRecorder
+from localcluster.controllers.jobs.controller import JobController
+from localcluster.controllers.jobsets.controller import JobSetController
+from localcluster.controllers.node_lifecycle import NodeLifecycle
+from localcluster.controllers.nodes import Nodes
+from localcluster.workqueue import Loop, cancel
+
+WATCHED = (NODES, PODS, JOBS, JOBSETS, SERVICES, PDBS)
+
+
+class ControllerManager:
+    """The kubelets and controllers of one cluster; `nodes` is what tests use of it."""
+
+    def __init__(
+        self,
+        server: Server,
+        clock: Clock | None = None,
+        *,
+        grace_cap: float = 0.05,
+        jobset_scaling: bool = False,
+    ) -> None:
+        clock = clock or SystemClock()
+        self._client = CachedClient(server, WATCHED, clock)
+        self._recorder = EventRecorder(self._client, clock)
+        self.nodes = Nodes(self._client, clock, grace_cap=grace_cap)
+        self._loops: list[Loop[Any]] = [
+            self.nodes.loop,
+            NodeLifecycle(self._client, clock).loop,
+            JobController(self._client, clock, self._recorder).loop,
+            JobSetController(self._client, clock, self._recorder, scaling=jobset_scaling).loop,
+            DisruptionController(self._client, clock).loop,
+        ]
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin; returns once every cache holds the whole cluster."""
+        self._task = asyncio.create_task(self._run())
+        synced = asyncio.create_task(self._client.synced())
+        await asyncio.wait((self._task, synced), return_when=asyncio.FIRST_COMPLETED)
+        if not synced.done():
+            synced.cancel()
+            await self._task
+
+    async def stop(self) -> None:
+        """End all tasks; raises what they failed with."""
+        if self._task is not None:
+            await cancel(self._task)
+            self._task = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is to be done before time passes or something changes."""
+        return self._recorder.idle and all(loop.queue.idle for loop in self._loops)
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._client.run())
+            await self._client.synced()
+            tasks.create_task(self._recorder.run())
+            for loop in self._loops:
+                tasks.create_task(loop.run())
