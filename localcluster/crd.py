@@ -17,12 +17,10 @@ from localcluster.definitions import builtin
 from localcluster.definitions.decoding import DecodingError
 from localcluster.errors import Cause, StatusError, bad_request
 from localcluster.hooks import AdmissionRequest
-from localcluster.mergekeys import MergeNode
-from localcluster.mergetable import METADATA
+from localcluster.merging import METADATA, MergeNode, schema_rules
 from localcluster.resources import PrinterColumn, Registry, ResourceInfo, ScalePaths
 from localcluster.schemas.defaulting import default
 from localcluster.schemas.lists import check_lists
-from localcluster.schemas.merging import merge_node
 from localcluster.schemas.pruning import prune
 from localcluster.schemas.rules import check_rules
 from localcluster.schemas.schema import UNSET, Schema, parse
@@ -329,7 +327,7 @@ def _decode(info: ResourceInfo, obj: Object) -> list[str]:
 
 def _merge_node(raw: Object) -> MergeNode:
     """The schema's merge rules with those that hold for all metadata."""
-    node = merge_node(raw)
+    node = schema_rules(raw)
     return replace(node, fields={**node.fields, "metadata": METADATA})
 
 

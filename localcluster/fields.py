@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from localcluster.mergekeys import MergeNode
+from localcluster.merging import MergeNode
 
 FieldSet = dict[str, Any]
 Path = tuple[str, ...]

@@ -14,8 +14,7 @@ from localcluster.hooks import (
     User,
     WriteOptions,
 )
-from localcluster.mergekeys import MergeNode
-from localcluster.mergetable import GENERAL, merge_table
+from localcluster.merging import GENERAL, MergeNode, built_in_rules
 from localcluster.resources import CRDS, ResourceInfo
 from localcluster.store import CollectionId
 from localcluster.strategy import Custom, Strategy, spec_differs
@@ -182,7 +181,7 @@ class WritePipeline:
     def merge_node(self, info: ResourceInfo) -> MergeNode:
         """How values of a kind merge."""
         return self.schemas.merge_node(info) or (
-            GENERAL if info.custom else merge_table(info.collection)
+            GENERAL if info.custom else built_in_rules(info.collection)
         )
 
     def prepare(self, write: Write, obj: Object, *, first: bool) -> None:

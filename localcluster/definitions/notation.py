@@ -134,6 +134,8 @@ def _property(field: Field, resolve: Resolve) -> Schema:
     if "key" in options:
         schema["x-kubernetes-list-type"] = "map"
         schema["x-kubernetes-list-map-keys"] = options["key"].split(",")
+    if "patch" in options:
+        schema["x-kubernetes-patch-merge-key"] = options["patch"]
     for word in ("set", "atomic"):
         if word in options:
             is_list = field.type.startswith("[")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.errors import StatusError
-from localcluster.mergetable import merge_table
+from localcluster.merging import built_in_rules
 from localcluster.patch import json_patch, merge_patch
 from localcluster.resources import PODS
 from localcluster.strategic import strategic_merge
@@ -93,7 +93,7 @@ def _containers(*names: str) -> dict[str, Any]:
     ],
 )
 def test_strategic_patches_know_lists_with_keys(patch: list[Any], want: list[str]) -> None:
-    node = merge_table(PODS.collection)
+    node = built_in_rules(PODS.collection)
 
     merged = strategic_merge(_containers("a", "b"), {"spec": {"containers": patch}}, node)
 
@@ -103,13 +103,13 @@ def test_strategic_patches_know_lists_with_keys(patch: list[Any], want: list[str
 def test_strategic_patches_order_items_as_told() -> None:
     order = {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}
 
-    merged = strategic_merge(_containers("a", "b"), order, merge_table(PODS.collection))
+    merged = strategic_merge(_containers("a", "b"), order, built_in_rules(PODS.collection))
 
     assert [c["name"] for c in merged["spec"]["containers"]] == ["b", "a"]
 
 
 def test_strategic_patches_add_to_and_delete_from_sets() -> None:
-    node, target = merge_table(PODS.collection), {"metadata": {"finalizers": ["x/a", "x/b"]}}
+    node, target = built_in_rules(PODS.collection), {"metadata": {"finalizers": ["x/a", "x/b"]}}
 
     more = strategic_merge(target, {"metadata": {"finalizers": ["x/b", "x/c"]}}, node)
     less = strategic_merge(
@@ -122,5 +122,5 @@ def test_strategic_patches_add_to_and_delete_from_sets() -> None:
 def test_an_item_without_its_key_is_a_bad_request() -> None:
     with pytest.raises(StatusError, match="declared merge key: name"):
         strategic_merge(
-            {}, {"spec": {"containers": [{"image": "x"}]}}, merge_table(PODS.collection)
+            {}, {"spec": {"containers": [{"image": "x"}]}}, built_in_rules(PODS.collection)
         )
