@@ -57,6 +57,7 @@ def test_all_that_is_copied_is_there_and_sent() -> None:
     assert sources == ["requirements/runtime.txt", "."]
     assert [path for path in sent() if not path.exists()] == []
     assert ROOT / sources[0] in sent()
+    assert not {ROOT / "localcluster", ROOT / "tests", ROOT / "e2e"} & set(sent())
     # The last stage takes from the first alone: no compiler, no cache, no source.
     assert words(last, "COPY") == ["--from=build /opt/muster /opt/muster"]
     assert words(last, "RUN") == []
@@ -140,6 +141,8 @@ def test_what_the_steps_make_needs_no_rights_and_nothing_beside_it(built: Path) 
         assert said.returncode == 0, said.stderr
         assert "--kubeconfig" in said.stdout
     assert not (built / "bin" / "pip").exists()
+    for name in ("localcluster", "manifests", "examples", "tests"):
+        assert not [*built.glob(f"lib/python*/site-packages/{name}")]
 
 
 @pytest.mark.long
