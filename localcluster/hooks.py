@@ -134,7 +134,7 @@ class Documents(Protocol):
 
 
 class Part(Protocol):
-    """Something of the cluster that lives: a controller, the simulated nodes."""
+    """Something that runs beside the server: a controller, the simulated nodes."""
 
     async def start(self) -> None:
         """Begin to work; returns once it is ready."""
