@@ -12,38 +12,12 @@ from typing import Any
 
 from localcluster.definitions.decoding import Decoder
 from localcluster.definitions.notation import Field, Type, read
-from localcluster.resources import (
-    CONFIG_MAPS,
-    CRDS,
-    CRON_JOBS,
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    EVENTS,
-    JOBS,
-    LEASES,
-    MUTATING_WEBHOOKS,
-    NAMESPACES,
-    NODES,
-    PDBS,
-    PODS,
-    PRIORITY_CLASSES,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    RESOURCE_QUOTAS,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-    SERVICES,
-    STATEFUL_SETS,
-    VALIDATING_WEBHOOKS,
-)
+from localcluster.resources import BUILT_IN, ENDPOINTS, EVENTS_V1
 
 FILE = Path(__file__).with_name("kubernetes.txt")
-DESCRIBED = (
-    PODS, NODES, NAMESPACES, CONFIG_MAPS, SECRETS, EVENTS, SERVICES, SERVICE_ACCOUNTS,
-    REPLICATION_CONTROLLERS, RESOURCE_QUOTAS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS,
-    JOBS, CRON_JOBS, PRIORITY_CLASSES, LEASES, PDBS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS,
-)  # fmt: skip
-"""The kinds whose fields are known; other kinds are stored as they come."""
+# Endpoints and the second form of events have types of the same names as others, and other fields.
+DESCRIBED = tuple(info for info in BUILT_IN if info not in (ENDPOINTS, EVENTS_V1))
+"""The kinds whose fields are known; the others are stored as they come."""
 
 # What pods of Kubernetes 1.35 have and those of 1.36 have no more.
 _EARLIER = """
