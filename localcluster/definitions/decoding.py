@@ -1,4 +1,4 @@
-"""Reading objects of written-down types as the server's typed decoder does.
+"""Reading objects of known types as the server's typed decoder does.
 
 A value of the wrong JSON type makes the whole object unreadable, in the decoder's words; fields
 that the type does not have are dropped and named; nulls count as not given.

@@ -1,4 +1,4 @@
-"""The written-down kinds: what is kept, what is pruned, and how the notation reads."""
+"""The described kinds: what is kept, what is pruned, and how the notation reads."""
 
 import copy
 from typing import Any
