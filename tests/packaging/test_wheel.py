@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -156,16 +157,16 @@ def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
 def test_no_locked_dependency_owns_a_top_level_name_of_ours() -> None:
     ours = {path.parent.name for path in ROOT.glob("[a-z]*/*.py")}
     assert ours >= PACKAGES | {"localcluster", "e2e", "tests", "bench"}
-    dependencies = {name.lower() for name in locked("dev.txt")}
-    owners = importlib.metadata.packages_distributions()
-    assert "pyyaml" in {name.lower() for name in owners["yaml"]} & dependencies
-
-    taken = {
-        name: found
-        for name in ours | OTHERS
-        if (found := {owner.lower() for owner in owners.get(name, ())} & dependencies)
+    dependencies = {canonicalize_name(name) for name in locked("dev.txt")}
+    owners = {
+        name: {canonicalize_name(owner) for owner in found} & dependencies
+        for name, found in importlib.metadata.packages_distributions().items()
     }
-    assert taken == {}
+    # Known by names that differ from those of the distributions, so the comparison is a true one.
+    assert "pyyaml" in owners["yaml"]
+    assert owners["mypy_extensions"] == {"mypy-extensions"}
+
+    assert {name: owners[name] for name in ours | OTHERS if owners.get(name)} == {}
 
 
 def test_nothing_of_the_checkout_can_be_imported(installed: Environment) -> None:
