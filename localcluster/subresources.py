@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, Protocol
 
-from localcluster.clock import timestamp
+from localcluster.auth import Tokens
+from localcluster.clock import Clock, timestamp
+from localcluster.conversion import Converter
+from localcluster.deletion import Removal
 from localcluster.errors import (
     Cause,
     StatusError,
@@ -13,15 +16,12 @@ from localcluster.errors import (
     method_not_allowed,
     too_many_requests,
 )
-from localcluster.hooks import DeleteOptions, Object
+from localcluster.hooks import DeleteOptions, Object, User, WriteOptions
 from localcluster.meta import invalid_value, required
-from localcluster.resources import PDBS, PODS, ScalePaths
+from localcluster.resources import PDBS, PODS, ResourceInfo, ScalePaths
 from localcluster.selectors import from_object
-from localcluster.store import Stored
-from localcluster.write_pipeline import Write, uid_differs
-
-if TYPE_CHECKING:
-    from localcluster.api import Api
+from localcluster.store import Store, Stored
+from localcluster.write_pipeline import Write, WritePipeline, uid_differs
 
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 _BUILT_IN_SCALE = ScalePaths(".spec.replicas", ".status.replicas")
@@ -29,10 +29,47 @@ MAX_DISRUPTED = 2000
 SHORTEST_TOKEN = 600
 
 
+class Objects(Protocol):
+    """What is done to the objects themselves; errors are those of the API (Api)."""
+
+    clock: Clock
+    converter: Converter
+    pipeline: WritePipeline
+    store: Store
+    tokens: Tokens
+
+    def get(self, info: ResourceInfo, name: str, namespace: str = "") -> Stored: ...
+
+    def finish(self, info: ResourceInfo, current: Stored, new: Object) -> Stored: ...
+
+    async def patch(
+        self,
+        info: ResourceInfo,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        kind: Literal["merge"],
+        user: User,
+        options: WriteOptions | None,
+        warnings: list[str] | None,
+    ) -> Stored: ...
+
+    async def remove(
+        self,
+        info: ResourceInfo,
+        name: str,
+        namespace: str = "",
+        *,
+        user: User,
+        options: DeleteOptions | None,
+    ) -> Removal: ...
+
+
 class Subresources:
     """The sub-resources that are no plain part of their object."""
 
-    def __init__(self, api: "Api") -> None:
+    def __init__(self, api: Objects) -> None:
         """Serve beside an Api, through its pipeline."""
         self._api = api
 
