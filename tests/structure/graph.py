@@ -1,0 +1,73 @@
+"""Who imports whom, read from the sources: imports for type checking and inside functions too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container, Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("api", "certs", "cli", "controllers", "kube", "localcluster", "scheduler", "webhooks")
+
+Graph = Mapping[str, set[str]]
+
+
+def modules(*packages: str) -> dict[str, Path]:
+    """The modules of our packages by name, their tests left out."""
+    return {
+        _name(path): path
+        for package in packages
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "tests" not in path.relative_to(ROOT).parts
+    }
+
+
+def imports(*packages: str) -> dict[str, set[str]]:
+    """For each module the modules of these packages that it imports itself."""
+    known = modules(*packages)
+    return {name: set(imported(path, known)) - {name} for name, path in known.items()}
+
+
+def circle(graph: Graph) -> list[str]:
+    """Modules that import each other in a ring, the first again at the end; empty if none do."""
+    done: set[str] = set()
+    for start in sorted(graph):
+        path: list[str] = []
+        ring = _search(graph, start, path, done)
+        if ring:
+            return ring
+    return []
+
+
+def _search(graph: Graph, module: str, path: list[str], done: set[str]) -> list[str]:
+    if module in path:
+        return [*path[path.index(module) :], module]
+    if module in done:
+        return []
+    path.append(module)
+    for other in sorted(graph[module]):
+        ring = _search(graph, other, path, done)
+        if ring:
+            return ring
+    path.pop()
+    done.add(module)
+    return []
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path, known: Container[str]) -> Iterator[str]:
+    """The known modules that a file imports, also where no interpreter runs the import."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in known:
+                    yield inner
+                elif node.module in known:
+                    yield node.module
