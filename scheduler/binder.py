@@ -211,7 +211,7 @@ class Binder:
             if pod is None or not pod.waiting:
                 continue
             row = self._state.nodes.row_of.get(reserved.node)
-            if row is None or not self._state.framework.slots_at(pod.shape, np.array([row])).any():
+            if row is None or not self._state.framework.slots_in(pod.shape, np.array([row])).any():
                 break
             self._state.assume([pod], [row])
             orders.append(_Order(intent, pod, reserved.node))

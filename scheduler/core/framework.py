@@ -89,8 +89,10 @@ class Framework:
         """How many pods of this shape each node (N,) has room for."""
         return shape.cache.slots.get(self.nodes.version, lambda: self._slots(shape))
 
-    def slots_at(self, shape: Shape, rows: Ints) -> Ints:
-        """The same for some rows only, (len(rows),); cheap for few rows."""
+    def slots_in(self, shape: Shape, rows: Ints | None) -> Ints:
+        """The same for some rows only, (len(rows),); cheap for few rows. None: for all."""
+        if rows is None:
+            return self.slots(shape)
         if shape.cache.slots.key == self.nodes.version:
             return self.slots(shape)[rows]
         counts = self._room_at(shape, rows)
@@ -103,7 +105,7 @@ class Framework:
         if shape.needs_other_pods:
             room = self.room(shape, self.nodes.free)
             return room if rows is None else room[rows]
-        return self.slots(shape) if rows is None else self.slots_at(shape, rows)
+        return self.slots_in(shape, rows)
 
     def room(self, shape: Shape, free: Ints) -> Ints:
         """Slots per node (N,) if `free` (R, capacity) were what is free, whoever else is there."""

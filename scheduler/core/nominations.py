@@ -110,7 +110,7 @@ class Nominations:
         free = 0
         for nominated, rows, counts in self._places([self._nominations[root]]):
             if nominated is shape:
-                free += int(np.minimum(counts, self._framework.slots_at(shape, rows)).sum())
+                free += int(np.minimum(counts, self._framework.slots_in(shape, rows)).sum())
         return free
 
     @contextmanager

@@ -25,7 +25,7 @@ def test_the_page_has_rows() -> None:
 @pytest.mark.parametrize(("noun", "places"), ROWS, ids=[noun for noun, _ in ROWS])
 def test_a_concept_is_where_the_page_says(noun: str, places: list[str]) -> None:
     assert places, "no file"
-    word = noun.split()[0].rstrip("s").replace("-", "").lower()
+    word = noun.split(maxsplit=1)[0].rstrip("s").replace("-", "").lower()
     for place in places:
         path = ROOT / place
         assert path.exists(), place

@@ -69,11 +69,6 @@ class Attempt:
             self.total -= count
         del self.log[log:]
 
-    def slots(self, shape: Shape, region: Ints | None) -> Ints:
-        if region is None:
-            return self.framework.slots(shape)
-        return self.framework.slots_at(shape, region)
-
     def left(self, group: Group) -> int:
         """Waiting pods of the leaf that have no place yet."""
         return sum(self.left_of(group).values())
@@ -91,7 +86,7 @@ class Attempt:
         for shape, pods in sorted(group.pending.items(), key=lambda item: _first(*item)):
             missing = most - (self.total - before)
             wanted = min(missing, len(pods) - self._taken[group, shape])
-            count = min(wanted, int(self.slots(shape, region).sum())) if wanted else 0
+            count = min(wanted, int(self.framework.slots_in(shape, region).sum())) if wanted else 0
             if count:
                 self._place(group, shape, count, region, self.budget.profile)
         return self.total - before
@@ -101,14 +96,14 @@ class Attempt:
         shortage = self._fill_within(group, demand, region)
         if shortage is None:
             return None
-        for part in self._neighbourhoods(demand, region):
+        for part in self._common_domains(demand, region):
             if self.exhausted:
                 break
             if self._fill_within(group, demand, part) is None:
                 return None
         return shortage
 
-    def _neighbourhoods(self, demand: Demand, region: Ints | None) -> Iterator[Ints]:
+    def _common_domains(self, demand: Demand, region: Ints | None) -> Iterator[Ints]:
         """Domains in which pods that need each other may all go, roomiest last."""
         keys = sorted(
             {term.key for shape in demand for term in shape.requirements.required_affinity}
@@ -127,7 +122,9 @@ class Attempt:
 
     def _fill_within(self, group: Group, demand: Demand, region: Ints | None) -> Shortage | None:
         self.steps += 1
-        ratio = {s: int(self.slots(s, region).sum()) * 1000 // n for s, n in demand.items()}
+        ratio = {
+            s: int(self.framework.slots_in(s, region).sum()) * 1000 // n for s, n in demand.items()
+        }
         hardest = sorted(demand, key=lambda s: (ratio[s], s.index))
         largest = sorted(demand, key=lambda s: (-max(a for _, a in s.sizes), s.index))
         profile = self.budget.profile
@@ -183,7 +180,7 @@ class Attempt:
             return self._place_in_waves(group, shape, count, region, profile)
         chosen = choose(self.framework, shape, count, region, profile)
         if chosen is None:
-            return int(self.slots(shape, region).sum())
+            return int(self.framework.slots_in(shape, region).sum())
         self.take(group, shape, *chosen)
         return count
 

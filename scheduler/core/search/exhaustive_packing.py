@@ -50,7 +50,7 @@ def usable(framework: Framework, shapes: Iterable[Shape], region: Ints | None) -
     rows = np.arange(framework.nodes.size) if region is None else region
     some = np.zeros(len(rows), np.bool_)
     for shape in shapes:
-        some |= framework.slots_at(shape, rows) > 0
+        some |= framework.slots_in(shape, rows) > 0
     found: Ints = rows[some]
     return found if len(found) <= MOST_NODES else None
 

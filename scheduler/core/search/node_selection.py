@@ -29,7 +29,7 @@ def choose(
     pack fills the fullest nodes first, spread raises the emptiest to one level; what the shape
     prefers counts as much fuller, or emptier. Equal nodes are taken in the order of their rows.
     """
-    slots = framework.slots(shape) if region is None else framework.slots_at(shape, region)
+    slots = framework.slots_in(shape, region)
     if int(slots.sum()) < count:
         return None
     used, step = framework.usage(shape) if region is None else framework.usage_at(shape, region)
@@ -69,7 +69,7 @@ def _wave(
     *,
     quotas: Quotas,
 ) -> tuple[Ints, Ints] | None:
-    slots = framework.slots(shape) if region is None else framework.slots_at(shape, region)
+    slots = framework.slots_in(shape, region)
     at = np.flatnonzero(slots)
     if not len(at):
         return None

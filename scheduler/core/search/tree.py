@@ -106,7 +106,9 @@ class Search:
             for shape, pods in leaf.pending.items():
                 inner = self._chosen.get(leaf)
                 free = int(
-                    self.attempt.slots(shape, inner.last if inner is not None else None).sum()
+                    self.attempt.framework.slots_in(
+                        shape, inner.last if inner is not None else None
+                    ).sum()
                 )
                 return self.attempt.short(leaf, shape, len(pods), free, minimum=False)
         return Shortage("quorum", group.key, "nothing is waiting")
@@ -242,7 +244,7 @@ class Search:
         """The largest share of a shape's slots that the subtree needs, in millionths."""
         shares = [0]
         for shape, count in self._least(group).items():
-            slots = max(1, int(self.attempt.slots(shape, region).sum()))
+            slots = max(1, int(self.attempt.framework.slots_in(shape, region).sum()))
             shares.append(count * 1_000_000 // slots)
         return max(shares)
 
@@ -277,7 +279,9 @@ class Search:
         first = Counter(pod.shape for pod in pods[:need])
         yield first
         easy: dict[Shape, int] = {}
-        for shape in sorted(counts, key=lambda s: -int(self.attempt.slots(s, None).sum())):
+        for shape in sorted(
+            counts, key=lambda s: -int(self.attempt.framework.slots_in(s, None).sum())
+        ):
             count = min(counts[shape], need - sum(easy.values()))
             if count:
                 easy[shape] = count
