@@ -35,7 +35,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ValidationResult:
     """All that is wrong with one request, and what is merely worth a warning."""
 
     causes: list[Cause] = field(default_factory=list)

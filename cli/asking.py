@@ -152,10 +152,10 @@ def _read(file: Path) -> Snapshot:
     return snapshots.decode(data, str(file))
 
 
-def _decision_lines(decision: Decision | None, verdict: str) -> Iterator[str]:
+def _decision_lines(decision: Decision | None, result: str) -> Iterator[str]:
     if decision is None:
         return
-    yield f"{words(decision.root)}{verdict}"
+    yield f"{words(decision.root)}{result}"
     if decision.blocker is None:
         yield f"  placed: {placed_line(decision.placed or {})}"
     else:

@@ -66,7 +66,7 @@ def _filled(request: Request, obj: Mapping[str, Any], world: World) -> Answer:
 def judge(request: Request, world: World) -> Answer:
     """All faults of a group or a Workload; 403 when its parent is being deleted."""
     new = request.object or {}
-    verdict = validate(
+    result = validate(
         request.kind.kind,
         new,
         request.old_object,
@@ -78,8 +78,8 @@ def judge(request: Request, world: World) -> Answer:
         else None,
     )
     gone = _deleting_parent(request, world)
-    causes = [*gone, *verdict.causes]
-    warnings = [*verdict.warnings, *(() if causes else hints.of(request, world))]
+    causes = [*gone, *result.causes]
+    warnings = [*result.warnings, *(() if causes else hints.of(request, world))]
     return Answer(causes=causes, warnings=warnings, forbidden=bool(gone))
 
 

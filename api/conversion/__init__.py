@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from api.constants import GROUP, POD_GROUP, V1ALPHA1, V1ALPHA2, VERSION, WORKLOAD
-from api.conversion import parcel, podgroup, workload
+from api.conversion import annotation, podgroup, workload
 from api.reading import text
 
 __all__ = ["ConversionError", "completed", "convert"]
@@ -27,10 +27,10 @@ Json = dict[str, Any]
 
 
 class _Spoke(NamedTuple):
-    """How one older version goes to v1alpha3 (`up`) and comes from it (`down`)."""
+    """How one older version goes to v1alpha3 (`to_hub`) and comes from it (`from_hub`)."""
 
-    up: Callable[[Mapping[str, Any]], Json]
-    down: Callable[[Mapping[str, Any]], Json]
+    to_hub: Callable[[Mapping[str, Any]], Json]
+    from_hub: Callable[[Mapping[str, Any]], Json]
 
 
 _SPOKES: Final[Mapping[tuple[str, str], _Spoke]] = {
@@ -55,9 +55,9 @@ def convert(obj: Mapping[str, Any], api_version: str) -> Json:
     converted = dict(obj)
     if present != wanted:
         if present != VERSION:
-            converted = _SPOKES[kind, present].up(converted)
+            converted = _SPOKES[kind, present].to_hub(converted)
         if wanted != VERSION:
-            converted = _SPOKES[kind, wanted].down(converted)
+            converted = _SPOKES[kind, wanted].from_hub(converted)
     return converted | {"apiVersion": api_version}
 
 
@@ -74,10 +74,10 @@ def completed(
     if spoke is None:
         return new
     meant = _without_status(new)
-    said = spoke.down(meant)
-    if not parcel.text_of(said):
-        there = spoke.down(_without_status(old))
-        meant = spoke.up(parcel.attach(said, parcel.text_of(there)))
+    said = spoke.from_hub(meant)
+    if not annotation.text_of(said):
+        there = spoke.from_hub(_without_status(old))
+        meant = spoke.to_hub(annotation.attach(said, annotation.text_of(there)))
     return {**meant, "status": old["status"]} if "status" in old else meant
 
 

@@ -15,7 +15,7 @@ from api.constants import (
     CONDITION_POD_GROUP_SCHEDULED_BEFORE,
     V1ALPHA2,
 )
-from api.conversion import parcel
+from api.conversion import annotation
 from api.models import v1alpha3
 from api.reading import mapping
 
@@ -50,19 +50,19 @@ def to_v1alpha2(obj: Mapping[str, Any]) -> Json:
     if isinstance(status, Mapping):
         made["status"] = _renamed({key: status[key] for key in status if key in _STATUS})
         hidden["status"] = {key: value for key, value in status.items() if key not in _STATUS}
-    return parcel.send(made, hidden, used=used)
+    return annotation.store(made, hidden, used=used)
 
 
 def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
     """To v1alpha3."""
-    made, hidden = parcel.receive(obj, _MODELS)
+    made, hidden = annotation.restore(obj, _MODELS)
     spec, status = obj.get("spec"), obj.get("status")
     if isinstance(spec, Mapping):
         words = {key: value for key, value in spec.items() if key in _WORDS}
         kept = {key: value for key, value in hidden["spec"].items() if key != _REFERENCE}
         made["spec"] = kept | _reference(words)
         if _said(made["spec"]) != words:
-            made = parcel.attach(made, parcel.pack(V1ALPHA2, {"spec": words}))
+            made = annotation.attach(made, annotation.pack(V1ALPHA2, {"spec": words}))
     if isinstance(status, Mapping):
         kept = {key: value for key, value in hidden["status"].items() if key not in _STATUS}
         made["status"] = kept | _renamed(status)
@@ -71,15 +71,15 @@ def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
 
 def chosen_words(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     """How a v1alpha2 client named the template of this v1alpha3 object; empty if not specially."""
-    return mapping(parcel.unpack(parcel.text_of(obj), V1ALPHA2).get("spec"))
+    return mapping(annotation.unpack(annotation.text_of(obj), V1ALPHA2).get("spec"))
 
 
 def _words(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[Json, bool]:
     """How v1alpha2 says the reference, and whether the annotation knew it."""
     words = dict(chosen_words(obj))
-    written = parcel.pack(V1ALPHA2, {"spec": words}) if words else ""
+    written = annotation.pack(V1ALPHA2, {"spec": words}) if words else ""
     reference = {key: value for key, value in spec.items() if key == _REFERENCE}
-    if written == parcel.text_of(obj) and words and _reference(words) == reference:
+    if written == annotation.text_of(obj) and words and _reference(words) == reference:
         return words, True
     return _said(spec), False
 

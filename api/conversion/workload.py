@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from api.conversion import parcel
+from api.conversion import annotation
 from api.models import v1alpha3
 from api.reading import listing, mapping, text
 
@@ -23,14 +23,14 @@ def to_v1alpha2(obj: Mapping[str, Any]) -> Json:
     """From v1alpha3."""
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
-        return parcel.send(obj, {})
+        return annotation.store(obj, {})
     said, hidden = _split(spec)
-    return parcel.send({**obj, "spec": said}, {"spec": hidden})
+    return annotation.store({**obj, "spec": said}, {"spec": hidden})
 
 
 def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
     """To v1alpha3."""
-    made, carried = parcel.receive(obj, _MODELS)
+    made, carried = annotation.restore(obj, _MODELS)
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
         return made
@@ -42,19 +42,19 @@ def to_v1alpha1(obj: Mapping[str, Any]) -> Json:
     """From v1alpha3."""
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
-        return parcel.send(obj, {})
+        return annotation.store(obj, {})
     said, hidden = _split(spec)
     if _LEAVES in said:
         leaves = said.pop(_LEAVES)
         said[_GROUPS] = _each(leaves, _to_group)
         if unsaid := [rest for rest in map(_carried, listing(leaves)) if rest]:
             hidden[_LEAVES] = unsaid
-    return parcel.send({**obj, "spec": said}, {"spec": hidden})
+    return annotation.store({**obj, "spec": said}, {"spec": hidden})
 
 
 def from_v1alpha1(obj: Mapping[str, Any]) -> Json:
     """To v1alpha3."""
-    made, carried = parcel.receive(obj, _MODELS)
+    made, carried = annotation.restore(obj, _MODELS)
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
         return made

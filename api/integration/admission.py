@@ -12,7 +12,7 @@ Taken = Callable[[str, str], bool]
 """Whether the group of a kind and name, in the request's namespace, is somebody else's."""
 
 
-def nobody(_kind: str, _name: str) -> bool:
+def no_name_taken(_kind: str, _name: str) -> bool:
     """No name is taken."""
     return False
 

@@ -28,7 +28,7 @@ from api.integration.admission import (
     Operation,
     Taken,
     drop_entry,
-    nobody,
+    no_name_taken,
     set_entry,
 )
 from api.integration.delegation import Delegation, read_delegation
@@ -104,7 +104,7 @@ def job_admission(
     *,
     request_uid: str = "",
     namespace: str = "",
-    taken: Taken = nobody,
+    taken: Taken = no_name_taken,
 ) -> Admission:
     """Judges a Job and names its group (raw JSON of any structure).
 

@@ -19,7 +19,7 @@ from api.integration.admission import (
     Operation,
     Taken,
     drop_entry,
-    nobody,
+    no_name_taken,
     set_entry,
 )
 from api.integration.view import (
@@ -40,7 +40,7 @@ def jobset_admission(
     operation: str,
     *,
     namespace: str = "",
-    taken: Taken = nobody,
+    taken: Taken = no_name_taken,
 ) -> Admission:
     """Judges and marks a JobSet (raw JSON of any structure).
 

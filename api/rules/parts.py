@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api import delay, names
+from api import duration, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
@@ -100,7 +100,7 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
 def check_delay(reader: Reader, obj: Mapping[str, Any]) -> None:
     """The annotation `preemption-delay` of a group: absent, or a duration."""
     written = annotations_of(obj).get(ANNOTATION_PREEMPTION_DELAY)
-    if written is not None and delay.seconds(written) is None:
+    if written is not None and duration.seconds(written) is None:
         reader.report.append(table.PREEMPTION_DELAY.at(table.PREEMPTION_DELAY.where[0], written))
 
 

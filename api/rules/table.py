@@ -7,7 +7,7 @@ what to do. The modules beside this one find where a rule is broken; they never 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import causes, delay
+from api import causes, duration
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
@@ -242,7 +242,7 @@ PARENT_DELETING: Final = Rule(
     "parent-deleting", _PARENT, causes.FORBIDDEN, "the group it belongs to is being deleted"
 )
 PREEMPTION_DELAY: Final = Rule(
-    "preemption-delay", (f"metadata.annotations[{ANNOTATION_PREEMPTION_DELAY}]",), _I, delay.TEXT
+    "preemption-delay", (f"metadata.annotations[{ANNOTATION_PREEMPTION_DELAY}]",), _I, duration.TEXT
 )
 
 IMMUTABLE: Final = Rule("immutable", ("spec.*",), _I, causes.IMMUTABLE_TEXT)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from api import conversion, priority
-from api.causes import Cause, Verdict
+from api.causes import Cause, ValidationResult
 from api.constants import GROUP, VERSION
 from api.defaults import defaults
 from api.inherit import is_incomplete
@@ -16,20 +16,20 @@ from tests.support.admission.case import CLASSES, SYSTEM_CLASSES
 Json = dict[str, Any]
 
 
-def admitted(case: Case) -> tuple[Verdict, bool, Json]:
-    """The verdict, whether it is Forbidden, and the object as it would be stored."""
+def admitted(case: Case) -> tuple[ValidationResult, bool, Json]:
+    """The result, whether it is Forbidden, and the object as it would be stored."""
     group, new = case.new["apiVersion"].split("/")[0], case.new
     if group == GROUP:
         new = conversion.convert(new, f"{GROUP}/{VERSION}") if _has_versions(new) else new
         if case.old is None:
             new, refusal = _completed(new)
             if refusal is not None:
-                return Verdict([refusal]), True, new
+                return ValidationResult([refusal]), True, new
     operation = "CREATE" if case.old is None else "UPDATE"
-    verdict = validate(
+    result = validate(
         new["kind"], new, case.old, operation, group=group, subresource=case.subresource
     )
-    return verdict, False, new
+    return result, False, new
 
 
 def _has_versions(obj: Mapping[str, Any]) -> bool:

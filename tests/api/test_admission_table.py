@@ -15,13 +15,13 @@ ENOUGH = 150
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.sentence)
 def test_admission(case: Case) -> None:
-    verdict, forbidden, stored = admitted(case)
+    result, forbidden, stored = admitted(case)
 
-    found = [(cause.field, cause.reason.removeprefix("FieldValue")) for cause in verdict.causes]
+    found = [(cause.field, cause.reason.removeprefix("FieldValue")) for cause in result.causes]
     assert found == list(case.faults)
     assert forbidden == case.forbidden
-    assert len(verdict.warnings) == len(case.warnings)
-    for warning, beginning in zip(verdict.warnings, case.warnings, strict=True):
+    assert len(result.warnings) == len(case.warnings)
+    for warning, beginning in zip(result.warnings, case.warnings, strict=True):
         assert warning.startswith(beginning)
     for path, value in case.becomes.items():
         assert dig(stored, *path.split(".")) == value
@@ -46,9 +46,9 @@ def ends(path: str, end: str) -> bool:
 )
 def test_every_fault_is_of_a_rule_in_the_table_and_where_that_says(case: Case) -> None:
     """But for wrong types, which any field can have."""
-    verdict, _, _ = admitted(case)
+    result, _, _ = admitted(case)
 
-    for cause in verdict.causes:
+    for cause in result.causes:
         assert cause.message.count(": ") >= 1
         assert cause.reason == TYPE_INVALID or any(
             rule.reason == cause.reason

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.causes import Cause, Verdict
+from api.causes import Cause, ValidationResult
 from api.constants import GROUP
 from api.rules import table, validate
 from tests.support.admission.objects import (
@@ -27,8 +27,8 @@ REQUIRED, INVALID, TYPE = "FieldValueRequired", "FieldValueInvalid", "FieldValue
 COSCHEDULING = "coscheduling.muster.dev"
 
 
-def faults(verdict: Verdict) -> list[tuple[str, str]]:
-    return [(cause.field, cause.reason) for cause in verdict.causes]
+def faults(result: ValidationResult) -> list[tuple[str, str]]:
+    return [(cause.field, cause.reason) for cause in result.causes]
 
 
 TEMPLATE: Json = {"name": "t", "schedulingPolicy": gang(), "priorityClassName": "high"}
@@ -104,9 +104,9 @@ def test_the_late_fill_is_the_template_s(
 ) -> None:
     new = waiting_group(**fields)
 
-    verdict = validate("PodGroup", new, waiting_group(), "UPDATE", template=template)
+    result = validate("PodGroup", new, waiting_group(), "UPDATE", template=template)
 
-    assert faults(verdict) == want
+    assert faults(result) == want
 
 
 def test_null_is_not_a_value() -> None:
@@ -120,7 +120,7 @@ def test_an_update_that_leaves_a_faulty_spec_alone_is_allowed() -> None:
     old = pod_group("x" * 64, schedulingPolicy={})
     new = old | {"metadata": old["metadata"] | {"finalizers": []}}
 
-    assert validate("PodGroup", new, old, "UPDATE") == Verdict()
+    assert validate("PodGroup", new, old, "UPDATE") == ValidationResult()
 
 
 def test_old_faults_are_not_held_against_a_new_floor() -> None:
@@ -177,9 +177,9 @@ def test_wrong_types_are_reported_where_they_are(
 def test_wrong_types_in_a_status_are_reported(status: Any) -> None:
     new = pod_group() | {"status": status}
 
-    verdict = validate("PodGroup", new, pod_group(), "UPDATE", subresource="status")
+    result = validate("PodGroup", new, pod_group(), "UPDATE", subresource="status")
 
-    assert verdict.causes[0].reason == TYPE
+    assert result.causes[0].reason == TYPE
 
 
 def test_a_status_fault_that_was_there_before_is_not_held_against_the_new_status() -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import jsonpatch
 import pytest
 
-from api.integration.admission import Taken, nobody
+from api.integration.admission import Taken, no_name_taken
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
 from controllers.coscheduling import Coscheduling
@@ -90,7 +90,7 @@ class House:
                     await controller.handle(key)
                     controller.queue.done(key)
 
-    def submit_jobset(self, jobset: Json, taken: Taken = nobody) -> Json:
+    def submit_jobset(self, jobset: Json, taken: Taken = no_name_taken) -> Json:
         """Store a JobSet as admission leaves it."""
         patch = jobset_admission(jobset, None, "CREATE", taken=taken).patch
         return self.api.put(jsonpatch.apply_patch(jobset, patch) | {"kind": "JobSet"})

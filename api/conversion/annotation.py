@@ -1,8 +1,8 @@
-"""The annotation that carries what a version cannot say.
+"""The annotation `conversion-data`: it carries what a version cannot say.
 
-It holds JSON: the name of the version that can say it, and that version's own fields. A parcel
-that cannot be read, or that holds values no such field can have, counts as none: anyone may write
-annotations, and nobody must bring an object into the store that way which its schema forbids.
+It holds JSON: the name of the version that can say it, and the fields of that version. One that
+cannot be read, or that holds values no such field can have, counts as absent: anyone may write
+annotations, and none may bring an object into storage that its schema forbids.
 """
 
 import base64
@@ -28,7 +28,7 @@ _UNPACKED_LENGTH: Final = 8 * 1024 * 1024
 _MAX_INT32: Final = 2**31 - 1
 
 
-def send(obj: Mapping[str, Any], hidden: Mapping[str, Any], *, used: bool = False) -> Json:
+def store(obj: Mapping[str, Any], hidden: Mapping[str, Any], *, used: bool = False) -> Json:
     """An object of an older version, with what it cannot say of v1alpha3 in its annotation.
 
     `hidden` has the fields by their place, `spec` and `status`. An annotation that the object had
@@ -40,10 +40,10 @@ def send(obj: Mapping[str, Any], hidden: Mapping[str, Any], *, used: bool = Fals
     return attach(obj, pack(VERSION, fields))
 
 
-def receive(
+def restore(
     obj: Mapping[str, Any], models: Mapping[str, type[BaseModel]]
 ) -> tuple[Json, Mapping[str, Json]]:
-    """An object as it was before `send`, and the fields its annotation had, by their place.
+    """An object as it was before `store`, and the fields its annotation had, by their place.
 
     `models` has the model of each place; what it cannot hold is left out.
     """
@@ -114,7 +114,7 @@ def _inflated(packed: str) -> str:
     try:
         plain = stream.decompress(base64.b64decode(packed, validate=True), _UNPACKED_LENGTH)
     except (binascii.Error, zlib.error) as error:
-        raise ValueError("not packed by this house") from error
+        raise ValueError("not packed by Muster") from error
     if not stream.eof:
         raise ValueError("too long")
     return plain.decode()

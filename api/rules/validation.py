@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api.causes import Cause, Verdict
+from api.causes import Cause, ValidationResult
 from api.constants import (
     COMPOSITE_POD_GROUP,
     COSCHEDULING,
@@ -62,7 +62,7 @@ def validate(
     group: str = GROUP,
     subresource: str = "",
     template: Json | None = None,
-) -> Verdict:
+) -> ValidationResult:
     """Judges an object of ours, in the version that is stored, as raw JSON of any structure.
 
     `operation` and `subresource` are those of the admission request; `old` is None on CREATE.
@@ -76,16 +76,16 @@ def validate(
     if known is None:
         raise ValueError(f"no rules for kind {kind!r} of {group!r}")
     if operation not in {"CREATE", "UPDATE"}:
-        return Verdict()
+        return ValidationResult()
     if subresource == "status":
-        return Verdict(_new_faults(_status_faults, new, old))
+        return ValidationResult(_new_faults(_status_faults, new, old))
     if operation == "CREATE" or old is None:
-        return Verdict(_spec_faults(known, new), _warnings(known, new))
+        return ValidationResult(_spec_faults(known, new), _warnings(known, new))
     if old.get("spec") == new.get("spec"):
         spoilt = _new_faults(lambda obj: _annotation_faults(known, obj), new, old)
-        return Verdict(warnings=[f"{fault.field}: {fault.message}" for fault in spoilt])
+        return ValidationResult(warnings=[f"{fault.field}: {fault.message}" for fault in spoilt])
     changed = known.changes(mapping(old.get("spec")), mapping(new.get("spec")), template)
-    return Verdict(changed + _new_faults(lambda obj: _spec_faults(known, obj), new, old))
+    return ValidationResult(changed + _new_faults(lambda obj: _spec_faults(known, obj), new, old))
 
 
 def _new_faults(faults: Callable[[Json], list[Cause]], new: Json, old: Json | None) -> list[Cause]:
