@@ -32,12 +32,12 @@ from api.priority import PriorityClass
 from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
+from webhooks.informers import Composite
 from webhooks.readiness import SERVING, Readiness
 from webhooks.review import Answer, decode, encode
 from webhooks.reviewer import Reviewer
 from webhooks.routes import build
 from webhooks.server import Listener, bound
-from webhooks.world import Composite
 
 ROUNDS = 5
 CONNECTIONS = 16
@@ -49,7 +49,7 @@ BARE, MUSTER = "bare route", "muster"
 FULL, STEADY = "saturated", "100/s"
 
 
-class Still:
+class StaticLister:
     """A cluster in which nothing happens."""
 
     # ruff: noqa: ARG002 - it gives the same answer for every name
@@ -128,7 +128,7 @@ def bare() -> FastAPI:
 def muster() -> FastAPI:
     readiness = Readiness()
     readiness.met(SERVING)
-    return build(Reviewer(Still()), readiness)
+    return build(Reviewer(StaticLister()), readiness)
 
 
 def serve(name: str, material: Material, ready: Connection) -> None:

@@ -21,10 +21,11 @@ import structlog
 from certs.authority import USUAL, Lifetimes
 from certs.material import OPTIONAL, REQUIRED, Material, MaterialError, ServerNames
 from certs.renewal import Need, Renew, needed, renewed
+from kube.client import ObjectClient
 from kube.errors import AlreadyExists, Conflict, NotFound
 from kube.meta import Json
 from kube.patch import PatchBuilder
-from kube.resources import SECRETS, Resource
+from kube.resources import SECRETS
 
 log = structlog.get_logger(__name__)
 
@@ -102,28 +103,13 @@ def _settled(
         done.append(need)
 
 
-class SecretApi(Protocol):
-    """What is asked of an API server here; kube.client.Client has it."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        """One object. Raises NotFound."""
-
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
-        """The object as stored. Raises AlreadyExists."""
-
-    async def patch(
-        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
-    ) -> Json:
-        """The object as patched. Raises NotFound, Conflict."""
-
-
 class SecretStore:
     """One Secret, shared by all replicas.
 
     The Secret may be there and empty: then the process needs no right to create any.
     """
 
-    def __init__(self, client: SecretApi, name: str, namespace: str) -> None:
+    def __init__(self, client: ObjectClient, name: str, namespace: str) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace

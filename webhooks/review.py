@@ -22,7 +22,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Model(BaseModel):
-    """What comes from an API server: unknown fields are ignored, types are not guessed."""
+    """A message from an API server: unknown fields are ignored, types are not coerced."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -73,10 +73,10 @@ class Review(Model):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a webhook says: changes, or all that is wrong, and warnings for the user.
+    """A webhook's answer: a patch, or all causes of a refusal, and warnings for the user.
 
-    `forbidden` makes a refusal 403 Forbidden (nothing is wrong with the object as such, it may
-    not be made) instead of 422 Invalid.
+    `forbidden` makes a refusal 403 Forbidden (the object is valid but may not be created) instead
+    of 422 Invalid.
     """
 
     operations: Sequence[Operation] = ()
@@ -96,7 +96,7 @@ ALLOWED = Answer()
 
 
 class MalformedReviewError(Exception):
-    """What came is no review; the causes name the fields at fault."""
+    """The body is no review; the causes name the invalid fields."""
 
     def __init__(self, causes: Sequence[Cause]) -> None:
         """`causes` is never empty."""

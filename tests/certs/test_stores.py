@@ -10,16 +10,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import jsonpatch
 import pytest
 
 from certs.authority import USUAL, new_material
 from certs.material import Material, ServerNames
 from certs.renewal import Renew, needed
 from certs.stores import ATTEMPTS, FolderStore, Held, SecretStore, StoreContendedError, ensure
-from kube.errors import AlreadyExists, Conflict, NotFound
+from kube.errors import AlreadyExists, NotFound
 from kube.patch import PatchBuilder
 from kube.resources import SECRETS, Resource
+from tests.support.patching import patched
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 NAMES = ServerNames.of_service("muster-webhook", "muster-system")
@@ -54,12 +54,10 @@ class Secrets:
         self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
     ) -> dict[str, Any]:
         await asyncio.sleep(0)
-        patched: dict[str, Any] = jsonpatch.apply_patch(self.secret, ops.ops)
         assert self.secret is not None
-        if patched["metadata"]["resourceVersion"] != self.secret["metadata"]["resourceVersion"]:
-            raise Conflict(409, "Conflict", name)
-        self._stored(patched)
-        return patched
+        stored = patched(self.secret, ops)
+        self._stored(stored)
+        return stored
 
     def _stored(self, secret: dict[str, Any]) -> None:
         self.writes += 1

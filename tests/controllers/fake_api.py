@@ -8,7 +8,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-import jsonpatch
 import msgspec
 
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD
@@ -24,16 +23,14 @@ from controllers.objects import (
     decode_workload,
 )
 from controllers.world import World
-from kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
+from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kube.meta import decode_partial
 from kube.patch import PatchBuilder
 from kube.resources import Resource
+from tests.support.patching import patched
 
 Json = dict[str, Any]
 Slot = tuple[str, str, str]
-
-PATCH_FAILED = "the server rejected our request due to an error in our request"
-"""All that an API server says of a patch that does not apply."""
 
 
 def _kind(resource: Resource) -> str:
@@ -90,17 +87,7 @@ class FakeApi:
     ) -> Json:
         self._write("patch", _kind(resource), name)
         slot = (_kind(resource), namespace or "", name)
-        try:
-            patched = jsonpatch.apply_patch(self._find(slot), list(ops))
-        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-            raise Invalid(422, "Invalid", PATCH_FAILED) from error
-        # A replaced version is how a patch asks for the one it was made for.
-        if (
-            patched["metadata"]["resourceVersion"]
-            != self._find(slot)["metadata"]["resourceVersion"]
-        ):
-            raise Conflict(409, "Conflict", "another version")
-        return deepcopy(self.put(patched))
+        return deepcopy(self.put(patched(self._find(slot), ops)))
 
     async def delete(
         self,

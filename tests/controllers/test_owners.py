@@ -236,9 +236,7 @@ async def test_a_foreign_group_is_left_alone_and_told_of_once(house: House) -> N
     await house.settle()
     assert ("create", "PodGroup", "pg-a") in house.api.writes[-2:]
     assert waiting_for(house) == ""
-    assert house.maker.gone(("PodGroup", ("default", "pg-a")), JOBSETS) == [], (
-        "nobody waits now"
-    )
+    assert house.maker.gone(("PodGroup", ("default", "pg-a")), JOBSETS) == [], "nobody waits now"
 
 
 async def test_a_foreign_workload_s_name_is_avoided(house: House) -> None:

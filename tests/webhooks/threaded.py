@@ -15,11 +15,11 @@ from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import ServerNames
 from tests.webhooks.reviews import Read, encoded, read
+from webhooks.informers import Lister
 from webhooks.readiness import SERVING, Readiness
 from webhooks.reviewer import Reviewer
 from webhooks.routes import build
 from webhooks.server import Listener, bound
-from webhooks.world import World
 
 PATIENCE = 10.0
 """Seconds: no answer by then is a hang."""
@@ -54,12 +54,12 @@ class Caller:
 
 
 @contextmanager
-def serving(world: World) -> Iterator[Caller]:
+def serving(lister: Lister) -> Iterator[Caller]:
     """A listener with all routes, until the end of the block."""
     material = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
     readiness = Readiness()
     readiness.met(SERVING)
-    app = build(Reviewer(world), readiness)
+    app = build(Reviewer(lister), readiness)
     started, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
     with bound("127.0.0.1", 0) as sock:
 

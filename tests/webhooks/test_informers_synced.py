@@ -8,8 +8,8 @@ from typing import Any
 
 from kube.client import Client
 from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream
+from webhooks.informers import ClusterInformers, Composite
 from webhooks.readiness import CACHES
-from webhooks.world import ClusterWorld, Composite
 
 
 def meta(name: str, **more: Any) -> dict[str, Any]:
@@ -46,23 +46,23 @@ async def test_what_is_watched_is_known_once_it_is_synced(tmp_path: Path) -> Non
     async with ScriptedServer() as server:
         server.handler = answer
         async with await Client.connect(server.kubeconfig(tmp_path)) as client:
-            world = ClusterWorld(client)
-            running = asyncio.create_task(world.run())
-            for synced in world.synced.values():
+            informers = ClusterInformers(client)
+            running = asyncio.create_task(informers.run())
+            for synced in informers.synced.values():
                 await synced.wait()
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    assert set(world.synced) == set(CACHES)
-    assert [each.name for each in world.priority_classes()] == ["high"]
-    assert world.workload("team", "w") == {"spec": TEMPLATES}
-    assert world.workload("other", "w") is None
-    assert world.composite("team", "root") == Composite()
-    assert world.composite("team", "mid") == Composite("root", deleting=True)
-    assert world.composite("team", "gone") is None
-    assert world.group_is_taken("CompositePodGroup", "team", "root", ("JobSet", "j"))
-    assert not world.group_is_taken("CompositePodGroup", "team", "gone", ("JobSet", "j"))
-    assert world.group_is_taken("PodGroup", "team", "here", ("JobSet", "j"))
-    assert not world.group_is_taken("PodGroup", "team", "root", ("JobSet", "j"))
-    assert world.pod_group_is_deleting("team", "leaving")
-    assert not world.pod_group_is_deleting("team", "here")
+    assert set(informers.synced) == set(CACHES)
+    assert [each.name for each in informers.priority_classes()] == ["high"]
+    assert informers.workload("team", "w") == {"spec": TEMPLATES}
+    assert informers.workload("other", "w") is None
+    assert informers.composite("team", "root") == Composite()
+    assert informers.composite("team", "mid") == Composite("root", deleting=True)
+    assert informers.composite("team", "gone") is None
+    assert informers.group_is_taken("CompositePodGroup", "team", "root", ("JobSet", "j"))
+    assert not informers.group_is_taken("CompositePodGroup", "team", "gone", ("JobSet", "j"))
+    assert informers.group_is_taken("PodGroup", "team", "here", ("JobSet", "j"))
+    assert not informers.group_is_taken("PodGroup", "team", "root", ("JobSet", "j"))
+    assert informers.pod_group_is_deleting("team", "leaving")
+    assert not informers.pod_group_is_deleting("team", "here")

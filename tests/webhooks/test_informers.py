@@ -9,13 +9,13 @@ from api.constants import JOB
 from api.priority import PriorityClass
 from kube.meta import ObjectMeta, Partial
 from tests.support.owners import made_for
-from webhooks.world import (
+from webhooks.informers import (
     Composite,
     CompositeObject,
     Composites,
     CompositeSpec,
     DeletingObjects,
-    Holders,
+    GroupOwners,
     PriorityClasses,
     PriorityClassObject,
 )
@@ -61,7 +61,7 @@ def test_an_object_counts_as_deleting_until_it_is_gone_or_its_name_is_used_again
 
 
 def test_a_group_is_taken_unless_it_was_made_for_the_same_owner() -> None:
-    holders = Holders()
+    holders = GroupOwners()
 
     def group(name: str, owner: str = "", **said: Any) -> Partial:
         said = said or (made_for(JOB, owner, "u") if owner else {})

@@ -1,4 +1,4 @@
-"""What a webhook may know beside the review itself: the port, and the cluster behind it."""
+"""What a webhook knows besides the review itself: a lister, and the informers behind it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Composite:
     deleting: bool = False
 
 
-class World(Protocol):
-    """The cluster as the webhook's caches have it. It may be a moment behind."""
+class Lister(Protocol):
+    """Reads from the informer caches, which may be slightly behind the API server."""
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         """All PriorityClasses."""
@@ -52,7 +52,7 @@ class World(Protocol):
         """Whether a group of this kind is there that was not made for the owner (kind, name)."""
 
 
-class Named(Protocol):
+class HasObjectMeta(Protocol):
     """Anything decoded with its whole metadata."""
 
     @property
@@ -104,7 +104,7 @@ class DeletingObjects:
     def __contains__(self, key: Key) -> bool:
         return key in self._keys
 
-    def upsert(self, obj: Named) -> None:
+    def upsert(self, obj: HasObjectMeta) -> None:
         """An object is there; deletion cannot be taken back, but the name can be used again."""
         if obj.metadata.deletion_timestamp is None:
             self._keys.discard(obj.metadata.key)
@@ -116,15 +116,15 @@ class DeletingObjects:
         self._keys.discard(key)
 
 
-class Holders(DeletingObjects):
-    """The same, and for whom each group was made: a name may be somebody else's."""
+class GroupOwners(DeletingObjects):
+    """The same, and the owner that each group was made for: a name may belong to another one."""
 
     def __init__(self) -> None:
         super().__init__()
         self._owners: dict[Key, tuple[str, str] | None] = {}
 
-    def upsert(self, obj: Named) -> None:
-        """A group is there: of ours made for a Job or JobSet, or of somebody else."""
+    def upsert(self, obj: HasObjectMeta) -> None:
+        """A group exists: one of ours, made for a Job or JobSet, or one of somebody else's."""
         super().upsert(obj)
         maker = made_for(obj.metadata)
         self._owners[obj.metadata.key] = (maker.kind, maker.name) if maker else None
@@ -135,11 +135,11 @@ class Holders(DeletingObjects):
         self._owners.pop(key, None)
 
     def is_taken(self, key: Key, owner: tuple[str, str]) -> bool:
-        """Whether a group of this name is there and made for nobody called as the owner."""
+        """Whether a group of this name exists that was not made for an owner of this name."""
         return key in self._owners and self._owners[key] != owner
 
 
-class Meta(msgspec.Struct, rename="camel", gc=False):
+class WorkloadMeta(msgspec.Struct, rename="camel", gc=False):
     """The metadata that caches need."""
 
     name: str = ""
@@ -152,7 +152,7 @@ class Meta(msgspec.Struct, rename="camel", gc=False):
 class WorkloadObject(msgspec.Struct, gc=False):
     """A Workload; its templates are read as they stand."""
 
-    metadata: Meta
+    metadata: WorkloadMeta
     spec: dict[str, Any] = {}
 
 
@@ -170,38 +170,38 @@ class CompositeObject(msgspec.Struct, gc=False):
 
 
 class Composites:
-    """Sink of CompositePodGroups: their parents, and for whom each was made."""
+    """Sink of CompositePodGroups: their parents, and the owner that each was made for."""
 
     def __init__(self) -> None:
         self._parents: dict[Key, str] = {}
-        self._holders = Holders()
+        self._owners = GroupOwners()
 
     def get(self, key: Key) -> Composite | None:
         """What is known of one; None if it is not there."""
         parent = self._parents.get(key)
-        return None if parent is None else Composite(parent, key in self._holders)
+        return None if parent is None else Composite(parent, key in self._owners)
 
     def is_taken(self, key: Key, owner: tuple[str, str]) -> bool:
-        """Whether a composite of this name is there and made for nobody called as the owner."""
-        return self._holders.is_taken(key, owner)
+        """Whether a composite of this name exists that was not made for an owner of this name."""
+        return self._owners.is_taken(key, owner)
 
     def upsert(self, obj: CompositeObject) -> None:
         """A composite is there, as it is now."""
-        self._holders.upsert(obj)
+        self._owners.upsert(obj)
         self._parents[obj.metadata.key] = obj.spec.parent_composite_pod_group_name or ""
 
     def delete(self, key: Key) -> None:
         """A composite is gone."""
-        self._holders.delete(key)
+        self._owners.delete(key)
         self._parents.pop(key, None)
 
 
-class ClusterWorld:
-    """The cluster, watched."""
+class ClusterInformers:
+    """The lister over the webhook's own informers."""
 
     def __init__(self, client: Client) -> None:
         self._classes = PriorityClasses()
-        self._pod_groups = Holders()
+        self._pod_groups = GroupOwners()
         self._workloads: Cache[WorkloadObject] = Cache()
         self._composites = Composites()
         self._reflectors: dict[str, Reflector[Any]] = {
@@ -218,7 +218,7 @@ class ClusterWorld:
     def synced(self) -> Mapping[str, asyncio.Event]:
         """For each resource (its plural): set once the first list of it is known.
 
-        Before that nothing of it may be called unknown, or not deleting.
+        Before that no object of it may be taken for missing, or for not being deleted.
         """
         return {plural: reflector.synced for plural, reflector in self._reflectors.items()}
 

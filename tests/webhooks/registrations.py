@@ -1,18 +1,17 @@
-"""The part of an API server that keeps webhook configurations, in memory."""
+"""Webhook configurations and CRDs of an API server, in memory."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
-import jsonpatch
-
-from kube.errors import AlreadyExists, Conflict, NotFound
+from kube.errors import AlreadyExists, NotFound
 from kube.patch import PatchBuilder
 from kube.resources import Resource
+from tests.support.patching import patched
 
 
-class Registry:
+class FakeRegistrations:
     """Keeps objects by kind and name; `problem` is raised by every call while it is set."""
 
     def __init__(self, *objects: dict[str, Any]) -> None:
@@ -41,11 +40,7 @@ class Registry:
         self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
     ) -> dict[str, Any]:
         self._check()
-        old = self._found(resource, name)
-        new = jsonpatch.apply_patch(old, ops.ops)
-        if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
-            raise Conflict(409, "Conflict", name)
-        return self._stored((resource.kind, name), new)
+        return self._stored((resource.kind, name), patched(self._found(resource, name), ops))
 
     def webhooks(self) -> list[dict[str, Any]]:
         """Every webhook of every configuration."""

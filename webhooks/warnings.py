@@ -1,7 +1,7 @@
-"""What a webhook can see of other objects but not prove: warnings, never refusals.
+"""Warnings about references between objects: a mistake here is likely, but never certain.
 
-Objects arrive in any order and caches are a moment behind, so only the scheduler decides; but a
-user who misspelt a name should hear it at once.
+Objects arrive in any order and caches lag behind, so only the scheduler decides; but a user who
+misspelt a name should be told at once.
 """
 
 from __future__ import annotations
@@ -11,44 +11,44 @@ from typing import Any
 
 from api.constants import COMPOSITE_POD_GROUP, MAX_DEPTH, POD_GROUP
 from api.reading import dig, listing, mapping, text
+from webhooks.informers import Lister
 from webhooks.review import Request
-from webhooks.world import World
 
 COMPARED = ("schedulingConstraints", "disruptionMode", "priorityClassName")
 
 
-def of(request: Request, world: World) -> list[str]:
+def of_group(request: Request, lister: Lister) -> list[str]:
     """The warnings for a new group; none for anything else."""
     kind = request.kind.kind
     if request.operation != "CREATE" or kind not in {POD_GROUP.kind, COMPOSITE_POD_GROUP.kind}:
         return []
     spec = mapping(dig(request.object, "spec"))
-    return [*_template(request, spec, world), *_parents(request, spec, world)]
+    return [*_template(request, spec, lister), *_parents(request, spec, lister)]
 
 
-def _template(request: Request, spec: Mapping[str, Any], world: World) -> Iterator[str]:
+def _template(request: Request, spec: Mapping[str, Any], lister: Lister) -> Iterator[str]:
     reference = mapping(spec.get("workloadRef"))
     name, template_name = text(reference.get("workloadName")), text(reference.get("templateName"))
     if not name:
         return
-    workload = world.workload(request.namespace, name)
+    workload = lister.workload(request.namespace, name)
     if workload is None:
         yield (
             f"spec.workloadRef.workloadName: there is no Workload {name!r} yet; "
             "the group waits until there is one"
         )
         return
-    template = _named(mapping(workload.get("spec")), template_name, _list_of(request))
+    template = _find_template(mapping(workload.get("spec")), template_name, _list_of(request))
     if template is None:
         yield (
             f"spec.workloadRef.templateName: Workload {name!r} has no template "
             f"{template_name!r} for a {request.kind.kind}; the group waits until it has one"
         )
         return
-    for key in _unlike(spec, template):
+    for key in _differing_fields(spec, template):
         yield (
-            f"spec.{key}: it is not as in template {template_name!r} of Workload {name!r}; "
-            "the group's own value counts"
+            f"spec.{key}: it differs from template {template_name!r} of Workload {name!r}; "
+            "the group's own value is used"
         )
 
 
@@ -58,31 +58,31 @@ def _list_of(request: Request) -> str:
     return "compositePodGroupTemplates"
 
 
-def _named(owner: Mapping[str, Any], name: str, key: str) -> Mapping[str, Any] | None:
+def _find_template(owner: Mapping[str, Any], name: str, key: str) -> Mapping[str, Any] | None:
     """The template of that name in the lists called `key` of a whole tree."""
     for template in listing(owner.get(key)):
         if mapping(template).get("name") == name:
             return mapping(template)
     for composite in listing(owner.get("compositePodGroupTemplates")):
-        found = _named(mapping(composite), name, key)
+        found = _find_template(mapping(composite), name, key)
         if found is not None:
             return found
     return None
 
 
-def _unlike(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
-    """The fields of a group that say something else than its template. Floors may differ."""
+def _differing_fields(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
+    """The fields of a group that differ from its template; minCount and minGroupCount may."""
     policies = mapping(spec.get("schedulingPolicy")), mapping(template.get("schedulingPolicy"))
     if all(policies) and policies[0].keys() != policies[1].keys():
         yield "schedulingPolicy"
     for key in COMPARED:
-        # What the template leaves open, the group may say.
+        # The group may set what its template leaves unset.
         if template.get(key) is not None and template[key] != spec.get(key, template[key]):
             yield key
 
 
-def _parents(request: Request, spec: Mapping[str, Any], world: World) -> Iterator[str]:
-    """Follows the parents that are there already."""
+def _parents(request: Request, spec: Mapping[str, Any], lister: Lister) -> Iterator[str]:
+    """Warnings about the chain of parents, as far as it exists."""
     path = "spec.parentCompositePodGroupName"
     name = text(spec.get("parentCompositePodGroupName"))
     composite = request.kind.kind == COMPOSITE_POD_GROUP.kind
@@ -94,8 +94,8 @@ def _parents(request: Request, spec: Mapping[str, Any], world: World) -> Iterato
         if level > MAX_DEPTH:
             yield f"{path}: the tree is deeper than {MAX_DEPTH} levels; it will not be scheduled"
             return
-        found = world.composite(request.namespace, name)
+        found = lister.composite(request.namespace, name)
         name = found.parent if found else ""
         if name and name == own:
-            yield f"{path}: the parents lead back to {own!r}; such a cycle is never scheduled"
+            yield f"{path}: the parents form a cycle through {own!r}, which is never scheduled"
             return

@@ -20,16 +20,16 @@ from certs.material import Material, ServerNames
 from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, Held
 from kube.errors import Unreachable
-from tests.webhooks.clock import REAL_NOW, DatedClock
-from tests.webhooks.registry import Registry
-from tests.webhooks.reviews import FakeWorld
+from tests.support.clock import REAL_NOW, DatedClock
+from tests.webhooks.registrations import FakeRegistrations
+from tests.webhooks.reviews import FakeLister
+from webhooks.maintenance import ANNOUNCED_SECONDS, PROPAGATION_SECONDS, STEADY_SECONDS, Maintenance
 from webhooks.readiness import REGISTRATION, Readiness
 from webhooks.registration import Registered, ServiceTarget, Target, UrlTarget, load_manifests
 from webhooks.reviewer import Reviewer
 from webhooks.routes import build
 from webhooks.selfcheck import SelfCheckError, check
 from webhooks.server import Listener, bound
-from webhooks.upkeep import ANNOUNCED_SECONDS, SEEN_SECONDS, SETTLED_SECONDS, Upkeep
 
 URL = UrlTarget("https://127.0.0.1:9443")
 AWAY = Unreachable("GET", "/apis", "refused")
@@ -38,16 +38,16 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass
 class Kept:
-    """A listener under upkeep."""
+    """A listener under maintenance."""
 
-    registry: Registry
+    registry: FakeRegistrations
     readiness: Readiness
     clock: DatedClock
     store: FolderStore
     address: tuple[str, int]
 
     async def next_round(self) -> None:
-        """Wake the upkeep and wait until it sleeps again."""
+        """Wake the maintenance and wait until it sleeps again."""
         await self.clock.advance_to_next()
         await self.clock.sleeping()
 
@@ -74,25 +74,25 @@ async def kept(
     *,
     target: Target = URL,
     begin: datetime = REAL_NOW,
-    registry: Registry | None = None,
+    registry: FakeRegistrations | None = None,
     material: Material | None = None,
     lifetimes: Lifetimes = USUAL,
     source: Source | None = None,
 ) -> AsyncIterator[Kept]:
-    """A listener whose upkeep has done its first two rounds."""
+    """A listener whose maintenance has done its first two rounds."""
     clock = DatedClock(begin)
-    registry = registry or Registry()
+    registry = registry or FakeRegistrations()
     readiness = Readiness((REGISTRATION,))
     store = FolderStore(folder)
     if material is not None:
         assert await store.write(material, over=Held(None))
     source = source or OwnAuthority(store, target.names, lifetimes)
-    upkeep = Upkeep(registry, target, source, clock, readiness)
-    serving = await upkeep.certificates()
+    maintenance = Maintenance(registry, target, source, clock, readiness)
+    serving = await maintenance.certificates()
     context = server_context(serving)
     with bound("127.0.0.1", 0) as sock:
-        async with Listener(build(Reviewer(FakeWorld()), readiness), context, sock) as listener:
-            task = asyncio.create_task(upkeep.run(context, serving, listener.address))
+        async with Listener(build(Reviewer(FakeLister()), readiness), context, sock) as listener:
+            task = asyncio.create_task(maintenance.run(context, serving, listener.address))
             await clock.sleeping()
             hook = Kept(registry, readiness, clock, store, listener.address)
             await hook.next_round()
@@ -159,7 +159,7 @@ async def test_a_next_ca_is_announced_before_anything_it_signed_is_served(tmp_pa
         assert announced.ca_bundle == old.ca_cert + announced.next_ca
         assert seen == {encoded(announced.ca_bundle)}
         assert set(shown) == {der_of(announced.server_cert)}
-        assert ANNOUNCED_SECONDS - SEEN_SECONDS <= waited <= 2 * ANNOUNCED_SECONDS
+        assert ANNOUNCED_SECONDS - PROPAGATION_SECONDS <= waited <= 2 * ANNOUNCED_SECONDS
         assert await hook.served(new.ca_cert) == der_of(new.server_cert)
         assert (new.previous_ca, new.ca_bundle) == (old.ca_cert, announced.ca_bundle)
         assert hook.readiness.ready
@@ -181,7 +181,7 @@ async def test_an_announcement_that_someone_took_back_begins_anew(tmp_path: Path
         assert taken_back.next_ca
 
 
-def bundle(registry: Registry) -> str:
+def bundle(registry: FakeRegistrations) -> str:
     """The one caBundle that is registered everywhere."""
     (found,) = {webhook["clientConfig"]["caBundle"] for webhook in registry.webhooks()}
     return str(found)
@@ -214,7 +214,7 @@ async def test_a_ca_that_someone_else_injects_is_only_read(tmp_path: Path) -> No
     made = new_material(target.names, REAL_NOW)
     for name, pem in made.to_files().items():
         (tmp_path / name).write_bytes(pem)
-    registry = Registry(*load_manifests())
+    registry = FakeRegistrations(*load_manifests())
     source = MountedFolder(tmp_path)
     async with kept(tmp_path / "x", target=target, registry=registry, source=source) as hook:
         before = hook.problem
@@ -239,7 +239,7 @@ async def test_what_is_registered_counts_when_it_was_right_twice(tmp_path: Path)
 
         assert "may not use it yet" in corrected
         assert hook.readiness.ready
-        assert hook.clock.monotonic() - started == pytest.approx(SEEN_SECONDS)
+        assert hook.clock.monotonic() - started == pytest.approx(PROPAGATION_SECONDS)
 
 
 async def test_certificates_that_another_replica_made_are_taken_up(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ async def test_certificates_that_another_replica_made_are_taken_up(tmp_path: Pat
 async def test_without_an_api_server_it_is_not_ready_at_first_and_stays_ready_later(
     tmp_path: Path,
 ) -> None:
-    registry = Registry()
+    registry = FakeRegistrations()
     registry.problem = AWAY
     async with kept(tmp_path, registry=registry) as hook:
         first = hook.problem
@@ -285,7 +285,7 @@ async def test_it_waits_until_the_manifests_are_installed(tmp_path: Path) -> Non
 
 
 async def test_a_registered_name_that_the_certificate_lacks_is_not_ready(tmp_path: Path) -> None:
-    registry = Registry(*load_manifests())
+    registry = FakeRegistrations(*load_manifests())
     for webhook in registry.webhooks():
         webhook["clientConfig"]["service"]["namespace"] = "elsewhere"
 
@@ -307,8 +307,8 @@ async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: P
 
     clock, readiness = DatedClock(), Readiness((REGISTRATION,))
     source = OwnAuthority(Flaky(tmp_path), URL.names)
-    upkeep = Upkeep(Registry(), URL, source, clock, readiness)
-    task = asyncio.create_task(upkeep.certificates())
+    maintenance = Maintenance(FakeRegistrations(), URL, source, clock, readiness)
+    task = asyncio.create_task(maintenance.certificates())
     await clock.sleeping()
     problem = readiness.problems[REGISTRATION]
     material = await clock.play(task)
@@ -324,7 +324,7 @@ async def test_rounds_are_rare_while_all_is_right(tmp_path: Path) -> None:
         before = hook.clock.monotonic()
         await hook.next_round()
 
-        assert hook.clock.monotonic() - before == pytest.approx(SETTLED_SECONDS)
+        assert hook.clock.monotonic() - before == pytest.approx(STEADY_SECONDS)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from api.constants import JOB, JOBSET, KindName
 from api.integration.jobset import jobset_groups
 from api.names import hashed
-from tests.webhooks.reviews import FakeWorld, Read, encoded, read, review_of
+from tests.webhooks.reviews import FakeLister, Read, encoded, read, review_of
 from webhooks.reviewer import Reviewer
 
 MODE = "scheduling.muster.dev/gang-mode"
@@ -21,7 +21,7 @@ MANAGED = "scheduling.muster.dev/managed-group"
 def ask(route: str, new: dict[str, Any], old: dict[str, Any] | None = None, **request: str) -> Read:
     kind = JOBSET if route.endswith("jobsets") else JOB
     review = review_of(kind, new, old, **request)
-    return read(Reviewer(FakeWorld()).review(route, encoded(review)), review)
+    return read(Reviewer(FakeLister()).review(route, encoded(review)), review)
 
 
 def job(name: str = "sweep", *, mode: str | None = "Gang", **labels: str) -> dict[str, Any]:
@@ -138,12 +138,12 @@ def test_all_that_is_wrong_with_a_jobset_comes_in_one_answer() -> None:
     }
 
     mutated = ask("mutate/jobsets", wrong)
-    judged = ask("validate/jobsets", wrong)
+    answer = ask("validate/jobsets", wrong)
 
     assert mutated.allowed
-    assert (judged.code, judged.reason) == (422, "Invalid")
+    assert (answer.code, answer.reason) == (422, "Invalid")
     holder = "spec.replicatedJobs[1].template.metadata.annotations"
-    assert judged.faults == [
+    assert answer.faults == [
         (f"metadata.annotations[{MODE}]", "FieldValueNotSupported"),
         ("metadata.annotations[scheduling.muster.dev/topology]", "FieldValueInvalid"),
         (f"{holder}[scheduling.muster.dev/min-count]", "FieldValueInvalid"),
@@ -163,11 +163,11 @@ def test_a_mode_does_not_change_after_creation() -> None:
 
 
 def test_the_name_of_a_foreign_group_is_avoided() -> None:
-    world = FakeWorld(foreign_groups={("PodGroup", "pg-job-sweep"), ("PodGroup", "pg-training")})
+    lister = FakeLister(foreign_groups={("PodGroup", "pg-job-sweep"), ("PodGroup", "pg-training")})
 
     def asked(route: str, kind: KindName, new: dict[str, Any]) -> Read:
         review = review_of(kind, new)
-        return read(Reviewer(world).review(route, encoded(review)), review)
+        return read(Reviewer(lister).review(route, encoded(review)), review)
 
     group, label, _ = group_of(asked("mutate/jobs", JOB, job()))
     assert group == label == hashed("pg-job-sweep", "PodGroup", "team")
@@ -178,10 +178,10 @@ def test_the_name_of_a_foreign_group_is_avoided() -> None:
 
 @pytest.mark.parametrize("name", ["cpg-training", "cpg-training-decoder"])
 def test_the_name_of_a_foreign_composite_is_avoided_by_all_groups_of_the_tree(name: str) -> None:
-    world = FakeWorld(foreign_groups={("CompositePodGroup", name)})
+    lister = FakeLister(foreign_groups={("CompositePodGroup", name)})
     review = review_of(JOBSET, jobset(mode="Composite"))
 
-    marked = read(Reviewer(world).review("mutate/jobsets", encoded(review)), review).result
+    marked = read(Reviewer(lister).review("mutate/jobsets", encoded(review)), review).result
 
     assert marked is not None
     assert marks_of(marked) == {"Job/Hashed"}

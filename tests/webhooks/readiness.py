@@ -7,7 +7,7 @@ import asyncio
 from webhooks.readiness import SERVING, Readiness
 
 
-class Watched(Readiness):
+class AwaitableReadiness(Readiness):
     """Sets `is_serving` once the listener answers and `is_ready` once every check holds."""
 
     def __init__(self) -> None:
