@@ -81,7 +81,7 @@ ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
 ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
 ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
-ANNOTATION_FLOOR_BASIS: Final = f"{GROUP}/floor-basis"
+ANNOTATION_MIN_COUNT_BASIS: Final = f"{GROUP}/min-count-basis"
 # On a root: so long, as in "90s", its bindings may take, in place of the scheduler's own time.
 ANNOTATION_SCHEDULE_TIMEOUT: Final = f"{GROUP}/schedule-timeout"
 # On a generated object: API group, kind, name and UID of what it was made for.

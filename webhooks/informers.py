@@ -126,8 +126,8 @@ class GroupOwners(DeletingObjects):
     def upsert(self, obj: HasObjectMeta) -> None:
         """A group exists: one of ours, made for a Job or JobSet, or one of somebody else's."""
         super().upsert(obj)
-        maker = made_for(obj.metadata)
-        self._owners[obj.metadata.key] = (maker.kind, maker.name) if maker else None
+        owner_id = made_for(obj.metadata)
+        self._owners[obj.metadata.key] = (owner_id.kind, owner_id.name) if owner_id else None
 
     def delete(self, key: Key) -> None:
         """A group is gone."""

@@ -12,9 +12,9 @@ from typing import Any
 from api import causes, groups, names
 from api.causes import Cause
 from api.constants import (
-    ANNOTATION_FLOOR_BASIS,
     ANNOTATION_GROUP_TEMPLATE,
     ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_MIN_COUNT_BASIS,
     DEFAULT_SCHEDULER_NAME,
     JOB,
     JOBSET_LABEL_NAME,
@@ -141,7 +141,7 @@ def job_groups(
     group = objects.group_object(POD_GROUP, owner, view.managed, name, made_from)
     if "gang" in group["spec"]["schedulingPolicy"]:
         group["spec"]["schedulingPolicy"] = {"gang": {"minCount": floor_of(view, succeeded)}}
-        group["metadata"]["annotations"][ANNOTATION_FLOOR_BASIS] = floor_basis(view)
+        group["metadata"]["annotations"][ANNOTATION_MIN_COUNT_BASIS] = floor_basis(view)
     return [
         objects.workload_object(owner, name, {"podGroupTemplates": [made_from]}),
         group,

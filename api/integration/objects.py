@@ -25,7 +25,7 @@ from api.constants import (
 )
 from api.integration.options import ALL, BASIC, COMPOSITE, SINGLE, Options
 from api.integration.view import SCOPE_JOB, SCOPE_JOBSET, JobSetView, ReplicatedJob
-from api.ownership import Maker
+from api.ownership import OwnerId
 from api.reading import text
 
 Json = dict[str, Any]
@@ -238,9 +238,9 @@ def _object(kind: KindName, owner: Owner, name: str, spec: Json) -> Json:
         "namespace": owner.namespace,
         "labels": {LABEL_MANAGED_BY: MANAGED_BY},
         "annotations": {
-            ANNOTATION_MADE_FOR: Maker(
+            ANNOTATION_MADE_FOR: OwnerId(
                 owner.kind.group, owner.kind.kind, owner.name, owner.uid
-            ).said()
+            ).annotation()
         },
         "ownerReferences": [
             {

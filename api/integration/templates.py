@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api.constants import ANNOTATION_FLOOR_BASIS, COMPOSITE_POD_GROUP, POD_GROUP
+from api.constants import ANNOTATION_MIN_COUNT_BASIS, COMPOSITE_POD_GROUP, POD_GROUP
 from api.inherit import INHERITED
 from api.reading import dig, listing, mapping, text
 
@@ -83,7 +83,7 @@ def _adapted(group: Json, templates: list[Template], workload: str, *, alone: bo
         )
     # The floor is the template's, and does not follow the owner.
     kept = group["metadata"]["annotations"].items()
-    notes = {key: value for key, value in kept if key != ANNOTATION_FLOOR_BASIS}
+    notes = {key: value for key, value in kept if key != ANNOTATION_MIN_COUNT_BASIS}
     metadata = group["metadata"] | {"annotations": notes}
     spec = chosen.apply(group["spec"])
     spec["workloadRef"] = {"workloadName": workload, "templateName": chosen.name}

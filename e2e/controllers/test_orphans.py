@@ -23,7 +23,7 @@ from e2e.suite.stage import Stage
 from kube.resources import JOBS, JOBSETS, PODS, Resource
 
 COSCHEDULINGS = resource(COSCHEDULING)
-NOTHING = "nothing is left over"
+NOTHING = "no orphans and no stuck finalizers"
 
 
 async def gc(stage: Stage) -> tuple[int, list[str]]:
@@ -68,9 +68,9 @@ async def end_pods(stage: Stage) -> None:
 
 # A tree goes with its Workload, so that is what is named.
 LEFT = {
-    JOBSETS: "Workload {}/w-a: made for an owner that is gone",
-    JOBS: "Workload {}/w-job-a: made for an owner that is gone",
-    COSCHEDULINGS: "PodGroup {}/a: made for an owner that is gone",
+    JOBSETS: "Workload {}/w-a: its owner does not exist any more",
+    JOBS: "Workload {}/w-job-a: its owner does not exist any more",
+    COSCHEDULINGS: "PodGroup {}/a: its owner does not exist any more",
 }
 
 

@@ -15,7 +15,7 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
-from controllers.implicit import IDLE_SECONDS
+from controllers.implicit_groups import IDLE_SECONDS
 from e2e.controllers.questions import event_reasons, have, names
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,

@@ -14,7 +14,7 @@ from kube.errors import ConfigError
 URL = "https://127.0.0.1:9000"
 
 
-def written(folder: Path, text: str) -> File:
+def file_exists(folder: Path, text: str) -> File:
     path = folder / "muster.yaml"
     path.write_text(text)
     return load(path)
@@ -35,7 +35,7 @@ def test_by_url_it_listens_there_and_ends_at_once() -> None:
 
 
 def test_what_the_file_says_counts(tmp_path: Path) -> None:
-    file = written(
+    file = file_exists(
         tmp_path,
         "webhook: {host: 127.0.0.2, port: 7, drainSeconds: 3, certDir: /certs,"
         " certificates: {caDays: 30, serverDays: 20, aheadDays: 10, announcedSeconds: 5}}",
@@ -50,7 +50,7 @@ def test_what_the_file_says_counts(tmp_path: Path) -> None:
 
 
 def test_certificates_that_others_make_are_mounted_and_not_announced(tmp_path: Path) -> None:
-    file = written(tmp_path, "webhook: {certificates: {mounted: /mounted}}")
+    file = file_exists(tmp_path, "webhook: {certificates: {mounted: /mounted}}")
 
     config = webhook_config(file, None)
 
@@ -61,4 +61,4 @@ def test_certificates_that_others_make_are_mounted_and_not_announced(tmp_path: P
 
 def test_lifetimes_in_which_renewing_gains_nothing_name_the_fields(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="caDays >= serverDays > aheadDays"):
-        written(tmp_path, "webhook: {certificates: {aheadDays: 365}}")
+        file_exists(tmp_path, "webhook: {certificates: {aheadDays: 365}}")

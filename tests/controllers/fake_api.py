@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD
+from controllers.informers import Caches
 from controllers.objects import (
     COSCHEDULINGS,
     PLUGINS_POD_GROUPS,
@@ -22,7 +23,6 @@ from controllers.objects import (
     decode_pod,
     decode_workload,
 )
-from controllers.world import World
 from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kube.meta import decode_partial
 from kube.patch import PatchBuilder
@@ -43,7 +43,7 @@ def _kind(resource: Resource) -> str:
 class FakeApi:
     """Objects by (kind, namespace, name); `writes` lists what clients did."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, caches: Caches) -> None:
         self.objects: dict[Slot, Json] = {}
         self.writes: list[tuple[str, str, str]] = []
         self.fail_next: list[KubeError] = []
@@ -51,15 +51,15 @@ class FakeApi:
         self._numbers = itertools.count(1)
         self._held: list[Callable[[], None]] | None = None
         self._feeds: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
-            JOB.kind: (world.jobs, decode_job),
-            JOBSET.kind: (world.jobsets, decode_jobset),
-            WORKLOAD.kind: (world.workloads, decode_workload),
-            POD_GROUP.kind: (world.pod_groups, decode_group),
-            COMPOSITE_POD_GROUP.kind: (world.composites, decode_group),
-            COSCHEDULINGS.full_name: (world.coschedulings, decode_coscheduling),
-            PLUGINS_POD_GROUPS.full_name: (world.plugins_pod_groups, decode_plugins_pod_group),
-            "Pod": (world.pods, decode_pod),
-            "Namespace": (world.namespaces, decode_partial),
+            JOB.kind: (caches.jobs, decode_job),
+            JOBSET.kind: (caches.jobsets, decode_jobset),
+            WORKLOAD.kind: (caches.workloads, decode_workload),
+            POD_GROUP.kind: (caches.pod_groups, decode_group),
+            COMPOSITE_POD_GROUP.kind: (caches.composites, decode_group),
+            COSCHEDULINGS.full_name: (caches.coschedulings, decode_coscheduling),
+            PLUGINS_POD_GROUPS.full_name: (caches.plugins_pod_groups, decode_plugins_pod_group),
+            "Pod": (caches.pods, decode_pod),
+            "Namespace": (caches.namespaces, decode_partial),
         }
 
     # The port of kube.client.Client, as far as the controllers use it.

@@ -25,8 +25,9 @@ def test_the_domains_and_the_victims_are_listed_and_nobody_goes() -> None:
     assert "rack=r001: room for 1, 0 more by preemption, 1 missing" in lines
     at = lines.index("would evict pods of lower priority, 2 in all:")
     assert lines[at + 1] == "PodGroup ns/low, priority 0, 2 pods"
-    why = "the cheapest choice that was found: budgets exceeded by 0, highest priority 0, 1 unit"
-    assert lines[at + 2] == f"{why}; none of them could stay"
+    cost = "disruption budgets exceeded by 0, highest priority 0, 1 unit"
+    want = f"the cheapest choice that was found: {cost}; none of them could stay"
+    assert lines[at + 2] == want
     assert lines[at + 3] == "would then go to n0 x1, n1 x1"
     assert len(world.state.pods) == 5
 
@@ -69,7 +70,7 @@ def test_why_nobody_is_evicted(preempts: bool, priority: int, want: str) -> None
 
     lines = [line.strip() for line in explain_lines(world.state, world.root("high"), Budget())]
 
-    assert f"evicts nobody: {want}" in lines
+    assert f"no eviction: {want}" in lines
     more = int(preempts and priority > 0)
     assert f"rack=r: room for 1, {more} more by preemption, {2 - more} missing" in lines
 

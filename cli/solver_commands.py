@@ -1,4 +1,4 @@
-"""What people ask the solver: `muster explain`, `simulate`, `snapshot` and `replay`.
+"""The commands that ask the solver: `muster explain`, `simulate`, `snapshot` and `replay`.
 
 All of them work on a copy of the cluster, read once, or on a snapshot file.
 """
@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from api.priority import PriorityClass
-from cli.explain import blocker_lines, explain_lines, find, placed_line, words
+from cli.explain import blocker_lines, explain_lines, find, placed_line, qualified_name
 from cli.simulate import documents_of, simulate
 from cli.snapshot_tree import branches
 from cli.text import tree_lines
@@ -37,12 +37,12 @@ Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, els
 SnapshotFile = Annotated[
     Path | None, typer.Option("--snapshot", help="a snapshot file instead of the live cluster")
 ]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="of names without one")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="for names without one")]
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """A cluster to ask about; `observed` is empty for a snapshot, which knows no owners."""
+class ClusterCopy:
+    """A copy of a cluster to decide on; `observed` is empty for a snapshot, which has no owners."""
 
     state: State
     limits: Limits
@@ -61,8 +61,8 @@ def explain(
     namespace: Namespace = "default",
 ) -> None:
     """Say why a pod, group, Job or JobSet waits, or where it would go now."""
-    with _complaints():
-        copy = _copy(kubeconfig, snapshot)
+    with _user_errors():
+        copy = _cluster_copy(kubeconfig, snapshot)
         for entity in find(copy.state, copy.observed, what, namespace):
             _print(explain_lines(copy.state, entity, copy.budget))
 
@@ -74,9 +74,9 @@ def simulate_(
     namespace: Namespace = "default",
 ) -> None:
     """Say whether manifests would fit, where, and if not why; exit code 1 if one would not."""
-    with _complaints():
+    with _user_errors():
         documents = list(documents_of(files))
-        copy = _copy(kubeconfig, snapshot)
+        copy = _cluster_copy(kubeconfig, snapshot)
         lines = simulate(copy.state, documents, namespace, copy.budget, copy.priorities)
     _print(lines or ["nothing to place"])
     if any(line.startswith("  waits") for line in lines):
@@ -87,9 +87,9 @@ def snapshot_(
     file: Annotated[Path, typer.Argument(help="where to write it")],
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Write all that the scheduler decides by to one file, for explain, tree and replay."""
-    with _complaints():
-        copy = _copy(kubeconfig, None)
+    """Write the whole input of the scheduler to one file, for explain, tree and replay."""
+    with _user_errors():
+        copy = _cluster_copy(kubeconfig, None)
         queue = snapshots.queue_of(copy.state)
         taken = snapshots.take(copy.state, queue, copy.limits, copy.priorities)
         data = encode(taken)
@@ -99,7 +99,7 @@ def snapshot_(
 
 def replay(file: Annotated[Path, typer.Argument(help="a snapshot")]) -> None:
     """Decide a snapshot's queue again; exit code 1 if a recorded decision comes out differently."""
-    with _complaints():
+    with _user_errors():
         recorded = _read(file)
         state, queue = snapshots.restore(recorded)
         again = list(snapshots.decide(state, queue.waiting(), recorded.limits))
@@ -129,19 +129,19 @@ def register(app: typer.Typer) -> None:
     app.command()(replay)
 
 
-def _copy(kubeconfig: Path | None, snapshot: Path | None) -> Copy:
+def _cluster_copy(kubeconfig: Path | None, snapshot: Path | None) -> ClusterCopy:
     if snapshot is not None:
         recorded = _read(snapshot)
         state, _ = snapshots.restore(recorded)
-        return Copy(state, recorded.limits, recorded.priorities)
+        return ClusterCopy(state, recorded.limits, recorded.priorities)
 
-    async def look() -> Copy:
+    async def read_cluster() -> ClusterCopy:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
             sources = await read(client)
             limits = Limits.of(Budget(), overdue=time.time() - Preemption().patience_seconds)
-            return Copy(sources.state, limits, sources.classes.all(), sources.observed)
+            return ClusterCopy(sources.state, limits, sources.classes.all(), sources.observed)
 
-    return asyncio.run(look())
+    return asyncio.run(read_cluster())
 
 
 def _read(file: Path) -> Snapshot:
@@ -155,7 +155,7 @@ def _read(file: Path) -> Snapshot:
 def _decision_lines(decision: Decision | None, result: str) -> Iterator[str]:
     if decision is None:
         return
-    yield f"{words(decision.root)}{result}"
+    yield f"{qualified_name(decision.root)}{result}"
     if decision.blocker is None:
         yield f"  placed: {placed_line(decision.placed or {})}"
     else:
@@ -176,8 +176,8 @@ def _print(lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def _complaints() -> Iterator[None]:
-    """Errors that a person can act on, without a traceback; exit code 2."""
+def _user_errors() -> Iterator[None]:
+    """Prints errors that a user can act on without a traceback; exit code 2."""
     try:
         yield
     except (KubeError, OSError) as error:

@@ -1,40 +1,40 @@
 """PodGroups without a policy take it from their template when that appears (KEP-5832).
 
-At admission the webhook fills what it can; here is what came later. The template's values alone
-are written: admission completes them with the defaults and the priority.
+The webhook does it at admission where the template exists; here it is done for templates that come
+later. Only the template's values are written: admission adds the defaults and the priority.
 """
 
 from api.inherit import fill, template_of
+from controllers.informers import BY_TEMPLATE, Caches
 from controllers.objects import POD_GROUPS, Group, Workload
 from controllers.runtime import Controller, Writer
-from controllers.world import BY_TEMPLATE, World
 from kube.clock import Clock
 from kube.meta import Key
 from kube.patch import PatchBuilder, pointer
 
 
-class Fill:
-    """The controller that completes PodGroups; its keys are theirs."""
+class TemplateValues:
+    """The controller that completes PodGroups; its keys are those of PodGroups."""
 
-    def __init__(self, world: World, writer: Writer, clock: Clock) -> None:
+    def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
         """Subscribes to the caches; nothing is done before `controller.run`."""
-        self.controller: Controller[Key] = Controller("fill", self.reconcile, clock)
-        self._world = world
+        self.controller: Controller[Key] = Controller("template-values", self.reconcile, clock)
+        self._caches = caches
         self._writer = writer
-        world.pod_groups.subscribe(self._on_group)
-        world.workloads.subscribe(self._on_workload)
+        caches.pod_groups.subscribe(self._on_group)
+        caches.workloads.subscribe(self._on_workload)
 
     def resync(self) -> None:
         """Queue every PodGroup that has no policy."""
-        for group in self._world.pod_groups.values():
+        for group in self._caches.pod_groups.values():
             self._on_group(None, group)
 
     async def reconcile(self, key: Key) -> None:
         """Complete one PodGroup if its template is there. Raises kube errors."""
-        group = self._world.pod_groups.get(*key)
+        group = self._caches.pod_groups.get(*key)
         if group is None or group.template is None:
             return
-        workload = self._world.workloads.get(key[0], group.template[0])
+        workload = self._caches.workloads.get(key[0], group.template[0])
         template = template_of(workload.as_object(), group.template[1]) if workload else None
         values = fill(group.spec_object(), template) if template else {}
         if "schedulingPolicy" not in values:
@@ -50,7 +50,7 @@ class Fill:
 
     def _on_workload(self, _old: Workload | None, new: Workload | None) -> None:
         if new is not None:
-            for group in self._world.pod_groups.by_index(BY_TEMPLATE, new.metadata.key):
+            for group in self._caches.pod_groups.by_index(BY_TEMPLATE, new.metadata.key):
                 self.controller.queue.add(group.metadata.key)
 
 

@@ -21,7 +21,7 @@ from api.constants import (
 from api.integration.job import job_groups, read_job
 from api.integration.jobset import jobset_groups
 from kube.errors import ServerError, TooManyRequests
-from tests.controllers.conftest import House
+from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, make_job, make_jobset
 
@@ -44,7 +44,7 @@ class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.house = self.run(_house())
+        self.harness = self.run(_harness())
         self.uids = 0
         self.pods = 0
 
@@ -58,7 +58,7 @@ class Life(RuleBasedStateMachine):
     def create_jobset(
         self, name: str, mode: str, replicas: int, pods: int, suspended: bool
     ) -> None:
-        if ("JobSet", "default", name) in self.house.api.objects:
+        if ("JobSet", "default", name) in self.harness.api.objects:
             return
         template = job_template().pods(pods)
         made = make_jobset(name).suspended(suspended)
@@ -68,21 +68,21 @@ class Life(RuleBasedStateMachine):
             made = made.asks(gang_mode=mode)
         # Replicated job `b` of JobSet `a`, and JobSet `a-b`, want one name.
         obj = self._new(made.replicated_job("b", replicas, template).build())
-        self.do(lambda: self.house.submit_jobset(obj))
+        self.do(lambda: self.harness.submit_jobset(obj))
 
     @rule(name=NAMES, parallelism=COUNTS, completions=st.none() | COUNTS, suspended=st.booleans())
     def create_job(
         self, name: str, parallelism: int, completions: int | None, suspended: bool
     ) -> None:
-        if ("Job", "default", name) in self.house.api.objects:
+        if ("Job", "default", name) in self.harness.api.objects:
             return
         made = make_job(name).asks(gang_mode="Gang").pods(parallelism, completions)
-        self.do(lambda: self.house.submit_job(self._new(made.suspended(suspended).build())))
+        self.do(lambda: self.harness.submit_job(self._new(made.suspended(suspended).build())))
 
     @rule(name=NAMES, parallelism=COUNTS)
     def scale(self, name: str, parallelism: int) -> None:
         if self._living("Job", name):
-            self.do(lambda: self.house.change("Job", name, parallelism=parallelism))
+            self.do(lambda: self.harness.change("Job", name, parallelism=parallelism))
 
     @rule(name=NAMES, replicas=COUNTS, pods=COUNTS)
     def scale_a_jobset(self, name: str, replicas: int, pods: int) -> None:
@@ -91,29 +91,29 @@ class Life(RuleBasedStateMachine):
             (job,) = self._spec("JobSet", name)["replicatedJobs"]
             template = job["template"] | {"spec": job["template"]["spec"] | {"parallelism": pods}}
             scaled = [job | {"replicas": replicas, "template": template}]
-            self.do(lambda: self.house.change("JobSet", name, replicatedJobs=scaled))
+            self.do(lambda: self.harness.change("JobSet", name, replicatedJobs=scaled))
 
     @rule(kind=KINDS, name=NAMES, suspend=st.booleans())
     def suspend_or_resume(self, kind: str, name: str, suspend: bool) -> None:
         if self._living(kind, name):
-            self.do(lambda: self.house.change(kind, name, suspend=suspend))
+            self.do(lambda: self.harness.change(kind, name, suspend=suspend))
 
     @rule(kind=KINDS, name=NAMES)
     def delete(self, kind: str, name: str) -> None:
         if self._living(kind, name):
-            self.do(lambda: self.house.api.remove(kind, "default", name))
+            self.do(lambda: self.harness.api.remove(kind, "default", name))
 
     @rule(kind=KINDS, name=NAMES)
     def delete_and_orphan(self, kind: str, name: str) -> None:
         if self._living(kind, name):
-            self.do(lambda: self.house.api.orphan(kind, "default", name))
+            self.do(lambda: self.harness.api.orphan(kind, "default", name))
 
     @rule(data=st.data())
     def delete_something_generated(self, data: st.DataObject) -> None:
-        there = [slot for slot in self.house.api.objects if slot[0] in MADE]
+        there = [slot for slot in self.harness.api.objects if slot[0] in MADE]
         if there:
             slot = data.draw(st.sampled_from(sorted(there)))
-            self.do(lambda: self.house.api.remove(*slot))
+            self.do(lambda: self.harness.api.remove(*slot))
 
     # What other controllers do.
 
@@ -125,15 +125,15 @@ class Life(RuleBasedStateMachine):
 
     @rule(data=st.data(), phase=st.sampled_from(["Succeeded", "Failed", "gone"]))
     def end_a_pod(self, data: st.DataObject, phase: str) -> None:
-        pods = self.house.api.names("Pod")
+        pods = self.harness.api.names("Pod")
         if not pods:
             return
         name = data.draw(st.sampled_from(pods))
         if phase == "gone":
             self.do(lambda: self._lose_pod(name))
             return
-        pod = self.house.api.objects["Pod", "default", name]
-        self.do(lambda: self.house.api.put(pod | {"status": {"phase": phase}}))
+        pod = self.harness.api.objects["Pod", "default", name]
+        self.do(lambda: self.harness.api.put(pod | {"status": {"phase": phase}}))
 
     @rule(name=NAMES)
     def a_jobset_restarts(self, name: str) -> None:
@@ -145,20 +145,20 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def events_are_late(self) -> None:
-        self.do(self.house.api.hold)
+        self.do(self.harness.api.hold)
 
     @rule()
     def events_arrive(self) -> None:
-        self.do(self.house.api.flush)
+        self.do(self.harness.api.flush)
 
     @rule()
     def events_were_lost(self) -> None:
-        self.do(self.house.api.relist)
+        self.do(self.harness.api.relist)
 
     @rule(count=st.integers(1, 3))
     def requests_fail(self, count: int) -> None:
         errors = [ServerError(500, "InternalError", "no"), TooManyRequests(429, "TooMany", "no")]
-        self.house.api.fail_next += [errors[index % 2] for index in range(count)]
+        self.harness.api.fail_next += [errors[index % 2] for index in range(count)]
 
     @rule(linger=st.booleans())
     def the_controller_is_killed(self, linger: bool) -> None:
@@ -167,11 +167,11 @@ class Life(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 30.0]))
     def the_controllers_work(self, seconds: float) -> None:
-        self.run(self.house.settle(seconds=seconds))
+        self.run(self.harness.settle(seconds=seconds))
 
     # What must hold.
 
-    @precondition(lambda self: self.house.api._held is None)
+    @precondition(lambda self: self.harness.api._held is None)
     @rule()
     def settled_objects_are_those_of_the_specification(self) -> None:
         self.run(self._settle())
@@ -180,20 +180,20 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def no_object_has_two_controllers(self) -> None:
         """An orphaned one has none."""
-        for (kind, _, name), obj in self.house.api.objects.items():
+        for (kind, _, name), obj in self.harness.api.objects.items():
             if kind in MADE:
                 owners = obj["metadata"].get("ownerReferences", [])
                 assert sum(bool(it.get("controller")) for it in owners) <= 1, (kind, name)
 
     def teardown(self) -> None:
         try:
-            self.do(self.house.api.relist)
+            self.do(self.harness.api.relist)
             self.run(self._settle())
             self._compare()
             self.run(self._end())
-            assert self.house.api.names(*MADE) == []
+            assert self.harness.api.names(*MADE) == []
         finally:
-            self.do(self.house.close)
+            self.do(self.harness.close)
             self.runner.close()
 
     def do(self, act: Any) -> None:
@@ -213,15 +213,15 @@ class Life(RuleBasedStateMachine):
         return ("deletionTimestamp" not in self._meta(kind, name)) and bool(self._meta(kind, name))
 
     def _meta(self, kind: str, name: str) -> Json:
-        found: Json = self.house.api.objects.get((kind, "default", name), {}).get("metadata", {})
+        found: Json = self.harness.api.objects.get((kind, "default", name), {}).get("metadata", {})
         return found
 
     def _spec(self, kind: str, name: str) -> Json:
-        spec: Json = self.house.api.objects[kind, "default", name]["spec"]
+        spec: Json = self.harness.api.objects[kind, "default", name]["spec"]
         return spec
 
     def _start_pods(self, kind: str, name: str) -> None:
-        api = self.house.api
+        api = self.harness.api
         for group in _specified(api.objects[kind, "default", name]):
             if group["kind"] != "PodGroup":
                 continue
@@ -238,7 +238,7 @@ class Life(RuleBasedStateMachine):
 
     def _job_of(self, kind: str, name: str, group: str) -> Json:
         """The Job whose pods are in the group; a JobSet's is made if need be."""
-        api = self.house.api
+        api = self.harness.api
         owner: Json = api.objects[kind, "default", name]
         if kind == "Job":
             return owner
@@ -257,11 +257,11 @@ class Life(RuleBasedStateMachine):
         return found
 
     def _lose_pod(self, name: str) -> None:
-        self.house.api.remove("Pod", "default", name)
-        self.house.api.release("Pod", "default", name)
+        self.harness.api.remove("Pod", "default", name)
+        self.harness.api.release("Pod", "default", name)
 
     def _restart(self, jobset: str) -> None:
-        api, uid = self.house.api, self._meta("JobSet", jobset)["uid"]
+        api, uid = self.harness.api, self._meta("JobSet", jobset)["uid"]
         for kind, _, name in list(api.objects):
             obj = api.objects.get((kind, "default", name))
             if kind == "Job" and obj and uid in _owner_uids(obj):
@@ -272,35 +272,35 @@ class Life(RuleBasedStateMachine):
         self._start_pods("JobSet", jobset)
 
     async def _settle(self) -> None:
-        self.house.api.fail_next.clear()
+        self.harness.api.fail_next.clear()
         for _ in range(6):
-            await self.house.settle(seconds=LONG)
+            await self.harness.settle(seconds=LONG)
 
     async def _replace(self, *, linger: bool) -> None:
-        old, self.house = self.house, House()
+        old, self.harness = self.harness, ControllerHarness()
         if linger:
             for part in old.parts:
                 part.resync()
             await old.settle()
         old.close()
-        self.house.api.objects = old.api.objects
-        self.house.api._numbers = old.api._numbers
-        self.house.api.relist()
-        for part in self.house.parts:
+        self.harness.api.objects = old.api.objects
+        self.harness.api._numbers = old.api._numbers
+        self.harness.api.relist()
+        for part in self.harness.parts:
             part.resync()
 
     async def _end(self) -> None:
         for kind in ("JobSet", "Job"):
-            for name in self.house.api.names(kind):
-                self.house.api.remove(kind, "default", name)
-        for name in self.house.api.names("Pod"):
+            for name in self.harness.api.names(kind):
+                self.harness.api.remove(kind, "default", name)
+        for name in self.harness.api.names("Pod"):
             self._lose_pod(name)
         await self._settle()
 
     def _compare(self) -> None:
         wanted: dict[tuple[str, str], Json] = {}
         maybe: set[tuple[str, str]] = set()
-        for (kind, _, _), obj in self.house.api.objects.items():
+        for (kind, _, _), obj in self.harness.api.objects.items():
             if kind not in {"Job", "JobSet"}:
                 continue
             slots = {(it["kind"], it["metadata"]["name"]): it for it in _specified(obj)}
@@ -310,12 +310,12 @@ class Life(RuleBasedStateMachine):
                 wanted |= slots
             else:
                 maybe |= set(slots)
-        there = {(slot[0], slot[2]) for slot in self.house.api.objects if slot[0] in MADE}
-        held = self._with_its_tree({slot for slot in there if self._is_held(slot)})
+        there = {(slot[0], slot[2]) for slot in self.harness.api.objects if slot[0] in MADE}
+        held = self._with_its_tree({slot for slot in there if self._is_in_use(slot)})
         assert set(wanted) <= there, set(wanted) - there
         assert there <= set(wanted) | maybe | held, there - set(wanted) - maybe - held
         for (kind, name), obj in wanted.items():
-            live = self.house.api.objects[kind, "default", name]
+            live = self.harness.api.objects[kind, "default", name]
             assert live["metadata"]["labels"][LABEL_MANAGED_BY] == MANAGED_BY
             if kind != "Workload" and "deletionTimestamp" not in live["metadata"]:
                 assert live["spec"] == obj["spec"], (kind, name)
@@ -324,7 +324,7 @@ class Life(RuleBasedStateMachine):
         """Whether another one's object has a wanted name; then it is told, and nothing is taken."""
         return any(
             reason == "NameTaken" and name == obj["metadata"]["name"]
-            for _, name, reason in self.house.told.events
+            for _, name, reason in self.harness.recorded.events
         )
 
     def _waits_for_others(self, owner: Json, slots: set[tuple[str, str]]) -> bool:
@@ -333,17 +333,17 @@ class Life(RuleBasedStateMachine):
         there = [self._meta(*slot) for slot in slots]
         return any("deletionTimestamp" in it or _maker_uid(it) != uid for it in there if it)
 
-    def _is_held(self, slot: tuple[str, str]) -> bool:
+    def _is_in_use(self, slot: tuple[str, str]) -> bool:
         """Whether pods, or children that pods hold, keep an object whose owner is gone."""
         kind, name = slot
-        api = self.house.api
+        api = self.harness.api
         meta = self._meta(kind, name)
         others = [(key[0], key[2]) for key in api.objects if key[0] in GROUPS]
         if kind == "Workload":
             referred = [
                 it for it in others if meta["uid"] in _owner_uids({"metadata": self._meta(*it)})
             ]
-            return not meta["ownerReferences"] and any(self._is_held(it) for it in referred)
+            return not meta["ownerReferences"] and any(self._is_in_use(it) for it in referred)
         if kind == "PodGroup":
             return any(
                 self._keeps(obj, name, _maker_uid(meta))
@@ -352,7 +352,7 @@ class Life(RuleBasedStateMachine):
             )
         return any(
             api.objects[it[0], "default", it[1]]["spec"].get("parentCompositePodGroupName") == name
-            and self._is_held(it)
+            and self._is_in_use(it)
             for it in others
         )
 
@@ -365,12 +365,12 @@ class Life(RuleBasedStateMachine):
             uids = {self._meta(*slot)["uid"] for slot in grown}
             kept = grown | {
                 (kind, name)
-                for (kind, _, name), obj in self.house.api.objects.items()
+                for (kind, _, name), obj in self.harness.api.objects.items()
                 if kind in GROUPS and uids.intersection(_owner_uids(obj))
             }
         return held | kept
 
-    def _keeps(self, pod: Json, group: str, maker: str) -> bool:
+    def _keeps(self, pod: Json, group: str, owner_id: str) -> bool:
         """Whether a pod runs in the group, and nothing says that it is meant for another one."""
         if pod["metadata"]["labels"]["scheduling.muster.dev/pod-group"] != group:
             return False
@@ -379,14 +379,14 @@ class Life(RuleBasedStateMachine):
         (job_uid,) = _owner_uids(pod) or ("",)
         jobs = [
             obj
-            for key, obj in self.house.api.objects.items()
+            for key, obj in self.harness.api.objects.items()
             if key[0] == "Job" and obj["metadata"]["uid"] == job_uid
         ]
         if not jobs:
             return True
         above = _owner_uids(jobs[0])
         orphaned = JOBSET_LABEL_NAME in jobs[0]["metadata"].get("labels", {}) and not above
-        return orphaned or maker in {job_uid, *above}
+        return orphaned or owner_id in {job_uid, *above}
 
 
 def _specified(owner: Json) -> list[Json]:
@@ -402,8 +402,8 @@ def _maker_uid(meta: Json) -> str:
     return uid
 
 
-async def _house() -> House:
-    return House()
+async def _harness() -> ControllerHarness:
+    return ControllerHarness()
 
 
 @pytest.mark.timeout(1200)

@@ -1,4 +1,4 @@
-"""Child processes: started with their output in files, awaited until ready, ended together."""
+"""Child processes: output in files, awaited until ready, stopped together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Check = Callable[[], Awaitable[bool]]
 
 
 @dataclass(slots=True)
-class Child:
+class ChildProcess:
     """One running process: its name, where its log goes, and how to ask whether it is ready."""
 
     name: str
@@ -38,15 +38,15 @@ class Child:
 
 
 @dataclass(slots=True)
-class Children:
+class ChildProcesses:
     """Every child of this process. Leaving the context ends them all, newest first."""
 
     logs: Path
     environment: Mapping[str, str]
-    children: dict[str, Child] = field(default_factory=dict)
+    children: dict[str, ChildProcess] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
-        """The empty family."""
+        """No child yet."""
         self.logs.mkdir(parents=True, exist_ok=True)
         return self
 
@@ -72,10 +72,10 @@ class Children:
                 stderr=asyncio.subprocess.STDOUT,
                 env=dict(self.environment),
             )
-        self.children[name] = Child(name, process, log, check)
+        self.children[name] = ChildProcess(name, process, log, check)
 
     async def ready(self, name: str, within: float = 30.0) -> None:
-        """Waits until the child's check holds. Raises LaunchError with the child's last words."""
+        """Waits until the child's check holds. Raises LaunchError with the end of its log."""
         child = self.children[name]
         try:
             async with asyncio.timeout(within):
@@ -118,7 +118,7 @@ def answers(url: str) -> Check:
     return check
 
 
-def written(path: Path) -> Check:
+def file_exists(path: Path) -> Check:
     """Whether the file is there."""
 
     async def check() -> bool:

@@ -66,7 +66,7 @@ def member(name: str, of: str) -> Json:
     [
         pytest.param(
             [job("a", 3)],
-            ["PodGroup ns/pg-job-a: 0 of 3 pods placed, at least 3 together",
+            ["PodGroup ns/pg-job-a: 0 of 3 pods placed, minCount 3",
              "  fits: n0 x2, n1 x1"],
             id="a Job that fits",
         ),
@@ -77,25 +77,25 @@ def member(name: str, of: str) -> Json:
         ),
         pytest.param(
             [jobset("j", 2, 2, mode="Composite")],
-            ["CompositePodGroup ns/cpg-j: 0 of 1 child groups placed, at least 1 together",
+            ["CompositePodGroup ns/cpg-j: 0 of 1 child groups placed, minGroupCount 1",
              "  fits: n0 x2, n1 x2"],
             id="a JobSet becomes a tree",
         ),
         pytest.param(
             [jobset("j", 2, 2, mode="Gang")],
-            ["PodGroup ns/pg-j: 0 of 4 pods placed, at least 4 together", "  fits: n0 x2, n1 x2"],
+            ["PodGroup ns/pg-j: 0 of 4 pods placed, minCount 4", "  fits: n0 x2, n1 x2"],
             id="a JobSet becomes one gang",
         ),
         pytest.param(
             [group("g", 2), member("a", "g"), member("b", "g")],
-            ["PodGroup ns/g: 0 of 2 pods placed, at least 2 together", "  fits: n0 x2"],
+            ["PodGroup ns/g: 0 of 2 pods placed, minCount 2", "  fits: n0 x2"],
             id="groups and pods by hand",
         ),
         pytest.param([member("a", "")], ["Pod a", "  fits: n0 x1"], id="a pod alone"),
         pytest.param(
             [group("g", 2), member("a", "g")],
             [
-                "PodGroup ns/g: 0 of 1 pods placed, at least 2 together",
+                "PodGroup ns/g: 0 of 1 pods placed, minCount 2",
                 (
                     "  waits (quorum): has 1 of 2 pods: "
                     "if no more come, the events of their Job say why"
@@ -168,7 +168,7 @@ def test_a_group_takes_its_policy_from_the_workload_beside_it() -> None:
 
     lines = simulate(world.state, [made, *members, workload], "ns", Budget())
 
-    assert lines[0] == "PodGroup ns/g: 0 of 3 pods placed, at least 3 together"
+    assert lines[0] == "PodGroup ns/g: 0 of 3 pods placed, minCount 3"
     assert lines[1].startswith("  waits (capacity): needs room for 3 more pods")
 
 
@@ -254,7 +254,7 @@ def test_explain_gives_the_numbers() -> None:
     (entity,) = find(world.state, {}, "podgroup/g", "ns")
 
     assert list(explain_lines(world.state, entity, Budget())) == [
-        "PodGroup ns/g: 0 of 3 pods placed, at least 3 together",
+        "PodGroup ns/g: 0 of 3 pods placed, minCount 3",
         (
             "  waits (capacity): needs room for 3 more pods, there is room for 2: "
             "cpu short on 2 of 2 nodes; impossible even if the cluster were empty; "
@@ -263,7 +263,7 @@ def test_explain_gives_the_numbers() -> None:
         "    2 nodes: Insufficient cpu",
         "    impossible: it would not fit into the empty cluster either",
         "    tried again on: room on a node, a new or changed node, a change of the group",
-        "    evicts nobody: nothing of a priority below 0 runs",
+        "    no eviction: nothing of a priority below 0 runs",
     ]
 
 
@@ -281,7 +281,7 @@ def test_explain_of_a_child_points_to_the_fault() -> None:
 
     assert lines[1:4] == [
         "  is decided with its root, CompositePodGroup ns/top",
-        "  the fault is at PodGroup ns/b",
+        "  the reason is at PodGroup ns/b",
         "  waits (quorum): has 1 of 2 pods: if no more come, the events of their Job say why",
     ]
 
@@ -370,7 +370,7 @@ def test_every_question_can_be_asked_of_a_snapshot(
 
     assert codes == [0, 0, 0, 2]
     said = capsys.readouterr()
-    assert "PodGroup g: Unschedulable, 0 of 3 pods placed (at least 3 pods together)" in said.out
+    assert "PodGroup g: Unschedulable, 0 of 3 pods placed (minCount 3)" in said.out
     assert "  fits: n0 x1, n1 x1" in said.out
     assert said.err == "muster: there is no PodGroup none with a group in namespace default\n"
 

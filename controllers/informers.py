@@ -1,4 +1,4 @@
-"""The caches all controllers read, and the watches that fill them."""
+"""The caches that all controllers read, and the informers that fill them."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 from api import names
 from api.groups import WorkloadForm
-from api.ownership import Maker, is_meant_for_another, made_for
+from api.ownership import OwnerId, is_meant_for_another, made_for
 from controllers.objects import (
     COMPOSITES,
     COSCHEDULINGS,
@@ -42,7 +42,7 @@ Decode = Callable[[bytes], HasMeta]
 
 BY_OWNER = "owner"
 """Workloads and groups by the UID of what they were made for."""
-BY_SUBJECT = "subject"
+BY_CONTROLLER_REF = "controllerRef"
 """Workloads by (namespace, API group, kind, name) of what their controllerRef names."""
 BY_PARENT = "parent"
 """Groups by (namespace, parent composite)."""
@@ -56,11 +56,11 @@ BY_COSCHEDULING = "coscheduling"
 """Active pods by (namespace, name) of the KEP-3370 group they name."""
 
 
-class World:
-    """The cluster as the controllers know it. Readable once `synced` is set."""
+class Caches:
+    """The informer caches of all controllers, with their indexes. Complete once `synced` is set."""
 
     def __init__(self) -> None:
-        """Empty caches; `Watches` fills them."""
+        """Empty caches; `Informers` fills them."""
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()
         self.jobsets: Cache[Owner] = Cache()
@@ -71,7 +71,7 @@ class World:
         self.composites: Cache[Group] = Cache()
         self.pods: Cache[Pod] = Cache()
         self.namespaces: Cache[Partial] = Cache()
-        self.feeds: Mapping[Resource, tuple[Cache[Any], Decode]] = {
+        self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
             JOBS: (self.jobs, decode_job),
             JOBSETS: (self.jobsets, decode_jobset),
             COSCHEDULINGS: (self.coschedulings, decode_coscheduling),
@@ -89,8 +89,8 @@ class World:
             PLUGINS_POD_GROUPS: self.plugins_pod_groups,
         }
         self.workloads.add_index(BY_OWNER, lambda obj: _owner_uid(obj.metadata))
-        self.workloads.add_index(BY_SUBJECT, _subject)
-        self.pod_groups.add_index(BY_TEMPLATE, _awaited)
+        self.workloads.add_index(BY_CONTROLLER_REF, _controller_ref)
+        self.pod_groups.add_index(BY_TEMPLATE, _awaited_workload)
         for groups in (self.pod_groups, self.composites):
             groups.add_index(BY_OWNER, lambda obj: _owner_uid(obj.metadata))
             groups.add_index(BY_PARENT, _parent)
@@ -104,11 +104,11 @@ class World:
 
     def workloads_for(self, namespace: str, group: str, kind: str, name: str) -> list[Workload]:
         """The Workloads whose controllerRef names the object and that are not being deleted."""
-        found = self.workloads.by_index(BY_SUBJECT, (namespace, group, kind, name))
+        found = self.workloads.by_index(BY_CONTROLLER_REF, (namespace, group, kind, name))
         return [it for it in found if it.metadata.deletion_timestamp is None]
 
     def implicit_pods(self, namespace: str, form: WorkloadForm) -> list[Pod]:
-        """The active pods that name their group in exactly these words."""
+        """The active pods that name their group by exactly this Workload, template and key."""
         found = self.pods.by_index(BY_GROUP, (namespace, names.implicit_pod_group(*form)))
         return [pod for pod in found if pod.implicit == form]
 
@@ -120,33 +120,33 @@ class World:
         """Both caches of groups, with their kinds."""
         return [(POD_GROUPS.kind, self.pod_groups), (COMPOSITES.kind, self.composites)]
 
-    def is_held(self, kind: str, group: Group) -> bool:
-        """Whether an active pod, or any child, names the group and is meant for it."""
+    def is_in_use(self, kind: str, group: Group) -> bool:
+        """Whether an active pod, or any child group, names the group and belongs to it."""
         if kind == COMPOSITES.kind:
             return bool(self.children(*group.metadata.key))
         return any(self.members(group))
 
     def members(self, group: Group) -> Iterator[Pod]:
-        """The active pods that name the PodGroup and are meant for it."""
-        maker = made_for(group.metadata)
+        """The active pods that name the PodGroup and belong to it."""
+        owner_id = made_for(group.metadata)
         for pod in self.pods.each(BY_GROUP, group.metadata.key):
-            if not self._is_meant_for_another(pod, group.metadata.name, maker):
+            if not self._is_meant_for_another(pod, group.metadata.name, owner_id):
                 yield pod
 
-    def lives(self, maker: Maker, namespace: str) -> bool:
+    def is_alive(self, owner_id: OwnerId, namespace: str) -> bool:
         """Whether it is a Job, a JobSet or a coscheduling group, and not being deleted."""
-        namesakes = (cache.get(namespace, maker.name) for cache in self._owners.values())
+        namesakes = (cache.get(namespace, owner_id.name) for cache in self._owners.values())
         return any(
-            it is not None and it.maker == maker and it.metadata.deletion_timestamp is None
+            it is not None and it.owner_id == owner_id and it.metadata.deletion_timestamp is None
             for it in namesakes
         )
 
-    def _is_meant_for_another(self, pod: Pod, group: str, maker: Maker | None) -> bool:
-        """As far as is known: a pod whose Job is not known is taken at its word."""
+    def _is_meant_for_another(self, pod: Pod, group: str, owner_id: OwnerId | None) -> bool:
+        """A pod whose Job is not in the cache counts as a member of the group it names."""
         job = self.jobs.get(pod.metadata.namespace, pod.job.name) if pod.job else None
         if job is None or pod.job is None or job.metadata.uid != pod.job.uid:
             return False
-        return is_meant_for_another(group, maker, job.metadata)
+        return is_meant_for_another(group, owner_id, job.metadata)
 
     def children(self, namespace: str, composite: str) -> list[Group]:
         """The groups of either kind whose parent is the composite."""
@@ -162,36 +162,36 @@ class World:
         return found is not None and found.metadata.deletion_timestamp is not None
 
 
-class Watches:
-    """The reflectors of a `World`.
+class Informers:
+    """The reflectors that fill `Caches`.
 
     JobSets and the coscheduling kinds are watched from the time their CRDs are installed.
     """
 
-    def __init__(self, client: Client, world: World, clock: Clock) -> None:
+    def __init__(self, client: Client, caches: Caches, clock: Clock) -> None:
         """Nothing is read before `run`."""
         self._client = client
         self._clock = clock
-        self._world = world
+        self._caches = caches
         reflectors = {
             resource: Reflector(client, resource, cache, decode=decode, clock=clock)
-            for resource, (cache, decode) in world.feeds.items()
+            for resource, (cache, decode) in caches.sources.items()
         }
         self._later = {it: reflectors.pop(it) for it in (JOBSETS, *COSCHEDULING_KINDS)}
         self._reflectors = list(reflectors.values())
 
     async def run(self) -> None:
-        """Fill the caches until cancelled; `world.synced` is set once all of them are whole."""
+        """Fill the caches until cancelled; `caches.synced` is set once all of them are complete."""
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 group.create_task(reflector.run())
-            group.create_task(self._follow_installed(group))
+            group.create_task(self._start_when_served(group))
 
-    async def _follow_installed(self, group: asyncio.TaskGroup) -> None:
-        followed = await self._newly_served(group)
-        for reflector in (*followed, *self._reflectors):
+    async def _start_when_served(self, group: asyncio.TaskGroup) -> None:
+        started = await self._newly_served(group)
+        for reflector in (*started, *self._reflectors):
             await reflector.synced.wait()
-        self._world.synced.set()
+        self._caches.synced.set()
         while self._later:
             await self._clock.sleep(_PROBE_SECONDS)
             await self._newly_served(group)
@@ -220,17 +220,17 @@ class Watches:
 
 
 def _owner_uid(meta: ObjectMeta) -> Iterable[Hashable]:
-    maker = made_for(meta)
-    return () if maker is None else (maker.uid,)
+    owner_id = made_for(meta)
+    return () if owner_id is None else (owner_id.uid,)
 
 
-def _subject(workload: Workload) -> Iterable[Hashable]:
+def _controller_ref(workload: Workload) -> Iterable[Hashable]:
     if workload.controller_ref is None:
         return ()
     return ((workload.metadata.namespace, *workload.controller_ref),)
 
 
-def _awaited(group: Group) -> Iterable[Hashable]:
+def _awaited_workload(group: Group) -> Iterable[Hashable]:
     if group.policy or group.template is None:
         return ()
     return ((group.metadata.namespace, group.template[0]),)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from controllers.world import Watches, World
+from controllers.informers import Caches, Informers
 from kube.client import Client
 from kube.resources import CRDS
 from localcluster.cluster import LocalCluster
@@ -13,16 +13,16 @@ from tests.support.owners import make_jobset
 
 
 async def test_jobsets_installed_later_are_followed() -> None:
-    world, clock = World(), FakeClock()
+    caches, clock = Caches(), FakeClock()
     async with (
         LocalCluster(jobset=False) as cluster,
         await Client.connect(cluster.kubeconfig) as client,
     ):
         await install(client)
-        watches = asyncio.create_task(Watches(client, world, clock).run())
-        await world.synced.wait()
+        watches = asyncio.create_task(Informers(client, caches, clock).run())
+        await caches.synced.wait()
         arrived = asyncio.Event()
-        world.jobsets.subscribe(lambda old, new: arrived.set())
+        caches.jobsets.subscribe(lambda old, new: arrived.set())
 
         await client.create(CRDS, jobset_crd())
         await submit_jobset(client, make_jobset("a").replicated_job("b").build())
@@ -32,4 +32,4 @@ async def test_jobsets_installed_later_are_followed() -> None:
         watches.cancel()
         await asyncio.wait({watches})
 
-    assert world.jobsets.get("default", "a") is not None
+    assert caches.jobsets.get("default", "a") is not None

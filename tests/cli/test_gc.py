@@ -8,9 +8,8 @@ import pytest
 
 from api.constants import JOB, finalizer_of
 from cli import commands
-from cli.gc import check
-from cli.leftovers import GRACE_SECONDS, leftovers
-from controllers.world import COSCHEDULING_KINDS, World
+from cli.gc import GRACE_SECONDS, check, find_orphans
+from controllers.informers import COSCHEDULING_KINDS, Caches
 from kube.client import Client
 from localcluster.cluster import LocalCluster
 from tests.support.builders import make_pod
@@ -49,9 +48,9 @@ def made(
     return {"metadata": metadata, "spec": spec}
 
 
-def world(lists: dict[str, list[Json]]) -> World:
-    filled = World()
-    for resource, (cache, decode) in filled.feeds.items():
+def caches(lists: dict[str, list[Json]]) -> Caches:
+    filled = Caches()
+    for resource, (cache, decode) in filled.sources.items():
         for obj in lists.pop(resource.plural, []) if resource not in COSCHEDULING_KINDS else []:
             cache.upsert(decode(msgspec.json.encode(obj)))
     assert not lists
@@ -59,7 +58,7 @@ def world(lists: dict[str, list[Json]]) -> World:
 
 
 def names(**lists: list[Json]) -> list[str]:
-    return [it.name for it in leftovers(world(lists), NOW)]
+    return [it.name for it in find_orphans(caches(lists), NOW)]
 
 
 LATE = GRACE_SECONDS + 10
@@ -151,10 +150,10 @@ def test_what_is_left_over(want: list[str], lists: dict[str, list[Json]]) -> Non
 
 
 def test_a_finding_says_what_and_why() -> None:
-    (finding,) = leftovers(world({"podgroups": [made("g", deleted=LATE)]}), NOW)
+    (finding,) = find_orphans(caches({"podgroups": [made("g", deleted=LATE)]}), NOW)
 
     assert str(finding) == (
-        "PodGroup default/g: being deleted for 70 s, and nothing holds its finalizer"
+        "PodGroup default/g: being deleted for 70 s, and nothing needs its finalizer"
     )
 
 
