@@ -28,8 +28,6 @@ app = typer.Typer(
     epilog="Server processes: " + ", ".join(servers.PROCESSES) + " (muster COMMAND --help).",
 )
 
-Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
-
 
 @app.command()
 def demo(
@@ -41,7 +39,7 @@ def demo(
 
 @app.command()
 def tree(
-    kubeconfig: Kubeconfig = None,
+    kubeconfig: solver_commands.Kubeconfig = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
     ] = None,
@@ -68,7 +66,7 @@ solver_commands.register(app)
 
 @app.command()
 def gc(
-    kubeconfig: Kubeconfig = None,
+    kubeconfig: solver_commands.Kubeconfig = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
     ] = None,

@@ -1,4 +1,4 @@
-"""Requests that may go out only while something holds, such as a lease."""
+"""Requests that may be sent only while a condition holds, such as owning a lease."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ _allowed: ContextVar[Callable[[], bool] | None] = ContextVar("allowed", default=
 
 
 @contextmanager
-def guarded(allowed: Callable[[], bool]) -> Iterator[None]:
-    """Let requests of this context, and of tasks begun in it, go out only while `allowed()`.
+def fenced(allowed: Callable[[], bool]) -> Iterator[None]:
+    """Send requests of this context, and of tasks started in it, only while `allowed()`.
 
-    It is asked when a connection is there and nothing is left to wait for; a request that may not
-    go raises LeaseLost.
+    It is called right before the request is written, when a connection is available; a request
+    that is not allowed raises LeaseLost.
     """
     token = _allowed.set(allowed)
     try:
@@ -24,7 +24,7 @@ def guarded(allowed: Callable[[], bool]) -> Iterator[None]:
 
 
 def check(method: str, path: str) -> None:
-    """To be called right before a request is written. Raises LeaseLost."""
+    """Must be called right before a request is written. Raises LeaseLost."""
     allowed = _allowed.get()
     if allowed is not None and not allowed():
         raise LeaseLost(f"{method} {path}: not sent, the lease may be lost")

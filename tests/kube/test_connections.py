@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from kube.connections import ConnectionPool, Response
 from kube.errors import LeaseLost
-from kube.guard import guarded
-from kube.wire import Answer, Wire
+from kube.fencing import fenced
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -52,23 +52,25 @@ class Server:
 
 
 @asynccontextmanager
-async def pair(*answers: bytes | None, limit: int = 0) -> AsyncIterator[tuple[Server, Wire]]:
+async def pair(
+    *answers: bytes | None, limit: int = 0
+) -> AsyncIterator[tuple[Server, ConnectionPool]]:
     async with Server(*answers).running() as server:
-        wire = Wire(server.url, None, limit=limit)
+        pool = ConnectionPool(server.url, None, limit=limit)
         try:
-            yield server, wire
+            yield server, pool
         finally:
-            await wire.close()
+            await pool.close()
 
 
-async def get(wire: Wire, path: str = "/x", timeout: float = 5) -> Answer:
-    return await wire.exchange("GET", path, {"A": "b"}, None, timeout)
+async def get(pool: ConnectionPool, path: str = "/x", timeout: float = 5) -> Response:
+    return await pool.exchange("GET", path, {"A": "b"}, None, timeout)
 
 
 async def test_a_request_says_what_it_must_and_no_more() -> None:
-    async with pair(OK, OK) as (server, wire):
-        await wire.exchange("POST", "/x?y=1", {"A": "b"}, b"{}", 5)
-        await get(wire)
+    async with pair(OK, OK) as (server, pool):
+        await pool.exchange("POST", "/x?y=1", {"A": "b"}, b"{}", 5)
+        await get(pool)
 
     host = server.url.removeprefix("http://").encode()
     assert server.requests == [
@@ -83,22 +85,22 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\n
 @pytest.mark.parametrize(
     ("sent", "want"),
     [
-        pytest.param(OK, Answer(200, b"ok"), id="a body of known length"),
-        pytest.param(CHUNKED, Answer(200, b"ok"), id="a body in chunks"),
+        pytest.param(OK, Response(200, b"ok"), id="a body of known length"),
+        pytest.param(CHUNKED, Response(200, b"ok"), id="a body in chunks"),
         pytest.param(
-            b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK, Answer(200, b"ok"), id="a word in advance"
+            b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK, Response(200, b"ok"), id="a word in advance"
         ),
         pytest.param(
             b"HTTP/1.1 429 Slow\r\nretry-AFTER: 3\r\nContent-Length: 0\r\n\r\n",
-            Answer(429, b"", "3"),
+            Response(429, b"", "3"),
             id="a wait that is asked for",
         ),
     ],
 )
-async def test_an_answer_comes_whole(sent: bytes, want: Answer) -> None:
-    async with pair(sent, OK) as (server, wire):
-        assert await get(wire) == want
-        assert await get(wire) == Answer(200, b"ok")
+async def test_an_answer_comes_whole(sent: bytes, want: Response) -> None:
+    async with pair(sent, OK) as (server, pool):
+        assert await get(pool) == want
+        assert await get(pool) == Response(200, b"ok")
     assert len(server.connections) == 1
 
 
@@ -110,61 +112,61 @@ async def test_an_answer_comes_whole(sent: bytes, want: Answer) -> None:
     ],
 )
 async def test_no_answer_is_an_error_and_ends_the_connection(answer: bytes | None) -> None:
-    async with pair(answer, OK) as (server, wire):
+    async with pair(answer, OK) as (server, pool):
         with pytest.raises(ConnectionError):
-            await get(wire)
-        assert (await get(wire)).body == b"ok"
+            await get(pool)
+        assert (await get(pool)).body == b"ok"
     assert len(server.connections) == 2
 
 
 async def test_a_connection_the_server_wants_closed_is_not_used_again() -> None:
     last = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    async with pair(last, OK) as (server, wire):
-        await get(wire)
-        await get(wire)
+    async with pair(last, OK) as (server, pool):
+        await get(pool)
+        await get(pool)
     assert len(server.connections) == 2
 
 
 async def test_an_answer_that_comes_too_late_is_nobody_elses() -> None:
-    async with pair(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", OK) as (server, wire):
+    async with pair(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", OK) as (server, pool):
         with pytest.raises(TimeoutError):
-            await get(wire, timeout=0.05)
-        assert (await get(wire)).body == b"ok"
+            await get(pool, timeout=0.05)
+        assert (await get(pool)).body == b"ok"
     assert len(server.connections) == 2
 
 
 async def test_words_nobody_asked_for_end_the_connection() -> None:
-    async with pair(OK, OK) as (server, wire):
-        await get(wire)
+    async with pair(OK, OK) as (server, pool):
+        await get(pool)
         server.connections[0].write(OK.replace(b"ok", b"no"))
         await server.connections[0].wait_closed()
-        assert (await get(wire)).body == b"ok"
+        assert (await get(pool)).body == b"ok"
     assert len(server.connections) == 2
 
 
 async def test_requests_share_so_many_connections_and_wait_for_one() -> None:
-    async with pair(*[OK] * 5, limit=2) as (server, wire):
-        answers = await asyncio.gather(*(get(wire) for _ in range(5)))
+    async with pair(*[OK] * 5, limit=2) as (server, pool):
+        answers = await asyncio.gather(*(get(pool) for _ in range(5)))
     assert [answer.body for answer in answers] == [b"ok"] * 5
     assert len(server.connections) == 2
 
 
 async def test_a_connection_that_was_not_used_for_want_of_a_lease_is_kept() -> None:
-    async with pair(OK, OK) as (server, wire):
-        await get(wire)
-        with guarded(lambda: False), pytest.raises(LeaseLost):
-            await get(wire)
-        await get(wire)
+    async with pair(OK, OK) as (server, pool):
+        await get(pool)
+        with fenced(lambda: False), pytest.raises(LeaseLost):
+            await get(pool)
+        await get(pool)
     assert len(server.connections) == 1
     assert len(server.requests) == 2
 
 
 async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
     async with Server(b"HTTP/1.1 200 OK\r\n").running() as server:
-        wire = Wire(server.url, None, limit=1)
-        running, waiting = (asyncio.ensure_future(get(wire)) for _ in range(2))
+        pool = ConnectionPool(server.url, None, limit=1)
+        running, waiting = (asyncio.ensure_future(get(pool)) for _ in range(2))
         await server.asked.wait()
-        await wire.close()
+        await pool.close()
         for request in (running, waiting):
             with pytest.raises(ConnectionError):
                 await request
@@ -172,26 +174,26 @@ async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
 
 
 async def test_connections_opened_beforehand_are_used_and_not_opened_twice() -> None:
-    async with pair(OK, OK) as (server, wire):
-        await wire.open(2)
-        await wire.open(2)
-        await asyncio.gather(*(wire.exchange("GET", "/", {}, None, 5) for _ in range(2)))
+    async with pair(OK, OK) as (server, pool):
+        await pool.open(2)
+        await pool.open(2)
+        await asyncio.gather(*(pool.exchange("GET", "/", {}, None, 5) for _ in range(2)))
         assert len(server.connections) == 2
 
 
 async def test_what_cannot_be_opened_is_said() -> None:
-    async with pair() as (server, wire):
+    async with pair() as (server, pool):
         pass
-    wire = Wire(server.url, None)
+    pool = ConnectionPool(server.url, None)
     with pytest.raises(OSError, match=r"(?i)connect"):
-        await wire.open(20)
+        await pool.open(20)
 
 
 async def test_a_connection_that_ends_at_rest_is_let_go_of_at_once() -> None:
-    async with pair() as (server, wire):
-        await wire.open(3)
+    async with pair() as (server, pool):
+        await pool.open(3)
         gone = asyncio.Event()
-        kept = [weakref.ref(channel, lambda _: gone.set()) for channel in wire._idle]
+        kept = [weakref.ref(connection, lambda _: gone.set()) for connection in pool._idle]
         gc.disable()
         try:
             server.connections[0].close()
@@ -199,4 +201,4 @@ async def test_a_connection_that_ends_at_rest_is_let_go_of_at_once() -> None:
                 await gone.wait()
         finally:
             gc.enable()
-        assert sum(ref() is not None for ref in kept) == len(wire._idle) == 2
+        assert sum(ref() is not None for ref in kept) == len(pool._idle) == 2
