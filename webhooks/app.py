@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from certs.authority import USUAL, Lifetimes
+from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.context import server_context
 from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, SecretStore, Store
@@ -45,7 +45,7 @@ class WebhookConfig:
     cert_dir: Path | None = None
     secret: str = "muster-webhook-certificates"  # noqa: S105 - a name, nothing secret
     mounted_certificates: Path | None = None
-    lifetimes: Lifetimes = USUAL
+    lifetimes: Lifetimes = DEFAULT_LIFETIMES
     announced_seconds: float = ANNOUNCED_SECONDS
     drain_seconds: float = 0.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import USUAL
+from certs.authority import DEFAULT_LIFETIMES
 from cli.config import File, load, webhook_config
 from kube.errors import ConfigError
 
@@ -24,7 +24,7 @@ def test_by_service_it_listens_for_all_and_drains() -> None:
     config = webhook_config(File(), None)
 
     assert (config.host, config.port, config.drain_seconds) == ("0.0.0.0", 9443, 10)
-    assert config.lifetimes == USUAL
+    assert config.lifetimes == DEFAULT_LIFETIMES
     assert config.announced_seconds == 60
 
 

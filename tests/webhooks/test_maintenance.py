@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import USUAL, Lifetimes, new_material, renewed_server
+from certs.authority import DEFAULT_LIFETIMES, Lifetimes, new_material, renewed_server
 from certs.bundle import encoded
 from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
 from certs.sources import MountedFolder, OwnAuthority, Source
-from certs.stores import FolderStore, Held
+from certs.stores import FolderStore, StoredMaterial
 from kube.errors import Unreachable
 from tests.support.clock import REAL_NOW, DatedClock
 from tests.webhooks.registrations import FakeRegistrations
@@ -76,7 +76,7 @@ async def kept(
     begin: datetime = REAL_NOW,
     registry: FakeRegistrations | None = None,
     material: Material | None = None,
-    lifetimes: Lifetimes = USUAL,
+    lifetimes: Lifetimes = DEFAULT_LIFETIMES,
     source: Source | None = None,
 ) -> AsyncIterator[Kept]:
     """A listener whose maintenance has done its first two rounds."""
@@ -85,7 +85,7 @@ async def kept(
     readiness = Readiness((REGISTRATION,))
     store = FolderStore(folder)
     if material is not None:
-        assert await store.write(material, over=Held(None))
+        assert await store.write(material, over=StoredMaterial(None))
     source = source or OwnAuthority(store, target.names, lifetimes)
     maintenance = Maintenance(registry, target, source, clock, readiness)
     serving = await maintenance.certificates()
@@ -125,7 +125,9 @@ async def test_a_ca_that_someone_changed_is_repaired_in_the_next_round(tmp_path:
 
 async def test_a_server_certificate_is_renewed_while_serving(tmp_path: Path) -> None:
     begin = REAL_NOW - MINUTE
-    old = new_material(URL.names, begin - (USUAL.server - USUAL.ahead) + MINUTE)
+    old = new_material(
+        URL.names, begin - (DEFAULT_LIFETIMES.server - DEFAULT_LIFETIMES.ahead) + MINUTE
+    )
     async with kept(tmp_path, begin=begin, material=old) as hook:
         await hook.next_round()
         same = await hook.material()
@@ -141,7 +143,7 @@ async def test_a_server_certificate_is_renewed_while_serving(tmp_path: Path) -> 
 
 async def test_a_next_ca_is_announced_before_anything_it_signed_is_served(tmp_path: Path) -> None:
     begin = REAL_NOW - MINUTE
-    aged = new_material(URL.names, begin - (USUAL.ca - USUAL.ahead))
+    aged = new_material(URL.names, begin - (DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead))
     old = renewed_server(aged, URL.names, begin)
     async with kept(tmp_path, begin=begin, material=old) as hook:
         announced = await hook.material()
@@ -167,7 +169,7 @@ async def test_a_next_ca_is_announced_before_anything_it_signed_is_served(tmp_pa
 
 async def test_an_announcement_that_someone_took_back_begins_anew(tmp_path: Path) -> None:
     begin = REAL_NOW - 5 * MINUTE
-    aged = new_material(URL.names, begin - (USUAL.ca - USUAL.ahead))
+    aged = new_material(URL.names, begin - (DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead))
     old = renewed_server(aged, URL.names, begin)
     async with kept(tmp_path, begin=begin, material=old) as hook:
         for _ in range(3):
@@ -299,7 +301,7 @@ async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: P
 
         away = 2
 
-        async def read(self) -> Held:
+        async def read(self) -> StoredMaterial:
             if self.away:
                 self.away -= 1
                 raise AWAY
@@ -314,9 +316,9 @@ async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: P
     material = await clock.play(task)
 
     assert "refused" in problem
-    held = (await FolderStore(tmp_path).read()).material
-    assert held is not None
-    assert held.serving == material
+    stored = (await FolderStore(tmp_path).read()).material
+    assert stored is not None
+    assert stored.serving == material
 
 
 async def test_rounds_are_rare_while_all_is_right(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.webhooks.reviews import FakeLister, Read, composite, encoded, pod_gro
 from webhooks.reviewer import Reviewer
 
 HIGH = PriorityClass("high", 1000)
-USUAL = PriorityClass("usual", 500, global_default=True)
+DEFAULT_LIFETIMES = PriorityClass("usual", 500, global_default=True)
 REFERENCE = {"workloadName": "w", "templateName": "t"}
 GANG = {"gang": {"minCount": 3}}
 
@@ -92,7 +92,7 @@ def waiting(**spec: Any) -> dict[str, Any]:
 def test_a_group_without_a_policy_is_completed_from_its_template(
     template: dict[str, Any], spec: dict[str, Any], want: dict[str, Any]
 ) -> None:
-    lister = FakeLister([HIGH, USUAL], workloads=workload(**template))
+    lister = FakeLister([HIGH, DEFAULT_LIFETIMES], workloads=workload(**template))
 
     answer = ask("mutate", POD_GROUP, waiting(**spec), lister)
 
@@ -111,7 +111,9 @@ def test_a_group_without_a_policy_is_completed_from_its_template(
     ],
 )
 def test_a_group_without_a_policy_waits_when_there_is_none_to_take(workloads: Any) -> None:
-    answer = ask("mutate", POD_GROUP, waiting(), FakeLister([USUAL], workloads=workloads))
+    answer = ask(
+        "mutate", POD_GROUP, waiting(), FakeLister([DEFAULT_LIFETIMES], workloads=workloads)
+    )
 
     assert answer.result is not None
     assert answer.result["spec"] == {"workloadRef": REFERENCE}
@@ -127,7 +129,7 @@ def test_a_template_whose_priority_is_wrong_is_said_alone() -> None:
 
 
 def test_the_late_fill_is_completed_and_validated_by_the_live_template() -> None:
-    lister = FakeLister([USUAL], workloads=workload(schedulingPolicy=GANG))
+    lister = FakeLister([DEFAULT_LIFETIMES], workloads=workload(schedulingPolicy=GANG))
     filled = waiting()
     filled["spec"]["schedulingPolicy"] = GANG
 
@@ -140,7 +142,7 @@ def test_the_late_fill_is_completed_and_validated_by_the_live_template() -> None
 
 
 def test_another_policy_than_the_template_s_is_refused_as_it_was_sent() -> None:
-    lister = FakeLister([USUAL], workloads=workload(schedulingPolicy=GANG))
+    lister = FakeLister([DEFAULT_LIFETIMES], workloads=workload(schedulingPolicy=GANG))
     sent = waiting()
     sent["spec"]["schedulingPolicy"] = {"basic": {}}
 
@@ -152,7 +154,7 @@ def test_another_policy_than_the_template_s_is_refused_as_it_was_sent() -> None:
 
 
 def test_a_late_fill_with_another_number_than_the_class_has_is_forbidden() -> None:
-    lister = FakeLister([USUAL], workloads=workload(schedulingPolicy=GANG))
+    lister = FakeLister([DEFAULT_LIFETIMES], workloads=workload(schedulingPolicy=GANG))
     filled = waiting(priority=7)
     filled["spec"]["schedulingPolicy"] = GANG
 
@@ -162,7 +164,7 @@ def test_a_late_fill_with_another_number_than_the_class_has_is_forbidden() -> No
 
 
 def test_any_other_update_is_left_alone() -> None:
-    lister = FakeLister([USUAL], workloads=workload(schedulingPolicy=GANG))
+    lister = FakeLister([DEFAULT_LIFETIMES], workloads=workload(schedulingPolicy=GANG))
 
     still_waiting = ask("mutate", POD_GROUP, waiting(), lister, waiting())
     had_a_policy = ask("mutate", POD_GROUP, pod_group(), lister, pod_group())
