@@ -188,7 +188,7 @@ def _writes(audit: Path) -> Mapping[str, int]:
         event = json.loads(line)
         target = event.get("objectRef", {})
         if (
-            event["stage"] == "ResponseComplete"
+            event["env"] == "ResponseComplete"
             and event["user"]["username"] == _ACCOUNT
             and event["verb"] in {"create", "update", "patch", "delete"}
             and target.get("namespace") == NAMESPACE

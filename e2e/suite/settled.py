@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api.constants import RESERVATION
 from e2e.muster import ALL, SCHEDULER
+from e2e.suite.environment import Environment
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, resource
-from e2e.suite.stage import Stage
 from e2e.support.waiting import eventually
 from kube.resources import NODES, PODS, PVCS, Resource
 
@@ -54,21 +54,21 @@ class Record:
     answer: Facts
 
 
-async def settled(stage: Stage) -> None:
+async def settled(env: Environment) -> None:
     """Wait until nothing is under way, and see that five more rounds of deciding change nothing.
 
     Raises AssertionError with all that changed though the world did not, TimeoutError where things
     never come to rest.
     """
-    muster = stage.muster
+    muster = env.muster
     for name in ALL:
         if not muster.running(name):
             await muster.start(name)
     async with aiohttp.ClientSession(trust_env=False) as session:
-        scheduler = _Scheduler(session, stage)
-        await stage.until("the scheduler to lead", scheduler.decide)
+        scheduler = _Scheduler(session, env)
+        await env.until("the scheduler to lead", scheduler.decide)
         before = await scheduler.at_rest()
-        async with asyncio.timeout(stage.patience):
+        async with asyncio.timeout(env.patience):
             while True:
                 rounds = (await scheduler.metrics()).get("muster_scheduler_rounds_total", 0)
                 for _ in range(ROUNDS):
@@ -86,11 +86,11 @@ async def settled(stage: Stage) -> None:
 
 
 class _Scheduler:
-    """The scheduler of a stage, seen from outside."""
+    """The scheduler as its metrics and debug pages show it."""
 
-    def __init__(self, session: aiohttp.ClientSession, stage: Stage) -> None:
+    def __init__(self, session: aiohttp.ClientSession, env: Environment) -> None:
         self._session = session
-        self._stage = stage
+        self._stage = env
 
     async def decide(self) -> bool:
         """Have all that waits decided anew, and wait until it is; False if it does not lead."""

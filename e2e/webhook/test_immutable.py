@@ -10,8 +10,8 @@ import pytest
 
 from e2e.support.rest import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Answer, Object, Rest
 from e2e.webhook.conftest import NAMESPACE
-from e2e.webhook.hooks import Hooks
 from e2e.webhook.load import GROUP
+from e2e.webhook.replicas import Replicas
 
 REFERENCE = {"workloadName": "w", "templateName": "t"}
 LEAF = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 4}}}
@@ -45,8 +45,8 @@ CHANGES: dict[str, tuple[Object, str]] = {
 
 
 @pytest.fixture(scope="module")
-def hooks(admin: Path) -> Iterator[Hooks]:
-    running = Hooks(admin)
+def replicas(admin: Path) -> Iterator[Replicas]:
+    running = Replicas(admin)
     with asyncio.Runner() as runner:
         runner.run(running.__aenter__())
         try:
@@ -105,7 +105,7 @@ class Subject:
 
 @pytest.fixture(params=KINDS)
 async def subject(
-    hooks: Hooks, api: Rest, request: pytest.FixtureRequest
+    replicas: Replicas, api: Rest, request: pytest.FixtureRequest
 ) -> AsyncIterator[Subject]:
     kind, spec, _ = KINDS[request.param]
     obj = {
@@ -178,18 +178,18 @@ async def test_floors_may_change_in_every_way(subject: Subject, way: str) -> Non
 
 
 async def test_an_update_that_leaves_the_spec_alone_is_never_refused(
-    subject: Subject, hooks: Hooks
+    subject: Subject, replicas: Replicas
 ) -> None:
     """Also while the webhook is away: so finalizers always come off."""
-    hooks.processes[0].kill()
+    replicas.processes[0].kill()
     try:
         labelled = await subject.api.patch(subject.path, {"metadata": {"labels": {"a": "b"}}})
         whole = (await subject.api.get(subject.path)).ok()
         whole["metadata"].pop("finalizers", None)
         freed = await subject.api.put(subject.path, whole)
     finally:
-        hooks.processes[0].start()
-        await hooks.ready(0)
+        replicas.processes[0].start()
+        await replicas.ready(0)
 
     assert labelled.status == freed.status == 200, (labelled.text, freed.text)
     assert "finalizers" not in freed.body["metadata"]

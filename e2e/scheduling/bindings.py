@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from e2e.suite.stage import Stage
+from e2e.suite.environment import Environment
 from kube.meta import Key, RawObject, decode_raw
 from kube.reflector import Reflector
 from kube.resources import PODS
@@ -29,10 +29,10 @@ class Bindings:
 
     @classmethod
     @asynccontextmanager
-    async def followed(cls, stage: Stage) -> AsyncIterator["Bindings"]:
-        """Follow the pods of the stage inside the block."""
+    async def followed(cls, env: Environment) -> AsyncIterator["Bindings"]:
+        """Follow the pods of the environment inside the block."""
         bindings = cls()
-        reflector = Reflector(stage.client, PODS, bindings, decode=decode_raw, namespace=stage.name)
+        reflector = Reflector(env.client, PODS, bindings, decode=decode_raw, namespace=env.name)
         task = asyncio.ensure_future(reflector.run())
         try:
             await reflector.synced.wait()

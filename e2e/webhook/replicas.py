@@ -18,7 +18,7 @@ from e2e.support import accounts, kubeconfig, manifests, ports
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually, healthy
 from e2e.webhook.balancer import Backend, Balancer
-from e2e.webhook.slices import Slices
+from e2e.webhook.endpoint_slices import EndpointSlices
 
 NAMESPACE = "muster-system"
 SERVICE = "muster-webhook"
@@ -31,7 +31,7 @@ CONFIGURATIONS = (
 )
 
 
-class Hooks:
+class Replicas:
     """`count` replicas on one cluster, with the rights of their account and no others.
 
     `certificates` is that section of the configuration. `by_service`: API servers call the
@@ -55,7 +55,7 @@ class Hooks:
         self._by_service = by_service
         self._command = command
         self._leaves_all = leaves_all
-        self._folder = Path(tempfile.mkdtemp(prefix="muster-hooks-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="muster-replicas-"))
         self._access = self._folder / "webhook.kubeconfig"
         self._kept = self._folder / "certificates"
         self._port, *own = ports.free(1 + 2 * count)
@@ -77,9 +77,9 @@ class Hooks:
             self._process(number, port, health)
             for number, (port, health) in enumerate(zip(own[:count], own[count:], strict=True))
         ]
-        self._front: Balancer | Slices | None = None
+        self._front: Balancer | EndpointSlices | None = None
         if by_service:
-            self._front = Slices(admin, NAMESPACE, SERVICE, self.backends)
+            self._front = EndpointSlices(admin, NAMESPACE, SERVICE, self.backends)
         elif not direct:
             self._front = Balancer(self._port, self.backends)
 

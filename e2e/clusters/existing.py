@@ -11,7 +11,7 @@ def _skip(what: str) -> NoReturn:
     pytest.skip(f"{what} needs a simulated cluster; this one was given by its kubeconfig")
 
 
-class Foreign:
+class ExistingCluster:
     """A cluster that is neither started, broken nor stopped here."""
 
     def __init__(self, kubeconfig: Path) -> None:

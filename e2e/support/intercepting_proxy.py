@@ -1,6 +1,6 @@
-"""A proxy before the API server that stops a process at a chosen request, or cuts it off.
+"""A proxy in front of the API server that holds a chosen request, or cuts a process off.
 
-One process speaks through it, by a kubeconfig of its own. Everything is forwarded with the
+One process uses it, by a kubeconfig of its own. Everything is forwarded with the
 credentials of the cluster's own kubeconfig, and everything that was forwarded is in `sent`.
 """
 
@@ -25,8 +25,8 @@ _HOP = {"host", "authorization", "connection", "transfer-encoding", "content-len
 
 
 @dataclass(eq=False, slots=True)
-class Stop:
-    """Requests that match wait here, from the `nth` on: unsent, or sent with the answer held back.
+class Pause:
+    """Matching requests wait here, from the `nth` on: unsent, or sent with the response held back.
 
     `reached` is set by the first. After `release` those unsent are dropped or sent late.
     """
@@ -44,40 +44,40 @@ class Stop:
         self.released.set()
 
 
-class Gate:
-    """Listens on loopback with TLS; `kubeconfig` leads to it."""
+class InterceptingProxy:
+    """Listens on loopback with TLS; `kubeconfig` points to it."""
 
     def __init__(self, target: Path, folder: Path) -> None:
-        self.kubeconfig = folder / "gate.kubeconfig"
+        self.kubeconfig = folder / "proxy.kubeconfig"
         self.sent: list[tuple[str, str]] = []
         self._target = target
         self._folder = folder
-        self._stops: list[Stop] = []
+        self._pauses: list[Pause] = []
         self._open = asyncio.Event()
         self._open.set()
 
-    def stop_at(self, rule: Rule, *, nth: int = 1, sent: bool = False) -> Stop:
-        """Stop at the `nth` request of the rule, and at each after it."""
-        stop = Stop(rule, nth, sent)
-        self._stops.append(stop)
-        return stop
+    def pause_at(self, rule: Rule, *, nth: int = 1, sent: bool = False) -> Pause:
+        """Hold the `nth` request of the rule, and at each after it."""
+        pause = Pause(rule, nth, sent)
+        self._pauses.append(pause)
+        return pause
 
     def cut(self) -> None:
-        """From now on nothing comes through, and nobody is told."""
+        """From now on nothing is forwarded, and connections stay open."""
         self._open.clear()
 
     def heal(self) -> None:
-        """What comes now goes through; what was on its way is lost."""
+        """New requests are forwarded; those that were pending are lost."""
         self._open.set()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["Gate"]:
+    async def running(self) -> AsyncIterator["InterceptingProxy"]:
         """Serve inside the block."""
         made = pki.issue(self._folder)
         access = kubeconfig.read(self._target)
         (port,) = ports.free(1)
         kubeconfig.write(
-            self.kubeconfig, server=f"https://127.0.0.1:{port}", ca_pem=made.ca_pem, token="gate"
+            self.kubeconfig, server=f"https://127.0.0.1:{port}", ca_pem=made.ca_pem, token="proxy"
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(made.certificate, made.key)
@@ -99,17 +99,17 @@ class Gate:
                 yield self
             finally:
                 self.heal()
-                for stop in self._stops:
-                    stop.release(drop=True)
+                for pause in self._pauses:
+                    pause.release(drop=True)
                 await listener.close()
 
     async def _serve(
         self, request: web.Request, session: aiohttp.ClientSession, server: str
     ) -> web.StreamResponse:
-        stop = self._stop_of(request)
+        pause = self._pause_for(request)
         await self._through(request)
-        if stop is not None and not stop.sent:
-            await self._wait_at(stop, request)
+        if pause is not None and not pause.sent:
+            await self._wait_at(pause, request)
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP}
         body = await request.read()
         self.sent.append((request.method, request.path))
@@ -117,8 +117,8 @@ class Gate:
             async with session.request(
                 request.method, f"{server}{request.rel_url}", headers=headers, data=body or None
             ) as answer:
-                if stop is not None and stop.sent:
-                    await self._wait_at(stop, request)
+                if pause is not None and pause.sent:
+                    await self._wait_at(pause, request)
                 return await self._pass_on(request, answer)
         raise _lost(request)
 
@@ -134,18 +134,18 @@ class Gate:
         await response.write_eof()
         return response
 
-    def _stop_of(self, request: web.Request) -> Stop | None:
-        for stop in self._stops:
-            if stop.rule(request.method, request.path):
-                stop.seen += 1
-                if stop.seen >= stop.nth:
-                    return stop
+    def _pause_for(self, request: web.Request) -> Pause | None:
+        for pause in self._pauses:
+            if pause.rule(request.method, request.path):
+                pause.seen += 1
+                if pause.seen >= pause.nth:
+                    return pause
         return None
 
-    async def _wait_at(self, stop: Stop, request: web.Request) -> None:
-        stop.reached.set()
-        await stop.released.wait()
-        if stop.drop:
+    async def _wait_at(self, pause: Pause, request: web.Request) -> None:
+        pause.reached.set()
+        await pause.released.wait()
+        if pause.drop:
             raise _lost(request)
 
     async def _through(self, request: web.Request) -> None:
@@ -158,4 +158,4 @@ def _lost(request: web.Request) -> Exception:
     """Close the connection without an answer."""
     if request.transport is not None:
         request.transport.abort()
-    return ConnectionResetError("the gate lost this request")
+    return ConnectionResetError("the proxy lost this request")

@@ -2,8 +2,8 @@
 
 import pytest
 
+from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, of_job
-from e2e.suite.stage import Stage
 from kube.resources import JOBS
 
 PORT: Json = {"containerPort": 80, "hostPort": 8080}
@@ -19,24 +19,24 @@ def apart(name: str) -> Json:
 
 
 @pytest.mark.parametrize("rule", ["anti-affinity", "host port"])
-async def test_members_that_may_not_share_a_node(stage: Stage, rule: str) -> None:
+async def test_members_that_may_not_share_a_node(env: Environment, rule: str) -> None:
     for _ in range(3):
-        await stage.add_node(cpu=3)
+        await env.add_node(cpu=3)
     for name, pods in (("fits", 3), ("waits", 4)):
-        gang = job(name, stage.name, pods=pods)
+        gang = job(name, env.name, pods=pods)
         spec = gang["spec"]["template"]["spec"]
         if rule == "anti-affinity":
             spec["affinity"] = apart(name)
         else:
             spec["containers"][0]["ports"] = [PORT]
-        await stage.create(JOBS, gang)
+        await env.create(JOBS, gang)
         if name == "fits":
-            await stage.runs_whole(of_job(name), 3)
+            await env.runs_whole(of_job(name), 3)
 
-    nodes = [pod["spec"]["nodeName"] for pod in await stage.pods(of_job("fits"))]
+    nodes = [pod["spec"]["nodeName"] for pod in await env.pods(of_job("fits"))]
     assert len(set(nodes)) == 3
-    await stage.waits("pg-job-waits", needed=4)
-    assert await stage.bound(of_job("waits")) == 0
+    await env.waits("pg-job-waits", needed=4)
+    assert await env.bound(of_job("waits")) == 0
     for name in ("fits", "waits"):
-        await stage.delete(JOBS, name)
-    await stage.empty()
+        await env.delete(JOBS, name)
+    await env.empty()

@@ -14,7 +14,7 @@ SLICES = "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
 READY = "/endpoints/0/conditions/ready"
 
 
-class Slices:
+class EndpointSlices:
     """A slice for each replica, which differ by port as all are on this machine."""
 
     def __init__(

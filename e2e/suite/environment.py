@@ -35,7 +35,7 @@ _CLOSED = "test.muster.dev/closed"
 _KINDS = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 
 
-class Stage:
+class Environment:
     """`name` is the namespace, and the label value of the nodes that its pods may use."""
 
     def __init__(self, cluster: Cluster, muster: Muster, client: Client, name: str) -> None:
