@@ -1,4 +1,4 @@
-"""How long to wait before anybody is evicted for a root (annotation `preemption-delay`)."""
+"""Durations in annotations: `preemption-delay`, `schedule-timeout`."""
 
 import re
 from typing import Any, Final
@@ -10,6 +10,6 @@ TEXT: Final = 'must be a whole number of at most 6 digits and a unit, s, m or h,
 
 
 def seconds(written: Any) -> float | None:
-    """The annotation's value in seconds; None for what is no duration."""
+    """The annotation's value in seconds; None for a value that is no duration."""
     match = _DURATION.fullmatch(written) if isinstance(written, str) else None
     return float(match[1]) * _UNITS[match[2]] if match else None

@@ -84,7 +84,7 @@ class ImplicitGroups:
         meta = workload.metadata
         owner = objects.Owner(WORKLOAD, meta.namespace, meta.name, meta.uid)
         name = names.implicit_pod_group(*form)
-        group = objects.group_object(POD_GROUP, owner, name, meta.name, dict(template.said))
+        group = objects.group_object(POD_GROUP, owner, name, meta.name, dict(template.fields))
         await self._group_writer.ensure_groups(_as_owner(workload), [group])
 
     async def _delete_idle(self, key: ImplicitKey) -> None:

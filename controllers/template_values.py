@@ -4,7 +4,7 @@ The webhook does it at admission where the template exists; here it is done for 
 later. Only the template's values are written: admission adds the defaults and the priority.
 """
 
-from api.inherit import fill, template_of
+from api.inherit import inherited_values, template_of
 from controllers.informers import BY_TEMPLATE, Caches
 from controllers.objects import POD_GROUPS, Group, Workload
 from controllers.runtime import Controller, Writer
@@ -36,7 +36,7 @@ class TemplateValues:
             return
         workload = self._caches.workloads.get(key[0], group.template[0])
         template = template_of(workload.as_object(), group.template[1]) if workload else None
-        values = fill(group.spec_object(), template) if template else {}
+        values = inherited_values(group.spec_object(), template) if template else {}
         if "schedulingPolicy" not in values:
             return
         ops = PatchBuilder().of_uid(group.metadata.uid)

@@ -39,7 +39,7 @@ def keep_unknown_fields(request: Request, _lister: Lister) -> Answer:
     new, old, asked = request.object, request.old_object, request.request_kind
     if request.operation != "UPDATE" or new is None or old is None or asked is None:
         return ALLOWED
-    meant = conversion.completed(request.kind.kind, asked.version, new, old)
+    meant = conversion.with_hidden_fields(request.kind.kind, asked.version, new, old)
     operations: list[Operation] = [
         {"op": "add", "path": f"/{place}", "value": meant[place]}
         for place in ("spec", "status")
@@ -89,7 +89,7 @@ def _created(request: Request, obj: Mapping[str, Any], lister: Lister) -> Answer
     taken: list[Operation] = []
     if _waits(request, spec):
         template = _template(request, spec, lister)
-        values = inherit.fill(spec, template) if template else {}
+        values = inherit.inherited_values(spec, template) if template else {}
         if not inherit.is_incomplete({**spec, **values}):
             taken = [
                 {"op": "add", "path": f"/spec/{key}", "value": value}

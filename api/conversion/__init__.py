@@ -3,7 +3,7 @@
 v1alpha3 is the hub: the older versions are converted to it and from it, never to each other
 directly. What the version wanted cannot say travels in the annotation
 `scheduling.muster.dev/conversion-data` and comes back from there. A field that the version itself
-has is never taken from the annotation: what a client can see wins.
+has is never taken from the annotation: what a client can see takes precedence.
 
 A conversion never fails because of what an object holds: objects come here before the API server
 has looked at them, and one that could not be converted could not even be listed. What has the
@@ -11,7 +11,7 @@ wrong shape is handed on for the schema and the rules to refuse.
 
 An update may come without the annotation: `kubectl replace` with a manifest that was written by
 hand in an older version. It says nothing about what its version cannot say, so that stays as it is
-(`completed`); otherwise an update that means to change nothing would be refused as immutable.
+(`with_hidden_fields`); otherwise an update without a change would be refused as immutable.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,13 +21,13 @@ from api.constants import GROUP, POD_GROUP, V1ALPHA1, V1ALPHA2, VERSION, WORKLOA
 from api.conversion import annotation, podgroup, workload
 from api.reading import text
 
-__all__ = ["ConversionError", "completed", "convert"]
+__all__ = ["ConversionError", "convert", "with_hidden_fields"]
 
 Json = dict[str, Any]
 
 
 class _Spoke(NamedTuple):
-    """How one older version goes to v1alpha3 (`to_hub`) and comes from it (`from_hub`)."""
+    """Conversion of one older version to v1alpha3 (`to_hub`) and back (`from_hub`)."""
 
     to_hub: Callable[[Mapping[str, Any]], Json]
     from_hub: Callable[[Mapping[str, Any]], Json]
@@ -42,7 +42,7 @@ _KINDS: Final = frozenset(kind for kind, _ in _SPOKES)
 
 
 class ConversionError(ValueError):
-    """There is no such kind or version here; the text names those there are."""
+    """The kind or version is unknown; the message names the known ones."""
 
 
 def convert(obj: Mapping[str, Any], api_version: str) -> Json:
@@ -61,14 +61,14 @@ def convert(obj: Mapping[str, Any], api_version: str) -> Json:
     return converted | {"apiVersion": api_version}
 
 
-def completed(
+def with_hidden_fields(
     kind: str, version: str, new: Mapping[str, Any], old: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """An update as a client of `version` means it; `old` and `new` are in v1alpha3.
 
-    Without the annotation what the version cannot say is as in `old`; with it, the annotation
-    speaks. The status is that of `old`: an update of an object itself never writes it, and a part
-    of it travels in the annotation too. A version that is not an older one says all it means.
+    Without the annotation, what the version cannot say is taken from `old`; with it, from the
+    annotation. The status is that of `old`: an update of an object itself never writes it, and a
+    part of it travels in the annotation too. v1alpha3 has no hidden fields.
     """
     spoke = _SPOKES.get((kind, version))
     if spoke is None:

@@ -1,4 +1,4 @@
-"""Judges one object: all its faults in one answer."""
+"""Validates one object: all its faults in one answer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from api.constants import (
     POD_GROUP,
     WORKLOAD,
 )
-from api.conversion.podgroup import chosen_words
+from api.conversion.podgroup import chosen_fields
 from api.reading import Reader, dig, mapping, text
 from api.rules import coscheduling, groups, parts, table, update, workload
 
@@ -24,7 +24,7 @@ Check = Callable[[Reader, Json, Json], None]
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How one kind is judged; the rules of an update beside those of the new spec."""
+    """How one kind is validated: the rules of a spec, and those of an update."""
 
     check: Check
     changes: Callable[[Json, Json, Json | None], list[Cause]] = update.check_update
@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[tuple[str, str], _Kind]] = {
         lambda reader, _, spec: workload.check_workload(reader, spec),
     ),
     (GROUP, POD_GROUP.kind): _Kind(
-        lambda reader, obj, spec: groups.check_pod_group(reader, spec, chosen_words(obj)),
+        lambda reader, obj, spec: groups.check_pod_group(reader, spec, chosen_fields(obj)),
         named_by_label=True,
         has_delay=True,
     ),
@@ -63,14 +63,13 @@ def validate(
     subresource: str = "",
     template: Json | None = None,
 ) -> ValidationResult:
-    """Judges an object of ours, in the version that is stored, as raw JSON of any structure.
+    """Validates an object of ours, in the version that is stored, as raw JSON of any structure.
 
     `operation` and `subresource` are those of the admission request; `old` is None on CREATE.
-    An update is judged on what it changes: one that leaves the spec as it was is always allowed
-    (what it spoils in an annotation is a warning), and a fault the old object already had is not
-    held against the new one. `template` is the
-    live template a PodGroup's workloadRef names, if known (`inherit.template_of`). Raises
-    ValueError for a kind that is not ours.
+    Only what an update changes is validated: one that leaves the spec as it was is always allowed
+    (a new fault in an annotation is a warning), and faults that the old object had already are not
+    reported. `template` is the live template that a PodGroup's workloadRef names, if known
+    (`inherit.template_of`). Raises ValueError for a kind that is not ours.
     """
     known = _KINDS.get((group, kind))
     if known is None:
@@ -82,8 +81,10 @@ def validate(
     if operation == "CREATE" or old is None:
         return ValidationResult(_spec_faults(known, new), _warnings(known, new))
     if old.get("spec") == new.get("spec"):
-        spoilt = _new_faults(lambda obj: _annotation_faults(known, obj), new, old)
-        return ValidationResult(warnings=[f"{fault.field}: {fault.message}" for fault in spoilt])
+        new_faults = _new_faults(lambda obj: _annotation_faults(known, obj), new, old)
+        return ValidationResult(
+            warnings=[f"{fault.field}: {fault.message}" for fault in new_faults]
+        )
     changed = known.changes(mapping(old.get("spec")), mapping(new.get("spec")), template)
     return ValidationResult(changed + _new_faults(lambda obj: _spec_faults(known, obj), new, old))
 

@@ -58,8 +58,8 @@ async def test_a_workload_created_patched_and_watched_in_three_versions(
     async with case_namespace.rest.watch(collection, {"resourceVersion": start}) as watch:
         (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
         added = await watch.until("ADDED", "mixed")
-        floor = "/spec/podGroupTemplates/0/schedulingPolicy/gang/minCount"
-        change = [{"op": "replace", "path": floor, "value": 5}]
+        minimum = "/spec/podGroupTemplates/0/schedulingPolicy/gang/minCount"
+        change = [{"op": "replace", "path": minimum, "value": 5}]
         (await case_namespace.rest.patch(newest, change, "application/json-patch+json")).ok()
         modified = await watch.until("MODIFIED", "mixed")
     oldest = (await case_namespace.rest.get(path_of(case_namespace, "v1alpha1", obj))).ok()
@@ -125,8 +125,8 @@ async def test_a_replace_in_an_older_version_keeps_what_that_cannot_say(
     made = (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
     newest = path_of(case_namespace, "v1alpha3", obj)
 
-    def manifest(floor: int) -> Json:
-        groups = [{"name": "t", "policy": {"gang": {"minCount": floor}}}]
+    def manifest(minimum: int) -> Json:
+        groups = [{"name": "t", "policy": {"gang": {"minCount": minimum}}}]
         return written("v1alpha1", "Workload", "replaced", podGroups=groups)
 
     await kubectl.replace(manifest(2))
@@ -138,8 +138,8 @@ async def test_a_replace_in_an_older_version_keeps_what_that_cannot_say(
     assert same["spec"] == made["spec"] == obj["spec"]
     assert same["metadata"]["generation"] == made["metadata"]["generation"]
     leaf = obj["spec"]["podGroupTemplates"][0]
-    floor = {"schedulingPolicy": {"gang": {"minCount": 5}}}
-    assert raised["spec"] == {"podGroupTemplates": [leaf | floor]}
+    minimum = {"schedulingPolicy": {"gang": {"minCount": 5}}}
+    assert raised["spec"] == {"podGroupTemplates": [leaf | minimum]}
 
 
 async def test_a_replaced_group_of_an_older_version_keeps_its_policy_and_its_status(
@@ -330,5 +330,5 @@ async def test_one_word_lists_all_of_a_namespace(
         "podgroup.scheduling.muster.dev/listed",
         "podgroup.coscheduling.muster.dev/listed",
     } <= set(names)
-    heads = ["POLICY", "FLOOR", "MEMBERS", "SCHEDULED", "STATUS", "REASON", "AGE", "BLOCKER"]
+    heads = ["POLICY", "MINCOUNT", "MEMBERS", "SCHEDULED", "STATUS", "REASON", "AGE", "BLOCKER"]
     assert set(heads) <= set(wide.split())

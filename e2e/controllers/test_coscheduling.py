@@ -99,7 +99,7 @@ async def test_a_pod_group_of_scheduler_plugins_is_a_gang(env: Environment) -> N
         policy = (await env.group("g"))["spec"]["schedulingPolicy"]
         return bool(policy == {"gang": {"minCount": 2}})
 
-    await env.until("the floor to follow", lowered)
+    await env.until("the minimum to follow", lowered)
     await env.delete(PODS, "p0")
     await status_is(env, phase="Running", running=2)
 

@@ -24,7 +24,7 @@ from kube.errors import NotFound
 from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
 
 
-async def floor_is(env: Environment, name: str, count: int) -> None:
+async def min_count_is(env: Environment, name: str, count: int) -> None:
     async def probe() -> bool:
         policy = (await env.group(name))["spec"]["schedulingPolicy"]
         return bool(policy == {"gang": {"minCount": count}})
@@ -40,11 +40,11 @@ async def test_a_job_scales_up_and_down(env: Environment) -> None:
     await env.runs_whole(of_job("t"), 2)
 
     await change(env, JOBS, "t", parallelism=4)
-    await floor_is(env, "pg-job-t", 4)
+    await min_count_is(env, "pg-job-t", 4)
     await env.runs_whole(of_job("t"), 4)
 
     await change(env, JOBS, "t", parallelism=1)
-    await floor_is(env, "pg-job-t", 1)
+    await min_count_is(env, "pg-job-t", 1)
     await env.runs_whole(of_job("t"), 1)
     (workload,) = await items(env, WORKLOADS)
     (template,) = workload["spec"]["podGroupTemplates"]

@@ -26,7 +26,7 @@ from e2e.suite.objects import (
 from kube.patch import PatchBuilder
 from kube.resources import JOBSETS
 
-Floors = Mapping[str, int]
+Minimums = Mapping[str, int]
 
 MODES = ("Gang", "own Gang", "own ReplicatedGang", "Composite")
 SIZES = ((3, 2), (3, 3), (1, 3), (1, 1), (2, 2))
@@ -57,8 +57,8 @@ def sample(env: Environment, mode: str) -> Json:
     return jobset("a", worker, mode=None if own else mode)
 
 
-def expected(mode: str, replicas: int, pods: int) -> tuple[Floors, Floors]:
-    """The floors of the Workload's templates, and those of the groups, as KEP-1068 has them."""
+def expected(mode: str, replicas: int, pods: int) -> tuple[Minimums, Minimums]:
+    """The minimums of the Workload's templates, and those of the groups, as KEP-1068 has them."""
     each = {f"pg-a-w-{index}": pods for index in range(replicas)}
     if mode == "Composite":
         above = {"cpg-a": 1, "cpg-a-w": replicas}
@@ -77,29 +77,29 @@ async def scale(env: Environment, replicas: int, pods: int) -> None:
     await env.client.patch(JOBSETS, "a", ops, env.name)
 
 
-def floor(said: Json) -> int:
+def minimum(said: Json) -> int:
     ((_, count),) = said["schedulingPolicy"]["gang"].items()
     return int(count)
 
 
-def template_floors(spec: Json) -> dict[str, int]:
+def template_minimums(spec: Json) -> dict[str, int]:
     found: dict[str, int] = {}
     for kind in ("podGroupTemplates", "compositePodGroupTemplates"):
         for template in spec.get(kind, []):
-            found |= {template["name"]: floor(template)} | template_floors(template)
+            found |= {template["name"]: minimum(template)} | template_minimums(template)
     return found
 
 
-async def floors(env: Environment) -> tuple[Floors, Floors]:
+async def minimums(env: Environment) -> tuple[Minimums, Minimums]:
     groups = [*await items(env, POD_GROUPS), *await items(env, COMPOSITE_POD_GROUPS)]
     (workload,) = await items(env, WORKLOADS)
-    named = {it["metadata"]["name"]: floor(it["spec"]) for it in groups}
-    return template_floors(workload["spec"]), named
+    named = {it["metadata"]["name"]: minimum(it["spec"]) for it in groups}
+    return template_minimums(workload["spec"]), named
 
 
 async def is_as_specified(env: Environment, mode: str, replicas: int, pods: int) -> None:
     async def probe() -> bool:
-        return await floors(env) == expected(mode, replicas, pods)
+        return await minimums(env) == expected(mode, replicas, pods)
 
     await env.runs_whole(of_jobset("a"), replicas * pods)
     await env.until(f"the groups of {replicas} Jobs with {pods} pods", probe)
@@ -137,7 +137,7 @@ async def test_groups_follow_the_size(env: Environment, mode: str) -> None:
 async def test_what_is_added_waits_and_what_runs_goes_on(env: Environment, mode: str) -> None:
     """Room for one of the two new pods: a Job with a group of its own does not start in part.
 
-    Where all Jobs are one group that runs already, one more may join before its floor rises.
+    Where all Jobs are one group that runs already, one more may join before its minimum rises.
     """
     await env.add_node(cpu=5)
     await env.create(JOBSETS, sample(env, mode))

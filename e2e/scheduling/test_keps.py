@@ -105,7 +105,7 @@ async def test_kep_6012_an_event_brings_a_refused_tree_back(env: Environment) ->
     await env.runs_whole("", 4)
 
 
-async def test_kep_6012_a_tree_short_of_nested_floors_is_held_and_says_where(
+async def test_kep_6012_a_tree_short_of_nested_minimums_is_held_and_says_where(
     env: Environment,
 ) -> None:
     await env.add_node(cpu=8)

@@ -1,4 +1,4 @@
-"""Floors raised and lowered while gangs wait or run, and members that come to a running gang."""
+"""Minimums raised and lowered while gangs wait or run, and members that come to a running gang."""
 
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, tree
@@ -68,7 +68,7 @@ async def test_a_raised_min_group_count_makes_a_tree_wait_for_another_child(
     await leaf(env, "a", 2, parent="root")
     await min_group_count(env, 3)
     await leaf(env, "b", 1, parent="root")
-    # With the floor of before this would run.
+    # With the minimum of before this would run.
     await composite_says(env, "Incomplete", "2 of 3")
     assert await env.bound() == 0
 
@@ -91,7 +91,7 @@ async def test_a_raised_min_group_count_of_a_running_tree_leaves_alone_what_runs
     await leaf(env, "b", 1, parent="root")
     await leaf(env, "c", 2, parent="root")
     await env.until("b and c to wait", lambda: says_waiting(env, ("b-0", "c-0", "c-1")))
-    # b alone would fit, but without c the tree is short of its floor.
+    # b alone would fit, but without c the tree is short of its minimum.
     assert await env.bound() == 2
 
     await env.add_node(cpu=1)

@@ -30,9 +30,9 @@ async def leaf(
         await env.create(PODS, member)
 
 
-async def tree(env: Environment, name: str, floor: int, **group: Any) -> None:
+async def tree(env: Environment, name: str, minimum: int, **group: Any) -> None:
     """A composite that needs so many of its children."""
-    policy = {"gang": {"minGroupCount": floor}}
+    policy = {"gang": {"minGroupCount": minimum}}
     await env.create(COMPOSITE_POD_GROUPS, _group(COMPOSITE_POD_GROUPS.kind, name, policy, **group))
 
 

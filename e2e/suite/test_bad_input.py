@@ -65,7 +65,7 @@ CASES: list[Any] = [
         lambda room: with_annotation(job("bad", room), ANNOTATION_MIN_COUNT, "0"),
         Invalid,
         [(COUNT, "FieldValueInvalid")],
-        id="a floor of no pods on a Job",
+        id="a minimum of no pods on a Job",
     ),
     pytest.param(
         JOBS,
@@ -79,7 +79,7 @@ CASES: list[Any] = [
         lambda room: pod_group("bad", 0),
         Invalid,
         [("spec.schedulingPolicy.gang.minCount", "FieldValueInvalid")],
-        id="a floor of no pods on a PodGroup",
+        id="a minimum of no pods on a PodGroup",
     ),
     pytest.param(
         POD_GROUPS,

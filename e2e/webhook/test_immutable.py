@@ -16,7 +16,7 @@ from e2e.webhook.replicas import Replicas
 REFERENCE = {"workloadName": "w", "templateName": "t"}
 LEAF = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 4}}}
 KINDS: dict[str, tuple[str, Object, tuple[str, ...]]] = {
-    # plural: kind, spec, the path of a floor in it
+    # plural: kind, spec, the path of a minimum in it
     "workloads": (
         "Workload",
         {"podGroupTemplates": [LEAF]},
@@ -164,15 +164,15 @@ async def test_an_older_version_is_no_way_round(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("way", ["merge patch", "JSON patch", "replace", "server-side apply"])
-async def test_floors_may_change_in_every_way(subject: Subject, way: str) -> None:
-    _, _, floor = KINDS[subject.plural]
+async def test_minimums_may_change_in_every_way(subject: Subject, way: str) -> None:
+    _, _, minimum = KINDS[subject.plural]
     spec = copy.deepcopy(await subject.spec())
     place = spec
-    for step in floor[:-1]:
+    for step in minimum[:-1]:
         place = place[int(step)] if step.isdigit() else place[step]
-    place[floor[-1]] = 3
+    place[minimum[-1]] = 3
 
-    answer = await subject.change(way, {floor[0]: spec[floor[0]]})
+    answer = await subject.change(way, {minimum[0]: spec[minimum[0]]})
 
     assert answer.ok()["spec"] == spec
 

@@ -1,4 +1,4 @@
-"""A Job's admission and objects: marks, generateName, JobSets' Jobs, elastic floors."""
+"""A Job's admission and objects: marks, generateName, JobSets' Jobs, elastic minimums."""
 
 from typing import Any
 
@@ -120,12 +120,12 @@ def test_a_job_without_a_name_is_named_by_its_request() -> None:
         pytest.param(
             make_job().asks(gang_mode="Gang", min_count="5").pods(4),
             [(note("min-count"), INVALID)],
-            id="a floor above the pods",
+            id="a minimum above the pods",
         ),
         pytest.param(
             make_job().asks(gang_mode="Basic", min_count="1").pods(4),
             [(note("min-count"), FORBIDDEN)],
-            id="a floor of a Basic group",
+            id="a minimum of a Basic group",
         ),
         pytest.param(
             make_job().asks(gang_mode="Gang").scheduler("other"),
@@ -145,11 +145,13 @@ def test_creation_refused(job: JobBuilder, want: list[tuple[str, str]]) -> None:
     [
         pytest.param(make_job().asks(gang_mode="Gang").pods(4), [], id="nothing"),
         pytest.param(make_job().asks(gang_mode="Gang").pods(8), [], id="parallelism"),
-        pytest.param(make_job().asks(gang_mode="Gang", min_count="2").pods(4), [], id="the floor"),
+        pytest.param(
+            make_job().asks(gang_mode="Gang", min_count="2").pods(4), [], id="the minimum"
+        ),
         pytest.param(
             make_job().asks(gang_mode="Gang", min_count="5").pods(4),
             [(note("min-count"), INVALID)],
-            id="a floor above the pods",
+            id="a minimum above the pods",
         ),
         pytest.param(
             make_job().asks(gang_mode="Basic").pods(4),
@@ -201,13 +203,16 @@ def test_applying_the_unchanged_manifest_changes_nothing() -> None:
         pytest.param(make_job().pods(4, 3), 0, 3, id="fewer completions"),
         pytest.param(make_job().pods(4, 8), 6, 2, id="what is left to complete"),
         pytest.param(make_job().pods(4, 4), 4, 1, id="never below 1"),
-        pytest.param(make_job().pods(4).asks(min_count="2"), 0, 2, id="an explicit floor"),
+        pytest.param(make_job().pods(4).asks(min_count="2"), 0, 2, id="an explicit minimum"),
         pytest.param(
-            make_job().pods(4, 4).asks(min_count="4"), 2, 2, id="an explicit floor that cannot come"
+            make_job().pods(4, 4).asks(min_count="4"),
+            2,
+            2,
+            id="an explicit minimum that cannot come",
         ),
     ],
 )
-def test_floor(job: JobBuilder, succeeded: int, want: int) -> None:
+def test_minimum(job: JobBuilder, succeeded: int, want: int) -> None:
     _, group = job_groups(
         job.asks(gang_mode="Gang").managed("pg-job-train").build(), succeeded=succeeded
     )
@@ -239,7 +244,7 @@ def test_no_objects(job: JobBuilder) -> None:
     assert job_groups(job.build()) == []
 
 
-def test_a_basic_job_has_a_group_without_a_floor() -> None:
+def test_a_basic_job_has_a_group_without_a_minimum() -> None:
     workload, group = job_groups(make_job("a").asks(gang_mode="Basic").managed("pg-job-a").build())
 
     assert workload["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"basic": {}}

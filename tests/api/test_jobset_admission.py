@@ -307,14 +307,14 @@ STORED = asking(gang_mode="Gang", topology="example.com/rack").replicated_job("a
                 "a", 1, pods(4)
             ),
             [],
-            id="a floor set later",
+            id="a minimum set later",
         ),
         pytest.param(
             asking(gang_mode="Gang", topology="example.com/rack", min_count="5").replicated_job(
                 "a", 1, pods(4)
             ),
             [(note("min-count"), INVALID)],
-            id="a floor above the members",
+            id="a minimum above the members",
         ),
         pytest.param(
             asking(gang_mode="Gang", topology="example.com/rack").replicated_job(

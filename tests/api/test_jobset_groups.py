@@ -20,18 +20,18 @@ def admitted(jobset: Json) -> Json:
 
 
 def summary(builder: JobSetBuilder) -> list[tuple[str, str, Any]]:
-    """(kind, name, floor) of every object, in order; templates for the Workload."""
+    """(kind, name, minimum) of every object, in order; templates for the Workload."""
     found: list[tuple[str, str, Any]] = []
     for obj in jobset_groups(admitted(builder.build())):
         spec = obj["spec"]
         if obj["kind"] == "Workload":
             found.append(("Workload", obj["metadata"]["name"], templates(spec)))
         else:
-            found.append((obj["kind"], obj["metadata"]["name"], floor(spec["schedulingPolicy"])))
+            found.append((obj["kind"], obj["metadata"]["name"], minimum(spec["schedulingPolicy"])))
     return found
 
 
-def floor(policy: Json) -> Any:
+def minimum(policy: Json) -> Any:
     gang = policy.get("gang")
     return "basic" if gang is None else next(iter(gang.values()))
 
@@ -39,9 +39,9 @@ def floor(policy: Json) -> Any:
 def templates(spec: Json) -> Any:
     found: Json = {}
     for template in spec.get("compositePodGroupTemplates", []):
-        found[template["name"]] = (floor(template["schedulingPolicy"]), templates(template))
+        found[template["name"]] = (minimum(template["schedulingPolicy"]), templates(template))
     for template in spec.get("podGroupTemplates", []):
-        found[template["name"]] = floor(template["schedulingPolicy"])
+        found[template["name"]] = minimum(template["schedulingPolicy"])
     return found
 
 
@@ -112,7 +112,7 @@ def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
                 ("Workload", "w-sample-jobset", {"pg-sample-jobset": "basic"}),
                 ("PodGroup", "pg-sample-jobset", "basic"),
             ],
-            id="Basic is one group without a floor",
+            id="Basic is one group without a minimum",
         ),
         pytest.param(
             two_jobs("Gang").asks(gang_mode="Off"),
@@ -179,7 +179,7 @@ def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
                 ("Workload", "w-sample-jobset", {"pg-sample-jobset": 3}),
                 ("PodGroup", "pg-sample-jobset", 3),
             ],
-            id="an explicit floor, and parallelism 1 when unset",
+            id="an explicit minimum, and parallelism 1 when unset",
         ),
         pytest.param(
             make_jobset("same").asks(gang_mode="Composite").replicated_job("same"),
@@ -268,7 +268,7 @@ def test_in_a_tree_each_level_speaks_for_itself_and_all_reaches_down() -> None:
     def said(name: str) -> Any:
         spec = made[name]
         key = spec["schedulingConstraints"]["topology"][0]["key"]
-        return floor(spec["schedulingPolicy"]), key, spec["disruptionMode"]
+        return minimum(spec["schedulingPolicy"]), key, spec["disruptionMode"]
 
     assert said("cpg-a") == (1, "example.com/zone", {"single": {}})
     assert said("cpg-a-b") == (1, "example.com/block", {"all": {}})

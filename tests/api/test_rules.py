@@ -59,7 +59,7 @@ PLAIN: Json = {"name": "t", "schedulingPolicy": gang()}
             TEMPLATE,
             {"schedulingPolicy": gang(1), "priorityClassName": "high"},
             [("spec.priorityClassName", INVALID), ("spec.schedulingPolicy", INVALID)],
-            id="another floor than the template's",
+            id="another minimum than the template's",
         ),
         pytest.param(
             TEMPLATE,
@@ -123,7 +123,7 @@ def test_an_update_that_leaves_a_faulty_spec_alone_is_allowed() -> None:
     assert validate("PodGroup", new, old, "UPDATE") == ValidationResult()
 
 
-def test_old_faults_are_not_held_against_a_new_floor() -> None:
+def test_old_faults_are_not_held_against_a_new_minimum() -> None:
     old = pod_group(priorityClassName="Not Valid")
     new = pod_group(priorityClassName="Not Valid", schedulingPolicy=gang(3))
 
@@ -149,7 +149,7 @@ def test_an_update_without_an_old_object_is_judged_as_a_new_one() -> None:
             GROUP,
             {"workloadRef": REF, "schedulingPolicy": group_gang(1.5)},
             ("spec.schedulingPolicy.gang.minGroupCount", TYPE),
-            id="a floor that is no whole number",
+            id="a minimum that is no whole number",
         ),
         pytest.param(
             "PodGroup",

@@ -49,8 +49,8 @@ def jobset(name: str, replicas: int, pods: int, *, mode: str) -> Json:
     }
 
 
-def group(name: str, floor: int, *, parent: str = "") -> Json:
-    spec: Json = {"schedulingPolicy": {"gang": {"minCount": floor}}}
+def group(name: str, minimum: int, *, parent: str = "") -> Json:
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
     if parent:
         spec["parentCompositePodGroupName"] = parent
     return {"kind": "PodGroup", "metadata": {"name": name}, "spec": spec}

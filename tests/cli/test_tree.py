@@ -25,7 +25,7 @@ def _pod(name: str, group: str, node: str = "") -> dict[str, Any]:
 
 
 def _group(
-    name: str, floor: int, *, reason: str = "", parent: str = "", **parts: Any
+    name: str, minimum: int, *, reason: str = "", parent: str = "", **parts: Any
 ) -> dict[str, Any]:
     condition = {
         "type": "PodGroupInitiallyScheduled",
@@ -33,7 +33,7 @@ def _group(
         "reason": "Unschedulable" if reason else "Scheduled",
         "message": reason,
     }
-    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": floor}}}
+    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
     if parent:
         spec["parentCompositePodGroupName"] = parent
     return _object(name, spec=spec, status={"conditions": [condition]}, **parts)

@@ -88,7 +88,7 @@ async def test_several_subsets_are_a_gang_of_gangs(harness: ControllerHarness) -
     assert worker["parentCompositePodGroupName"] == "g"
 
 
-async def test_a_changed_min_member_moves_the_floors(harness: ControllerHarness) -> None:
+async def test_a_changed_min_member_moves_the_minimums(harness: ControllerHarness) -> None:
     theirs = harness.api.put(group(("ps", 2), ("worker", 4)))
     harness.api.put(pod("p", "ps"))
     await harness.settle()

@@ -195,7 +195,7 @@ async def test_the_group_outlives_its_workload_while_pods_run(harness: Controlle
     assert harness.api.objects == {}
 
 
-async def test_a_floor_follows_its_template(harness: ControllerHarness) -> None:
+async def test_a_minimum_follows_its_template(harness: ControllerHarness) -> None:
     theirs = harness.api.put(workload(template(count=4)))
     harness.api.put(pod("p", "k"))
     await harness.settle()

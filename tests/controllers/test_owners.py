@@ -27,11 +27,11 @@ def pod(name: str, group: str) -> Json:
     return make_pod(name).in_group(group).build() | {"kind": "Pod"}
 
 
-def floor(harness: ControllerHarness, name: str) -> Any:
+def minimum(harness: ControllerHarness, name: str) -> Any:
     return harness.api.objects["PodGroup", "default", name]["spec"]["schedulingPolicy"]
 
 
-def template_floor(harness: ControllerHarness, name: str) -> int:
+def template_minimum(harness: ControllerHarness, name: str) -> int:
     spec = harness.api.objects["Workload", "default", name]["spec"]
     count: int = spec["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"]
     return count
@@ -212,14 +212,14 @@ async def test_groups_deleted_by_hand_are_made_again(harness: ControllerHarness)
     assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
 
-async def test_a_floor_changed_by_hand_is_put_right(harness: ControllerHarness) -> None:
+async def test_a_minimum_changed_by_hand_is_put_right(harness: ControllerHarness) -> None:
     harness.submit_jobset(gang().build())
     await harness.settle()
 
     harness.change("PodGroup", "pg-a", schedulingPolicy={"gang": {"minCount": 1}})
     await harness.settle()
 
-    assert floor(harness, "pg-a") == {"gang": {"minCount": 8}}
+    assert minimum(harness, "pg-a") == {"gang": {"minCount": 8}}
 
 
 FOREIGN: Json = {"metadata": {"name": "pg-a", "namespace": "default"}, "spec": {}}
@@ -288,7 +288,7 @@ async def test_a_group_of_another_jobset_is_not_touched(harness: ControllerHarne
     await harness.settle()
 
     assert harness.recorded.events == [("JobSet", "a", "NameTaken")]
-    assert floor(harness, "pg-a-b") == {"gang": {"minCount": 8}}
+    assert minimum(harness, "pg-a-b") == {"gang": {"minCount": 8}}
 
 
 async def test_a_suspended_tree_goes_and_comes_as_a_whole(harness: ControllerHarness) -> None:
@@ -368,7 +368,7 @@ async def test_a_jobset_s_job_is_left_to_its_jobset(harness: ControllerHarness) 
     assert harness.api.writes == []
 
 
-async def test_scaling_a_job_moves_its_floor_and_success_does_not(
+async def test_scaling_a_job_moves_its_minimum_and_success_does_not(
     harness: ControllerHarness,
 ) -> None:
     job = harness.submit_job(make_job("t").asks(gang_mode="Gang").pods(4, 8).build())
@@ -381,11 +381,11 @@ async def test_scaling_a_job_moves_its_floor_and_success_does_not(
 
     harness.change("Job", "t", parallelism=6)
     await harness.settle()
-    assert floor(harness, "pg-job-t") == {"gang": {"minCount": 2}}
+    assert minimum(harness, "pg-job-t") == {"gang": {"minCount": 2}}
     group = harness.api.objects["PodGroup", "default", "pg-job-t"]
     assert group["metadata"]["annotations"][ANNOTATION_MIN_COUNT_BASIS] == "parallelism=6"
     assert [verb for verb, _, _ in harness.api.writes] == ["patch", "patch"]
-    assert template_floor(harness, "w-job-t") == 6
+    assert template_minimum(harness, "w-job-t") == 6
 
 
 async def test_nothing_is_written_once_the_lease_may_be_lost(harness: ControllerHarness) -> None:

@@ -31,7 +31,7 @@ def scale(harness: ControllerHarness, **sizes: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [("PodGroup", "pg-a-c"), ("Workload", "w-a")])
-async def test_floors_of_others_stay(harness: ControllerHarness, kind: str, name: str) -> None:
+async def test_minimums_of_others_stay(harness: ControllerHarness, kind: str, name: str) -> None:
     harness.submit_jobset(JOBSET.build())
     await harness.settle()
     theirs = taken(harness, kind, name)

@@ -209,7 +209,7 @@ TREE = [
             pod_group(workloadRef=REFERENCE, priorityClassName="high"),
             workload(composites=TREE),
             [],
-            id="as the template says, with another floor",
+            id="as the template says, with another minimum",
         ),
         pytest.param(
             POD_GROUP,

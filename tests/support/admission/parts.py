@@ -74,8 +74,8 @@ def told_of(
         )
 
 
-POLICY, FLOOR = "schedulingPolicy", "schedulingPolicy.gang.minCount"
-GROUP_FLOOR = "schedulingPolicy.gang.minGroupCount"
+POLICY, MINIMUM = "schedulingPolicy", "schedulingPolicy.gang.minCount"
+GROUP_MINIMUM = "schedulingPolicy.gang.minGroupCount"
 TOPOLOGY = "schedulingConstraints.topology"
 CLAIMS, CLAIM = "resourceClaims", "resourceClaims[0]"
 
@@ -88,23 +88,25 @@ CASES = (
     *told_of(EVERYWHERE, "an empty policy", {POLICY: {}}, (POLICY, INVALID)),
     *told_of(LEAVES, "two policies", {POLICY: gang() | BASIC}, (POLICY, INVALID)),
     *told_of(COMPOSITES, "two policies", {POLICY: group_gang() | BASIC}, (POLICY, INVALID)),
-    *told_of(LEAVES, "a gang without a floor", {POLICY: {"gang": {}}}, (FLOOR, REQUIRED)),
-    *told_of(COMPOSITES, "a gang without a floor", {POLICY: {"gang": {}}}, (GROUP_FLOOR, REQUIRED)),
-    *told_of(LEAVES, "a floor of 0", {POLICY: gang(0)}, (FLOOR, INVALID)),
-    *told_of(LEAVES, "a floor below 0", {POLICY: gang(-1)}, (FLOOR, INVALID)),
-    *told_of(COMPOSITES, "a floor of 0", {POLICY: group_gang(0)}, (GROUP_FLOOR, INVALID)),
+    *told_of(LEAVES, "a gang without a minimum", {POLICY: {"gang": {}}}, (MINIMUM, REQUIRED)),
     *told_of(
-        LEAVES,
-        "a floor that is a text",
-        {POLICY: gang("3")},
-        (FLOOR, TYPE),
+        COMPOSITES, "a gang without a minimum", {POLICY: {"gang": {}}}, (GROUP_MINIMUM, REQUIRED)
     ),
-    *told_of(LEAVES, "a floor that is true", {POLICY: gang(True)}, (FLOOR, TYPE)),
+    *told_of(LEAVES, "a minimum of 0", {POLICY: gang(0)}, (MINIMUM, INVALID)),
+    *told_of(LEAVES, "a minimum below 0", {POLICY: gang(-1)}, (MINIMUM, INVALID)),
+    *told_of(COMPOSITES, "a minimum of 0", {POLICY: group_gang(0)}, (GROUP_MINIMUM, INVALID)),
     *told_of(
         LEAVES,
-        "a floor of 40 bits",
+        "a minimum that is a text",
+        {POLICY: gang("3")},
+        (MINIMUM, TYPE),
+    ),
+    *told_of(LEAVES, "a minimum that is true", {POLICY: gang(True)}, (MINIMUM, TYPE)),
+    *told_of(
+        LEAVES,
+        "a minimum of 40 bits",
         {POLICY: gang(2**40)},
-        (FLOOR, TYPE),
+        (MINIMUM, TYPE),
         whole=(("<nil>", INVALID),),
     ),
     *told_of(
@@ -112,7 +114,7 @@ CASES = (
         "a gang that is a number",
         {POLICY: {"gang": 3}},
         (f"{POLICY}.gang", TYPE),
-        (FLOOR, REQUIRED),
+        (MINIMUM, REQUIRED),
         server=((f"{POLICY}.gang", TYPE),),
     ),
     *told_of(
