@@ -83,7 +83,7 @@ async def test_applying_it_twice_changes_nothing(
     kubectl = Kubectl(env.cluster.kubeconfig, tmp_path)
     resource, made, group = manifest(kind, env)
     await submit_first(kubectl, way, made)
-    await env.runs_whole("", 2 if kind == "Job" else 4)
+    await env.runs("", 2 if kind == "Job" else 4)
     await env.scheduled(group)
     name = made["metadata"]["name"]
     before = await state(env, resource, name)

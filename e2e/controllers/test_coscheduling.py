@@ -89,7 +89,7 @@ async def test_a_pod_group_of_scheduler_plugins_is_a_gang(env: Environment) -> N
     assert await env.bound() == 0
 
     await env.create(PODS, member("p2", env))
-    await env.runs_whole("", 3)
+    await env.runs("", 3)
     await status_is(env, phase="Running", running=3)
     assert await items(env, WORKLOADS) == []
 
@@ -155,7 +155,7 @@ async def test_a_placement_that_cannot_be_bound_in_its_time_is_given_up(
     for name, subset in zip(("p0", "p1"), subsets, strict=True):
         if name != left["metadata"]["name"]:
             await env.create(PODS, member(name, env, subset))
-    await env.runs_whole("", 2)
+    await env.runs("", 2)
 
     await env.delete(kind, "g")
     await remove_pods(env)

@@ -61,7 +61,7 @@ async def test_a_cron_job_s_jobs_have_groups(env: Environment, server_kind: str)
     spec = {"schedule": "* * * * *", "jobTemplate": {"metadata": notes, "spec": said["spec"]}}
     cron_job = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}}
     await env.create(CRON_JOBS, cron_job | {"spec": spec})
-    env.patience = 90.0
+    env.timeout_seconds = 90.0
 
     await env.has_pods("", 3)
     await env.client.delete(CRON_JOBS, "nightly", env.name, propagation="Orphan")

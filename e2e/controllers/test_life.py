@@ -37,15 +37,15 @@ async def test_a_job_scales_up_and_down(env: Environment) -> None:
     made = job("t", env.name, pods=2)
     del made["spec"]["completions"]
     await env.create(JOBS, made)
-    await env.runs_whole(of_job("t"), 2)
+    await env.runs(of_job("t"), 2)
 
     await change(env, JOBS, "t", parallelism=4)
     await min_count_is(env, "pg-job-t", 4)
-    await env.runs_whole(of_job("t"), 4)
+    await env.runs(of_job("t"), 4)
 
     await change(env, JOBS, "t", parallelism=1)
     await min_count_is(env, "pg-job-t", 1)
-    await env.runs_whole(of_job("t"), 1)
+    await env.runs(of_job("t"), 1)
     (workload,) = await items(env, WORKLOADS)
     (template,) = workload["spec"]["podGroupTemplates"]
     assert template["schedulingPolicy"] == {"gang": {"minCount": 1}}
@@ -57,25 +57,25 @@ async def test_a_job_made_suspended_gets_its_group_on_resume(env: Environment) -
     made["spec"]["suspend"] = True
     await env.create(JOBS, made)
     await env.create(JOBS, job("other", env.name, pods=1))
-    await env.runs_whole(of_job("other"), 1)
+    await env.runs(of_job("other"), 1)
     assert await names(env, POD_GROUPS) == ["pg-job-other"]
 
     await change(env, JOBS, "t", suspend=False)
     await env.grouped("pg-job-t")
     await env.delete(JOBS, "other")
-    await env.runs_whole(of_job("t"), 4)
+    await env.runs(of_job("t"), 4)
 
     await change(env, JOBS, "t", suspend=True)
     await have(env, POD_GROUPS)
     await change(env, JOBS, "t", suspend=False)
-    await env.runs_whole(of_job("t"), 4)
+    await env.runs(of_job("t"), 4)
 
 
 async def test_a_jobset_is_suspended_and_resumed(env: Environment) -> None:
     await env.add_node(cpu=4)
     workers = replicated_job("w", env.name, replicas=2, pods=2)
     await env.create(JOBSETS, jobset("a", workers, mode="Composite"))
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
     before = await uids(env)
 
     await change(env, JOBSETS, "a", suspend=True)
@@ -84,7 +84,7 @@ async def test_a_jobset_is_suspended_and_resumed(env: Environment) -> None:
     assert await names(env, WORKLOADS) == ["w-a"]
 
     await change(env, JOBSETS, "a", suspend=False)
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
     after = await uids(env)
     assert set(after) == set(before)
     assert set(after.values()).isdisjoint(before.values())
@@ -101,12 +101,12 @@ async def test_resumed_while_its_groups_are_being_deleted(env: Environment, kind
         resource, name, made = JOBSETS, "a", jobset("a", workers, mode="Composite")
     await env.create(resource, made)
     for _ in range(6):
-        await env.runs_whole("", 4)
+        await env.runs("", 4)
         await change(env, resource, name, suspend=True)
         await env.has_pods("", 0)
         await change(env, resource, name, suspend=False)
 
-    await env.runs_whole("", 4)
+    await env.runs("", 4)
 
 
 async def test_a_restarted_jobset_keeps_its_groups(env: Environment) -> None:
@@ -114,7 +114,7 @@ async def test_a_restarted_jobset_keeps_its_groups(env: Environment) -> None:
     made = jobset("a", replicated_job("w", env.name, replicas=2, pods=2))
     made["spec"]["failurePolicy"] = {"maxRestarts": 1}
     await env.create(JOBSETS, made)
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
     before = await uids(env)
 
     first = of_jobset("a") + ",jobset.sigs.k8s.io/job-index=0"
@@ -144,7 +144,7 @@ async def test_deletion_leaves_nothing(env: Environment, propagation: Any, mode:
     await env.add_node(cpu=4)
     workers = replicated_job("w", env.name, replicas=2, pods=2)
     await env.create(JOBSETS, jobset("a", workers, mode=mode))
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
 
     await env.client.delete(JOBSETS, "a", env.name, propagation=propagation)
 
@@ -154,7 +154,7 @@ async def test_deletion_leaves_nothing(env: Environment, propagation: Any, mode:
 async def test_orphaned_jobs_keep_running_and_their_groups_go_last(env: Environment) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBS, job("t", env.name))
-    await env.runs_whole(of_job("t"), 4)
+    await env.runs(of_job("t"), 4)
 
     await env.client.delete(JOBS, "t", env.name, propagation="Orphan")
 
@@ -173,7 +173,7 @@ async def test_the_jobs_of_a_jobset_that_was_orphaned_run_on(env: Environment) -
     await env.add_node(cpu=4)
     workers = replicated_job("w", env.name, replicas=2, pods=2)
     await env.create(JOBSETS, jobset("a", workers, mode="Composite"))
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
     before = await uids(env)
 
     await env.client.delete(JOBSETS, "a", env.name, propagation="Orphan")
@@ -213,7 +213,7 @@ async def test_gangs_start_in_order(env: Environment, order: str) -> None:
     await env.waits("pg-a-second")
 
     await env.add_node(cpu=2)
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
 
 
 async def test_the_groups_have_the_priority_of_the_pods(env: Environment, important: str) -> None:
@@ -221,7 +221,7 @@ async def test_the_groups_have_the_priority_of_the_pods(env: Environment, import
     worker = replicated_job("w", env.name, replicas=2, pods=2)
     worker["template"]["spec"]["template"]["spec"]["priorityClassName"] = important
     await env.create(JOBSETS, jobset("a", worker, mode="Composite"))
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
 
     groups = [*await items(env, POD_GROUPS), *await items(env, COMPOSITE_POD_GROUPS)]
     assert len(groups) == 4
@@ -259,7 +259,7 @@ async def test_a_namesake_starts_while_the_first_one_s_groups_go(env: Environmen
     await env.add_node(cpu=4)
     made = jobset("a", replicated_job("w", env.name, replicas=2, pods=2))
     await env.create(JOBSETS, made)
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
     first = await uids(env)
 
     await env.delete(JOBSETS, "a")
@@ -280,7 +280,7 @@ async def test_a_taken_name_is_avoided(env: Environment) -> None:
     await asyncio.sleep(0.5)  # the webhook's cache hears of it
     await env.create(JOBSETS, jobset("a", replicated_job("w", env.name, replicas=2, pods=2)))
 
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
 
     (mine,) = [name for name in await names(env, POD_GROUPS) if name != "pg-a"]
     assert mine.startswith("pg-a-")
@@ -302,7 +302,7 @@ async def test_what_a_jobset_waits_for_is_said_on_it(env: Environment) -> None:
 
     await env.until("the annotation", told)
     await env.add_node(cpu=1)
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
 
     async def both() -> bool:
         said = await event_reasons(env, "JobSet", "a")
@@ -354,7 +354,7 @@ async def test_a_controller_killed_at_any_moment_finishes_after_its_return(
         await asyncio.sleep(0.02 * number)  # another moment each time
         env.muster.kill(CONTROLLER)
         await env.muster.start(CONTROLLER)
-        await env.runs_whole(of_jobset(name), 8)
+        await env.runs(of_jobset(name), 8)
         await have(env, COMPOSITE_POD_GROUPS, f"cpg-{name}", f"cpg-{name}-w")
 
         await env.delete(JOBSETS, name)

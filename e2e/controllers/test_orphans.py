@@ -55,7 +55,7 @@ async def submit(env: Environment, kind: Resource) -> None:
             one = pod(f"p{number}", env.name)
             one["metadata"]["labels"] = {LABEL_COSCHEDULING: "a"}
             await env.create(PODS, one)
-    await env.runs_whole("", 4)
+    await env.runs("", 4)
 
 
 async def end_pods(env: Environment) -> None:

@@ -42,11 +42,11 @@ async def test_pods_that_run_hold_their_group_and_those_that_ended_do_not(env: E
         made = pod(name, env.name, group="g")
         made["metadata"]["labels"]["one"] = name
         await env.create(PODS, made)
-    await env.runs_whole("", 2)
+    await env.runs("", 2)
 
     await env.delete(POD_GROUPS, "g")
     await env.cluster.finish_pods(env.name, "one=p0")
-    await env.runs_whole("", 1)
+    await env.runs("", 1)
     assert await names(env, POD_GROUPS) == ["g"]
     with pytest.raises(Forbidden):
         await env.create(PODS, pod("late", env.name, group="g"))

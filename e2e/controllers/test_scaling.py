@@ -101,7 +101,7 @@ async def is_as_specified(env: Environment, mode: str, replicas: int, pods: int)
     async def probe() -> bool:
         return await minimums(env) == expected(mode, replicas, pods)
 
-    await env.runs_whole(of_jobset("a"), replicas * pods)
+    await env.runs(of_jobset("a"), replicas * pods)
     await env.until(f"the groups of {replicas} Jobs with {pods} pods", probe)
     # Pods that are on their way out have gone as well: nobody is counted twice.
     await env.has_pods("", replicas * pods)

@@ -72,7 +72,7 @@ async def test_pods_that_name_workload_and_template_get_their_group(env: Environ
 
     await env.scheduled("jobset-job-1-key-1")
     await env.grouped("jobset-job-1-key-2")
-    await env.runs_whole("", 2)
+    await env.runs("", 2)
 
     await env.delete(WORKLOADS, "jobset")
     await remove_pods(env)
@@ -87,11 +87,11 @@ async def test_the_group_of_a_key_goes_a_while_after_its_last_pod(env: Environme
     for key in ("key-1", "key-2"):
         by = {LABEL_WORKLOAD: "jobset", LABEL_TEMPLATE: "job-1", LABEL_REPLICA_KEY: key}
         await env.create(PODS, labelled(key, env, **by))
-    await env.runs_whole("", 2)
+    await env.runs("", 2)
 
     await env.delete(PODS, "key-1")
 
-    env.patience = 2 * IDLE_SECONDS
+    env.timeout_seconds = 2 * IDLE_SECONDS
     await have(env, POD_GROUPS, "jobset-job-1-key-2")
     assert await names(env, WORKLOADS) == ["jobset"]
 
@@ -120,7 +120,7 @@ async def test_a_user_s_workload_says_what_the_groups_are(env: Environment) -> N
     theirs = await env.create(WORKLOADS, workload("mine", leaf("pg-a", 3), owner="a"))
     await env.create(JOBSETS, jobset("a", replicated_job("w", env.name, replicas=2, pods=2)))
 
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
 
     spec = (await env.group("pg-a"))["spec"]
     assert spec["workloadRef"] == {"workloadName": "mine", "templateName": "pg-a"}
@@ -146,7 +146,7 @@ async def test_two_workloads_of_one_jobset_hold_its_pods_until_one_goes(env: Env
     assert await env.bound() == 0
 
     await env.delete(WORKLOADS, "one")
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
     spec = (await env.group("pg-a"))["spec"]
     assert spec["workloadRef"] == {"workloadName": "two", "templateName": "pg-a"}
     assert (await event_reasons(env, "JobSet", "a")).count("WorkloadConflict") == 1
@@ -171,7 +171,7 @@ async def test_a_delegated_job_gets_its_group_from_its_owner_s_workload(env: Env
     theirs = workload("of-run", leaf("workers", 3))
     theirs["spec"]["controllerRef"] = {"kind": "ConfigMap", "name": "run"}
     await env.create(WORKLOADS, theirs)
-    await env.runs_whole(of_job("t"), 4)
+    await env.runs(of_job("t"), 4)
 
     spec = (await env.group("pg-job-t"))["spec"]
     assert spec["workloadRef"] == {"workloadName": "of-run", "templateName": "workers"}
@@ -194,7 +194,7 @@ async def test_subsets_of_a_coscheduling_group_run_together(env: Environment) ->
     assert await env.bound() == 0
 
     await env.create(PODS, labelled("p0", env, **by, **{LABEL_SUBSET: "ps"}))
-    await env.runs_whole("", 3)
+    await env.runs("", 3)
 
     async def said() -> bool:
         return _says(await env.client.get(COSCHEDULINGS, "g", env.name))

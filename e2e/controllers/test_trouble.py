@@ -64,14 +64,14 @@ async def test_a_name_taken_after_admission_is_told_and_waited_for(env: Environm
     assert (await env.group("pg-a"))["metadata"]["uid"] == foreign["metadata"]["uid"]
 
     await env.delete(POD_GROUPS, "pg-a")
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
     assert (await event_reasons(env, "JobSet", "a")).count("NameTaken") == 1
 
 
 async def test_a_workload_that_comes_too_late_is_told_of(env: Environment) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBSETS, gang(env))
-    await env.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
     templates = [{"name": "pg-a", "schedulingPolicy": {"gang": {"minCount": 1}}}]
     reference = {"apiGroup": JOBSETS.group, "kind": JOBSETS.kind, "name": "a"}
     late = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "metadata": {"name": "late"}}
@@ -102,12 +102,12 @@ async def test_two_leaders_for_a_moment_make_nothing_twice(
         muster.send(FIRST, signal.SIGSTOP)
         await env.create(JOBSETS, gang(env, mode="Composite"))
         await _leads(env, SECOND)
-        await env.runs_whole(of_jobset("a"), 4)
+        await env.runs(of_jobset("a"), 4)
         before = await uids(env)
 
         muster.send(FIRST, signal.SIGCONT)
         await env.create(JOBSETS, gang(env, "b", mode="Composite"))
-        await env.runs_whole(of_jobset("b"), 4)
+        await env.runs(of_jobset("b"), 4)
         await have(env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w", "cpg-b", "cpg-b-w")
         assert len(await items(env, WORKLOADS)) == 2
         assert before.items() <= (await uids(env)).items()
@@ -135,7 +135,7 @@ async def test_what_the_controller_did_not_see_is_caught_up_with(
             await muster.start(FIRST)
             for name in ("a", "kept"):
                 await env.create(JOBSETS, gang(env, name))
-            await env.runs_whole("", 8)
+            await env.runs("", 8)
             before = await uids(env)
 
             proxy.cut()
@@ -148,7 +148,7 @@ async def test_what_the_controller_did_not_see_is_caught_up_with(
             await env.delete(JOBSETS, "new")
             proxy.heal()
 
-            await env.runs_whole("", 8)
+            await env.runs("", 8)
             await have(env, POD_GROUPS, "pg-a", "pg-kept")
             after = await uids(env)
             assert after["pg-kept"] == before["pg-kept"]

@@ -61,11 +61,11 @@ async def test_a_jobset_takes_exactly_one_rack_of_lower_ones(
     await racks(env, 3)
     for name in ("low0", "low1", "low2"):
         await env.create(JOBSETS, in_one_rack(name, env.name))
-        await env.runs_whole(of_jobset(name), 4)
+        await env.runs(of_jobset(name), 4)
     before = {name: await uids(env, of_jobset(name)) for name in ("low0", "low1", "low2")}
 
     await env.create(JOBSETS, in_one_rack("high", env.name, important=important))
-    await env.runs_whole(of_jobset("high"), 4)
+    await env.runs(of_jobset("high"), 4)
 
     kept = [name for name, pods in before.items() if pods == await uids(env, of_jobset(name))]
     assert len(kept) == 2
@@ -101,7 +101,7 @@ async def test_victims_that_take_long_are_waited_for(env: Environment, important
             of_pod={"terminationGracePeriodSeconds": 30},
             finalizers=(HOLD,),
         )
-        await env.runs_whole(members(f"low{index}"), 4)
+        await env.runs(members(f"low{index}"), 4)
 
     await leaf(env, "high", 4, key=RACK, priority_class=important,
                of_pod={"priorityClassName": important})  # fmt: skip
@@ -119,7 +119,7 @@ async def test_victims_that_take_long_are_waited_for(env: Environment, important
 
     for index in range(2):
         await let_go(env, members(f"low{index}"))
-    await env.runs_whole(members("high"), 4)
+    await env.runs(members("high"), 4)
 
 
 async def test_victims_have_the_whole_of_their_grace(
@@ -130,7 +130,7 @@ async def test_victims_have_the_whole_of_their_grace(
     for index in range(2):
         of_pod = {"terminationGracePeriodSeconds": grace}
         await leaf(env, f"low{index}", 4, key=RACK, mode="all", of_pod=of_pod, finalizers=(HOLD,))
-        await env.runs_whole(members(f"low{index}"), 4)
+        await env.runs(members(f"low{index}"), 4)
 
     async with env.followed() as pods:
         given: dict[str, int] = {}
@@ -157,7 +157,7 @@ async def test_victims_have_the_whole_of_their_grace(
         await asyncio.sleep(grace)  # how long the victims take to stop
         for index in range(2):
             await let_go(env, members(f"low{index}"))
-        await env.runs_whole(members("high"), 4)
+        await env.runs(members("high"), 4)
 
     assert set(given.values()) == {grace}
     assert len(given) == 4
@@ -174,17 +174,17 @@ async def test_an_evicted_group_that_runs_again_is_no_target_any_more(
 ) -> None:
     await env.add_node(cpu=2)
     await leaf(env, "low", 2, mode="all")
-    await env.runs_whole(members("low"), 2)
+    await env.runs(members("low"), 2)
     await leaf(env, "high", 2, priority_class=important,
                of_pod={"priorityClassName": important})  # fmt: skip
-    await env.runs_whole(members("high"), 2)
+    await env.runs(members("high"), 2)
     assert await _target(env, "low") == "True"
 
     for index in range(2):
         member = pod(f"low-again-{index}", env.name, group="low")
         await env.create(PODS, member)
     await env.add_node(cpu=2)
-    await env.runs_whole(members("low"), 2)
+    await env.runs(members("low"), 2)
 
     async def cleared() -> bool:
         return await _target(env, "low") == "False"
@@ -205,7 +205,7 @@ async def test_a_node_that_vanishes_while_victims_terminate(
     await racks(env)
     for index in range(2):
         await leaf(env, f"low{index}", 4, key=RACK, mode="all", finalizers=(HOLD,))
-        await env.runs_whole(members(f"low{index}"), 4)
+        await env.runs(members(f"low{index}"), 4)
     await leaf(env, "high", 4, key=RACK, priority_class=important,
                of_pod={"priorityClassName": important})  # fmt: skip
 
@@ -220,7 +220,7 @@ async def test_a_node_that_vanishes_while_victims_terminate(
     for index in range(2):
         await all_terminate(env, members(f"low{index}"), 4)
         await let_go(env, members(f"low{index}"))
-    await env.runs_whole(members("high"), 4)
+    await env.runs(members("high"), 4)
 
 
 STEPS = ("marked", "terminating", "half gone", "bound")
@@ -235,7 +235,7 @@ async def test_the_scheduler_killed_at_every_step(
     for number, step in enumerate((*STEPS, *MORE_STEPS) if long else STEPS):
         low, high = f"low{number}", f"high{number}"
         await leaf(env, low, 8, mode="all", finalizers=(HOLD,))
-        await env.runs_whole(members(low), 8)
+        await env.runs(members(low), 8)
         async with killer(env, step, high) as killed:
             await leaf(env, high, 8, priority_class=important,
                        of_pod={"priorityClassName": important})  # fmt: skip
@@ -253,7 +253,7 @@ async def test_the_scheduler_killed_at_every_step(
         if step not in ("bound", "half bound"):
             await all_terminate(env, members(low), 4 if step == "half gone" else 8)
         await let_go(env, members(low))
-        await env.runs_whole(members(high), 8)
+        await env.runs(members(high), 8)
         for name in (low, high):
             await env.delete(POD_GROUPS, name)
             for each in await env.pods(members(name)):
@@ -303,7 +303,7 @@ async def _let_some_go(env: Environment, selector: str, count: int) -> None:
 async def test_nobody_goes_before_the_delay_is_over(env: Environment, important: str) -> None:
     await env.add_node(cpu=2)
     await leaf(env, "low", 2)
-    await env.runs_whole(members("low"), 2)
+    await env.runs(members("low"), 2)
     delay = {ANNOTATION_PREEMPTION_DELAY: "1h"}
     await leaf(env, "high", 2, priority_class=important, annotations=delay,
                of_pod={"priorityClassName": important})  # fmt: skip
@@ -312,5 +312,5 @@ async def test_nobody_goes_before_the_delay_is_over(env: Environment, important:
     assert "unless there is room" in blocker["summary"]
     await env.add_node(cpu=2)
 
-    await env.runs_whole(members("high"), 2)
+    await env.runs(members("high"), 2)
     assert await env.running(members("low")) == 2

@@ -40,7 +40,7 @@ async def test_kep_4671_pods_linked_to_a_missing_workload_are_not_scheduled_unti
     body = {"metadata": {"name": "train"}, "spec": {"podGroupTemplates": [template]}}
     await env.create(WORKLOADS, head(WORKLOADS) | body)
 
-    await env.runs_whole("", 3)
+    await env.runs("", 3)
 
 
 async def test_kep_4671_nothing_is_scheduled_without_space_for_the_whole_gang(
@@ -53,7 +53,7 @@ async def test_kep_4671_nothing_is_scheduled_without_space_for_the_whole_gang(
     await env.waits("worker", needed=3, free=2)
     assert await env.bound() == 0
     await env.add_node(cpu=1)
-    await env.runs_whole("", 3)
+    await env.runs("", 3)
 
 
 async def test_kep_4671_gangs_that_fit_only_one_at_a_time_do_not_lock_each_other_out(
@@ -86,7 +86,7 @@ async def test_kep_6012_a_tree_is_held_until_its_root_is_observed(env: Environme
 
     await env.create(COMPOSITE_POD_GROUPS, composite("root", 1))
 
-    await env.runs_whole("", 4)
+    await env.runs("", 4)
     for name in ("root", "middle"):
         await composite_says(env, name, "Scheduled")
 
@@ -102,7 +102,7 @@ async def test_kep_6012_an_event_brings_a_refused_tree_back(env: Environment) ->
 
     await env.add_node(cpu=1)
 
-    await env.runs_whole("", 4)
+    await env.runs("", 4)
 
 
 async def test_kep_6012_a_tree_short_of_nested_minimums_is_held_and_says_where(
@@ -119,7 +119,7 @@ async def test_kep_6012_a_tree_short_of_nested_minimums_is_held_and_says_where(
 
     await env.create(PODS, pod("right-1", env.name, group="right"))
 
-    await env.runs_whole("", 4)
+    await env.runs("", 4)
 
 
 async def test_kep_6012_as_many_children_as_min_group_count_asks_for_are_enough(
@@ -131,7 +131,7 @@ async def test_kep_6012_as_many_children_as_min_group_count_asks_for_are_enough(
         await env.create(POD_GROUPS, leaf(name, 2, parent="root"))
         await members(env, name, 2)
 
-    await env.runs_whole("", 4)
+    await env.runs("", 4)
     await composite_says(env, "root", "Scheduled")
 
 
@@ -149,7 +149,7 @@ async def test_kep_6012_fewer_children_than_min_group_count_leave_the_tree_unsch
     lower = PatchBuilder().replace("/spec/schedulingPolicy/gang/minGroupCount", 1)
     await env.client.patch(COMPOSITE_POD_GROUPS, "root", lower, env.name)
 
-    await env.runs_whole("", 2)
+    await env.runs("", 2)
 
 
 def head(of: Resource) -> Json:

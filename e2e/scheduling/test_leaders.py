@@ -88,7 +88,7 @@ async def test_a_gang_is_whole_whatever_becomes_of_the_leader(
         stop.release(drop=fault != "stopped")
 
         await env.until("the second to lead", lambda: leads(env, SECOND))
-        await env.runs_whole(of_job("gang"), SIZE)
+        await env.runs(of_job("gang"), SIZE)
         await env.scheduled("pg-job-gang")
         await env.until("the Reservations to be gone", lambda: none_reserved(env))
         if fault != "killed":

@@ -17,30 +17,30 @@ async def test_a_lowered_min_count_lets_a_gang_start_with_what_fits(env: Environ
 
     await min_count(env, "gang", 2)
 
-    await env.runs_whole(members("gang"), 2)
+    await env.runs(members("gang"), 2)
     # The others are extras now, and come one by one.
     await env.waits("gang", needed=2, free=0)
     await env.add_node(cpu=1)
-    await env.runs_whole(members("gang"), 3)
+    await env.runs(members("gang"), 3)
 
 
 async def test_a_raised_min_count_makes_a_waiting_gang_wait_for_more_members(
     env: Environment,
 ) -> None:
-    closed = await env.add_node(cpu=8, closed=True)
+    tainted = await env.add_node(cpu=8, tainted=True)
     await leaf(env, "gang", 2)
     await env.waits("gang", needed=2, free=0)
 
     await min_count(env, "gang", 3)
     await incomplete(env, "gang", has=2, needs=3)
-    await env.open_node(closed)
+    await env.untaint_node(tainted)
     await leaf(env, "plain", 1)
     # The node is open to others by now.
-    await env.runs_whole(members("plain"), 1)
+    await env.runs(members("plain"), 1)
     assert await env.bound(members("gang")) == 0
 
     await more(env, "gang", 2)
-    await env.runs_whole(members("gang"), 3)
+    await env.runs(members("gang"), 3)
 
 
 async def test_a_raised_min_count_of_a_running_gang_binds_what_is_missing_together(
@@ -48,7 +48,7 @@ async def test_a_raised_min_count_of_a_running_gang_binds_what_is_missing_togeth
 ) -> None:
     await env.add_node(cpu=3)
     await leaf(env, "gang", 2)
-    await env.runs_whole(members("gang"), 2)
+    await env.runs(members("gang"), 2)
 
     await min_count(env, "gang", 4)
     await more(env, "gang", 2)
@@ -57,7 +57,7 @@ async def test_a_raised_min_count_of_a_running_gang_binds_what_is_missing_togeth
     assert await env.bound(members("gang")) == 2
 
     await env.add_node(cpu=1)
-    await env.runs_whole(members("gang"), 4)
+    await env.runs(members("gang"), 4)
 
 
 async def test_a_raised_min_group_count_makes_a_tree_wait_for_another_child(
@@ -76,7 +76,7 @@ async def test_a_raised_min_group_count_makes_a_tree_wait_for_another_child(
     await composite_says(env, "Unschedulable", "")
     assert await env.bound() == 0
     await env.add_node(cpu=1)
-    await env.runs_whole("", 4)
+    await env.runs("", 4)
 
 
 async def test_a_raised_min_group_count_of_a_running_tree_leaves_alone_what_runs(
@@ -85,7 +85,7 @@ async def test_a_raised_min_group_count_of_a_running_tree_leaves_alone_what_runs
     await env.add_node(cpu=4)
     await tree(env, "root", 1)
     await leaf(env, "a", 2, parent="root")
-    await env.runs_whole(members("a"), 2)
+    await env.runs(members("a"), 2)
 
     await min_group_count(env, 3)
     await leaf(env, "b", 1, parent="root")
@@ -95,7 +95,7 @@ async def test_a_raised_min_group_count_of_a_running_tree_leaves_alone_what_runs
     assert await env.bound() == 2
 
     await env.add_node(cpu=1)
-    await env.runs_whole("", 5)
+    await env.runs("", 5)
 
 
 async def test_a_lowered_min_group_count_of_a_waiting_tree_starts_the_children_that_fit(
@@ -110,39 +110,39 @@ async def test_a_lowered_min_group_count_of_a_waiting_tree_starts_the_children_t
 
     await min_group_count(env, 1)
 
-    await env.runs_whole("", 2)
+    await env.runs("", 2)
     running = {found["metadata"]["name"][0] for found in await env.pods() if node_of(found)}
     assert len(running) == 1
     await env.add_node(cpu=3)
-    await env.runs_whole("", 6)
+    await env.runs("", 6)
 
 
 async def test_a_running_gang_grows_one_by_one_where_it_runs(env: Environment) -> None:
     first = await env.add_node(cpu=3, labels={RACK: "r0"})
     await leaf(env, "gang", 2, key=RACK)
-    await env.runs_whole(members("gang"), 2)
+    await env.runs(members("gang"), 2)
     await env.add_node(cpu=4, labels={RACK: "r1"})
 
     await more(env, "gang", 2)
     await more(env, "gang", 3)
 
-    await env.runs_whole(members("gang"), 3)
+    await env.runs(members("gang"), 3)
     await env.waits("gang", needed=1, free=0)
     second = await env.add_node(cpu=1, labels={RACK: "r0"})
-    await env.runs_whole(members("gang"), 4)
+    await env.runs(members("gang"), 4)
     assert {node_of(found) for found in await env.pods()} == {first, second}
 
 
 async def test_a_running_gang_that_lost_a_pod_needs_one_more(env: Environment) -> None:
     await env.add_node(cpu=3)
     await leaf(env, "gang", 3)
-    await env.runs_whole(members("gang"), 3)
+    await env.runs(members("gang"), 3)
 
     await env.delete(PODS, "gang-0")
     await env.has_pods(members("gang"), 2)
     await more(env, "gang", 3)
 
-    await env.runs_whole(members("gang"), 3)
+    await env.runs(members("gang"), 3)
 
 
 def node_of(found: dict[str, dict[str, str]]) -> str:

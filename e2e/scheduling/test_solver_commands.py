@@ -71,7 +71,7 @@ async def test_all_ways_to_ask_say_what_the_scheduler_says(
 ) -> None:
     node = await env.add_node(cpu=6)
     await env.create(JOBSETS, jobset("train", replicated_job("w", env.name, replicas=1)))
-    await env.runs_whole(of_jobset("train"), 4)
+    await env.runs(of_jobset("train"), 4)
     await env.create(JOBSETS, jobset("late", replicated_job("w", env.name, replicas=1)))
     blocker = await env.waits("pg-late", needed=4, free=2)
     here = ("-n", env.name)
@@ -117,7 +117,7 @@ async def test_a_snapshot_of_a_live_cluster_is_replayed_bit_for_bit(
     await env.add_node(cpu=3)
     await env.add_node(cpu=3)
     await leaf(env, "runs", 4)
-    await env.runs_whole(members("runs"), 4)
+    await env.runs(members("runs"), 4)
     await leaf(env, "late", 3)
     blocker = await env.waits("late", needed=3, free=2)
     file = tmp_path / "snapshot.json"
@@ -139,7 +139,7 @@ async def test_a_snapshot_in_the_middle_of_a_preemption_is_replayed_bit_for_bit(
     await env.add_node(cpu=2)
     await leaf(env, "low", 2, mode="all", finalizers=(HOLD,),
                of_pod={"terminationGracePeriodSeconds": 30})  # fmt: skip
-    await env.runs_whole(members("low"), 2)
+    await env.runs(members("low"), 2)
     await leaf(env, "high", 2, priority_class=important,
                of_pod={"priorityClassName": important})  # fmt: skip
 
@@ -149,7 +149,7 @@ async def test_a_snapshot_in_the_middle_of_a_preemption_is_replayed_bit_for_bit(
     await env.until("the victims to terminate", victims_leave)
     data = await debug_snapshot(env)
     await let_go(env, members("low"))
-    await env.runs_whole(members("high"), 2)
+    await env.runs(members("high"), 2)
 
     taken = snapshots.decode(data, "live")
     decision = decision_on(taken, env, "high")

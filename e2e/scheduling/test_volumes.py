@@ -80,7 +80,7 @@ async def test_a_gang_waits_for_volumes_that_are_made_where_it_goes(
     for index in range(3):
         await provision(env, f"data-{index}", late_class, disk)
 
-    await env.runs_whole(members("gang"), 3)
+    await env.runs(members("gang"), 3)
     assert {pod["spec"]["nodeName"] for pod in await env.pods()} == {disk}
     for index in range(3):
         assert (await claim_of(env, f"data-{index}"))["status"]["phase"] == "Bound"
@@ -108,7 +108,7 @@ async def test_a_gang_goes_elsewhere_once_the_provisioner_gives_its_node_back(
     for index in range(2):
         await asked(env, f"data-{index}", second)
         await provision(env, f"data-{index}", late_class, second)
-    await env.runs_whole(members("gang"), 2)
+    await env.runs(members("gang"), 2)
 
 
 async def test_a_gang_whose_disks_have_no_room_starts_no_volume(
@@ -137,7 +137,7 @@ async def test_each_of_a_gang_goes_to_a_volume_of_its_own(
         await claim(env, f"data-{index}", hand_class)
     await gang_with_claims(env, 3)
 
-    await env.runs_whole(members("gang"), 3)
+    await env.runs(members("gang"), 3)
 
     assert await volumes_are_where_their_pods_are(env) == set(nodes)
 
@@ -161,7 +161,7 @@ async def test_a_gang_waits_for_the_last_volume_and_starts_when_it_comes(
 
     await local_volume(env, "disk-2", hand_class, nodes[2])
 
-    await env.runs_whole(members("gang"), 3)
+    await env.runs(members("gang"), 3)
     assert await volumes_are_where_their_pods_are(env) == set(nodes)
 
 
@@ -186,7 +186,7 @@ async def test_a_volume_that_is_there_comes_before_one_that_would_be_made(
     await asked(env, other, disk)
     await provision(env, other, late_class, disk)
 
-    await env.runs_whole(members("gang"), 2)
+    await env.runs(members("gang"), 2)
     assert SELECTED_NODE not in (await claim_of(env, taken[0]))["metadata"]["annotations"]
 
 
@@ -216,7 +216,7 @@ async def test_the_next_leader_finishes_a_gang_whose_volumes_were_given(
         stop.release(drop=True)
 
         await env.until("the second to lead", lambda: leads(env, SECOND))
-        await env.runs_whole(members("gang"), 3)
+        await env.runs(members("gang"), 3)
         await env.until("the Reservations to be gone", lambda: none_reserved(env))
     assert await volumes_are_where_their_pods_are(env) == set(nodes)
 

@@ -1,4 +1,4 @@
-"""One test's part of the cluster: a namespace, nodes of its own, and questions about them."""
+"""The environment of one test: a namespace, nodes of its own, and queries and waits on them."""
 
 import asyncio
 import itertools
@@ -24,14 +24,14 @@ from kube.patch import PatchBuilder
 from kube.reflector import Reflector
 from kube.resources import JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
 
-PATIENCE = 90.0
-"""Seconds a promise may take; each takes about one, unless a test before caused an outage.
+TIMEOUT_SECONDS = 90.0
+"""How long a wait may take; usually about a second, unless an earlier test caused an outage.
 
-After one Kubernetes' own controllers (garbage collection, Jobs, taints of new nodes) wait up to
-half a minute and more before they look again.
+After one, Kubernetes' own controllers (garbage collection, Jobs, taints of new nodes) wait half a
+minute and more before they try again.
 """
 
-_CLOSED = "test.muster.dev/closed"
+_TAINT = "test.muster.dev/tainted"
 _KINDS = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 
 
@@ -43,7 +43,7 @@ class Environment:
         self.muster = muster
         self.client = client
         self.name = name
-        self.patience = PATIENCE
+        self.timeout_seconds = TIMEOUT_SECONDS
         self._nodes: list[str] = []
         self._numbers = itertools.count()
 
@@ -54,7 +54,7 @@ class Environment:
     async def close(self) -> None:
         """Delete all of the flow, wait until it is gone, then the nodes and the namespace.
 
-        Left to the namespace alone it would take its controller's ten seconds.
+        Deleting the namespace alone would take its controller's ten seconds.
         """
         for kind in _KINDS:
             for obj in (await self.client.list(kind, self.name))["items"]:
@@ -68,23 +68,23 @@ class Environment:
         self,
         *,
         cpu: int,
-        closed: bool = False,
+        tainted: bool = False,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
     ) -> str:
-        """A node with room for `cpu` pods of this test; a closed one has none until `open_node`.
+        """A node with room for `cpu` pods of this test; `untaint_node` opens a tainted one to them.
 
-        `labels` may put it into another room than the test's.
+        `labels` may replace the label of this test's nodes.
         """
         name = f"{self.name}-{next(self._numbers)}"
         self._nodes.append(name)
         capacity = {"cpu": str(cpu), "pods": "200"}
-        door = [{"key": _CLOSED, "effect": "NoSchedule"}] if closed else []
+        own = [{"key": _TAINT, "effect": "NoSchedule"}] if tainted else []
         await self.cluster.add_node(
             name,
             labels={NODE_LABEL: self.name, **(labels or {})},
             capacity=capacity,
-            taints=[*door, *taints],
+            taints=[*own, *taints],
         )
         return name
 
@@ -93,10 +93,10 @@ class Environment:
         self._nodes.remove(name)
         await self.cluster.remove_node(name)
 
-    async def open_node(self, name: str) -> None:
-        """Let pods onto a closed node. Needs nobody's help, unlike a node that is new."""
+    async def untaint_node(self, name: str) -> None:
+        """Remove the taint of a node. Unlike a new node this needs no other component."""
         node = await self.client.get(NODES, name)
-        kept = [taint for taint in node["spec"]["taints"] if taint["key"] != _CLOSED]
+        kept = [taint for taint in node["spec"]["taints"] if taint["key"] != _TAINT]
         await self.client.patch(NODES, name, PatchBuilder().replace("/spec/taints", kept))
 
     async def create(self, resource: Resource, obj: Json) -> Json:
@@ -113,7 +113,7 @@ class Environment:
 
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[Cache[RawObject]]:
-        """This test's pods as they change, by a watch; in step with the cluster at the start."""
+        """This test's pods as they change, by a watch; in sync with the cluster at the start."""
         pods: Cache[RawObject] = Cache()
         reflector = Reflector(self.client, PODS, pods, decode=decode_raw, namespace=self.name)
         task = asyncio.ensure_future(reflector.run())
@@ -131,7 +131,7 @@ class Environment:
         pods = await self.pods(selector)
         return sum(1 for pod in pods if pod.get("status", {}).get("phase") == "Running")
 
-    async def runs_whole(self, selector: str, count: int) -> None:
+    async def runs(self, selector: str, count: int) -> None:
         """Wait until exactly so many pods run."""
 
         async def probe() -> bool:
@@ -206,7 +206,7 @@ class Environment:
 
         await self.until(f"{name} to be scheduled", probe)
 
-    async def left(self) -> dict[str, list[str]]:
+    async def remaining(self) -> dict[str, list[str]]:
         """The names of all objects of the flows that are still here, by kind."""
         found = {}
         for kind in _KINDS:
@@ -221,7 +221,7 @@ class Environment:
 
         async def probe() -> bool:
             nonlocal left
-            left = await self.left()
+            left = await self.remaining()
             return not left
 
         try:
@@ -232,7 +232,7 @@ class Environment:
     async def until(
         self, what: str, probe: Callable[[], Awaitable[bool]], timeout: float | None = None
     ) -> None:
-        await eventually(probe, what, self.patience if timeout is None else timeout)
+        await eventually(probe, what, self.timeout_seconds if timeout is None else timeout)
 
     async def _delete_if_there(self, kind: Resource, name: str) -> None:
         try:

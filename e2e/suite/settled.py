@@ -68,7 +68,7 @@ async def settled(env: Environment) -> None:
         scheduler = _Scheduler(session, env)
         await env.until("the scheduler to lead", scheduler.decide)
         before = await scheduler.at_rest()
-        async with asyncio.timeout(env.patience):
+        async with asyncio.timeout(env.timeout_seconds):
             while True:
                 rounds = (await scheduler.metrics()).get("muster_scheduler_rounds_total", 0)
                 for _ in range(ROUNDS):
@@ -90,11 +90,11 @@ class _Scheduler:
 
     def __init__(self, session: aiohttp.ClientSession, env: Environment) -> None:
         self._session = session
-        self._stage = env
+        self._env = env
 
     async def decide(self) -> bool:
         """Have all that waits decided anew, and wait until it is; False if it does not lead."""
-        page = self._stage.muster.page(SCHEDULER, "/debug/decide")
+        page = self._env.muster.page(SCHEDULER, "/debug/decide")
         async with self._session.post(page) as answer:
             assert answer.status == 200
             leads: bool = (await answer.json())["leads"]
@@ -102,7 +102,7 @@ class _Scheduler:
 
     async def metrics(self) -> dict[str, float]:
         """Values by name and labels, counters summed over their labels by name alone as well."""
-        page = self._stage.muster.page(SCHEDULER, "/metrics")
+        page = self._env.muster.page(SCHEDULER, "/metrics")
         async with self._session.get(page) as answer:
             text = await answer.text()
         return dict(_values(text))
@@ -115,7 +115,7 @@ class _Scheduler:
             metrics = await self.metrics()
             if any(metrics.get(name) for name in _OPEN):
                 return False
-            if (await self._stage.client.list(RESERVATIONS))["items"]:
+            if (await self._env.client.list(RESERVATIONS))["items"]:
                 return False
             seen.append(await self._record(metrics))
             if len(seen) > 1 and seen[-1] == seen[-2]:
@@ -124,7 +124,7 @@ class _Scheduler:
             return False
 
         try:
-            await eventually(probe, "nothing to be under way", self._stage.patience)
+            await eventually(probe, "nothing to be under way", self._env.timeout_seconds)
         except TimeoutError as error:
             changed = [] if len(seen) < 2 else _differences(seen[-2].answer, seen[-1].answer)
             raise TimeoutError("\n".join((f"{error}; in the last round:", *changed))) from error
@@ -134,8 +134,8 @@ class _Scheduler:
         world: Facts = {}
         answer: Facts = {name: metrics.get(name, 0) for name in _DONE}
         for kind in (PODS, POD_GROUPS, COMPOSITE_POD_GROUPS, PVCS, NODES):
-            namespace = None if kind is NODES else self._stage.name
-            for obj in (await self._stage.client.list(kind, namespace))["items"]:
+            namespace = None if kind is NODES else self._env.name
+            for obj in (await self._env.client.list(kind, namespace))["items"]:
                 name = f"{kind.kind} {obj['metadata']['name']}"
                 world[name], answer[name] = _facts(kind, obj)
         return Record(world, answer)

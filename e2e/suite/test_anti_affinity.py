@@ -31,7 +31,7 @@ async def test_members_that_may_not_share_a_node(env: Environment, rule: str) ->
             spec["containers"][0]["ports"] = [PORT]
         await env.create(JOBS, gang)
         if name == "fits":
-            await env.runs_whole(of_job(name), 3)
+            await env.runs(of_job(name), 3)
 
     nodes = [pod["spec"]["nodeName"] for pod in await env.pods(of_job("fits"))]
     assert len(set(nodes)) == 3

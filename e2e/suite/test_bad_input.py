@@ -111,7 +111,7 @@ async def test_bad_input_is_refused_with_field_and_reason(
 
     assert sorted((cause.field, cause.reason) for cause in caught.value.causes) == sorted(want)
     assert all(cause.message for cause in caught.value.causes)
-    assert not await env.left()
+    assert not await env.remaining()
 
 
 async def test_the_mode_of_a_gang_is_fixed_once_it_is_created(env: Environment) -> None:

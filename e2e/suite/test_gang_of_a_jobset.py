@@ -25,7 +25,7 @@ async def test_a_gang_waits_with_numbers_runs_whole_and_leaves_nothing(env: Envi
     assert await env.bound() == 0
 
     await env.add_node(cpu=5)
-    await env.runs_whole(of_jobset("training"), 16)
+    await env.runs(of_jobset("training"), 16)
     await env.scheduled("pg-training")
     blocker = await env.waits("pg-too-big", needed=64, impossible=True)
     assert blocker["summary"]
@@ -44,23 +44,23 @@ async def test_gangs_of_replicated_jobs_start_one_by_one(env: Environment) -> No
     )
 
     await env.has_pods(of_jobset("rl"), 8)
-    await env.runs_whole(of_jobset("rl"), 4)
+    await env.runs(of_jobset("rl"), 4)
     await asyncio.sleep(1)  # nothing more may happen
     groups = [await env.blocker(f"pg-rl-w-{index}") for index in range(2)]
     assert [bool(blocker) for blocker in groups].count(True) == 1
     assert await env.bound(of_jobset("rl")) == 4
 
     await env.add_node(cpu=4)
-    await env.runs_whole(of_jobset("rl"), 8)
+    await env.runs(of_jobset("rl"), 8)
 
 
 async def test_the_pods_of_a_finished_gang_make_room_for_the_next(env: Environment) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBS, job("first", env.name))
-    await env.runs_whole(of_job("first"), 4)
+    await env.runs(of_job("first"), 4)
     await env.create(JOBS, job("second", env.name))
     await env.waits("pg-job-second", needed=4, free=0)
 
     await env.cluster.finish_pods(env.name, of_job("first"))
 
-    await env.runs_whole(of_job("second"), 4)
+    await env.runs(of_job("second"), 4)

@@ -18,9 +18,9 @@ async def test_everything_resumes_after_an_outage_of_the_api_server(
     env: Environment, long: bool
 ) -> None:
     await env.add_node(cpu=4)
-    spare = await env.add_node(cpu=4, closed=True)
+    spare = await env.add_node(cpu=4, tainted=True)
     await env.create(JOBS, job("runs", env.name))
-    await env.runs_whole(of_job("runs"), 4)
+    await env.runs(of_job("runs"), 4)
     await env.create(JOBSETS, jobset("waits", replicated_job("w", env.name, pods=2)))
     await env.waits("pg-waits", needed=4, free=0)
 
@@ -33,17 +33,17 @@ async def test_everything_resumes_after_an_outage_of_the_api_server(
     finally:
         await env.cluster.start_apiserver()
 
-    await env.open_node(spare)
+    await env.untaint_node(spare)
 
     async def all_bound() -> bool:
         return await env.bound(of_jobset("waits")) == 4
 
     await env.until("the waiting gang to be bound", all_bound, RESUMES_WITHIN)
-    await env.runs_whole(of_jobset("waits"), 4)
+    await env.runs(of_jobset("waits"), 4)
     assert await env.running(of_job("runs")) == 4
     await env.delete(JOBS, "runs")
     await env.create(JOBS, job("later", env.name))
-    await env.runs_whole(of_job("later"), 4)
+    await env.runs(of_job("later"), 4)
     await env.delete(JOBS, "later")
     await env.delete(JOBSETS, "waits")
     await env.empty()

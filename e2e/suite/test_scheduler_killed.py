@@ -34,7 +34,7 @@ async def test_a_gang_is_whole_after_the_scheduler_was_killed_while_binding_it(
 
         await env.muster.start(SCHEDULER)
 
-        await env.runs_whole(of_job(name), SIZE)
+        await env.runs(of_job(name), SIZE)
         await env.scheduled(f"pg-job-{name}")
         await env.delete(JOBS, name)
         await env.empty()

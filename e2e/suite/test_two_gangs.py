@@ -31,7 +31,7 @@ async def test_exactly_one_of_two_gangs_runs_never_a_mix(env: Environment, long:
         assert await env.bound(of_job(loser)) == 0
 
         await env.delete(JOBS, winner)
-        await env.runs_whole(of_job(loser), 4)
+        await env.runs(of_job(loser), 4)
         await env.delete(JOBS, loser)
         await env.empty()
 

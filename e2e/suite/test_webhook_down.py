@@ -31,7 +31,7 @@ async def test_plain_objects_are_created_as_before_and_gangs_are_refused(env: En
 
     await env.muster.start(WEBHOOK)
     await env.create(JOBS, job("gang", env.name))
-    await env.runs_whole(of_job("gang"), 4)
+    await env.runs(of_job("gang"), 4)
 
 
 async def test_gangs_that_are_known_already_are_placed_without_the_webhook(
@@ -44,6 +44,6 @@ async def test_gangs_that_are_known_already_are_placed_without_the_webhook(
     env.muster.kill(WEBHOOK)
     await env.add_node(cpu=1)
 
-    await env.runs_whole(of_job("gang"), 4)
+    await env.runs(of_job("gang"), 4)
     await env.delete(JOBS, "gang")
     await env.empty()

@@ -30,7 +30,7 @@ async def above(env: Environment, levels: int, children: int, *, key: str) -> st
 
 async def nodes(env: Environment, name: str, pods: int) -> set[str]:
     """Where all pods of a leaf run."""
-    await env.runs_whole(members(name), pods)
+    await env.runs(members(name), pods)
     return {pod["spec"]["nodeName"] for pod in await env.pods(members(name))}
 
 

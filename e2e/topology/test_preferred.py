@@ -28,11 +28,11 @@ async def test_one_domain_and_after_it_has_grown_the_fewest(env: Environment) ->
     for name, slots in (("r1", 2), ("r2", 3), ("r3", 1)):
         await rack(env, "a", name, slots)
     await leaf(env, "small", 2, key=RACK, preferred=True)
-    await env.runs_whole(members("small"), 2)
+    await env.runs(members("small"), 2)
     await says(env, POD_GROUPS, "small", f"in one {RACK} as preferred: r1")
 
     await leaf(env, "large", 4, key=RACK, preferred=True)
-    await env.runs_whole(members("large"), 4)
+    await env.runs(members("large"), 4)
 
     await says(env, POD_GROUPS, "large", f"in 2 values of {RACK} where one was preferred: r2, r3")
 
@@ -46,7 +46,7 @@ async def test_racks_of_one_name_stay_apart_under_a_block_that_is_only_preferred
     await leaf(env, "one", 2, parent="top", key=RACK)
     await leaf(env, "two", 3, parent="top", key=RACK)
     for name, pods in (("one", 2), ("two", 3)):
-        await env.runs_whole(members(name), pods)
+        await env.runs(members(name), pods)
         assert len({pod["spec"]["nodeName"] for pod in await env.pods(members(name))}) == 1
 
     words = f"in 2 values of {BLOCK} where one was preferred: a, b"

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from api.constants import ANNOTATION_CONVERSION_DATA, GROUP
 from api.conversion import ConversionError, convert, with_hidden_fields
 from api.models import v1alpha1, v1alpha2, v1alpha3
-from tests.api.objects_strategy import Json, objects
+from tests.api.strategies import Json, objects
 
 HUB = f"{GROUP}/v1alpha3"
 LONG = settings.default is not None and settings.default.max_examples > 1000

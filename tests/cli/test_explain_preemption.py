@@ -10,7 +10,7 @@ from scheduler.core.placement import Budget
 from tests.scheduler.contest import Contest
 
 
-def test_the_domains_and_the_victims_are_listed_and_nobody_goes() -> None:
+def test_the_domains_and_the_victims_are_listed_and_nothing_is_evicted() -> None:
     world = Contest()
     world.nodes(4, cpu=1, rack_of=2)
     world.group("low", 2, mode="all")
@@ -60,7 +60,7 @@ def test_racks_of_one_name_in_two_blocks_are_two_rows_of_the_table() -> None:
         (True, 5, "it would not fit without all 1 unit below 5 either"),
     ],
 )
-def test_why_nobody_is_evicted(preempts: bool, priority: int, want: str) -> None:
+def test_why_nothing_is_evicted(preempts: bool, priority: int, want: str) -> None:
     world = Contest()
     world.nodes(1, cpu=2)
     world.runs(None, "n0")

@@ -203,7 +203,7 @@ def test_a_priority_class_counts_as_after_admission(documents: list[Json]) -> No
     assert lines[at + 1] == "      Pod ns/low, priority 0, 1 pod"
 
 
-def test_the_global_default_speaks_where_no_class_is_named() -> None:
+def test_the_global_default_is_used_where_no_class_is_named() -> None:
     world = World()
     world.nodes(1, cpu=1)
     world.pod("", node="n0", name="low")
@@ -267,7 +267,7 @@ def test_explain_gives_the_numbers() -> None:
     ]
 
 
-def test_explain_of_a_child_points_to_the_fault() -> None:
+def test_explain_of_a_child_names_the_group_that_blocks() -> None:
     world = World()
     world.nodes(1, cpu=4)
     world.composite("top", 2)
@@ -354,7 +354,7 @@ def test_a_replay_that_comes_out_differently_is_an_error(
     assert "it was recorded as:" in out
 
 
-def test_every_question_can_be_asked_of_a_snapshot(
+def test_every_command_works_on_a_snapshot(
     snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = tmp_path / "job.yaml"

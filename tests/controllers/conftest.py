@@ -1,4 +1,4 @@
-"""The controllers on a fake API: no loop of their own, `settle` works through their queues."""
+"""The controllers on a fake API: `settle` works through their queues, without a loop of theirs."""
 
 import random
 from typing import Any, cast
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class RecordedEvents:
-    """Collects the events that the controllers tell."""
+    """Collects the events of the controllers."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
@@ -76,7 +76,7 @@ class ControllerHarness:
             for it in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
         )
 
-        for controller in self.controllers:  # the same life twice is the same to the moment
+        for controller in self.controllers:  # the same sequence twice has the same timing
             jitter = random.Random(controller.name)
             controller.queue = WorkQueue(controller.name, clock=self.clock, jitter=jitter)
 

@@ -1,6 +1,6 @@
-"""An API server in memory at the client's port: it stores, guards, collects, and tells the caches.
+"""An API server in memory with the client's methods: storage, preconditions, garbage collection.
 
-`hold` keeps the events back, as a slow watch does; `flush` lets them through.
+`pause_events` holds the events back, as a slow watch does; `resume_events` delivers them.
 """
 
 import itertools
@@ -49,7 +49,7 @@ class FakeApi:
         self.fail_next: list[KubeError] = []
         self.unserved: set[str] = set()
         self._numbers = itertools.count(1)
-        self._held: list[Callable[[], None]] | None = None
+        self._pending: list[Callable[[], None]] | None = None
         self._feeds: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
             JOB.kind: (caches.jobs, decode_job),
             JOBSET.kind: (caches.jobsets, decode_jobset),
@@ -62,7 +62,7 @@ class FakeApi:
             "Namespace": (caches.namespaces, decode_partial),
         }
 
-    # The port of kube.client.Client, as far as the controllers use it.
+    # The methods of kube.client.Client that the controllers use.
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         if _kind(resource) in self.unserved:
@@ -107,7 +107,7 @@ class FakeApi:
     # What tests do to the cluster.
 
     def put(self, obj: Json) -> Json:
-        """Store an object as a user or another controller would, and tell the caches."""
+        """Store an object as a user or another controller would, and update the caches."""
         obj = deepcopy(obj)
         meta = obj["metadata"]
         number = next(self._numbers)
@@ -121,7 +121,7 @@ class FakeApi:
         self.objects[slot] = obj
         cache, decode = self._feeds[obj["kind"]]
         decoded = decode(msgspec.json.encode(obj))
-        self._tell(lambda: cache.upsert(decoded))
+        self._deliver(lambda: cache.upsert(decoded))
         return obj
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
@@ -146,32 +146,32 @@ class FakeApi:
         self.put(obj | {"metadata": obj["metadata"] | {"finalizers": []}})
 
     def forget(self, kind: str, namespace: str, name: str) -> None:
-        """An object goes, and the garbage collector misses it."""
+        """An object is deleted without the garbage collector noticing."""
         del self.objects[kind, namespace, name]
-        self._tell(lambda: self._feeds[kind][0].delete((namespace, name)))
+        self._deliver(lambda: self._feeds[kind][0].delete((namespace, name)))
 
-    def hold(self) -> None:
-        """From now on the caches see nothing; what they are still to see stays so."""
-        if self._held is None:
-            self._held = []
+    def pause_events(self) -> None:
+        """From now on no event reaches the caches."""
+        if self._pending is None:
+            self._pending = []
 
-    def unseen(self, obj: Json) -> Json:
+    def put_unseen(self, obj: Json) -> Json:
         """Store an object whose event is still under way when all others have arrived."""
-        held, self._held = self._held, []
+        held, self._pending = self._pending, []
         try:
             return self.put(obj)
         finally:
-            self._held = held
+            self._pending = held
 
-    def flush(self) -> None:
-        """Let the caches see everything."""
-        held, self._held = self._held or [], None
-        for tell in held:
-            tell()
+    def resume_events(self) -> None:
+        """Deliver all pending events to the caches."""
+        held, self._pending = self._pending or [], None
+        for event in held:
+            event()
 
     def relist(self) -> None:
         """The caches lost events, or are new: they list everything again."""
-        self._held = None
+        self._pending = None
         for kind, (cache, decode) in self._feeds.items():
             there = {slot[1:]: obj for slot, obj in self.objects.items() if slot[0] == kind}
             for known in [it.metadata for it in cache.values()]:
@@ -192,7 +192,7 @@ class FakeApi:
     def _drop(self, slot: Slot) -> None:
         gone = self.objects.pop(slot)
         cache, _ = self._feeds[slot[0]]
-        self._tell(lambda: cache.delete(slot[1:]))
+        self._deliver(lambda: cache.delete(slot[1:]))
         for kind, namespace, name in list(self.objects):
             obj = self.objects.get((kind, namespace, name))
             owners = [] if obj is None else obj["metadata"].get("ownerReferences", [])
@@ -201,11 +201,11 @@ class FakeApi:
                 if not any(owner["uid"] in alive for owner in owners):
                     self.remove(kind, namespace, name)
 
-    def _tell(self, tell: Callable[[], None]) -> None:
-        if self._held is None:
-            tell()
+    def _deliver(self, event: Callable[[], None]) -> None:
+        if self._pending is None:
+            event()
         else:
-            self._held.append(tell)
+            self._pending.append(event)
 
     def _write(self, verb: str, kind: str, name: str) -> None:
         self.writes.append((verb, kind, name))

@@ -153,7 +153,7 @@ async def test_the_status_counts_and_names_the_reason(harness: ControllerHarness
     ]
 
 
-async def test_the_status_is_written_once_for_a_swarm_and_not_again(
+async def test_the_status_is_written_once_for_a_burst_and_not_again(
     harness: ControllerHarness,
 ) -> None:
     harness.api.put(group(("", 3)))
@@ -198,7 +198,7 @@ async def test_what_others_wrote_into_the_status_meanwhile_stays(
     await harness.settle()
     obj = harness.api.objects[kind, "default", "g"]
     theirs = {"status": obj["status"] | {"occupiedBy": "somebody"}}
-    harness.api.unseen(obj | theirs)
+    harness.api.put_unseen(obj | theirs)
 
     harness.api.put(pod("p", state="Running"))
     says(harness, "PodGroup", "g", "True", "Scheduled")

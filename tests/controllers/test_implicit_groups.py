@@ -81,7 +81,7 @@ async def test_without_pods_there_is_no_group(harness: ControllerHarness) -> Non
     assert harness.api.writes == []
 
 
-async def test_a_missing_template_is_told_of_once_on_the_workload(
+async def test_a_missing_template_is_reported_once_on_the_workload(
     harness: ControllerHarness,
 ) -> None:
     harness.api.put(workload(template("other")))
@@ -312,7 +312,7 @@ async def test_an_idle_group_that_went_meanwhile_is_not_missed(
 ) -> None:
     await idle(harness)
     if replaced:
-        harness.api.unseen(waiting("jobset-job-1-k"))
+        harness.api.put_unseen(waiting("jobset-job-1-k"))
     else:
         del harness.api.objects["PodGroup", "default", "jobset-job-1-k"]
 
@@ -338,7 +338,7 @@ async def test_what_is_changed_by_hand_is_put_right(harness: ControllerHarness) 
     assert harness.api.names("PodGroup") == ["jobset-job-1-k"]
 
 
-async def test_what_changes_nothing_is_no_news(harness: ControllerHarness) -> None:
+async def test_an_irrelevant_change_queues_nothing(harness: ControllerHarness) -> None:
     """A pod that goes on, a group's status, a group that has its policy."""
     harness.api.put(workload(template()))
     harness.api.put(pod("p", "k"))
@@ -352,7 +352,7 @@ async def test_what_changes_nothing_is_no_news(harness: ControllerHarness) -> No
     assert len(harness.template_values.controller.queue) == 0
 
 
-async def test_who_wrote_the_name_in_other_words_has_it_next(harness: ControllerHarness) -> None:
+async def test_the_other_form_of_the_name_gets_the_group_next(harness: ControllerHarness) -> None:
     harness.api.put(workload(template("job-1"), name="a"))
     harness.api.put(workload(template("x"), name="a-job-1"))
     harness.api.put(pod("p", "x", by="a"))
@@ -370,7 +370,7 @@ async def test_who_wrote_the_name_in_other_words_has_it_next(harness: Controller
     assert reference == {"workloadName": "a-job-1", "templateName": "x"}
 
 
-async def test_workloads_are_no_news_for_those_who_have_what_they_need(
+async def test_a_workload_does_not_queue_owners_that_are_complete(
     harness: ControllerHarness,
 ) -> None:
     harness.api.put(pod("p", "k", phase="Succeeded"))

@@ -144,7 +144,7 @@ async def test_what_belongs_to_a_living_owner_stays(harness: ControllerHarness) 
         ),
     ],
 )
-async def test_what_is_not_ours_to_judge_stays(harness: ControllerHarness, group: Json) -> None:
+async def test_what_muster_did_not_make_stays(harness: ControllerHarness, group: Json) -> None:
     harness.api.put(group)
 
     harness.orphans.resync()
@@ -217,7 +217,7 @@ async def test_what_went_meanwhile_is_not_tried_again(
 ) -> None:
     harness.api.put(leaf())
     if replaced:
-        harness.api.unseen(leaf())
+        harness.api.put_unseen(leaf())
     else:
         del harness.api.objects["PodGroup", "default", "pg-job-runs"]
 

@@ -27,7 +27,7 @@ async def settled(harness: ControllerHarness) -> None:
     harness.api.writes.clear()
 
 
-async def test_what_blocks_is_named_with_the_scheduler_s_words(harness: ControllerHarness) -> None:
+async def test_the_annotation_repeats_the_scheduler_s_message(harness: ControllerHarness) -> None:
     await settled(harness)
 
     blocked(harness, "pg-a", "needs 8 pods, 5 fit")
@@ -38,7 +38,7 @@ async def test_what_blocks_is_named_with_the_scheduler_s_words(harness: Controll
     assert harness.api.writes == [("patch", "JobSet", "a")]
 
 
-async def test_what_passes_quickly_costs_no_write(harness: ControllerHarness) -> None:
+async def test_a_short_wait_costs_no_write(harness: ControllerHarness) -> None:
     await settled(harness)
 
     blocked(harness, "pg-a", "needs 8 pods, 5 fit")
@@ -81,7 +81,7 @@ async def test_a_note_that_the_cache_has_not_seen_yet_is_taken_back(
     await settled(harness)
     blocked(harness, "pg-a", "5 fit")
     await harness.settle(seconds=1)
-    harness.api.hold()
+    harness.api.pause_events()
     await harness.settle(seconds=2)
     assert waiting_for(harness)
 
@@ -115,7 +115,7 @@ async def test_annotations_that_others_made_meanwhile_stay(harness: ControllerHa
     made = harness.submit_jobset(jobset.build())
     await harness.settle()
     metadata = made["metadata"] | {"annotations": {"theirs": "kept"}}
-    harness.api.unseen(made | {"metadata": metadata})
+    harness.api.put_unseen(made | {"metadata": metadata})
 
     blocked(harness, "pg-a-b", "1 fits")
     await harness.settle(seconds=1)
@@ -130,7 +130,7 @@ async def test_a_namesake_is_not_told_what_the_first_one_waited_for(
 ) -> None:
     await settled(harness)
     plain = gang().build()
-    namesake = harness.api.unseen(plain | {"kind": "JobSet", "metadata": renewed(plain)})
+    namesake = harness.api.put_unseen(plain | {"kind": "JobSet", "metadata": renewed(plain)})
 
     blocked(harness, "pg-a", "5 fit")
     await harness.settle(seconds=1)
@@ -139,7 +139,9 @@ async def test_a_namesake_is_not_told_what_the_first_one_waited_for(
     assert harness.api.objects["JobSet", "default", "a"] == namesake
 
 
-async def test_the_note_goes_when_nothing_waits_any_more(harness: ControllerHarness) -> None:
+async def test_the_annotation_is_removed_when_nothing_waits_any_more(
+    harness: ControllerHarness,
+) -> None:
     await settled(harness)
     blocked(harness, "pg-a", "5 fit")
     await harness.settle(seconds=1)

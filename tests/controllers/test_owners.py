@@ -116,12 +116,12 @@ async def test_a_repeated_or_unchanged_event_writes_nothing(harness: ControllerH
 
 async def test_a_slow_watch_does_not_lead_to_a_second_creation(harness: ControllerHarness) -> None:
     harness.submit_jobset(gang().build())
-    harness.api.hold()
+    harness.api.pause_events()
     await harness.settle()
 
     harness.jobset.resync()
     await harness.settle()
-    harness.api.flush()
+    harness.api.resume_events()
     await harness.settle()
 
     assert harness.api.writes == [("create", "Workload", "w-a"), ("create", "PodGroup", "pg-a")]
@@ -167,7 +167,7 @@ async def test_an_object_that_vanished_before_it_was_seen_is_made_again(
     harness.submit_jobset(gang().build())
     await harness.settle()
     harness.api.forget(kind, "default", name)
-    harness.api.hold()
+    harness.api.pause_events()
     await harness.settle()
     del harness.api.objects[kind, "default", name]
     await harness.settle(seconds=10)
@@ -177,9 +177,9 @@ async def test_an_object_that_vanished_before_it_was_seen_is_made_again(
 
 async def test_what_is_seen_at_last_is_not_looked_at_for_ever(harness: ControllerHarness) -> None:
     harness.submit_jobset(gang().build())
-    harness.api.hold()
+    harness.api.pause_events()
     await harness.settle()
-    harness.api.flush()
+    harness.api.resume_events()
     await harness.settle(seconds=10)
 
     await harness.clock.advance(60)
@@ -191,7 +191,7 @@ async def test_what_was_made_for_a_namesake_a_moment_ago_is_made_anew(
     harness: ControllerHarness,
 ) -> None:
     harness.submit_jobset(gang().build())
-    harness.api.hold()
+    harness.api.pause_events()
     await harness.settle()
     harness.api.objects.clear()
     again = harness.submit_jobset(gang().build() | {"metadata": renewed(gang().build())})
@@ -225,7 +225,7 @@ async def test_a_minimum_changed_by_hand_is_put_right(harness: ControllerHarness
 FOREIGN: Json = {"metadata": {"name": "pg-a", "namespace": "default"}, "spec": {}}
 
 
-async def test_a_foreign_group_is_left_alone_and_told_of_once(harness: ControllerHarness) -> None:
+async def test_a_foreign_group_is_left_alone_and_reported_once(harness: ControllerHarness) -> None:
     harness.api.put(FOREIGN | {"kind": "PodGroup"})
     harness.submit_jobset(gang().build())
     await harness.settle()

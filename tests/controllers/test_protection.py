@@ -195,7 +195,7 @@ def made_by(harness: ControllerHarness) -> str:
     return uid
 
 
-async def test_a_tree_unwinds_from_the_leaves(harness: ControllerHarness) -> None:
+async def test_a_tree_is_released_from_the_leaves(harness: ControllerHarness) -> None:
     harness.api.put(composite("root"))
     harness.api.put(composite("inner", "root"))
     harness.api.put(leaf("leaf", "inner"))
@@ -235,7 +235,9 @@ async def test_a_child_whose_parent_vanished_goes_alone(harness: ControllerHarne
     assert left(harness) == []
 
 
-async def test_composites_that_are_each_other_s_parents_let_go(harness: ControllerHarness) -> None:
+async def test_composites_that_are_each_other_s_parents_are_released(
+    harness: ControllerHarness,
+) -> None:
     harness.api.put(composite("a", "b"))
     harness.api.put(composite("b", "a"))
 
@@ -292,7 +294,9 @@ async def test_a_new_leader_finishes_what_the_last_one_left(harness: ControllerH
     assert left(harness) == []
 
 
-async def test_a_namespace_that_goes_is_held_up_by_nothing(harness: ControllerHarness) -> None:
+async def test_nothing_keeps_a_group_of_a_namespace_that_is_deleted(
+    harness: ControllerHarness,
+) -> None:
     harness.api.put({"kind": "Namespace", "metadata": {"name": "default", "finalizers": ["k"]}})
     harness.api.put(leaf("g"))
     harness.api.put(pod("p", "g"))
@@ -323,7 +327,7 @@ async def test_finalizers_that_moved_meanwhile_are_not_mixed_up(
 ) -> None:
     harness.api.put(leaf("g", "", "theirs/hold"))
     harness.api.remove("PodGroup", "default", "g")
-    harness.api.hold()
+    harness.api.pause_events()
     obj = harness.api.objects["PodGroup", "default", "g"]
     moved = [finalizer_of("PodGroup"), *others]
     harness.api.put(obj | {"metadata": obj["metadata"] | {"finalizers": moved}})
@@ -332,7 +336,7 @@ async def test_finalizers_that_moved_meanwhile_are_not_mixed_up(
     await harness.clock.advance(60)
     assert len(harness.protection.controller.queue) == 0, "the event that is late says enough"
 
-    harness.api.flush()
+    harness.api.resume_events()
     await harness.settle()
 
     assert left(harness) == (["g"] if others else [])
@@ -350,7 +354,7 @@ async def test_a_new_group_of_the_name_keeps_its_finalizer(harness: ControllerHa
     harness.api.put(pod("p", "g"))
     harness.api.remove("PodGroup", "default", "g")
     await harness.settle()
-    harness.api.unseen(leaf("g"))
+    harness.api.put_unseen(leaf("g"))
 
     harness.api.remove("Pod", "default", "p")
     await harness.settle()
@@ -416,7 +420,7 @@ async def test_a_pod_that_is_seen_too_late_has_its_group_again(harness: Controll
     assert group["uid"] != before
 
 
-async def test_thousands_of_pods_cost_a_look_each(harness: ControllerHarness) -> None:
+async def test_each_of_thousands_of_pods_costs_one_check(harness: ControllerHarness) -> None:
     """Every pod that ends has its group looked at; no look goes through all the others."""
     harness.api.put(leaf("g"))
     for number in range(2000):
@@ -441,7 +445,7 @@ async def test_thousands_of_pods_cost_a_look_each(harness: ControllerHarness) ->
     assert listed <= 2000, "one pod that holds it is enough"
 
 
-async def test_a_pod_that_ends_is_no_news_for_other_groups(harness: ControllerHarness) -> None:
+async def test_a_pod_that_ends_queues_no_other_group(harness: ControllerHarness) -> None:
     for name in ("g", "h"):
         harness.api.put(leaf(name))
         harness.api.put(pod(f"of-{name}", name))
@@ -455,7 +459,7 @@ async def test_a_pod_that_ends_is_no_news_for_other_groups(harness: ControllerHa
     assert left(harness) == ["h"]
 
 
-async def test_what_changes_nothing_is_no_news(harness: ControllerHarness) -> None:
+async def test_an_irrelevant_change_queues_nothing(harness: ControllerHarness) -> None:
     """A pod that goes on, a namespace that stays, and one that goes without the group."""
     harness.api.put(leaf("g"))
     harness.api.put(pod("p", "g", "Pending"))

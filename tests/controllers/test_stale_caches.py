@@ -20,7 +20,7 @@ def taken(harness: ControllerHarness, kind: str, name: str) -> Json:
     """Somebody else's object has the name now, alike but for its UID and its marks."""
     old = harness.api.objects[kind, "default", name]
     metadata = {"name": name, "namespace": "default"}
-    return harness.api.unseen({"kind": kind, "metadata": metadata, "spec": old["spec"]})
+    return harness.api.put_unseen({"kind": kind, "metadata": metadata, "spec": old["spec"]})
 
 
 def scale(harness: ControllerHarness, **sizes: int) -> None:

@@ -38,7 +38,7 @@ COUNTS = st.integers(1, 4)
 LONG = 120.0
 
 
-class Life(RuleBasedStateMachine):
+class Lifecycle(RuleBasedStateMachine):
     """Users, other controllers and faults act; the controllers work when they may."""
 
     def __init__(self) -> None:
@@ -145,11 +145,11 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def events_are_late(self) -> None:
-        self.do(self.harness.api.hold)
+        self.do(self.harness.api.pause_events)
 
     @rule()
     def events_arrive(self) -> None:
-        self.do(self.harness.api.flush)
+        self.do(self.harness.api.resume_events)
 
     @rule()
     def events_were_lost(self) -> None:
@@ -171,7 +171,7 @@ class Life(RuleBasedStateMachine):
 
     # What must hold.
 
-    @precondition(lambda self: self.harness.api._held is None)
+    @precondition(lambda self: self.harness.api._pending is None)
     @rule()
     def settled_objects_are_those_of_the_specification(self) -> None:
         self.run(self._settle())
@@ -413,7 +413,7 @@ def test_any_life_converges() -> None:
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    run = Life.TestCase
+    run = Lifecycle.TestCase
     run.settings = machine
     run("runTest").debug()
 

@@ -52,7 +52,7 @@ async def test_a_group_of_another_s_is_not_filled(harness: ControllerHarness) ->
     """It took the name, and its event is still under way."""
     harness.api.put(waiting())
     await harness.settle()
-    foreign = harness.api.unseen(waiting())
+    foreign = harness.api.put_unseen(waiting())
 
     harness.api.put(workload(template(count=3)))
     await harness.settle()

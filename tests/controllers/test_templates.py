@@ -59,7 +59,7 @@ async def test_groups_come_from_the_user_s_workload_which_stays_as_it_was(
     assert [it["kind"] for it in owners] == ["JobSet", "Workload"]
 
 
-async def test_a_workload_that_comes_after_muster_s_own_is_told_of_once(
+async def test_a_workload_that_comes_after_muster_s_own_is_reported_once(
     harness: ControllerHarness,
 ) -> None:
     harness.submit_jobset(gang().build())
@@ -140,7 +140,7 @@ async def test_a_tree_comes_from_composite_templates(harness: ControllerHarness)
     assert spec(harness, "pg-a-b-0")["schedulingPolicy"] == {"gang": {"minCount": 2}}
 
 
-async def test_a_workload_without_the_template_is_told_of_and_mended(
+async def test_a_workload_without_the_template_is_reported_and_corrected(
     harness: ControllerHarness,
 ) -> None:
     harness.api.put(workload("mine", "JobSet", "a", leaf("x", 1), leaf("y", 1)))

@@ -127,7 +127,7 @@ async def test_a_connection_the_server_wants_closed_is_not_used_again() -> None:
     assert len(server.connections) == 2
 
 
-async def test_an_answer_that_comes_too_late_is_nobody_elses() -> None:
+async def test_a_late_response_is_not_taken_for_another_request() -> None:
     async with pair(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", OK) as (server, pool):
         with pytest.raises(TimeoutError):
             await get(pool, timeout=0.05)
@@ -135,7 +135,7 @@ async def test_an_answer_that_comes_too_late_is_nobody_elses() -> None:
     assert len(server.connections) == 2
 
 
-async def test_words_nobody_asked_for_end_the_connection() -> None:
+async def test_an_unrequested_response_closes_the_connection() -> None:
     async with pair(OK, OK) as (server, pool):
         await get(pool)
         server.connections[0].write(OK.replace(b"ok", b"no"))
@@ -151,7 +151,7 @@ async def test_requests_share_so_many_connections_and_wait_for_one() -> None:
     assert len(server.connections) == 2
 
 
-async def test_a_connection_that_was_not_used_for_want_of_a_lease_is_kept() -> None:
+async def test_a_connection_unused_for_lack_of_a_lease_is_kept() -> None:
     async with pair(OK, OK) as (server, pool):
         await get(pool)
         with fenced(lambda: False), pytest.raises(LeaseLost):
@@ -181,7 +181,7 @@ async def test_connections_opened_beforehand_are_used_and_not_opened_twice() -> 
         assert len(server.connections) == 2
 
 
-async def test_what_cannot_be_opened_is_said() -> None:
+async def test_a_failed_connection_is_reported() -> None:
     async with pair() as (server, pool):
         pass
     pool = ConnectionPool(server.url, None)
@@ -189,7 +189,7 @@ async def test_what_cannot_be_opened_is_said() -> None:
         await pool.open(20)
 
 
-async def test_a_connection_that_ends_at_rest_is_let_go_of_at_once() -> None:
+async def test_a_connection_closed_while_idle_is_forgotten_at_once() -> None:
     async with pair() as (server, pool):
         await pool.open(3)
         gone = asyncio.Event()

@@ -61,7 +61,7 @@ async def test_more_pages_can_be_served() -> None:
         assert (await fetch(server, "/debug/other"))[0] == 404
 
 
-async def test_an_act_is_done_by_a_post_and_by_nothing_else() -> None:
+async def test_an_action_is_run_by_post_only() -> None:
     done: list[str] = []
 
     async def act() -> bytes:

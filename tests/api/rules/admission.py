@@ -1,4 +1,4 @@
-"""What a webhook does with a request, without one: complete, then judge."""
+"""What a webhook does with a request, without one: complete, then validate."""
 
 from collections.abc import Mapping
 from typing import Any

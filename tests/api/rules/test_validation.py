@@ -123,7 +123,7 @@ def test_an_update_that_leaves_a_faulty_spec_alone_is_allowed() -> None:
     assert validate("PodGroup", new, old, "UPDATE") == ValidationResult()
 
 
-def test_old_faults_are_not_held_against_a_new_minimum() -> None:
+def test_old_faults_are_not_reported_for_a_new_minimum() -> None:
     old = pod_group(priorityClassName="Not Valid")
     new = pod_group(priorityClassName="Not Valid", schedulingPolicy=gang(3))
 
@@ -182,7 +182,7 @@ def test_wrong_types_in_a_status_are_reported(status: Any) -> None:
     assert result.causes[0].reason == TYPE
 
 
-def test_a_status_fault_that_was_there_before_is_not_held_against_the_new_status() -> None:
+def test_an_old_status_fault_is_not_reported_again() -> None:
     claims = [{"name": "gone"}]
     old = with_status(pod_group(), resourceClaimStatuses=claims)
     new = with_status(pod_group(), resourceClaimStatuses=claims, members=3)

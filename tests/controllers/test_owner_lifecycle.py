@@ -97,7 +97,7 @@ async def test_a_namesake_that_asks_for_nothing_gets_nothing(harness: Controller
     assert len(harness.jobset.controller.queue) == 0
 
 
-async def test_a_workload_for_another_kind_is_no_news(harness: ControllerHarness) -> None:
+async def test_a_workload_for_another_kind_queues_nothing(harness: ControllerHarness) -> None:
     harness.submit_jobset(gang().build())
     await harness.settle()
     reference = {"apiGroup": "batch", "kind": "Job", "name": "a"}
@@ -117,7 +117,7 @@ async def test_a_workload_for_another_kind_is_no_news(harness: ControllerHarness
     assert len(harness.jobset.controller.queue) == 0
 
 
-async def test_pods_that_go_are_news_for_the_suspended_when_they_are_the_last(
+async def test_only_the_last_pod_queues_a_suspended_owner(
     harness: ControllerHarness,
 ) -> None:
     harness.submit_jobset(gang().build())
@@ -135,7 +135,7 @@ async def test_pods_that_go_are_news_for_the_suspended_when_they_are_the_last(
     assert len(harness.jobset.controller.queue) == 1
 
 
-async def test_a_fault_that_comes_back_is_told_again(harness: ControllerHarness) -> None:
+async def test_an_error_that_comes_back_is_reported_again(harness: ControllerHarness) -> None:
     harness.api.put(FOREIGN | {"kind": "PodGroup"})
     harness.submit_jobset(gang().build())
     await harness.settle()
@@ -149,7 +149,7 @@ async def test_a_fault_that_comes_back_is_told_again(harness: ControllerHarness)
 
 
 @pytest.mark.parametrize("replaced", [True, False])
-async def test_who_is_gone_is_forgotten(harness: ControllerHarness, replaced: bool) -> None:
+async def test_a_deleted_owner_is_forgotten(harness: ControllerHarness, replaced: bool) -> None:
     harness.api.put(FOREIGN | {"kind": "PodGroup"})
     jobset = harness.submit_jobset(gang().build())
     await harness.settle()

@@ -7,7 +7,7 @@ import pytest
 from api.causes import TYPE_INVALID
 from api.reading import dig
 from api.rules import table
-from tests.api.admitting import admitted
+from tests.api.rules.admission import admitted
 from tests.support.admission import ALL, Case
 
 ENOUGH = 150

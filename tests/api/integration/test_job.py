@@ -174,7 +174,7 @@ def test_update(new: JobBuilder, want: list[tuple[str, str]]) -> None:
     assert [(cause.field, cause.reason) for cause in admission.causes] == want
 
 
-def test_deletion_is_none_of_our_business() -> None:
+def test_a_deletion_is_not_changed() -> None:
     stored = admitted(make_job().asks(gang_mode="Gang").build())
 
     assert job_admission(stored, stored, "DELETE") == Admission()
@@ -259,7 +259,7 @@ def test_a_basic_job_has_a_group_without_a_minimum() -> None:
         pytest.param({"spec": {"template": {"metadata": 3, "spec": 4}}}, id="a broken template"),
     ],
 )
-def test_any_structure_is_survived(job: Json) -> None:
+def test_any_structure_is_accepted(job: Json) -> None:
     assert job_admission(job, job, "UPDATE").patch == []
     assert job_admission(job, None, "CREATE").patch == []
     assert job_groups(job) == []

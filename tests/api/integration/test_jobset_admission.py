@@ -329,7 +329,7 @@ def test_update(new: JobSetBuilder, want: list[tuple[str, str]]) -> None:
     assert faults(new.build(), STORED.build()) == want
 
 
-def test_words_without_effect_are_worth_a_warning() -> None:
+def test_options_without_effect_are_warned_about() -> None:
     jobset = asking(topology="a").replicated_job(
         "a", 1, pods(1).asks(gang_mode="Gang", replicated_job_min_count="1")
     )
@@ -362,7 +362,7 @@ def test_words_without_effect_are_worth_a_warning() -> None:
         ),
     ],
 )
-def test_any_structure_is_survived(jobset: Json) -> None:
+def test_any_structure_is_accepted(jobset: Json) -> None:
     admission = jobset_admission(jobset, jobset, "UPDATE")
 
     assert admission.patch == jobset_admission(jobset, None, "CREATE").patch == []

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-TABLES = ("tests/api/test_admission_table.py", "tests/api/test_rules.py")
+ROOT = Path(__file__).parents[3]
+TABLES = ("tests/api/rules/test_admission_table.py", "tests/api/rules/test_validation.py")
 
 
 @pytest.mark.timeout(180)
