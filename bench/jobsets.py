@@ -87,7 +87,7 @@ class Measured:
 
     @property
     def kept(self) -> bool:
-        """Whether every promise was kept."""
+        """Whether every target was reached."""
         return (
             self.groups <= LIMIT * self.jobs
             and sum(self.writes.values()) <= (OBJECTS + 2) * self.count

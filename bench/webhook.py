@@ -50,7 +50,7 @@ FULL, STEADY = "saturated", "100/s"
 
 
 class StaticLister:
-    """A cluster in which nothing happens."""
+    """A lister with constant content."""
 
     # ruff: noqa: ARG002 - it gives the same answer for every name
 

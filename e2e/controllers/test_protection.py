@@ -1,4 +1,4 @@
-"""Finalizers of groups that users made: held by who needs them, and never for ever."""
+"""Finalizers of groups that users created: kept while needed, and always removed in the end."""
 
 import pytest
 

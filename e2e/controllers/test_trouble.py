@@ -1,4 +1,4 @@
-"""Somebody is in the way, or nobody leads for a while: it is told, and it ends well."""
+"""Taken names, conflicting Workloads, changes of leader: errors are reported, and all converges."""
 
 import signal
 from pathlib import Path

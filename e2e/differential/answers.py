@@ -44,7 +44,7 @@ async def create(rest: Rest, made: Scenario) -> None:
         ("pods", made.leaving),
     ):
         await asyncio.gather(*(_post(rest, _of(plural, obj), [obj]) for obj in objects))
-    # Nobody runs them, so they keep on leaving.
+    # No kubelet runs them, so they stay terminating.
     for pod in made.leaving:
         (await rest.delete(f"{_of('pods', pod)}/{pod['metadata']['name']}")).ok()
 
@@ -115,7 +115,9 @@ async def _decided(rest: Rest, extender: Extender, pod: Json) -> tuple[Key, froz
     for _ in range(600):
         conditions = (await rest.get(path)).ok()["status"].get("conditions") or []
         if any(c["type"] == "PodScheduled" and c["status"] == "False" for c in conditions):
-            return (meta["namespace"], meta["name"]), extender.heard.get(meta["uid"], frozenset())
+            return (meta["namespace"], meta["name"]), extender.recorded.get(
+                meta["uid"], frozenset()
+            )
         await asyncio.sleep(0.05)
     raise TimeoutError(f"kube-scheduler did not decide {path} within 30 s")
 

@@ -1,4 +1,4 @@
-"""Groups of higher priority take the place of whole units of lower priority, and of no more."""
+"""Groups of higher priority evict whole units of lower priority, and no more than needed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from api.constants import (
 )
 from e2e.muster import SCHEDULER
 from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, let_go, members
+from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import POD_GROUPS, Json, jobset, of_jobset, pod, replicated_job
 from kube.patch import PatchBuilder
 from kube.resources import EVENTS, JOBSETS, PODS
@@ -118,7 +118,7 @@ async def test_victims_that_take_long_are_waited_for(env: Environment, important
     assert None not in nominated
 
     for index in range(2):
-        await let_go(env, members(f"low{index}"))
+        await remove_finalizers(env, members(f"low{index}"))
     await env.runs(members("high"), 4)
 
 
@@ -156,7 +156,7 @@ async def test_victims_have_the_whole_of_their_grace(
         await env.until("victims to terminate", lambda: _some(given, 4))
         await asyncio.sleep(grace)  # how long the victims take to stop
         for index in range(2):
-            await let_go(env, members(f"low{index}"))
+            await remove_finalizers(env, members(f"low{index}"))
         await env.runs(members("high"), 4)
 
     assert set(given.values()) == {grace}
@@ -219,7 +219,7 @@ async def test_a_node_that_vanishes_while_victims_terminate(
     # Half a rack is not enough: now the other unit has to go as well.
     for index in range(2):
         await all_terminate(env, members(f"low{index}"), 4)
-        await let_go(env, members(f"low{index}"))
+        await remove_finalizers(env, members(f"low{index}"))
     await env.runs(members("high"), 4)
 
 
@@ -244,7 +244,7 @@ async def test_the_scheduler_killed_at_every_step(
                 await _let_some_go(env, members(low), 4)
             if step in ("bound", "half bound"):
                 await all_terminate(env, members(low), 8)
-                await let_go(env, members(low))
+                await remove_finalizers(env, members(low))
             async with asyncio.timeout(60):
                 await killed.wait()
 
@@ -252,7 +252,7 @@ async def test_the_scheduler_killed_at_every_step(
 
         if step not in ("bound", "half bound"):
             await all_terminate(env, members(low), 4 if step == "half gone" else 8)
-        await let_go(env, members(low))
+        await remove_finalizers(env, members(low))
         await env.runs(members(high), 8)
         for name in (low, high):
             await env.delete(POD_GROUPS, name)

@@ -14,7 +14,7 @@ import yaml
 from e2e.controlplane.places import ROOT
 from e2e.muster import SCHEDULER
 from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, let_go, members
+from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import Json, job, jobset, of_jobset, replicated_job
 from kube.resources import JOBSETS
 from scheduler import snapshot as snapshots
@@ -148,7 +148,7 @@ async def test_a_snapshot_in_the_middle_of_a_preemption_is_replayed_bit_for_bit(
 
     await env.until("the victims to terminate", victims_leave)
     data = await debug_snapshot(env)
-    await let_go(env, members("low"))
+    await remove_finalizers(env, members("low"))
     await env.runs(members("high"), 2)
 
     taken = snapshots.decode(data, "live")

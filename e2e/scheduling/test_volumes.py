@@ -34,7 +34,7 @@ async def late_class(env: Environment, server_kind: str) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def hand_class(env: Environment, server_kind: str) -> AsyncIterator[str]:
+async def manual_class(env: Environment, server_kind: str) -> AsyncIterator[str]:
     """The name of a class whose volumes are made by hand."""
     async with waiting_class(env, server_kind, "kubernetes.io/no-provisioner") as name:
         yield name
@@ -129,12 +129,12 @@ async def test_a_gang_whose_disks_have_no_room_starts_no_volume(
 
 
 async def test_each_of_a_gang_goes_to_a_volume_of_its_own(
-    env: Environment, hand_class: str
+    env: Environment, manual_class: str
 ) -> None:
     nodes = [await env.add_node(cpu=8) for _ in range(3)]
     for index, node in enumerate(nodes):
-        await local_volume(env, f"disk-{index}", hand_class, node)
-        await claim(env, f"data-{index}", hand_class)
+        await local_volume(env, f"disk-{index}", manual_class, node)
+        await claim(env, f"data-{index}", manual_class)
     await gang_with_claims(env, 3)
 
     await env.runs(members("gang"), 3)
@@ -143,23 +143,23 @@ async def test_each_of_a_gang_goes_to_a_volume_of_its_own(
 
 
 async def test_a_gang_waits_for_the_last_volume_and_starts_when_it_comes(
-    env: Environment, hand_class: str
+    env: Environment, manual_class: str
 ) -> None:
     nodes = [await env.add_node(cpu=8) for _ in range(3)]
     for index, node in enumerate(nodes):
-        await claim(env, f"data-{index}", hand_class)
+        await claim(env, f"data-{index}", manual_class)
         if index < 2:
-            await local_volume(env, f"disk-{index}", hand_class, node)
+            await local_volume(env, f"disk-{index}", manual_class, node)
     await gang_with_claims(env, 3)
 
     blocker = await env.waits("gang", needed=1, free=0)
-    missing = f"no ReadWriteOnce volume of class {hand_class} with >= 1Gi is left on 3 of "
+    missing = f"no ReadWriteOnce volume of class {manual_class} with >= 1Gi is left on 3 of "
     assert missing in blocker["summary"]
     for index in range(2):
         volume = await env.client.get(PVS, f"{env.name}-disk-{index}")
         assert "claimRef" not in volume["spec"]
 
-    await local_volume(env, "disk-2", hand_class, nodes[2])
+    await local_volume(env, "disk-2", manual_class, nodes[2])
 
     await env.runs(members("gang"), 3)
     assert await volumes_are_where_their_pods_are(env) == set(nodes)
@@ -200,12 +200,12 @@ GIVEN = {
 
 @pytest.mark.parametrize("step", GIVEN)
 async def test_the_next_leader_finishes_a_gang_whose_volumes_were_given(
-    env: Environment, hand_class: str, tmp_path: Path, step: str
+    env: Environment, manual_class: str, tmp_path: Path, step: str
 ) -> None:
     nodes = [await env.add_node(cpu=8) for _ in range(3)]
     for index, node in enumerate(nodes):
-        await local_volume(env, f"disk-{index}", hand_class, node)
-        await claim(env, f"data-{index}", hand_class)
+        await local_volume(env, f"disk-{index}", manual_class, node)
+        await claim(env, f"data-{index}", manual_class)
     pause_at = GIVEN[step]
     async with two_schedulers(env, tmp_path) as proxy:
         stop = proxy.pause_at(pause_at.rule, nth=pause_at.nth, sent=pause_at.sent)

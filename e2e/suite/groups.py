@@ -1,4 +1,4 @@
-"""Groups and their pods made by hand, where a flow needs more than Jobs can say."""
+"""Groups and their pods created directly, where a flow needs more than Jobs can express."""
 
 from typing import Any
 
@@ -41,8 +41,8 @@ def members(name: str) -> str:
     return f"{LABEL_POD_GROUP}={name}"
 
 
-async def let_go(env: Environment, selector: str) -> None:
-    """Take the finalizer off, so that what terminates can end."""
+async def remove_finalizers(env: Environment, selector: str) -> None:
+    """Remove the finalizers, so that terminating pods are deleted."""
     for found in await env.pods(selector):
         if found["metadata"].get("finalizers"):
             ops = PatchBuilder().remove("/metadata/finalizers")

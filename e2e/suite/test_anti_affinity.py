@@ -1,4 +1,4 @@
-"""Members that may not share a node: each has one of its own, and a gang too many waits whole."""
+"""Members that may not share a node: each gets its own, and a gang too large for them waits."""
 
 import pytest
 
@@ -10,7 +10,7 @@ PORT: Json = {"containerPort": 80, "hostPort": 8080}
 
 
 def apart(name: str) -> Json:
-    """No two pods of the Job on one node."""
+    """A rule by which no two pods of the Job share a node."""
     term = {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"batch.kubernetes.io/job-name": name}},

@@ -1,4 +1,4 @@
-"""No way round immutability, and no update of anything else that is refused."""
+"""Immutability holds for every kind of update, and no other update is refused."""
 
 import asyncio
 import copy
