@@ -34,7 +34,7 @@ from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
 from webhooks.informers import Composite
 from webhooks.readiness import SERVING, Readiness
-from webhooks.review import Answer, decode, encode
+from webhooks.review import AdmissionResponse, decode, encode
 from webhooks.reviewer import Reviewer
 from webhooks.routes import build
 from webhooks.server import Listener, bound
@@ -115,7 +115,7 @@ def review() -> bytes:
 def bare() -> FastAPI:
     """What any FastAPI webhook has to do at least."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    allowed = Answer()
+    allowed = AdmissionResponse()
 
     @app.post("/{_phase}/{_plural}")
     async def answer(request: Request) -> Response:

@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
             "--debug",
             action="store_true",
             help="serve /debug/snapshot there too, the scheduler's whole input for muster replay,"
-            " and /debug/decide, which has all that waits decided anew",
+            " and /debug/decide, which decides everything that waits again",
         )
         command.add_argument(
             "--log-level", default="info", choices=("debug", "info", "warning", "error")

@@ -136,8 +136,8 @@ class GroupWriter:
         if not found or not self._caches.workloads.by_index(BY_OWNER, owner.metadata.uid):
             return ""
         return (
-            f"Workload {_listed(found)} has no effect: it came after the one that Muster made for "
-            f"this {owner.kind}. Delete it, or make the {owner.kind} again while it is there"
+            f"Workload {_listed(found)} has no effect: it was created after the one that Muster "
+            f"made for this {owner.kind}. Delete it, or recreate the {owner.kind} while it exists"
         )
 
     def _user_workload(self, owner: Owner) -> Workload | None:
@@ -260,8 +260,8 @@ class GroupWriter:
         slot = (resource.kind, (owner.metadata.namespace, name))
         self._blocked.setdefault((slot, owner.resource), set()).add(key)
         return (
-            f"{resource.kind} {name} exists and is not this {owner.kind}'s: its pods wait until "
-            "that object is deleted"
+            f"{resource.kind} {name} exists and was not made for this {owner.kind}, whose pods "
+            "wait until it is deleted"
         )
 
 

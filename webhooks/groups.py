@@ -14,12 +14,12 @@ from api.rules import table
 from kube.patch import Operation
 from webhooks import warnings
 from webhooks.informers import Lister
-from webhooks.review import ALLOWED, Answer, Request
+from webhooks.review import ALLOWED, AdmissionRequest, AdmissionResponse
 
 PARENT = "spec.parentCompositePodGroupName"
 
 
-def mutate(request: Request, lister: Lister) -> Answer:
+def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """Completes a new group, and a PodGroup that takes its template's values by an update.
 
     Fields that the client's API version does not have stay as they were.
@@ -34,7 +34,7 @@ def mutate(request: Request, lister: Lister) -> Answer:
     return _completed_late(request, request.object, lister) if kept is ALLOWED else kept
 
 
-def keep_unknown_fields(request: Request, _lister: Lister) -> Answer:
+def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> AdmissionResponse:
     """Restores on update what the client's API version cannot express and did not carry along."""
     new, old, asked = request.object, request.old_object, request.request_kind
     if request.operation != "UPDATE" or new is None or old is None or asked is None:
@@ -48,10 +48,12 @@ def keep_unknown_fields(request: Request, _lister: Lister) -> Answer:
     if annotations_of(meant) != annotations_of(new):
         value = dict(annotations_of(meant))
         operations.append({"op": "add", "path": "/metadata/annotations", "value": value})
-    return Answer(operations) if operations else ALLOWED
+    return AdmissionResponse(operations) if operations else ALLOWED
 
 
-def _completed_late(request: Request, obj: Mapping[str, Any], lister: Lister) -> Answer:
+def _completed_late(
+    request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
+) -> AdmissionResponse:
     """Completes a group that waited for its template and gets the template's values now.
 
     Any other update is left as it was sent: a refusal names no field that its sender never wrote.
@@ -63,7 +65,7 @@ def _completed_late(request: Request, obj: Mapping[str, Any], lister: Lister) ->
     return _completed(request, obj, lister) if filled else ALLOWED
 
 
-def validate(request: Request, lister: Lister) -> Answer:
+def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """All errors in a group or a Workload; 403 when its parent is being deleted."""
     new = request.object or {}
     result = rules.validate(
@@ -80,10 +82,12 @@ def validate(request: Request, lister: Lister) -> Answer:
     gone = _deleting_parent(request, lister)
     causes = [*gone, *result.causes]
     said = [*result.warnings, *(() if causes else warnings.of_group(request, lister))]
-    return Answer(causes=causes, warnings=said, forbidden=bool(gone))
+    return AdmissionResponse(causes=causes, warnings=said, forbidden=bool(gone))
 
 
-def _created(request: Request, obj: Mapping[str, Any], lister: Lister) -> Answer:
+def _created(
+    request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
+) -> AdmissionResponse:
     """Finalizer, the template's values, mode, priority; a group that waits gets only the first."""
     spec = mapping(obj.get("spec"))
     taken: list[Operation] = []
@@ -99,28 +103,30 @@ def _created(request: Request, obj: Mapping[str, Any], lister: Lister) -> Answer
     completed = _completed(request, {**obj, "spec": spec} if taken else obj, lister)
     if completed.causes:
         return completed
-    return Answer([*taken, *completed.operations])
+    return AdmissionResponse([*taken, *completed.operations])
 
 
-def _completed(request: Request, obj: Mapping[str, Any], lister: Lister) -> Answer:
+def _completed(
+    request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
+) -> AdmissionResponse:
     """Defaults and the priority value, or the one cause why there is none (403)."""
     operations = defaults(request.kind.kind, obj)
     spec = mapping(obj.get("spec"))
     # A group that waits for its template takes the template's priority then, not a default now.
     if not isinstance(obj.get("spec"), Mapping) or _waits(request, spec):
-        return Answer(operations)
+        return AdmissionResponse(operations)
     resolved = priority.resolve(spec, lister.priority_classes())
     if isinstance(resolved, Cause):
-        return Answer(causes=[resolved], forbidden=True)
-    return Answer([*operations, *resolved.operations(spec)])
+        return AdmissionResponse(causes=[resolved], forbidden=True)
+    return AdmissionResponse([*operations, *resolved.operations(spec)])
 
 
-def _waits(request: Request, spec: Mapping[str, Any]) -> bool:
+def _waits(request: AdmissionRequest, spec: Mapping[str, Any]) -> bool:
     return request.kind.kind == POD_GROUP.kind and inherit.is_incomplete(spec)
 
 
 def _template(
-    request: Request, spec: Mapping[str, Any], lister: Lister
+    request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister
 ) -> Mapping[str, Any] | None:
     """The live template that a PodGroup names; None for other kinds."""
     workload = text(dig(spec, "workloadRef", "workloadName"))
@@ -130,7 +136,7 @@ def _template(
     return inherit.template_of(lister.workload(request.namespace, workload), name)
 
 
-def _deleting_parent(request: Request, lister: Lister) -> list[Cause]:
+def _deleting_parent(request: AdmissionRequest, lister: Lister) -> list[Cause]:
     name = text(dig(request.object, "spec", "parentCompositePodGroupName"))
     if request.operation != "CREATE" or not name:
         return []

@@ -7,32 +7,32 @@ from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
 from api.reading import dig, text
 from webhooks.informers import Lister
-from webhooks.review import Answer, Request
+from webhooks.review import AdmissionRequest, AdmissionResponse
 
 
-def mutate_jobset(request: Request, lister: Lister) -> Answer:
+def mutate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """Mark each replicatedJob's Job template. Errors are reported by validation."""
-    return Answer(_jobset(request, lister).patch)
+    return AdmissionResponse(_jobset(request, lister).patch)
 
 
-def validate_jobset(request: Request, lister: Lister) -> Answer:
+def validate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """All that is wrong with what a JobSet asks for."""
     admission = _jobset(request, lister)
-    return Answer(causes=admission.causes, warnings=admission.warnings)
+    return AdmissionResponse(causes=admission.causes, warnings=admission.warnings)
 
 
-def mutate_job(request: Request, lister: Lister) -> Answer:
+def mutate_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """Name the group in the pod template, and the scheduler."""
-    return Answer(_job(request, lister).patch)
+    return AdmissionResponse(_job(request, lister).patch)
 
 
-def validate_job(request: Request, lister: Lister) -> Answer:
+def validate_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """All that is wrong with what a Job asks for."""
     admission = _job(request, lister)
-    return Answer(causes=admission.causes, warnings=admission.warnings)
+    return AdmissionResponse(causes=admission.causes, warnings=admission.warnings)
 
 
-def _jobset(request: Request, lister: Lister) -> Admission:
+def _jobset(request: AdmissionRequest, lister: Lister) -> Admission:
     return jobset_admission(
         request.object or {},
         request.old_object,
@@ -42,7 +42,7 @@ def _jobset(request: Request, lister: Lister) -> Admission:
     )
 
 
-def _job(request: Request, lister: Lister) -> Admission:
+def _job(request: AdmissionRequest, lister: Lister) -> Admission:
     return job_admission(
         request.object or {},
         request.old_object,
@@ -53,7 +53,7 @@ def _job(request: Request, lister: Lister) -> Admission:
     )
 
 
-def _taken(request: Request, lister: Lister) -> Taken:
+def _taken(request: AdmissionRequest, lister: Lister) -> Taken:
     """Whether a group of this name belongs to another owner: such a group is never changed."""
     owner = (request.kind.kind, text(dig(request.object, "metadata", "name")))
 

@@ -18,10 +18,10 @@ from api.constants import (
 from api.groups import Form, GroupReference, groups_of_object
 from api.reading import dig, labels_of, mapping, text
 from webhooks.informers import Lister
-from webhooks.review import ALLOWED, Answer, Request
+from webhooks.review import ALLOWED, AdmissionRequest, AdmissionResponse
 
 
-def mutate(request: Request, _lister: Lister) -> Answer:
+def mutate(request: AdmissionRequest, _lister: Lister) -> AdmissionResponse:
     """Give a new pod that names a group to Muster's scheduler, unless it chose another."""
     pod = request.object or {}
     # A pod without a spec is refused by the API server; there is nothing to complete in it.
@@ -30,22 +30,24 @@ def mutate(request: Request, _lister: Lister) -> Answer:
     chosen = text(pod["spec"].get("schedulerName")) or DEFAULT_SCHEDULER_NAME
     if chosen != DEFAULT_SCHEDULER_NAME or not groups_of_object(pod):
         return ALLOWED
-    return Answer([{"op": "add", "path": "/spec/schedulerName", "value": SCHEDULER_NAME}])
+    return AdmissionResponse(
+        [{"op": "add", "path": "/spec/schedulerName", "value": SCHEDULER_NAME}]
+    )
 
 
-def validate(request: Request, lister: Lister) -> Answer:
+def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """A pod of Muster's names exactly one group, never another, and none that is being deleted."""
     pod = request.object or {}
     if text(dig(pod, "spec", "schedulerName")) != SCHEDULER_NAME:
         return ALLOWED
     groups = groups_of_object(pod)
     if request.operation == "UPDATE":
-        return Answer(causes=[*_changed_group(groups, request.old_object or {}, pod)])
+        return AdmissionResponse(causes=[*_changed_group(groups, request.old_object or {}, pod)])
     if request.operation != "CREATE":
         return ALLOWED
     several = _conflicting_references(groups, pod)
     gone = _deleting(groups, pod, request.namespace, lister)
-    return Answer(
+    return AdmissionResponse(
         causes=[*gone, *several], warnings=_incomplete_reference(pod, groups), forbidden=bool(gone)
     )
 

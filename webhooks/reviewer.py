@@ -20,11 +20,18 @@ from kube.resources import PODS
 from webhooks import groups, jobs, pods
 from webhooks.informers import Lister
 from webhooks.metrics import REVIEW_SECONDS, REVIEWS
-from webhooks.review import OUTCOMES, Answer, MalformedReviewError, Request, decode, encode
+from webhooks.review import (
+    OUTCOMES,
+    AdmissionRequest,
+    AdmissionResponse,
+    MalformedReviewError,
+    decode,
+    encode,
+)
 
 POD = KindName(PODS.group, PODS.version, PODS.plural, PODS.kind)
 
-Handler = Callable[[Request, Lister], Answer]
+Handler = Callable[[AdmissionRequest, Lister], AdmissionResponse]
 
 
 class Route(NamedTuple):
@@ -98,7 +105,7 @@ class Reviewer:
             self._counts[route, outcome].inc()
 
 
-def _decoded(body: bytes, kind: KindName) -> Request:
+def _decoded(body: bytes, kind: KindName) -> AdmissionRequest:
     """The request, which must be about `kind` in the version that the rules know."""
     request = decode(body)
     found = (request.resource.group, request.resource.version, request.resource.resource)

@@ -12,12 +12,12 @@ from typing import Any
 from api.constants import COMPOSITE_POD_GROUP, MAX_DEPTH, POD_GROUP
 from api.reading import dig, listing, mapping, text
 from webhooks.informers import Lister
-from webhooks.review import Request
+from webhooks.review import AdmissionRequest
 
 COMPARED = ("schedulingConstraints", "disruptionMode", "priorityClassName")
 
 
-def of_group(request: Request, lister: Lister) -> list[str]:
+def of_group(request: AdmissionRequest, lister: Lister) -> list[str]:
     """The warnings for a new group; none for anything else."""
     kind = request.kind.kind
     if request.operation != "CREATE" or kind not in {POD_GROUP.kind, COMPOSITE_POD_GROUP.kind}:
@@ -26,7 +26,7 @@ def of_group(request: Request, lister: Lister) -> list[str]:
     return [*_template(request, spec, lister), *_parents(request, spec, lister)]
 
 
-def _template(request: Request, spec: Mapping[str, Any], lister: Lister) -> Iterator[str]:
+def _template(request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister) -> Iterator[str]:
     reference = mapping(spec.get("workloadRef"))
     name, template_name = text(reference.get("workloadName")), text(reference.get("templateName"))
     if not name:
@@ -52,7 +52,7 @@ def _template(request: Request, spec: Mapping[str, Any], lister: Lister) -> Iter
         )
 
 
-def _list_of(request: Request) -> str:
+def _list_of(request: AdmissionRequest) -> str:
     if request.kind.kind == POD_GROUP.kind:
         return "podGroupTemplates"
     return "compositePodGroupTemplates"
@@ -81,7 +81,7 @@ def _differing_fields(spec: Mapping[str, Any], template: Mapping[str, Any]) -> I
             yield key
 
 
-def _parents(request: Request, spec: Mapping[str, Any], lister: Lister) -> Iterator[str]:
+def _parents(request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister) -> Iterator[str]:
     """Warnings about the chain of parents, as far as it exists."""
     path = "spec.parentCompositePodGroupName"
     name = text(spec.get("parentCompositePodGroupName"))
