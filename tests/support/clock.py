@@ -11,9 +11,6 @@ T = TypeVar("T")
 
 _SETTLE_TURNS = 20
 
-REAL_NOW = datetime.now(UTC)
-"""TLS checks certificates by the machine's clock, so virtual time must end about here."""
-
 
 class FakeClock:
     """A `kube.clock.Clock` that stands still until it is advanced.
@@ -98,14 +95,6 @@ class FakeClock:
         self._monotonic = max(self._monotonic, due)
         if not future.done():
             future.set_result(None)
-
-
-class DatedClock(FakeClock):
-    """Stands still until it is advanced; `now` begins at `begin` (UTC)."""
-
-    def __init__(self, begin: datetime = REAL_NOW) -> None:
-        super().__init__()
-        self._epoch = begin - timedelta(seconds=self._monotonic)
 
 
 async def settle() -> None:

@@ -17,7 +17,7 @@ from api.constants import POD_GROUP
 from kube.client import Client
 from kube.resources import SECRETS
 from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream, failure
-from tests.support.clock import DatedClock
+from tests.support.dated_clock import DatedClock
 from tests.webhooks.readiness import AwaitableReadiness
 from tests.webhooks.reviews import Read, encoded, pod_group, read, review_of
 from webhooks.app import WebhookConfig, run

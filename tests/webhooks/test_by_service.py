@@ -24,7 +24,7 @@ from kube.resources import (
     Resource,
 )
 from localcluster.cluster import LocalCluster
-from tests.support.clock import DatedClock
+from tests.support.dated_clock import DatedClock
 from tests.webhooks.readiness import AwaitableReadiness
 from tests.webhooks.reviews import pod_group
 from webhooks.app import WebhookConfig, run

@@ -20,7 +20,7 @@ from certs.material import Material, ServerNames
 from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, StoredMaterial
 from kube.errors import Unreachable
-from tests.support.clock import REAL_NOW, DatedClock
+from tests.support.dated_clock import REAL_NOW, DatedClock
 from tests.webhooks.registrations import FakeRegistrations
 from tests.webhooks.reviews import FakeLister
 from webhooks.maintenance import ANNOUNCED_SECONDS, PROPAGATION_SECONDS, STEADY_SECONDS, Maintenance
