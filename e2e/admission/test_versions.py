@@ -95,7 +95,7 @@ async def test_a_patch_in_an_older_version_keeps_what_that_cannot_say(
     assert ANNOTATION_CONVERSION_DATA not in stored["metadata"].get("annotations", {})
 
 
-async def test_an_older_version_is_no_way_round_immutability(case_namespace: CaseNamespace) -> None:
+async def test_an_older_version_does_not_bypass_immutability(case_namespace: CaseNamespace) -> None:
     obj = workload("fixed", schedulingConstraints=RACK)
     (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
     path = path_of(case_namespace, "v1alpha1", obj)
@@ -308,7 +308,7 @@ async def test_an_apply_in_an_older_version_owns_its_fields_there(
     assert template["schedulingConstraints"] == RACK
 
 
-async def test_one_word_lists_all_of_a_namespace(
+async def test_the_category_lists_all_of_a_namespace(
     case_namespace: CaseNamespace, kubectl: Kubectl
 ) -> None:
     groups = [

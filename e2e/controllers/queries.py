@@ -27,7 +27,7 @@ async def uids(env: Environment) -> Mapping[str, str]:
     return {it["metadata"]["name"]: it["metadata"]["uid"] for it in groups}
 
 
-async def have(env: Environment, resource: Resource, *wanted: str) -> None:
+async def wait_for_objects(env: Environment, resource: Resource, *wanted: str) -> None:
     """Wait until there are exactly these, none of them being deleted."""
 
     async def probe() -> bool:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from api.constants import COSCHEDULING, LABEL_COSCHEDULING, LABEL_SUBSET, PLUGINS_POD_GROUP
-from e2e.controllers.queries import change, have, items
+from e2e.controllers.queries import change, items, wait_for_objects
 from e2e.muster import CONTROLLER, SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, pod, resource
@@ -104,10 +104,10 @@ async def test_a_pod_group_of_scheduler_plugins_is_a_gang(env: Environment) -> N
     await status_is(env, phase="Running", running=2)
 
     await env.delete(PLUGINS, "g")
-    await have(env, PLUGINS)
+    await wait_for_objects(env, PLUGINS)
     assert await env.running() == 2, "pods that run are nobody's to stop"
     await remove_pods(env)
-    await have(env, POD_GROUPS)
+    await wait_for_objects(env, POD_GROUPS)
 
 
 GANGS: Mapping[str, tuple[Resource, Json, tuple[str, str]]] = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR, GROUP
-from e2e.controllers.queries import change, event_reasons, have, items, names, uids
+from e2e.controllers.queries import change, event_reasons, items, names, uids, wait_for_objects
 from e2e.muster import CONTROLLER
 from e2e.suite.environment import Environment
 from e2e.suite.objects import (
@@ -66,7 +66,7 @@ async def test_a_job_made_suspended_gets_its_group_on_resume(env: Environment) -
     await env.runs(of_job("t"), 4)
 
     await change(env, JOBS, "t", suspend=True)
-    await have(env, POD_GROUPS)
+    await wait_for_objects(env, POD_GROUPS)
     await change(env, JOBS, "t", suspend=False)
     await env.runs(of_job("t"), 4)
 
@@ -79,8 +79,8 @@ async def test_a_jobset_is_suspended_and_resumed(env: Environment) -> None:
     before = await uids(env)
 
     await change(env, JOBSETS, "a", suspend=True)
-    await have(env, POD_GROUPS)
-    await have(env, COMPOSITE_POD_GROUPS)
+    await wait_for_objects(env, POD_GROUPS)
+    await wait_for_objects(env, COMPOSITE_POD_GROUPS)
     assert await names(env, WORKLOADS) == ["w-a"]
 
     await change(env, JOBSETS, "a", suspend=False)
@@ -158,7 +158,7 @@ async def test_orphaned_jobs_keep_running_and_their_groups_go_last(env: Environm
 
     await env.client.delete(JOBS, "t", env.name, propagation="Orphan")
 
-    await have(env, JOBS)
+    await wait_for_objects(env, JOBS)
     assert await env.running() == 4
     assert await names(env, POD_GROUPS) == ["pg-job-t"]
     for kind, name in ((POD_GROUPS, "pg-job-t"), (WORKLOADS, "w-job-t")):
@@ -178,7 +178,7 @@ async def test_the_jobs_of_a_jobset_that_was_orphaned_run_on(env: Environment) -
 
     await env.client.delete(JOBSETS, "a", env.name, propagation="Orphan")
 
-    await have(env, JOBSETS)
+    await wait_for_objects(env, JOBSETS)
     assert await env.running() == 4
     assert await uids(env) == before
     for name in await names(env, JOBS):
@@ -207,7 +207,7 @@ async def test_gangs_start_in_order(env: Environment, order: str) -> None:
     await env.create(JOBSETS, made)
 
     second = of_jobset("a") + ",jobset.sigs.k8s.io/replicatedjob-name=second"
-    await have(env, POD_GROUPS, "pg-a-first", "pg-a-second")
+    await wait_for_objects(env, POD_GROUPS, "pg-a-first", "pg-a-second")
     await env.has_pods(second, 2)
     assert await env.running(of_jobset("a")) == 2, "the first runs already"
     await env.waits("pg-a-second")
@@ -263,7 +263,7 @@ async def test_a_namesake_starts_while_the_first_one_s_groups_go(env: Environmen
     first = await uids(env)
 
     await env.delete(JOBSETS, "a")
-    await have(env, JOBSETS)
+    await wait_for_objects(env, JOBSETS)
     await env.create(JOBSETS, made)
 
     async def renewed() -> bool:
@@ -288,7 +288,7 @@ async def test_a_taken_name_is_avoided(env: Environment) -> None:
     assert (await env.group("pg-a")).get("status", {}).get("members", 0) == 0
 
 
-async def test_what_a_jobset_waits_for_is_said_on_it(env: Environment) -> None:
+async def test_a_jobset_says_what_it_waits_for(env: Environment) -> None:
     await env.add_node(cpu=3)
     await env.create(JOBSETS, jobset("a", replicated_job("w", env.name, replicas=2, pods=2)))
 
@@ -355,7 +355,7 @@ async def test_a_controller_killed_at_any_moment_finishes_after_its_return(
         env.muster.kill(CONTROLLER)
         await env.muster.start(CONTROLLER)
         await env.runs(of_jobset(name), 8)
-        await have(env, COMPOSITE_POD_GROUPS, f"cpg-{name}", f"cpg-{name}-w")
+        await wait_for_objects(env, COMPOSITE_POD_GROUPS, f"cpg-{name}", f"cpg-{name}-w")
 
         await env.delete(JOBSETS, name)
         env.muster.kill(CONTROLLER)
@@ -369,12 +369,12 @@ async def test_groups_removed_by_hand_come_back(env: Environment) -> None:
     await env.grouped("pg-a")
     before = await uids(env)
     await change(env, JOBSETS, "a", suspend=True)
-    await have(env, POD_GROUPS)
+    await wait_for_objects(env, POD_GROUPS)
     await env.delete(WORKLOADS, "w-a")
-    await have(env, WORKLOADS)
+    await wait_for_objects(env, WORKLOADS)
 
     await change(env, JOBSETS, "a", suspend=False)
 
-    await have(env, WORKLOADS, "w-a")
-    await have(env, POD_GROUPS, "pg-a")
+    await wait_for_objects(env, WORKLOADS, "w-a")
+    await wait_for_objects(env, POD_GROUPS, "pg-a")
     assert await uids(env) != before

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.constants import COSCHEDULING, LABEL_COSCHEDULING
-from e2e.controllers.queries import have, names
+from e2e.controllers.queries import names, wait_for_objects
 from e2e.muster import CONTROLLER, MUSTER
 from e2e.suite.environment import Environment
 from e2e.suite.objects import (
@@ -81,7 +81,7 @@ LEFT = {
         for it in LEFT
     ],
 )
-async def test_what_was_orphaned_while_nobody_led_goes_afterwards(
+async def test_orphans_made_without_a_leader_are_deleted_afterwards(
     env: Environment, kind: Resource
 ) -> None:
     await env.add_node(cpu=4)
@@ -89,7 +89,7 @@ async def test_what_was_orphaned_while_nobody_led_goes_afterwards(
     env.muster.kill(CONTROLLER)
 
     await env.client.delete(kind, "a", env.name, propagation="Orphan")
-    await have(env, kind)
+    await wait_for_objects(env, kind)
     assert await gc(env) == (0, [NOTHING]), "its pods still run"
     await end_pods(env)
     assert await gc(env) == (1, [LEFT[kind].format(env.name)])
@@ -100,7 +100,7 @@ async def test_what_was_orphaned_while_nobody_led_goes_afterwards(
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-async def test_what_was_deleted_while_nobody_led_goes_afterwards(
+async def test_dependents_of_owners_deleted_without_a_leader_are_deleted(
     env: Environment, propagation: Any
 ) -> None:
     await env.add_node(cpu=4)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.controllers.queries import have, names
+from e2e.controllers.queries import names, wait_for_objects
 from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
@@ -52,11 +52,11 @@ async def test_pods_that_run_hold_their_group_and_those_that_ended_do_not(env: E
         await env.create(PODS, pod("late", env.name, group="g"))
 
     await env.cluster.finish_pods(env.name, "one=p1")
-    await have(env, POD_GROUPS)
+    await wait_for_objects(env, POD_GROUPS)
     assert len(await env.pods()) == 2, "they ended, and are still there"
 
 
-async def test_a_ring_of_composites_and_what_hangs_below_it_goes(env: Environment) -> None:
+async def test_a_cycle_of_composites_and_its_descendants_are_deleted(env: Environment) -> None:
     for name, parent in (("a", "b"), ("b", "c"), ("c", "a"), ("below", "a")):
         await env.create(COMPOSITE_POD_GROUPS, composite(name, parent))
     await env.create(POD_GROUPS, child("leaf", "below"))
@@ -66,12 +66,12 @@ async def test_a_ring_of_composites_and_what_hangs_below_it_goes(env: Environmen
     await env.delete(COMPOSITE_POD_GROUPS, "below")
     assert await names(env, COMPOSITE_POD_GROUPS) == ["a", "b", "below", "c"]
     await env.delete(POD_GROUPS, "leaf")
-    await have(env, POD_GROUPS)
+    await wait_for_objects(env, POD_GROUPS)
     await env.delete(COMPOSITE_POD_GROUPS, "c")
-    await have(env, COMPOSITE_POD_GROUPS)
+    await wait_for_objects(env, COMPOSITE_POD_GROUPS)
 
 
-async def test_a_child_of_a_parent_that_never_was_goes(env: Environment) -> None:
+async def test_a_child_of_a_missing_parent_is_deleted(env: Environment) -> None:
     await env.create(POD_GROUPS, child("leaf", "never"))
     await env.create(COMPOSITE_POD_GROUPS, composite("inner", "never"))
 

@@ -16,7 +16,7 @@ from api.constants import (
     SCHEDULER_NAME,
 )
 from controllers.implicit_groups import IDLE_SECONDS
-from e2e.controllers.queries import event_reasons, have, names
+from e2e.controllers.queries import event_reasons, names, wait_for_objects
 from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
@@ -92,7 +92,7 @@ async def test_the_group_of_a_key_goes_a_while_after_its_last_pod(env: Environme
     await env.delete(PODS, "key-1")
 
     env.timeout_seconds = 2 * IDLE_SECONDS
-    await have(env, POD_GROUPS, "jobset-job-1-key-2")
+    await wait_for_objects(env, POD_GROUPS, "jobset-job-1-key-2")
     assert await names(env, WORKLOADS) == ["jobset"]
 
 
@@ -115,7 +115,7 @@ async def test_a_policy_comes_with_its_template(env: Environment) -> None:
     assert spec["priority"] == 0
 
 
-async def test_a_user_s_workload_says_what_the_groups_are(env: Environment) -> None:
+async def test_a_user_s_workload_defines_the_groups(env: Environment) -> None:
     await env.add_node(cpu=4)
     theirs = await env.create(WORKLOADS, workload("mine", leaf("pg-a", 3), owner="a"))
     await env.create(JOBSETS, jobset("a", replicated_job("w", env.name, replicas=2, pods=2)))

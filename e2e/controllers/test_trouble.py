@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
-from e2e.controllers.queries import change, event_reasons, have, items, names, uids
+from e2e.controllers.queries import change, event_reasons, items, names, uids, wait_for_objects
 from e2e.muster import CONTROLLER, NAMESPACE
 from e2e.suite.environment import Environment
 from e2e.suite.objects import (
@@ -29,7 +29,7 @@ def gang(env: Environment, name: str = "a", mode: str = "Gang") -> Json:
     return jobset(name, replicated_job("w", env.name, replicas=2, pods=2), mode=mode)
 
 
-async def told(env: Environment, reason: str) -> None:
+async def wait_for_event(env: Environment, reason: str) -> None:
     """Wait until the JobSet says so by event."""
 
     async def probe() -> bool:
@@ -38,7 +38,7 @@ async def told(env: Environment, reason: str) -> None:
     await env.until(f"event {reason}", probe)
 
 
-async def noted(env: Environment, text: str) -> None:
+async def wait_for_annotation(env: Environment, text: str) -> None:
     """Wait until the JobSet's annotation says what it waits for; it is written after the event."""
 
     async def probe() -> bool:
@@ -48,7 +48,7 @@ async def noted(env: Environment, text: str) -> None:
     await env.until(f"the annotation {text}", probe)
 
 
-async def test_a_name_taken_after_admission_is_told_and_waited_for(env: Environment) -> None:
+async def test_a_name_taken_after_admission_is_reported_and_waited_for(env: Environment) -> None:
     """Admission named the group while the name was free; then somebody else took it."""
     await env.add_node(cpu=4)
     made = gang(env)
@@ -57,9 +57,9 @@ async def test_a_name_taken_after_admission_is_told_and_waited_for(env: Environm
     foreign = await env.create(POD_GROUPS, pod_group("pg-a", 1000))
 
     await change(env, JOBSETS, "a", suspend=False)
-    await told(env, "NameTaken")
+    await wait_for_event(env, "NameTaken")
     await env.has_pods(of_jobset("a"), 4)
-    await noted(env, "NameTaken: PodGroup pg-a exists")
+    await wait_for_annotation(env, "NameTaken: PodGroup pg-a exists")
     assert await env.bound() == 0
     assert (await env.group("pg-a"))["metadata"]["uid"] == foreign["metadata"]["uid"]
 
@@ -68,7 +68,7 @@ async def test_a_name_taken_after_admission_is_told_and_waited_for(env: Environm
     assert (await event_reasons(env, "JobSet", "a")).count("NameTaken") == 1
 
 
-async def test_a_workload_that_comes_too_late_is_told_of(env: Environment) -> None:
+async def test_a_workload_that_comes_too_late_is_reported(env: Environment) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBSETS, gang(env))
     await env.runs(of_jobset("a"), 4)
@@ -80,13 +80,13 @@ async def test_a_workload_that_comes_too_late_is_told_of(env: Environment) -> No
 
     await env.create(WORKLOADS, late | {"spec": spec})
 
-    await told(env, "WorkloadIgnored")
+    await wait_for_event(env, "WorkloadIgnored")
     assert await uids(env) == before
     assert await names(env, WORKLOADS) == ["late", "w-a"]
 
 
 @pytest.mark.long
-async def test_two_leaders_for_a_moment_make_nothing_twice(
+async def test_two_leaders_for_a_moment_create_nothing_twice(
     env: Environment, tmp_path: Path
 ) -> None:
     """The first is stopped past its lease with work before it, and wakes when another leads."""
@@ -108,7 +108,7 @@ async def test_two_leaders_for_a_moment_make_nothing_twice(
         muster.send(FIRST, signal.SIGCONT)
         await env.create(JOBSETS, gang(env, "b", mode="Composite"))
         await env.runs(of_jobset("b"), 4)
-        await have(env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w", "cpg-b", "cpg-b-w")
+        await wait_for_objects(env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w", "cpg-b", "cpg-b-w")
         assert len(await items(env, WORKLOADS)) == 2
         assert before.items() <= (await uids(env)).items()
 
@@ -140,7 +140,7 @@ async def test_what_the_controller_did_not_see_is_caught_up_with(
 
             proxy.cut()
             await env.delete(JOBSETS, "a")
-            await have(env, JOBSETS, "kept")
+            await wait_for_objects(env, JOBSETS, "kept")
             for name in ("a", "new"):
                 await env.create(JOBSETS, gang(env, name))
             await env.has_pods(of_jobset("new"), 4)
@@ -149,7 +149,7 @@ async def test_what_the_controller_did_not_see_is_caught_up_with(
             proxy.heal()
 
             await env.runs("", 8)
-            await have(env, POD_GROUPS, "pg-a", "pg-kept")
+            await wait_for_objects(env, POD_GROUPS, "pg-a", "pg-kept")
             after = await uids(env)
             assert after["pg-kept"] == before["pg-kept"]
             assert after["pg-a"] != before["pg-a"]

@@ -122,7 +122,7 @@ async def test_victims_that_take_long_are_waited_for(env: Environment, important
     await env.runs(members("high"), 4)
 
 
-async def test_victims_have_the_whole_of_their_grace(
+async def test_victims_have_their_whole_grace_period(
     env: Environment, important: str, long: bool
 ) -> None:
     grace = 30 if long else 2
@@ -300,7 +300,9 @@ async def _let_some_go(env: Environment, selector: str, count: int) -> None:
         await env.client.patch(PODS, each["metadata"]["name"], ops, env.name)
 
 
-async def test_nobody_goes_before_the_delay_is_over(env: Environment, important: str) -> None:
+async def test_nothing_is_evicted_before_the_delay_is_over(
+    env: Environment, important: str
+) -> None:
     await env.add_node(cpu=2)
     await leaf(env, "low", 2)
     await env.runs(members("low"), 2)

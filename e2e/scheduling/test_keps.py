@@ -33,7 +33,7 @@ async def test_kep_4671_pods_linked_to_a_missing_workload_are_not_scheduled_unti
             "scheduling.muster.dev/template": "worker",
         }
         await env.create(PODS, member)
-    await says(env, "member-0", "does not exist")
+    await wait_for_message(env, "member-0", "does not exist")
     assert await env.bound() == 0
 
     template = {"name": "worker", "schedulingPolicy": {"gang": {"minCount": 3}}}
@@ -81,7 +81,7 @@ async def test_kep_6012_a_tree_is_held_until_its_root_is_observed(env: Environme
         await env.create(POD_GROUPS, leaf(name, 2, parent="middle"))
         await members(env, name, 2)
     await env.create(COMPOSITE_POD_GROUPS, composite("middle", 2, parent="root"))
-    await says(env, "left-0", 'composite pod group "root" does not exist')
+    await wait_for_message(env, "left-0", 'composite pod group "root" does not exist')
     assert await env.bound() == 0
 
     await env.create(COMPOSITE_POD_GROUPS, composite("root", 1))
@@ -114,7 +114,7 @@ async def test_kep_6012_a_tree_short_of_nested_minimums_is_held_and_says_where(
         await env.create(POD_GROUPS, leaf(name, 2, parent="root"))
         await members(env, name, count)
     await composite_says(env, "root", "Incomplete")
-    await says(env, "left-0", 'waits for pod group "right": has 1 of 2 pods')
+    await wait_for_message(env, "left-0", 'waits for pod group "right": has 1 of 2 pods')
     assert await env.bound() == 0
 
     await env.create(PODS, pod("right-1", env.name, group="right"))
@@ -177,7 +177,7 @@ async def members(env: Environment, group: str, count: int) -> None:
         await env.create(PODS, pod(f"{group}-{index}", env.name, group=group))
 
 
-async def says(env: Environment, name: str, words: str) -> None:
+async def wait_for_message(env: Environment, name: str, words: str) -> None:
     """Wait until the pod's PodScheduled condition has these words."""
 
     async def probe() -> bool:

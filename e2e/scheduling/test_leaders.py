@@ -72,7 +72,7 @@ def _cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("fault", "step"), _cases())
-async def test_a_gang_is_whole_whatever_becomes_of_the_leader(
+async def test_a_gang_is_whole_whatever_happens_to_the_leader(
     env: Environment, tmp_path: Path, fault: str, step: str
 ) -> None:
     for _ in range(2):

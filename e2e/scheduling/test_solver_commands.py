@@ -66,7 +66,7 @@ def manifest(folder: Path, *documents: Json) -> str:
     return str(file)
 
 
-async def test_all_ways_to_ask_say_what_the_scheduler_says(
+async def test_all_commands_agree_with_the_scheduler(
     env: Environment, important: str, tmp_path: Path
 ) -> None:
     node = await env.add_node(cpu=6)

@@ -211,7 +211,7 @@ async def test_all_faults_of_a_jobset_come_in_one_answer_with_their_paths(env: E
     }
 
 
-async def test_who_does_not_ask_never_reaches_the_webhook(env: Environment) -> None:
+async def test_objects_that_do_not_ask_never_reach_the_webhook(env: Environment) -> None:
     before = await reviews(env)
     await env.create(JOBS, job("plain", env.name, mode=None, pods=1))
     await env.create(JOBSETS, jobset("plain-set", replicated_job("w", env.name, pods=1), mode=None))

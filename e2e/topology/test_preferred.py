@@ -13,7 +13,7 @@ async def rack(env: Environment, block: str, name: str, slots: int) -> str:
     return await env.add_node(cpu=slots, labels={BLOCK: block, RACK: name})
 
 
-async def says(env: Environment, kind: Resource, name: str, words: str) -> None:
+async def wait_for_message(env: Environment, kind: Resource, name: str, words: str) -> None:
     """Wait until the condition of a scheduled group ends so."""
 
     async def probe() -> bool:
@@ -29,12 +29,14 @@ async def test_one_domain_and_after_it_has_grown_the_fewest(env: Environment) ->
         await rack(env, "a", name, slots)
     await leaf(env, "small", 2, key=RACK, preferred=True)
     await env.runs(members("small"), 2)
-    await says(env, POD_GROUPS, "small", f"in one {RACK} as preferred: r1")
+    await wait_for_message(env, POD_GROUPS, "small", f"in one {RACK} as preferred: r1")
 
     await leaf(env, "large", 4, key=RACK, preferred=True)
     await env.runs(members("large"), 4)
 
-    await says(env, POD_GROUPS, "large", f"in 2 values of {RACK} where one was preferred: r2, r3")
+    await wait_for_message(
+        env, POD_GROUPS, "large", f"in 2 values of {RACK} where one was preferred: r2, r3"
+    )
 
 
 async def test_racks_of_one_name_stay_apart_under_a_block_that_is_only_preferred(
@@ -50,4 +52,4 @@ async def test_racks_of_one_name_stay_apart_under_a_block_that_is_only_preferred
         assert len({pod["spec"]["nodeName"] for pod in await env.pods(members(name))}) == 1
 
     words = f"in 2 values of {BLOCK} where one was preferred: a, b"
-    await says(env, COMPOSITE_POD_GROUPS, "top", words)
+    await wait_for_message(env, COMPOSITE_POD_GROUPS, "top", words)

@@ -122,7 +122,7 @@ async def subject(
 
 
 @pytest.mark.parametrize("way", ["merge patch", "JSON patch", "replace", "server-side apply"])
-async def test_no_way_of_updating_gets_round_immutability(subject: Subject, way: str) -> None:
+async def test_no_kind_of_update_bypasses_immutability(subject: Subject, way: str) -> None:
     change, field = CHANGES[subject.plural]
     before = await subject.spec()
 
@@ -148,7 +148,7 @@ async def test_the_status_sub_resource_leaves_the_spec_alone(subject: Subject, w
     assert await subject.spec() == before
 
 
-async def test_an_older_version_is_no_way_round(subject: Subject) -> None:
+async def test_an_older_version_bypasses_no_rule(subject: Subject) -> None:
     if subject.plural == "compositepodgroups":
         pytest.skip("it has one version")
     before = await subject.spec()
