@@ -1,4 +1,4 @@
-"""Why a request is refused: one `Cause` a fault, worded as Kubernetes words field errors.
+"""Why a request is refused: one `Cause` for each fault, worded like Kubernetes' field errors.
 
 A cause becomes an entry of `Status.details.causes`; its message is the "error body" of
 k8s.io/apimachinery's `field.Error` (`Invalid value: "x": text`), so that kubectl prints our
@@ -35,8 +35,8 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """All that is wrong with one request, and what is merely worth a warning."""
+class ValidationResult:
+    """All faults of one request, and warnings."""
 
     causes: list[Cause] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -48,12 +48,12 @@ class Verdict:
 
 
 def required(path: str, text: str = "") -> Cause:
-    """A field that must be there and is not."""
+    """A required field that is missing."""
     return Cause(path, REQUIRED, f"Required value: {text}" if text else "Required value")
 
 
 def invalid(path: str, value: Any, text: str) -> Cause:
-    """A value that a rule refuses."""
+    """A value that a rule does not allow."""
     return Cause(path, INVALID, f"Invalid value: {_shown(value)}: {text}")
 
 
@@ -74,12 +74,12 @@ def too_many(path: str, count: int, limit: int) -> Cause:
 
 
 def forbidden(path: str, text: str) -> Cause:
-    """Something that may not be said here, whatever its value."""
+    """A field that may not be set here, whatever its value."""
     return Cause(path, FORBIDDEN, f"Forbidden: {text}")
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> Cause:
-    """A word that is not one of the known ones."""
+    """A value that is not one of the supported ones."""
     words = ", ".join(json.dumps(word) for word in supported)
     return Cause(
         path, NOT_SUPPORTED, f"Unsupported value: {_shown(value)}: supported values: {words}"

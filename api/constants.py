@@ -1,6 +1,6 @@
-"""The words of the API: groups, kinds, labels, annotations, finalizers, conditions, reasons.
+"""Constants of the API: groups, kinds, labels, annotations, finalizers, conditions, reasons.
 
-Every string that two parts of the house must spell alike lives here and nowhere else.
+Every string that several packages must spell alike is defined here and nowhere else.
 """
 
 from typing import Final, NamedTuple
@@ -22,7 +22,7 @@ class KindName(NamedTuple):
 
 
 GROUP: Final = "scheduling.muster.dev"
-VERSION: Final = "v1alpha3"  # the version that is stored, and that admission judges
+VERSION: Final = "v1alpha3"  # the version that is stored, and that admission validates
 V1ALPHA2: Final = "v1alpha2"
 V1ALPHA1: Final = "v1alpha1"
 CATEGORY: Final = "muster"
@@ -46,7 +46,7 @@ JOB: Final = KindName("batch", "v1", "jobs", "Job")
 # The kind of the scheduler-plugins project, read the same way as COSCHEDULING.
 PLUGINS_POD_GROUP: Final = KindName("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
-# Bounds of the rules and of the names.
+# Limits of the rules and of the names.
 MAX_TEMPLATES: Final = 8
 MAX_DEPTH: Final = 4
 MAX_RESOURCE_CLAIMS: Final = 4
@@ -74,19 +74,19 @@ ANNOTATION_DISRUPTION_MODE: Final = f"{GROUP}/disruption-mode"
 # The same for the composite of a replicatedJob in a JobSet of mode Composite.
 REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
-# On a root: so many seconds pass, as in "90s" or "5m", before anybody is evicted for it.
+# On a root: how long, as in "90s" or "5m", before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
 
 # Annotations the webhooks and controllers write.
 ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
 ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
-ANNOTATION_FLOOR_BASIS: Final = f"{GROUP}/floor-basis"
-# On a root: so long, as in "90s", its bindings may take, in place of the scheduler's own time.
+ANNOTATION_MIN_COUNT_BASIS: Final = f"{GROUP}/min-count-basis"
+# On a root: how long its bindings may take, as in "90s", instead of the scheduler's default.
 ANNOTATION_SCHEDULE_TIMEOUT: Final = f"{GROUP}/schedule-timeout"
-# On a generated object: API group, kind, name and UID of what it was made for.
+# On a generated object: API group, kind, name and UID of its owner.
 ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
-# On a Job or JobSet: what it waits for, in a person's words.
+# On a Job or JobSet: what it waits for, as a message for users.
 ANNOTATION_WAITING_FOR: Final = f"{GROUP}/waiting-for"
 
 # Upstream's delegation of a Job to a Workload that somebody else made (both spellings occur).

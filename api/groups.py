@@ -1,4 +1,4 @@
-"""Which group a pod belongs to: the four forms of a reference, in the order they count."""
+"""Which group a pod belongs to: the four forms of a reference, in order of precedence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from api.constants import (
 
 
 class Form(IntEnum):
-    """How a pod says it; the lower form wins."""
+    """How a pod names its group; the lower form takes precedence."""
 
     FIELD = 1  # spec.schedulingGroup.podGroupName, Kubernetes 1.36+ with the gate
     LABEL = 2  # label scheduling.muster.dev/pod-group
@@ -35,7 +35,7 @@ class WorkloadForm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupReference:
-    """The PodGroup `name` in the pod's own namespace, and where the pod said so."""
+    """The PodGroup `name` in the pod's own namespace, and the form of the reference."""
 
     name: str
     form: Form
@@ -61,7 +61,7 @@ def groups_of_pod(
     scheduling_group: str = "",
     workload: WorkloadForm | None = None,
 ) -> list[GroupReference]:
-    """Every reference a pod carries, the one that counts first."""
+    """Every reference of a pod, the one that takes precedence first."""
     references = (
         (Form.FIELD, scheduling_group),
         (Form.LABEL, labels.get(LABEL_POD_GROUP, "")),

@@ -29,7 +29,7 @@ def template_of(workload: Mapping[str, Any] | None, name: str) -> Mapping[str, A
     return None
 
 
-def fill(spec: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
+def inherited_values(spec: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
     """The fields an incomplete PodGroup takes; those the user set are never among them."""
     return {
         key: template[key]
@@ -41,14 +41,14 @@ def fill(spec: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]
 def filled_fields(
     old: Mapping[str, Any], new: Mapping[str, Any], template: Mapping[str, Any] | None
 ) -> set[str]:
-    """The fields of an update that are this one fill, and so may be set later.
+    """The fields that an update may set late, because they come from the template.
 
     The values must be the template's; what the template leaves out may get its default: mode
     `single`, and the priority that admission computes.
     """
     if template is None or not is_incomplete(old) or new.get("schedulingPolicy") is None:
         return set()
-    taken = {key for key, value in fill(old, template).items() if new.get(key) == value}
+    taken = {key for key, value in inherited_values(old, template).items() if new.get(key) == value}
     if "schedulingPolicy" not in taken:
         return set()
     absent = {key for key in INHERITED if old.get(key) is None and template.get(key) is None}

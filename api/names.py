@@ -1,6 +1,6 @@
-"""How generated objects are called, and what Kubernetes accepts as a name.
+"""The names of generated objects, and what Kubernetes accepts as a name.
 
-The same input always gives the same name, so controllers and webhooks agree without talking.
+The same input always gives the same name, so controllers and webhooks agree without communication.
 Names fit a label value (63 characters): pods name their group by a label.
 """
 
@@ -64,7 +64,7 @@ def job_pod_group(namespace: str, job: str, *, taken: bool = False) -> str:
 
 
 def generated_job_pod_group(generate_name: str, request_uid: str) -> str:
-    """The PodGroup of a Job whose name the API server has yet to make up.
+    """The PodGroup of a Job whose name the API server has not generated yet.
 
     Unique by the admission request's UID, the only thing known then that no other Job shares.
     """

@@ -1,8 +1,8 @@
-"""For whom a generated object was made, and what follows: whose it is, who holds it, what is left.
+"""Which owner a generated object was made for, and what follows from that.
 
-The answer stands on the object as an annotation, since its owner references do not last: the
-garbage collector takes the one to a gone owner off before the object itself goes, and a deletion
-that orphans takes off all of them.
+The answer is an annotation of the object, since its owner references do not last: the garbage
+collector removes the one to a deleted owner before it deletes the object, and a deletion with
+`orphan` removes all of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from api.constants import (
 )
 
 
-class Reference(Protocol):
+class OwnerReference(Protocol):
     """One of `metadata.ownerReferences`."""
 
     @property
@@ -32,7 +32,7 @@ class Reference(Protocol):
     def uid(self) -> str: ...
 
 
-class Meta(Protocol):
+class OwnedMeta(Protocol):
     """The metadata that is read here."""
 
     @property
@@ -44,78 +44,78 @@ class Meta(Protocol):
     @property
     def deletion_timestamp(self) -> datetime | None: ...
     @property
-    def owner_references(self) -> Sequence[Reference]: ...
+    def owner_references(self) -> Sequence[OwnerReference]: ...
     @property
-    def controller(self) -> Reference | None: ...
+    def controller(self) -> OwnerReference | None: ...
 
 
-class Maker(NamedTuple):
-    """The object for which others are made: a Job, a JobSet, a coscheduling group, a Workload."""
+class OwnerId(NamedTuple):
+    """Identity of an owner of groups: a Job, a JobSet, a coscheduling group, a Workload."""
 
     group: str
     kind: str
     name: str
     uid: str
 
-    def said(self) -> str:
+    def annotation(self) -> str:
         """The annotation's value."""
         return "/".join(self)
 
-    def is_namesake(self, other: "Maker") -> bool:
-        """Whether both are of one kind and name: one of them, or a later one in its place."""
+    def is_namesake(self, other: "OwnerId") -> bool:
+        """Whether both have one kind and name: the same owner, or one that replaced it."""
         return self[:3] == other[:3]
 
 
-class Standing(Enum):
-    """Whose an object of a wanted name is."""
+class Ownership(Enum):
+    """To whom an object of a wanted name belongs."""
 
     OURS = auto()
-    PASSING = auto()
+    LEAVING = auto()
     FOREIGN = auto()
 
 
-def made_for(meta: Meta) -> Maker | None:
-    """For whom the object was made; None for an object that is not Muster's."""
+def made_for(meta: OwnedMeta) -> OwnerId | None:
+    """The owner that the object was made for; None for an object that is not Muster's."""
     if meta.labels.get(LABEL_MANAGED_BY) != MANAGED_BY:
         return None
     parts = meta.annotations.get(ANNOTATION_MADE_FOR, "").split("/")
-    return Maker(*parts) if len(parts) == len(Maker._fields) else None
+    return OwnerId(*parts) if len(parts) == len(OwnerId._fields) else None
 
 
-def standing(meta: Meta, owner: Maker) -> Standing:
-    """OURS was made for the owner, PASSING goes soon and is waited for, FOREIGN is never touched.
+def ownership(meta: OwnedMeta, owner: OwnerId) -> Ownership:
+    """OURS was made for the owner, LEAVING will be deleted soon, FOREIGN is never touched.
 
-    What was made for a namesake of the owner passes, as that one is gone.
+    An object made for another owner of the same kind and name is LEAVING, as that owner is gone.
     """
-    maker = made_for(meta)
+    owner_id = made_for(meta)
     if meta.deletion_timestamp is not None:
-        return Standing.PASSING
-    if maker == owner:
-        return Standing.OURS
-    if maker is not None and maker.is_namesake(owner):
-        return Standing.PASSING
-    return Standing.FOREIGN
+        return Ownership.LEAVING
+    if owner_id == owner:
+        return Ownership.OURS
+    if owner_id is not None and owner_id.is_namesake(owner):
+        return Ownership.LEAVING
+    return Ownership.FOREIGN
 
 
-def is_meant_for_another(group: str, maker: Maker | None, job: Meta) -> bool:
-    """Whether the pods of a Job name a PodGroup by chance: it was made for somebody else.
+def is_meant_for_another(group: str, owner_id: OwnerId | None, job: OwnedMeta) -> bool:
+    """Whether the pods of a Job name a PodGroup that was made for another owner.
 
-    So it is where Muster named their group (a user's own words are taken as they are), for the Job
-    or for its JobSet, and neither is the `maker` of the group: a namesake of theirs is, or whoever
-    had the name first. A Job that its JobSet orphaned says no more whose it is.
+    That is possible where Muster itself named their group, for the Job or for its JobSet, and
+    `owner_id`, the owner of the group, is neither of them but another one of the same name. A group
+    that a user named counts as meant. A Job that its JobSet orphaned no longer shows its owner.
     """
     if job.annotations.get(ANNOTATION_MANAGED_GROUP) != group:
         return False
-    above = job.controller
-    if above is None and JOBSET_LABEL_NAME in job.labels:
+    parent = job.controller
+    if parent is None and JOBSET_LABEL_NAME in job.labels:
         return False
-    return maker is None or maker.uid not in {job.uid, above.uid if above else ""}
+    return owner_id is None or owner_id.uid not in {job.uid, parent.uid if parent else ""}
 
 
-def is_left_over(meta: Meta, lives: Callable[[Reference], bool]) -> bool:
-    """Whether the object was generated, and no owner is left for which anybody would delete it."""
+def is_orphaned(meta: OwnedMeta, is_alive: Callable[[OwnerReference], bool]) -> bool:
+    """Whether the object was generated and none of its owners is alive."""
     return (
         made_for(meta) is not None
         and meta.deletion_timestamp is None
-        and not any(lives(reference) for reference in meta.owner_references)
+        and not any(is_alive(reference) for reference in meta.owner_references)
     )

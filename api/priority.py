@@ -1,4 +1,4 @@
-"""Class name to number, as Kubernetes' Priority admission does it for pods."""
+"""Resolves a class name to a number, as Kubernetes' Priority admission does for pods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Resolved:
 def resolve(spec: Mapping[str, Any], classes: Sequence[PriorityClass]) -> Resolved | Cause:
     """The priority of a group's spec, or why there is none (a Forbidden cause).
 
-    Without a class name the global default speaks, the lowest if there are several, else 0.
+    Without a class name the global default is used, the lowest if there are several, else 0.
     A number the user gave must be the computed one. `preemptionPolicy` is the class's unless set.
     """
     name = text(spec.get("priorityClassName"))

@@ -1,7 +1,7 @@
 """Reading raw JSON that may have any structure.
 
 Mutating webhooks run before the API server has checked an object against its schema, so nothing
-may be assumed about types there; validating ones must report a wrong type, not stumble over it.
+may be assumed about types there; validating ones must report a wrong type, not fail on it.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def integer(value: Any) -> int | None:
 
 
 def dig(value: Any, *keys: str) -> Any:
-    """The value under nested keys, None where the way ends."""
+    """The value under nested keys, None where one is missing."""
     for key in keys:
         if value is None:
             return None
@@ -58,10 +58,10 @@ def labels_of(obj: Any) -> Mapping[str, Any]:
 
 
 class Reader:
-    """Reads fields of an object for the rules and notes every value of a wrong type.
+    """Reads fields of an object for the rules and reports every value of a wrong type.
 
     An absent field, or one that is null, reads as empty and is no fault: whether it is required
-    is a rule's business.
+    is checked by a rule.
     """
 
     def __init__(self, report: list[Cause]) -> None:

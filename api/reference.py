@@ -1,6 +1,6 @@
 """Writes the reference of all fields and rules: `python -m api.reference FILE`.
 
-It says what the CRDs and the table of rules say, for readers without a cluster at hand.
+It contains what the CRDs and the table of rules contain, for readers without a cluster.
 """
 
 import sys

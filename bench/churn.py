@@ -1,4 +1,4 @@
-"""An hour of coming and going on the embedded cluster: does anything grow?
+"""An hour of arrivals and departures on the embedded cluster: does anything grow?
 
     python -m bench.churn --minutes 60 --out report.md
 
@@ -126,7 +126,7 @@ class Churn:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def start(self, part: Coroutine[Any, Any, None]) -> None:
-        """Run it beside the others; its failure is everybody's."""
+        """Run it beside the others; its failure ends all."""
         task = self.group.create_task(part)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -150,7 +150,7 @@ class Churn:
             self.start(self._life(f"job-{number}", self.chance.choice(SIZES)))
 
     async def changes(self) -> None:
-        """A node goes and another comes, or one is cordoned for a while."""
+        """A node is replaced, or one is cordoned for a while."""
         while True:
             await asyncio.sleep(self.chance.expovariate(0.2))
             name = self.chance.choice(self.nodes)

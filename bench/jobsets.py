@@ -87,7 +87,7 @@ class Measured:
 
     @property
     def kept(self) -> bool:
-        """Whether every promise was kept."""
+        """Whether every target was reached."""
         return (
             self.groups <= LIMIT * self.jobs
             and sum(self.writes.values()) <= (OBJECTS + 2) * self.count
@@ -188,7 +188,7 @@ def _writes(audit: Path) -> Mapping[str, int]:
         event = json.loads(line)
         target = event.get("objectRef", {})
         if (
-            event["stage"] == "ResponseComplete"
+            event["env"] == "ResponseComplete"
             and event["user"]["username"] == _ACCOUNT
             and event["verb"] in {"create", "update", "patch", "delete"}
             and target.get("namespace") == NAMESPACE

@@ -21,7 +21,7 @@ PICTURES = DOCS / "pictures"
 
 
 def replaced(page: str, parts: Mapping[str, str]) -> str:
-    """The page with these parts made anew. Raises ValueError for one that it has no place for."""
+    """The page with these parts replaced. Raises ValueError for a part without marks."""
     for name, text in parts.items():
         marks = re.compile(rf"(<!-- begin {name} -->\n)(.*?)(<!-- end {name} -->)", re.DOTALL)
         found = marks.findall(page)

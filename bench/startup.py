@@ -1,4 +1,4 @@
-"""From the start of the scheduler to its first decision in a large cluster, and what it holds then.
+"""From the start of the scheduler to its first decision in a large cluster, and its memory then.
 
     python -m bench.startup --nodes 50000 --pods 200000
 

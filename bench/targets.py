@@ -1,4 +1,4 @@
-"""What was wanted and what was reached, from the results that were kept."""
+"""Targets and what was reached, from the stored results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = tuple[str, str, str, str]
 
 
 def table(results: Sequence[Result], decisions: Iterable[Measured]) -> str:
-    """Markdown: one line for each promise. Of what was not measured nothing is said."""
+    """Markdown: one line for each target. Targets without a measurement are left out."""
     found = {(it.case, it.subject): it for it in results}
     rows: list[Row] = [("wanted", "", "reached", ""), ("---",) * 4]
     for case in CASES:
@@ -52,7 +52,7 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
             wanted, reached = f"> {peer.rate:,.0f} pods/s", f"{ours.rate:,.0f} pods/s"
         rows.append((f"{title}: ahead of kube-scheduler", wanted, reached, _kept(ahead)))
     if ours.gangs and not case.preemption:
-        # Victims are marked, deleted and told of.
+        # Victims are marked and deleted, with an event each.
         early = ours.early / ours.gangs
         kept = _kept(early <= OTHER_WRITES)
         row = (f"{title}: writes besides Bindings, a gang", f"<= {OTHER_WRITES}", f"{early:.2f}")

@@ -32,12 +32,12 @@ from api.priority import PriorityClass
 from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
+from webhooks.informers import Composite
 from webhooks.readiness import SERVING, Readiness
-from webhooks.review import Answer, decode, encode
+from webhooks.review import AdmissionResponse, decode, encode
 from webhooks.reviewer import Reviewer
 from webhooks.routes import build
 from webhooks.server import Listener, bound
-from webhooks.world import Composite
 
 ROUNDS = 5
 CONNECTIONS = 16
@@ -49,8 +49,8 @@ BARE, MUSTER = "bare route", "muster"
 FULL, STEADY = "saturated", "100/s"
 
 
-class Still:
-    """A cluster in which nothing happens."""
+class StaticLister:
+    """A lister with constant content."""
 
     # ruff: noqa: ARG002 - it gives the same answer for every name
 
@@ -115,7 +115,7 @@ def review() -> bytes:
 def bare() -> FastAPI:
     """What any FastAPI webhook has to do at least."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    allowed = Answer()
+    allowed = AdmissionResponse()
 
     @app.post("/{_phase}/{_plural}")
     async def answer(request: Request) -> Response:
@@ -128,7 +128,7 @@ def bare() -> FastAPI:
 def muster() -> FastAPI:
     readiness = Readiness()
     readiness.met(SERVING)
-    return build(Reviewer(Still()), readiness)
+    return build(Reviewer(StaticLister()), readiness)
 
 
 def serve(name: str, material: Material, ready: Connection) -> None:

@@ -1,7 +1,7 @@
-"""Making certificates: a CA for ten years, a server certificate for one.
+"""Creates certificates: a CA for ten years, a server certificate for one.
 
-Everything here is a function of its arguments and of the system's randomness; the
-caller says what time it is. ECDSA P-256 throughout: a key costs microseconds.
+Everything here is a function of its arguments and of the system's random numbers; the caller
+passes the time. All keys are ECDSA P-256, which take microseconds to create.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Lifetimes:
     ahead: timedelta = timedelta(days=90)
 
     def __post_init__(self) -> None:
-        """Raises ValueError unless ca >= server > ahead > 0: renewing must gain time."""
+        """Raises ValueError unless ca >= server > ahead > 0: otherwise renewing is pointless."""
         if not self.ca >= self.server > self.ahead > timedelta():
             raise ValueError(
                 "the CA must last as long as the server certificate, that longer "
@@ -38,17 +38,19 @@ class Lifetimes:
             )
 
 
-USUAL = Lifetimes()
+DEFAULT_LIFETIMES = Lifetimes()
 
 
-def new_material(names: ServerNames, now: datetime, lifetimes: Lifetimes = USUAL) -> Material:
+def new_material(
+    names: ServerNames, now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES
+) -> Material:
     """A new CA and a server certificate for `names`, both beginning at `now` (UTC)."""
     ca_cert, ca_key = new_authority(now, lifetimes)
     bare = Material(ca_cert=ca_cert, ca_key=ca_key, server_cert=b"", server_key=b"")
     return renewed_server(bare, names, now, lifetimes)
 
 
-def new_authority(now: datetime, lifetimes: Lifetimes = USUAL) -> tuple[bytes, bytes]:
+def new_authority(now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES) -> tuple[bytes, bytes]:
     """The certificate and the key of a new CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
@@ -68,7 +70,7 @@ def new_authority(now: datetime, lifetimes: Lifetimes = USUAL) -> tuple[bytes, b
 
 
 def renewed_server(
-    material: Material, names: ServerNames, now: datetime, lifetimes: Lifetimes = USUAL
+    material: Material, names: ServerNames, now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES
 ) -> Material:
     """The same CA with a new server certificate for `names`, which never outlives the CA."""
     ca = x509.load_pem_x509_certificate(material.ca_cert)
@@ -91,7 +93,7 @@ def _issue(
     addresses = [x509.IPAddress(ipaddress.ip_address(ip)) for ip in names.ips]
     certificate = (
         x509.CertificateBuilder()
-        # The subject is only for people: clients read the alternative names.
+        # The subject is only informative: clients check the alternative names.
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "muster-webhook")]))
         .issuer_name(ca.subject)
         .public_key(key.public_key())

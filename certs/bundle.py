@@ -1,4 +1,4 @@
-"""Telling the API server which CA to trust: caBundle by JSON patch.
+"""Patches of caBundle, which tells the API server which CA to trust.
 
 Only the patch is computed here, from the object as it is; sending it is the
 caller's. A patch tests the name of each entry that it changes, so that a list that
@@ -20,7 +20,7 @@ def encoded(ca_bundle: bytes) -> str:
 
 
 def webhook_bundle_patch(configuration: Mapping[str, Any], ca_bundle: bytes) -> PatchBuilder:
-    """Patch of a Mutating- or ValidatingWebhookConfiguration; no operation if all is right."""
+    """Patch of a Mutating- or ValidatingWebhookConfiguration; no operation if all is correct."""
     patch = PatchBuilder()
     wanted = encoded(ca_bundle)
     for index, webhook in enumerate(configuration.get("webhooks") or ()):
@@ -31,7 +31,7 @@ def webhook_bundle_patch(configuration: Mapping[str, Any], ca_bundle: bytes) -> 
 
 
 def conversion_bundle_patch(definition: Mapping[str, Any], ca_bundle: bytes) -> PatchBuilder:
-    """Patch of a CustomResourceDefinition that is converted by webhook; none if all is right."""
+    """Patch of a CustomResourceDefinition that is converted by webhook; none if all is correct."""
     patch = PatchBuilder()
     wanted = encoded(ca_bundle)
     if definition["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle") != wanted:

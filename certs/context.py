@@ -10,8 +10,8 @@ from typing import Protocol
 from certs.material import CA_CERT, MaterialError
 
 
-class Shown(Protocol):
-    """What a server shows: a certificate and its key (PEM)."""
+class KeyPair(Protocol):
+    """A server's certificate and its key (PEM)."""
 
     @property
     def server_cert(self) -> bytes: ...
@@ -19,23 +19,23 @@ class Shown(Protocol):
     def server_key(self) -> bytes: ...
 
 
-def server_context(material: Shown) -> ssl.SSLContext:
+def server_context(material: KeyPair) -> ssl.SSLContext:
     """A server's context: TLS 1.2 or later, HTTP/1.1 by ALPN, these certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # An API server offers HTTP/2 first; it falls back when HTTP/1.1 is what we answer.
+    # An API server offers HTTP/2 first, and falls back to HTTP/1.1 when that is all we offer.
     context.set_alpn_protocols(["http/1.1"])
     reload(context, material)
     return context
 
 
-def reload(context: ssl.SSLContext, material: Shown) -> None:
-    """Serve these certificates from the next handshake on; open connections stay.
+def reload(context: ssl.SSLContext, material: KeyPair) -> None:
+    """Use these certificates from the next handshake on; open connections stay.
 
     ssl.SSLError when key and certificate do not belong together.
     """
     # The ssl module reads certificates from files only. The folder is private to this
-    # user and gone before anyone is answered.
+    # user and deleted before the next handshake.
     with tempfile.TemporaryDirectory(prefix="muster-tls-") as folder:
         path = os.path.join(folder, "server.pem")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

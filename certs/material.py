@@ -1,4 +1,4 @@
-"""The values that the webhook's certificates are made of, and how they are written down."""
+"""The webhook's certificates and keys as values, and how they are stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONAL = (PREVIOUS_CA, NEXT_CA, NEXT_KEY)
 
 
 class MaterialError(ValueError):
-    """What is stored is not a set of certificates: `entry` names the part at fault."""
+    """The stored data is not a set of certificates: `entry` names the invalid part."""
 
     def __init__(self, entry: str, problem: str) -> None:
         super().__init__(f"{entry}: {problem}")
@@ -32,7 +32,7 @@ class MaterialError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ServerNames:
-    """The names that clients know the server by: DNS names and IP addresses."""
+    """The names by which clients reach the server: DNS names and IP addresses."""
 
     dns: tuple[str, ...] = ()
     ips: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class ServerNames:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a server shows, and what its clients are told to trust (all PEM).
+    """A server's certificate, and what its clients are configured to trust (all PEM).
 
     `next_ca` is part of the bundle already, but nothing that it signed is served yet.
     """
@@ -77,7 +77,7 @@ class Material:
 
     `previous_ca` is the certificate of the CA before this one: clients trust both until it
     ends. `next_ca` is the one that comes: clients learn to trust it before anything that it
-    signed is served. Keys never appear in the representation, so that no log line can hold one.
+    signed is served. Keys are never part of `repr`, so that no log line can contain one.
     """
 
     ca_cert: bytes
@@ -90,7 +90,7 @@ class Material:
 
     @property
     def ca_bundle(self) -> bytes:
-        """What clients are told to trust, oldest first.
+        """What clients are configured to trust, oldest first.
 
         In that order the bundle is the same before and after the next CA takes over.
         """

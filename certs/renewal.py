@@ -27,7 +27,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-from certs.authority import USUAL, Lifetimes, new_authority, new_material, renewed_server
+from certs.authority import (
+    DEFAULT_LIFETIMES,
+    Lifetimes,
+    new_authority,
+    new_material,
+    renewed_server,
+)
 from certs.material import (
     CA_CERT,
     CA_KEY,
@@ -67,7 +73,7 @@ def needed(
     material: Material | None,
     names: ServerNames,
     now: datetime,
-    lifetimes: Lifetimes = USUAL,
+    lifetimes: Lifetimes = DEFAULT_LIFETIMES,
     *,
     trusted: bytes = b"",
 ) -> Need:
@@ -97,7 +103,7 @@ def renewed(
     need: Need,
     names: ServerNames,
     now: datetime,
-    lifetimes: Lifetimes = USUAL,
+    lifetimes: Lifetimes = DEFAULT_LIFETIMES,
 ) -> Material:
     """Certificates in which `need` is met; the very same value when there is none."""
     if material is None or need.renew is Renew.EVERYTHING:

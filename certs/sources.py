@@ -1,4 +1,4 @@
-"""Where a server takes its certificates from: made by itself, or by someone else."""
+"""Where a server gets its certificates: its own CA, or files that others maintain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from certs.authority import USUAL, Lifetimes
+from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.material import CA_CERT, SERVER_CERT, SERVER_KEY, MaterialError, ServerNames, Serving
 from certs.renewal import check_pair
 from certs.stores import Store, ensure
@@ -25,7 +25,7 @@ class Source(Protocol):
 
 
 class SourceError(Exception):
-    """Someone else keeps the certificates, and they are not there or not good."""
+    """Certificates that others maintain are missing or invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class OwnAuthority:
 
     store: Store
     names: ServerNames
-    lifetimes: Lifetimes = USUAL
+    lifetimes: Lifetimes = DEFAULT_LIFETIMES
 
     async def current(self, now: datetime, /, *, trusted: bytes = b"") -> Serving:
         """What the store holds, renewed where it must be."""
@@ -46,7 +46,7 @@ class OwnAuthority:
 class MountedFolder:
     """A Secret that cert-manager keeps (`tls.crt`, `tls.key`, `ca.crt`), mounted as a folder.
 
-    It is read again each time and never written: who made the certificates renews them.
+    It is read again each time and never written: cert-manager renews it.
     """
 
     folder: Path

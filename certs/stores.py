@@ -1,6 +1,6 @@
-"""Where certificates are kept, and getting them without a race between replicas.
+"""Where certificates are stored, shared by replicas without a race.
 
-A store is read, and written only over what was read: whoever loses the race reads the
+A store is written only if it still holds what was read: a replica that loses the race reads the
 winner's certificates. So every replica serves and announces the same ones.
 """
 
@@ -18,23 +18,24 @@ from typing import Any, Protocol
 
 import structlog
 
-from certs.authority import USUAL, Lifetimes
+from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.material import OPTIONAL, REQUIRED, Material, MaterialError, ServerNames
 from certs.renewal import Need, Renew, needed, renewed
+from kube.client import ObjectClient
 from kube.errors import AlreadyExists, Conflict, NotFound
 from kube.meta import Json
 from kube.patch import PatchBuilder
-from kube.resources import SECRETS, Resource
+from kube.resources import SECRETS
 
 log = structlog.get_logger(__name__)
 
 ATTEMPTS = 5
-"""A race lost this often is not a race: something keeps rewriting the store."""
+"""More lost races in a row mean that something keeps rewriting the store."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What a store holds: certificates if there are any, and the store's own version of it."""
+class StoredMaterial:
+    """The content of a store: certificates if there are any, and its version in the store."""
 
     material: Material | None
     version: object = None
@@ -43,11 +44,11 @@ class Held:
 class Store(Protocol):
     """A place for certificates that several processes may share."""
 
-    async def read(self) -> Held:
-        """What is there now; parts that cannot be read count as not there."""
+    async def read(self) -> StoredMaterial:
+        """The current content; parts that cannot be read count as absent."""
 
-    async def write(self, material: Material, *, over: Held) -> bool:
-        """Keep `material`; False, and nothing changed, when the store is no longer `over`."""
+    async def write(self, material: Material, *, over: StoredMaterial) -> bool:
+        """Write `material`; False, without a change, when the content is no longer `over`."""
 
 
 class StoreContendedError(Exception):
@@ -62,7 +63,7 @@ async def ensure(
     store: Store,
     names: ServerNames,
     now: datetime,
-    lifetimes: Lifetimes = USUAL,
+    lifetimes: Lifetimes = DEFAULT_LIFETIMES,
     *,
     trusted: bytes = b"",
 ) -> Material:
@@ -72,11 +73,11 @@ async def ensure(
     StoreContendedError, and what the store raises (OSError, kube.errors).
     """
     for _ in range(ATTEMPTS):
-        held = await store.read()
-        material, done = _settled(held.material, names, now, lifetimes, trusted)
+        stored = await store.read()
+        material, done = _renewed_until_good(stored.material, names, now, lifetimes, trusted)
         if not done:
             return material
-        if await store.write(material, over=held):
+        if await store.write(material, over=stored):
             for need in done:
                 log.info(
                     "certificates renewed", what=need.renew.value, why=need.why, store=str(store)
@@ -85,7 +86,7 @@ async def ensure(
     raise StoreContendedError(store)
 
 
-def _settled(
+def _renewed_until_good(
     material: Material | None,
     names: ServerNames,
     now: datetime,
@@ -102,28 +103,13 @@ def _settled(
         done.append(need)
 
 
-class SecretApi(Protocol):
-    """What is asked of an API server here; kube.client.Client has it."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        """One object. Raises NotFound."""
-
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
-        """The object as stored. Raises AlreadyExists."""
-
-    async def patch(
-        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
-    ) -> Json:
-        """The object as patched. Raises NotFound, Conflict."""
-
-
 class SecretStore:
     """One Secret, shared by all replicas.
 
-    The Secret may be there and empty: then the process needs no right to create any.
+    The Secret may exist empty: then the process needs no right to create one.
     """
 
-    def __init__(self, client: SecretApi, name: str, namespace: str) -> None:
+    def __init__(self, client: ObjectClient, name: str, namespace: str) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace
@@ -131,18 +117,18 @@ class SecretStore:
     def __str__(self) -> str:
         return f"Secret {self._namespace}/{self._name}"
 
-    async def read(self) -> Held:
+    async def read(self) -> StoredMaterial:
         """What the Secret holds; the version is the object itself."""
         try:
             secret = await self._client.get(SECRETS, self._name, self._namespace)
         except NotFound:
-            return Held(None)
+            return StoredMaterial(None)
         data: Mapping[str, str] = secret.get("data") or {}
-        return Held(
+        return StoredMaterial(
             _readable(self, lambda: Material.from_secret_data(data), anything=bool(data)), secret
         )
 
-    async def write(self, material: Material, *, over: Held) -> bool:
+    async def write(self, material: Material, *, over: StoredMaterial) -> bool:
         """Create the Secret, or patch it if its resourceVersion is still the one read."""
         try:
             if isinstance(over.version, dict):
@@ -169,7 +155,7 @@ class SecretStore:
 
 
 def _readable(store: Store, parse: Callable[[], Material], *, anything: bool) -> Material | None:
-    """What `parse` makes of a store's content; damaged content is said aloud and made anew."""
+    """The parsed content of a store; damaged content is logged, and then replaced."""
     if not anything:
         return None
     try:
@@ -180,14 +166,14 @@ def _readable(store: Store, parse: Callable[[], Material], *, anything: bool) ->
 
 
 def _secret_patch(secret: Mapping[str, Any], material: Material) -> PatchBuilder:
-    """All of the data at once: removing one entry that others removed first would be an error."""
+    """Replaces all of the data: removing an entry that is already gone would be an error."""
     theirs = {key: text for key, text in (secret.get("data") or {}).items() if key not in OPTIONAL}
     patch = PatchBuilder().at_version(secret["metadata"]["resourceVersion"])
     return patch.add("/data", {**theirs, **material.to_secret_data()})
 
 
 class FolderStore:
-    """A local folder, for a webhook that is reached by URL; a lock file keeps processes apart."""
+    """A local folder, for a webhook that is reached by URL; a lock file serialises processes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -195,19 +181,19 @@ class FolderStore:
     def __str__(self) -> str:
         return f"folder {self._folder}"
 
-    async def read(self) -> Held:
+    async def read(self) -> StoredMaterial:
         """What the files hold."""
         return await asyncio.to_thread(self._read)
 
-    async def write(self, material: Material, *, over: Held) -> bool:
+    async def write(self, material: Material, *, over: StoredMaterial) -> bool:
         """Replace the files, readable by this user only."""
         return await asyncio.to_thread(self._write, material, over)
 
-    def _read(self) -> Held:
+    def _read(self) -> StoredMaterial:
         with self._locked():
-            return Held(self._material())
+            return StoredMaterial(self._material())
 
-    def _write(self, material: Material, over: Held) -> bool:
+    def _write(self, material: Material, over: StoredMaterial) -> bool:
         with self._locked():
             if self._material() != over.material:
                 return False

@@ -35,7 +35,7 @@ class Admission:
             self._set_priority(obj, spec)
             return
         if obj["kind"] == POD_GROUP.kind and inherit.is_incomplete(spec):
-            spec |= inherit.fill(spec, self._template(obj, spec) or {})
+            spec |= inherit.inherited_values(spec, self._template(obj, spec) or {})
         apply(obj, (), defaults(obj["kind"], obj))
         self._set_priority(obj, spec)
         if obj.get("apiVersion") == POD_GROUP.api_version:

@@ -1,4 +1,4 @@
-"""What people type, besides what they ask the solver (`cli.asking`)."""
+"""The commands for users, with those of `cli.solver_commands`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from cli import asking, servers
-from cli import demo as story
+from cli import demo as demo_cluster
+from cli import servers, solver_commands
 from cli.gc import check_with
-from cli.look import look
+from cli.listing import list_objects
 from cli.text import tree_lines
 from cli.tree import build
 from kube.client import Client
@@ -29,8 +29,6 @@ app = typer.Typer(
     epilog="Server processes: " + ", ".join(servers.PROCESSES) + " (muster COMMAND --help).",
 )
 
-Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
-
 
 @app.command()
 def demo(
@@ -38,24 +36,24 @@ def demo(
 ) -> None:
     """Start an embedded cluster with Muster, place the examples, check the outcome."""
     _need_localcluster()
-    raise typer.Exit(story.main(keep=keep))
+    raise typer.Exit(demo_cluster.main(keep=keep))
 
 
 @app.command()
 def tree(
-    kubeconfig: Kubeconfig = None,
+    kubeconfig: solver_commands.Kubeconfig = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
     ] = None,
-    snapshot: asking.SnapshotFile = None,
+    snapshot: solver_commands.SnapshotFile = None,
 ) -> None:
     """Print the trees of groups: what is placed where, and what waits for what."""
 
     async def once() -> list[str]:
         if snapshot is not None:
-            return asking.tree_of(snapshot)
+            return solver_commands.tree_of(snapshot)
         async with await Client.connect(kubeconfig, user_agent="muster-tree") as client:
-            return tree_lines(build(await look(client, namespace)))
+            return tree_lines(build(await list_objects(client, namespace)))
 
     try:
         lines = asyncio.run(once())
@@ -65,12 +63,12 @@ def tree(
     typer.echo("\n".join(lines) or "no groups")
 
 
-asking.register(app)
+solver_commands.register(app)
 
 
 @app.command()
 def gc(
-    kubeconfig: Kubeconfig = None,
+    kubeconfig: solver_commands.Kubeconfig = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
     ] = None,
@@ -79,13 +77,13 @@ def gc(
         bool, typer.Option("--check", help="exit with 1 if anything is found")
     ] = False,
 ) -> None:
-    """List groups and Workloads whose owner is gone, and finalizers that nothing holds."""
+    """List groups and Workloads whose owner is gone, and finalizers that nothing needs."""
     try:
         found = asyncio.run(check_with(kubeconfig, namespace))
     except KubeError as error:
         typer.echo(f"muster: {error}", err=True)
         raise typer.Exit(2) from error
-    typer.echo("\n".join(str(it) for it in found) or "nothing is left over")
+    typer.echo("\n".join(str(it) for it in found) or "no orphans and no stuck finalizers")
     if check and found:
         raise typer.Exit(1)
 

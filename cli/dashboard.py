@@ -1,4 +1,4 @@
-"""A page that shows the trees of groups and the nodes, live, on loopback.
+"""A live page of the trees of groups and the nodes, on loopback.
 
 It only reads, and only answers requests that name it as the host they ask (a page from
 elsewhere cannot read the cluster through it).
@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from cli.look import look
+from cli.listing import list_objects
 from cli.text import pods_per_node
 from cli.tree import Objects, build
 from kube.client import Client
@@ -51,7 +51,7 @@ async def serve(client: Client, *, label: str, port: int = 0) -> AsyncIterator[s
     async def data(request: web.Request) -> web.StreamResponse:
         if request.url.host not in {"127.0.0.1", "localhost"}:
             raise web.HTTPForbidden(text="ask for this page as 127.0.0.1 or localhost")
-        return web.json_response(state(await look(client), label), headers=HEADERS)
+        return web.json_response(state(await list_objects(client), label), headers=HEADERS)
 
     app = web.Application()
     app.add_routes([web.get("/", page), web.get("/state", data)])

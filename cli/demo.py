@@ -1,7 +1,7 @@
 """`muster demo`: the embedded cluster with Muster, the examples placed, the outcome checked.
 
-The story is told by `STORY` below; each step does something to the cluster, then waits until
-what it promises is true. A promise that does not come true ends the demo with exit code 1.
+`STEPS` below is the whole demo; each step changes the cluster, then waits until the cluster is as
+expected. An expectation that is not met in time ends the demo with exit code 1.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import yaml
 
 from cli import dashboard
-from cli.launch import Children, LaunchError, answers, free_port, written
-from cli.look import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, look
+from cli.child_processes import ChildProcesses, LaunchError, answers, file_exists, free_port
+from cli.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, list_objects
 from cli.tree import Objects
 from cli.view import View, open_view
 from kube.client import Client
@@ -32,16 +32,16 @@ EXAMPLES, MANIFESTS = packaged(__file__, "examples"), packaged(__file__, "manife
 FOLDER = Path(".cache/demo")
 RACK = "topology.example/rack"
 NAMESPACE = "default"
-PATIENCE = 45.0
-"""Seconds that a promise may take; on an idle machine each takes about one."""
+TIMEOUT_SECONDS = 45.0
+"""How long an expectation may take; on an idle machine each takes about one second."""
 
 
-class BrokenPromiseError(Exception):
-    """What the demo shows did not come true in time."""
+class ExpectationError(Exception):
+    """The cluster was not as expected in time."""
 
 
 @dataclass(slots=True)
-class Stage:
+class DemoCluster:
     """The running cluster: a client for it, and the view that shows it."""
 
     client: Client
@@ -51,63 +51,64 @@ class Stage:
         """Creates one object."""
         await self.client.create(resource, obj, NAMESPACE if resource.namespaced else None)
 
-    async def until(self, promise: str, nominations: Callable[[Objects], bool]) -> Objects:
-        """Looks again and again until `holds`; then says the promise. Raises BrokenPromiseError."""
+    async def until(self, expectation: str, holds: Callable[[Objects], bool]) -> Objects:
+        """Polls until `holds`, then prints the expectation. Raises ExpectationError."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + PATIENCE
+        end = loop.time() + TIMEOUT_SECONDS
         while True:
-            objects = await look(self.client)
+            objects = await list_objects(self.client)
             self.view.show(objects)
-            if nominations(objects):
-                self.view.say(f"  ok: {promise}")
+            if holds(objects):
+                self.view.say(f"  ok: {expectation}")
                 return objects
             if loop.time() > end:
-                raise BrokenPromiseError(promise)
+                raise ExpectationError(expectation)
             await asyncio.sleep(0.1)
 
 
-async def crowded(stage: Stage) -> None:
-    """A gang of 16 on room for 15, and one that could never fit."""
+async def two_gangs(cluster: DemoCluster) -> None:
+    """A gang of 16 where 15 pods fit, and one that could never fit."""
     for number, rack in enumerate(["rack-a", "rack-a", "rack-b"], start=1):
-        await stage.apply(NODES, node(f"node-{number}", rack))
-    await stage.apply(JOBSETS, example("jobset-gang.yaml"))
-    await stage.apply(JOBSETS, example("jobset-too-big.yaml"))
-    await stage.until(
-        "training waits for one more pod's room, and none of its 16 pods is bound",
+        await cluster.apply(NODES, node(f"node-{number}", rack))
+    await cluster.apply(JOBSETS, example("jobset-gang.yaml"))
+    await cluster.apply(JOBSETS, example("jobset-too-big.yaml"))
+    await cluster.until(
+        "training waits for room for one more pod, and none of its 16 pods is bound",
         lambda seen: (
-            blocker(seen, "pg-training", needed=16, free=15) and bound(seen, "training") == 0
+            has_blocker(seen, "pg-training", needed=16, free=15) and bound(seen, "training") == 0
         ),
     )
 
 
-async def room(stage: Stage) -> None:
+async def one_more_node(cluster: DemoCluster) -> None:
     """One more node: the whole gang starts at once."""
-    await stage.apply(NODES, node("node-4", "rack-b"))
-    await stage.until(
+    await cluster.apply(NODES, node("node-4", "rack-b"))
+    await cluster.until(
         "all 16 pods of training run",
         lambda seen: len(running(seen, "training")) == 16 and scheduled(seen, "pg-training"),
     )
 
 
-async def never(stage: Stage) -> None:
+async def impossible_gang(cluster: DemoCluster) -> None:
     """The gang that never fits still waits, holds nothing and says why."""
-    await stage.until(
+    await cluster.until(
         "too-big waits, holds nothing, and says that it would not fit into an empty cluster",
         lambda seen: (
-            blocker(seen, "pg-too-big", needed=64, impossible=True) and bound(seen, "too-big") == 0
+            has_blocker(seen, "pg-too-big", needed=64, impossible=True)
+            and bound(seen, "too-big") == 0
         ),
     )
 
 
-async def one_rack(stage: Stage) -> None:
-    """A gang that must be in one rack waits for a rack, not for scattered room."""
-    await stage.apply(JOBSETS, example("jobset-one-rack.yaml"))
-    await stage.until(
-        "one-rack waits, although it names the rack that is nearest to having room",
-        lambda seen: blocker(seen, "pg-one-rack", needed=8) and bound(seen, "one-rack") == 0,
+async def one_rack(cluster: DemoCluster) -> None:
+    """A gang that must be in one rack waits for room in one, not in several."""
+    await cluster.apply(JOBSETS, example("jobset-one-rack.yaml"))
+    await cluster.until(
+        "one-rack waits, and its status names the rack with the most room",
+        lambda seen: has_blocker(seen, "pg-one-rack", needed=8) and bound(seen, "one-rack") == 0,
     )
-    await stage.client.delete(JOBSETS, "training", NAMESPACE)
-    await stage.until(
+    await cluster.client.delete(JOBSETS, "training", NAMESPACE)
+    await cluster.until(
         "with training gone, all 8 pods of one-rack run in one rack, and too-big still waits",
         lambda seen: (
             len(running(seen, "one-rack")) == 8
@@ -118,28 +119,28 @@ async def one_rack(stage: Stage) -> None:
     )
 
 
-async def gone(stage: Stage) -> None:
+async def delete_all(cluster: DemoCluster) -> None:
     """Deleting the JobSets leaves nothing behind."""
     for name in ("one-rack", "too-big"):
-        await stage.client.delete(JOBSETS, name, NAMESPACE)
+        await cluster.client.delete(JOBSETS, name, NAMESPACE)
     kinds = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 
     def empty(seen: Objects) -> bool:
         return not any((seen.jobsets, seen.jobs, seen.composites, seen.pod_groups, seen.pods))
 
-    await stage.until("no JobSet, Job, group or pod is left", empty)
-    left = [kind.plural for kind in kinds if (await stage.client.list(kind, NAMESPACE))["items"]]
+    await cluster.until("no JobSet, Job, group or pod is left", empty)
+    left = [kind.plural for kind in kinds if (await cluster.client.list(kind, NAMESPACE))["items"]]
     if left:
-        raise BrokenPromiseError(f"nothing is left behind, but there are {', '.join(left)}")
+        raise ExpectationError(f"nothing is left behind, but there are {', '.join(left)}")
 
 
-Step = Callable[[Stage], Awaitable[None]]
-STORY: tuple[tuple[str, Step], ...] = (
-    ("Three nodes with room for 15 pods. Two JobSets: a gang of 16, and one of 64.", crowded),
-    ("A fourth node joins.", room),
-    ("And the gang of 64?", never),
+Step = Callable[[DemoCluster], Awaitable[None]]
+STEPS: tuple[tuple[str, Step], ...] = (
+    ("Three nodes with room for 15 pods. Two JobSets: a gang of 16, and one of 64.", two_gangs),
+    ("A fourth node joins.", one_more_node),
+    ("And the gang of 64?", impossible_gang),
     ("A gang of 8 that must be in one rack. Then training is deleted.", one_rack),
-    ("All JobSets are deleted.", gone),
+    ("All JobSets are deleted.", delete_all),
 )
 
 
@@ -160,18 +161,18 @@ def example(name: str) -> dict[str, Any]:
     return manifest
 
 
-def blocker(seen: Objects, group: str, **wanted: Any) -> bool:
-    """Whether the group waits for room and says all of `wanted`, and a sentence beside it."""
+def has_blocker(seen: Objects, group: str, **wanted: Any) -> bool:
+    """Whether the group waits for room and its blocker has all of `wanted`, and a summary."""
     for item in seen.pod_groups:
         if item["metadata"]["name"] == group:
-            said = item.get("status", {}).get("blocker") or {}
+            found = item.get("status", {}).get("blocker") or {}
             wanted = {"kind": "capacity", **wanted}
-            return bool(said.get("summary")) and all(said.get(k) == v for k, v in wanted.items())
+            return bool(found.get("summary")) and all(found.get(k) == v for k, v in wanted.items())
     return False
 
 
 def scheduled(seen: Objects, group: str) -> bool:
-    """Whether the group says of itself that it was scheduled."""
+    """Whether the condition of the group says that it was scheduled."""
     return any(
         condition["type"] == "PodGroupInitiallyScheduled" and condition["status"] == "True"
         for item in seen.pod_groups
@@ -204,28 +205,28 @@ def racks(seen: Objects, jobset: str) -> set[str]:
 
 
 async def run(*, keep: bool) -> int:
-    """Plays the story; returns the exit code. With `keep` the cluster stays up until Ctrl-C.
+    """Runs all steps; returns the exit code. With `keep` the cluster stays up until Ctrl-C.
 
     SIGTERM ends it as Ctrl-C does, with CancelledError after the children have ended.
     """
-    playing = asyncio.current_task()
-    assert playing is not None
+    task = asyncio.current_task()
+    assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, playing.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with open_view(RACK) as view:
         try:
-            async with _stage(view) as stage:
-                for title, step in STORY:
+            async with _started(view) as cluster:
+                for title, step in STEPS:
                     view.say(title)
-                    await step(stage)
-                view.say("All of it came true.")
+                    await step(cluster)
+                view.say("All expectations were met.")
                 if keep:
-                    await stage.apply(JOBSETS, example("jobset-one-rack.yaml"))
-                    await stage.apply(JOBSETS, example("jobset-too-big.yaml"))
+                    await cluster.apply(JOBSETS, example("jobset-one-rack.yaml"))
+                    await cluster.apply(JOBSETS, example("jobset-too-big.yaml"))
                     view.say("The cluster stays up, with two JobSets on it; Ctrl-C ends it.")
-                    await _watch(stage)
-        except BrokenPromiseError as broken:
-            view.say(f"FAILED: it should be that {broken} (logs: {FOLDER / 'logs'})")
+                    await _watch(cluster)
+        except ExpectationError as error:
+            view.say(f"FAILED: expected that {error} (logs: {FOLDER / 'logs'})")
             return 1
         except LaunchError as error:
             view.say(f"FAILED: {error}")
@@ -233,33 +234,33 @@ async def run(*, keep: bool) -> int:
     return 0
 
 
-async def _watch(stage: Stage) -> None:
+async def _watch(cluster: DemoCluster) -> None:
     while True:
-        stage.view.show(await look(stage.client))
+        cluster.view.show(await list_objects(cluster.client))
         await asyncio.sleep(0.5)
 
 
 @asynccontextmanager
-async def _stage(view: View) -> AsyncIterator[Stage]:
+async def _started(view: View) -> AsyncIterator[DemoCluster]:
     kubeconfig = FOLDER / "kubeconfig"
     view.say("Starting an embedded cluster, and Muster's webhook, controller and scheduler on it.")
     async with AsyncExitStack() as stack:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        children = await stack.enter_async_context(Children(FOLDER / "logs", environment))
+        children = await stack.enter_async_context(ChildProcesses(FOLDER / "logs", environment))
         await _start(children, kubeconfig)
         client = await stack.enter_async_context(await Client.connect(kubeconfig))
         address = await stack.enter_async_context(dashboard.serve(client, label=RACK))
         view.say(f"dashboard: {address}")
         view.say(f"kubectl:   kubectl --kubeconfig {kubeconfig} get jobsets,mpg,pods")
-        yield Stage(client, view)
+        yield DemoCluster(client, view)
 
 
-async def _start(children: Children, kubeconfig: Path) -> None:
-    """The embedded cluster first, then our kinds, then the three processes side by side."""
+async def _start(children: ChildProcesses, kubeconfig: Path) -> None:
+    """Starts the embedded cluster, then our kinds, then the three processes concurrently."""
     await children.start(
         "localcluster",
         ["-m", "localcluster", "--kubeconfig", str(kubeconfig), "--port", str(free_port())],
-        check=written(kubeconfig),
+        check=file_exists(kubeconfig),
     )
     await children.ready("localcluster")
     async with await Client.connect(kubeconfig) as client:
@@ -285,7 +286,7 @@ async def install_kinds(client: Client) -> None:
 
 
 async def _established(client: Client, name: str) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             if established(await client.get(CRDS, name)):
                 return

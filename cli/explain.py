@@ -38,7 +38,7 @@ _KINDS = {
 def find(
     state: State, observed: Mapping[GroupKey, GroupObject], what: str, namespace: str
 ) -> list[Group | Pod]:
-    """What `kind/name` means: a pod, a group, or the groups of a Job or JobSet.
+    """What `kind/name` refers to: a pod, a group, or the groups of a Job or JobSet.
 
     `observed` tells whose a group is. Raises ConfigError, which says what could be meant instead.
     """
@@ -69,21 +69,24 @@ def explain_lines(state: State, entity: Group | Pod, budget: SearchBudget) -> It
     yield headline(entity)
     top = entity.top
     if top is not entity:
-        yield f"  is decided with its root, {words(top.key)}"
+        yield f"  is decided with its root, {qualified_name(top.key)}"
     yield from (f"  {line}" for line in _decision_lines(state, top, entity, budget))
 
 
 def headline(group: Group) -> str:
     """Kind, name, and how much of it is placed."""
-    floor = "" if group.minimum is None else f", at least {group.minimum} together"
+    minimum = ""
+    if group.minimum is not None and (group.spec is None or group.spec.gang):
+        field = "minGroupCount" if group.composite else "minCount"
+        minimum = f", {field} {group.minimum}"
     if group.composite:
         of = f"{group.standing_children} of {len(group.children)} child groups placed"
     else:
         of = f"{group.running} of {len(group.members)} pods placed"
-    return f"{words(group.key)}: {of}{floor}"
+    return f"{qualified_name(group.key)}: {of}{minimum}"
 
 
-def words(key: GroupKey) -> str:
+def qualified_name(key: GroupKey) -> str:
     """`PodGroup ns/name`."""
     return f"{key[0]} {key[1]}/{key[2]}"
 
@@ -110,7 +113,7 @@ def blocker_lines(blocker: Blocker) -> Iterator[str]:
 def refusal_lines(
     state: State, entity: Group | Pod, refusal: Refusal, budget: SearchBudget
 ) -> Iterator[str]:
-    """Domain by domain what is there, and who would be evicted; nobody is."""
+    """The room in each domain, and which pods would be evicted; none is."""
     rooms = domains(state, entity, refusal)
     for room in rooms[:_MOST_DOMAINS]:
         out = "".join(f"; {nodes} nodes: {reason}" for reason, nodes in room.excluded)
@@ -124,13 +127,13 @@ def refusal_lines(
     if isinstance(plan, Plan):
         yield from _plan_lines(state, plan)
     elif refusal.shortage.resolvable:
-        yield f"  {_nobody(state, entity)}"
+        yield f"  {_why_no_eviction(state, entity)}"
 
 
 def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
     cost = plan.cost
     if cost is None:
-        yield "  fits as soon as the pods that are leaving are gone"
+        yield "  fits as soon as the terminating pods are gone"
         return
     yield f"  would evict pods of lower priority, {cost.pods} in all:"
     for unit in plan.victims:
@@ -138,23 +141,23 @@ def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
     if cost.violations:
         yield f"    {cost.violations} pods more than their disruption budgets allow"
     yield (
-        f"  the cheapest choice that was found: budgets exceeded by {cost.violations}, highest"
-        f" priority {cost.priority}, {count(cost.units, 'unit')}; none of them could stay"
+        f"  the cheapest choice that was found: disruption budgets exceeded by {cost.violations},"
+        f" highest priority {cost.priority}, {count(cost.units, 'unit')}; none of them could stay"
     )
     names = state.nodes.name_of
     pairs = zip(plan.placement.pods, plan.placement.rows, strict=True)
     yield f"  would then go to {placed_line({pod.info.uid: names(row) for pod, row in pairs})}"
 
 
-def _nobody(state: State, entity: Group | Pod) -> str:
-    """Why nobody is evicted for it."""
+def _why_no_eviction(state: State, entity: Group | Pod) -> str:
+    """Why no pod is evicted for it."""
     if not may_preempt(entity):
-        return "evicts nobody: its preemptionPolicy is Never"
+        return "no eviction: its preemptionPolicy is Never"
     units = len(state.units.below(entity.priority))
     if not units:
-        return f"evicts nobody: nothing of a priority below {entity.priority} runs"
+        return f"no eviction: nothing of a priority below {entity.priority} runs"
     all_of = count(units, "unit")
-    return f"evicts nobody: it would not fit without all {all_of} below {entity.priority} either"
+    return f"no eviction: it would not fit without all {all_of} below {entity.priority} either"
 
 
 def _owned(
@@ -179,7 +182,7 @@ def _pod_lines(state: State, pod: Pod, budget: SearchBudget) -> Iterator[str]:
     elif info.gated:
         yield "  waits for its scheduling gates to be removed"
     elif pod.group is not None:
-        yield f"  is decided with its group, {words(pod.group.key)}"
+        yield f"  is decided with its group, {qualified_name(pod.group.key)}"
         yield from (f"  {line}" for line in explain_lines(state, pod.group, budget))
     else:
         yield from (f"  {line}" for line in _outcome(state, pod, None, budget))
@@ -189,7 +192,7 @@ def _decision_lines(state: State, top: Group, asked: Group, budget: SearchBudget
     held = waiting_for(state, top)
     if held is not None:
         if held.at != asked.key:
-            yield f"the fault is at {words(held.at)}"
+            yield f"the reason is at {qualified_name(held.at)}"
         yield from blocker_lines(held)
     elif not top.pending_total:
         yield "nothing of it waits"
@@ -209,6 +212,6 @@ def _outcome(
         return
     blocker = explain(state, outcome)
     if asked is not None and blocker.at != asked:
-        yield f"the fault is at {words(blocker.at)}"
+        yield f"the reason is at {qualified_name(blocker.at)}"
     yield from blocker_lines(blocker)
     yield from refusal_lines(state, entity, outcome, budget)

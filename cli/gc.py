@@ -1,30 +1,62 @@
-"""`muster gc`: looks for what deletions left over."""
+"""`muster gc`: looks for orphans, and for finalizers that should have been removed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import msgspec
 
-from cli.leftovers import Finding, leftovers
-from controllers.remains import GENERATED, OWNERS
-from controllers.world import World
+from api.constants import finalizer_of
+from cli.listing import list_items
+from controllers.informers import Caches
+from controllers.objects import WORKLOADS
+from controllers.orphans import GENERATED, OWNERS, Generated, OrphanIndex
 from kube.client import Client
-from kube.errors import NotFound
 from kube.resources import PODS, Resource
+
+GRACE_SECONDS: Final = 60.0
+"""How long a deletion may take before its finalizer counts as stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One object that should not exist any more, and why."""
+
+    kind: str
+    namespace: str
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"{self.kind} {self.namespace}/{self.name}: {self.why}"
+
+
+def find_orphans(caches: Caches, now: datetime) -> list[Finding]:
+    """All findings in these caches, in the order of kind, namespace and name."""
+    index = OrphanIndex(caches)
+    found = [
+        Finding(resource.kind, obj.metadata.namespace, obj.metadata.name, why)
+        for resource, cache in index.generated.items()
+        for obj in cache.values()
+        for why in _problems(index, resource, obj, now)
+    ]
+    return sorted(found, key=lambda it: (it.kind, it.namespace, it.name))
 
 
 async def check(client: Client, namespace: str | None = None) -> list[Finding]:
-    """What is left over in a namespace, or in all. Raises kube errors."""
-    world = World()
-    # Dependents first: an owner made meanwhile is then known, one that went is not missed.
+    """The findings in a namespace, or in all. Raises kube errors."""
+    caches = Caches()
+    # Dependents first: an owner that is created meanwhile is found, a deleted one is not missed.
     for resource in (*GENERATED, PODS, *OWNERS[1:]):
-        cache, decode = world.feeds[resource]
-        for item in await _items(client, resource, namespace):
+        cache, decode = caches.sources[resource]
+        for item in await list_items(client, resource, namespace):
             cache.upsert(decode(msgspec.json.encode(item)))
-    return leftovers(world, datetime.now(UTC))
+    return find_orphans(caches, datetime.now(UTC))
 
 
 async def check_with(kubeconfig: Path | None, namespace: str | None) -> list[Finding]:
@@ -33,9 +65,14 @@ async def check_with(kubeconfig: Path | None, namespace: str | None) -> list[Fin
         return await check(client, namespace)
 
 
-async def _items(client: Client, resource: Resource, namespace: str | None) -> list[dict[str, Any]]:
-    try:
-        answer = await client.list(resource, namespace)
-    except NotFound:  # the kind is not installed
-        return []
-    return list(answer["items"])
+def _problems(
+    index: OrphanIndex, resource: Resource, obj: Generated, now: datetime
+) -> Iterator[str]:
+    meta = obj.metadata
+    if meta.deletion_timestamp is not None:
+        since = (now - meta.deletion_timestamp).total_seconds()
+        stuck = resource != WORKLOADS and finalizer_of(resource.kind) in meta.finalizers
+        if stuck and since > GRACE_SECONDS and not index.is_in_use(resource, obj):
+            yield f"being deleted for {since:.0f} s, and nothing needs its finalizer"
+    elif index.is_orphaned(meta) and not index.is_in_use(resource, obj):
+        yield "its owner does not exist any more"

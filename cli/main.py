@@ -1,7 +1,7 @@
-"""The `muster` command: server processes, and what people type.
+"""The `muster` command: server processes, and the commands for users.
 
-Server processes (`cli.servers`) need the base installation only. What people type needs the
-extra `cli` (typer, rich).
+Server processes (`cli.servers`) need the base installation only. The commands for users need
+the extra `cli` (typer, rich).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments and arguments[0] in servers.PROCESSES:
             return servers.main(arguments)
-        return _people(arguments)
+        return _user_command(arguments)
     except ConfigError as error:
         print(f"muster: {error}", file=sys.stderr)
         return 2
 
 
-def _people(arguments: Sequence[str]) -> int:
+def _user_command(arguments: Sequence[str]) -> int:
     try:
         from cli import commands
     except ModuleNotFoundError as error:

@@ -20,45 +20,45 @@ from kube.process import Check, Page, StatusServer
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One of the processes: what makes it ready, and the work that runs until `stop`.
+class Server:
+    """One of the servers: what makes it ready, and the work that runs until `stop`.
 
-    `pages` show its inside and `acts` are for debugging; they are served only with `--debug`.
+    `pages` show its state and `actions` are for debugging; both are served only with `--debug`.
     """
 
     checks: Mapping[str, Check]
     run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
     pages: Mapping[str, Page] = field(default_factory=dict)
-    acts: Mapping[str, Page] = field(default_factory=dict)
+    actions: Mapping[str, Page] = field(default_factory=dict)
 
 
-def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Part:
+def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Server:
     """The webhook, reached by `--url` or by its Service."""
     from webhooks.app import run
     from webhooks.readiness import Readiness
 
     readiness = Readiness()
     config = webhook_config(file, arguments.url)
-    return Part(readiness.checks(), lambda stop: run(client, config, stop, readiness=readiness))
+    return Server(readiness.checks(), lambda stop: run(client, config, stop, readiness=readiness))
 
 
-def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Part:
+def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Server:
     """The controllers."""
     from controllers.app import ControllerProcess
 
     controllers = ControllerProcess(client, file.leader_election, file.namespace)
-    return Part(controllers.checks, controllers.run)
+    return Server(controllers.checks, controllers.run)
 
 
-def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Part:
+def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Server:
     """The scheduler."""
     from scheduler.app import Scheduler
 
     decider = Scheduler(client, file.scheduler, file.leader_election, file.namespace)
-    return Part(decider.checks, decider.run, decider.pages, decider.acts)
+    return Server(decider.checks, decider.run, decider.pages, decider.acts)
 
 
-PROCESSES: Mapping[str, Sequence[Callable[[Client, File, argparse.Namespace], Part]]] = {
+PROCESSES: Mapping[str, Sequence[Callable[[Client, File, argparse.Namespace], Server]]] = {
     "webhook": (webhook,),
     "controller": (controller,),
     "scheduler": (scheduler,),
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
             "--debug",
             action="store_true",
             help="serve /debug/snapshot there too, the scheduler's whole input for muster replay,"
-            " and /debug/decide, which has all that waits decided anew",
+            " and /debug/decide, which decides everything that waits again",
         )
         command.add_argument(
             "--log-level", default="info", choices=("debug", "info", "warning", "error")
@@ -127,30 +127,32 @@ def main(argv: Sequence[str]) -> int:
 
 async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
-        parts: dict[str, Part] = {}
+        servers: dict[str, Server] = {}
         for make in PROCESSES[arguments.command]:
             client = await Client.connect(
                 arguments.kubeconfig, user_agent=f"muster-{make.__name__}"
             )
             await stack.enter_async_context(client)
-            parts[make.__name__] = make(client, file, arguments)
+            servers[make.__name__] = make(client, file, arguments)
         host, port = arguments.health
         checks = {
-            check if len(parts) == 1 else f"{name}-{check}": nominations
-            for name, part in parts.items()
-            for check, nominations in part.checks.items()
+            check if len(servers) == 1 else f"{name}-{check}": holds
+            for name, each in servers.items()
+            for check, holds in each.checks.items()
         }
-        pages = {path: page for part in parts.values() for path, page in part.pages.items()}
-        acts = {path: act for part in parts.values() for path, act in part.acts.items()}
+        pages = {path: page for each in servers.values() for path, page in each.pages.items()}
+        actions = {
+            path: action for each in servers.values() for path, action in each.actions.items()
+        }
         debug: bool = arguments.debug
         server = StatusServer(
             host=host,
             port=port,
             ready=checks,
             pages=pages if debug else None,
-            acts=acts if debug else None,
+            actions=actions if debug else None,
         )
         await stack.enter_async_context(server)
         async with asyncio.TaskGroup() as group:
-            for part in parts.values():
-                group.create_task(part.run(stop))
+            for each in servers.values():
+                group.create_task(each.run(stop))

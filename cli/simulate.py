@@ -1,7 +1,7 @@
-"""Would it fit, where, and if not why: manifests put into a copy of the cluster, and decided.
+"""`muster simulate`: manifests added to a copy of the cluster, and decided.
 
 Jobs and JobSets become the groups and pods that the webhooks and controllers would make of them,
-by the same formulas; every pod is decided as if it were Muster's. Nothing is sent to the cluster.
+by the same functions; every pod is decided as if it were Muster's. Nothing is sent to the cluster.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ from api.integration.objects import jobset_objects
 from api.integration.view import members_of, read_jobset
 from api.priority import PriorityClass
 from cli.admission import Admission, apply
-from cli.explain import blocker_lines, explain_lines, headline, placed_line, refusal_lines, words
+from cli.explain import (
+    blocker_lines,
+    explain_lines,
+    headline,
+    placed_line,
+    qualified_name,
+    refusal_lines,
+)
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
 from scheduler.core.explain import explain
@@ -108,7 +115,7 @@ def _decide(state: State, entity: Group | Pod, budget: SearchBudget) -> Iterator
     if not isinstance(outcome, Placement):
         blocker = explain(state, outcome)
         if isinstance(entity, Group) and blocker.at != entity.key:
-            yield f"  the fault is at {words(blocker.at)}"
+            yield f"  the reason is at {qualified_name(blocker.at)}"
         yield from (f"  {line}" for line in blocker_lines(blocker))
         yield from (f"  {line}" for line in refusal_lines(state, entity, outcome, budget))
         return
@@ -178,7 +185,7 @@ def _of_job(job: Json) -> Iterator[Json]:
 def _add(state: State, obj: Json) -> None:
     meta = obj["metadata"]
     meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
-    # Later than all that is there: it takes its turn behind the others of its priority.
+    # Later than all existing objects: it comes after the others of its priority.
     meta.setdefault("creationTimestamp", "9999-01-01T00:00:00Z")
     try:
         if obj["kind"] != SINGLE_POD:

@@ -1,4 +1,4 @@
-"""The trees of groups of a snapshot, judged by the solver: there are no statuses in it."""
+"""The trees of groups of a snapshot, decided by the solver: a snapshot has no statuses."""
 
 from __future__ import annotations
 

@@ -25,18 +25,17 @@ def _lines(branch: Branch, first: str, rest: str) -> Iterator[str]:
 
 
 def headline(branch: Branch) -> str:
-    """`PodGroup pg-a: Scheduled, 4 of 4 pods placed (at least 4 together) on n1 x2, n2 x2`."""
-    floor = ""
-    if branch.floor is not None:
-        unit = "pods" if branch.kind == "PodGroup" else "child groups"
-        floor = f" (at least {branch.floor} {unit} together)"
+    """`PodGroup pg-a: Scheduled, 4 of 4 pods placed (minCount 4) on n1 x2, n2 x2`."""
+    minimum = ""
+    if branch.minimum is not None:
+        field = "minCount" if branch.kind == "PodGroup" else "minGroupCount"
+        minimum = f" ({field} {branch.minimum})"
     where = ", ".join(f"{node} x{count}" for node, count in branch.nodes.items())
     if branch.children or not where:
         where = ""
     placed = f"{branch.placed} of {branch.members} pods placed"
-    return (
-        f"{branch.kind} {branch.name}: {branch.state}, {placed}{floor}{' on ' * bool(where)}{where}"
-    )
+    on = f" on {where}" if where else ""
+    return f"{branch.kind} {branch.name}: {branch.state}, {placed}{minimum}{on}"
 
 
 def node_lines(nodes: Sequence[Object], pods: Sequence[Object], label: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The trees of groups as a person sees them: owner, groups, members, where, or why not.
+"""The trees of groups as users see them: owner, groups, members, and where they are or why not.
 
 Pure: plain Kubernetes objects in, a forest of values out. The terminal view, the
 dashboard and the plain lines of the demo all draw the same values.
@@ -32,7 +32,7 @@ class Objects:
 class Branch:
     """One line of the tree, and the lines below it.
 
-    `floor` is minCount or minGroupCount (None: no gang); `members` and `placed` count pods
+    `minimum` is minCount or minGroupCount (None: no gang); `members` and `placed` count pods
     in every kind of branch. `nodes` maps a node's name to how many of the pods run there.
     """
 
@@ -41,7 +41,7 @@ class Branch:
     name: str
     state: str
     reason: str = ""
-    floor: int | None = None
+    minimum: int | None = None
     members: int = 0
     placed: int = 0
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Branch:
 def build(objects: Objects) -> tuple[Branch, ...]:
     """Every JobSet, Job and group without an owner, each with the groups below it.
 
-    Order: namespace, then name; so two looks at the same objects are the same.
+    Order: namespace, then name; so the same objects always give the same trees.
     """
     forest = _Forest(objects)
     owned = {
@@ -82,7 +82,7 @@ def build(objects: Objects) -> tuple[Branch, ...]:
 
 
 class _Forest:
-    """Indexes over one look at the cluster; each object is visited once."""
+    """Indexes over the listed objects; each is visited once."""
 
     def __init__(self, objects: Objects) -> None:
         self._pods: dict[tuple[str, str], list[Object]] = {}
@@ -110,7 +110,7 @@ class _Forest:
         """A group with what is below it; a cycle of parents is cut where it closes."""
         namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
         state, reason = _condition(obj)
-        floor = _floor(obj)
+        minimum = _minimum(obj)
         if kind == "PodGroup":
             pods = self._pods.get((namespace, name), [])
             nodes = Counter(p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName"))
@@ -120,14 +120,14 @@ class _Forest:
                 name,
                 state,
                 reason,
-                floor,
+                minimum,
                 len(pods),
                 nodes.total(),
                 dict(sorted(nodes.items())),
             )
         below = [] if name in above else _by_name(self._below.get((namespace, name), ()))
         children = tuple(self.group(k, o, above | {name}) for k, o in below)
-        return _branch(kind, obj, children, state=state, reason=reason, floor=floor)
+        return _branch(kind, obj, children, state=state, reason=reason, minimum=minimum)
 
 
 def _branch(
@@ -137,7 +137,7 @@ def _branch(
     *,
     state: str,
     reason: str = "",
-    floor: int | None = None,
+    minimum: int | None = None,
 ) -> Branch:
     nodes: Counter[str] = Counter()
     for child in children:
@@ -148,7 +148,7 @@ def _branch(
         name=obj["metadata"]["name"],
         state=state,
         reason=reason,
-        floor=floor,
+        minimum=minimum,
         members=sum(child.members for child in children),
         placed=sum(child.placed for child in children),
         nodes=dict(sorted(nodes.items())),
@@ -162,7 +162,7 @@ def _all_state(children: Iterable[Branch]) -> str:
 
 
 def _condition(obj: Object) -> tuple[str, str]:
-    """(`Scheduled` or the reason it waits, the sentence that says why)."""
+    """(`Scheduled` or the reason why it waits, the message that explains it)."""
     status = obj.get("status", {})
     wanted = (
         constants.CONDITION_POD_GROUP_SCHEDULED,
@@ -177,7 +177,7 @@ def _condition(obj: Object) -> tuple[str, str]:
     return "Waiting", ""
 
 
-def _floor(obj: Object) -> int | None:
+def _minimum(obj: Object) -> int | None:
     gang = obj.get("spec", {}).get("schedulingPolicy", {}).get("gang")
     return (gang.get("minCount") or gang.get("minGroupCount")) if gang else None
 

@@ -12,10 +12,10 @@ from cli.tree import Objects, build
 
 
 class View(Protocol):
-    """Where the demo's words and pictures go."""
+    """Where the demo prints its lines and trees."""
 
     def say(self, line: str) -> None:
-        """One line of the story."""
+        """One line of text."""
 
     def show(self, objects: Objects) -> None:
         """The cluster as it is now."""
@@ -28,11 +28,11 @@ class PlainView:
         self._last: list[str] = []
 
     def say(self, line: str) -> None:
-        """One line of the story."""
+        """One line of text."""
         print(line, flush=True)
 
     def show(self, objects: Objects) -> None:
-        """The lines that were not there at the last look."""
+        """Prints the trees if they changed."""
         lines = tree_lines(build(objects))
         if lines and lines != self._last:
             print("\n".join(f"    {line}" for line in lines), flush=True)
@@ -41,7 +41,7 @@ class PlainView:
 
 @contextmanager
 def open_view(label: str) -> Iterator[View]:
-    """The view that fits the place: `label` is the node label that names the rack."""
+    """The view for a terminal or for plain output; `label` is the node label of the rack."""
     if not sys.stdout.isatty():
         yield PlainView()
         return

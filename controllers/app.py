@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from controllers.coscheduling import Coscheduling
-from controllers.fill import Fill
-from controllers.implicit import Implicit
-from controllers.job import job_controller
-from controllers.jobset import jobset_controller
-from controllers.leftovers import Leftovers
-from controllers.maker import Maker
-from controllers.mirror import Mirror
+from controllers.coscheduling import CoschedulingController
+from controllers.group_writer import GroupWriter
+from controllers.implicit_groups import ImplicitGroups
+from controllers.informers import Caches, Informers
+from controllers.jobs import job_controller, jobset_controller
 from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
-from controllers.protection import Protection
+from controllers.orphans import OrphanCollector
+from controllers.owner_status import OwnerStatusWriter
+from controllers.protection import ProtectionController
 from controllers.runtime import Controller, Writer
-from controllers.world import Watches, World
+from controllers.template_values import TemplateValues
 from kube.client import Client
 from kube.clock import Clock, SystemClock
 from kube.election import Fence, lead
@@ -26,7 +25,7 @@ from kube.settings import LeaderElection
 LEASE = "muster-controller"
 
 
-class Part(Protocol):
+class Reconciler(Protocol):
     """One controller of the process."""
 
     @property
@@ -37,7 +36,7 @@ class Part(Protocol):
 
 
 class ControllerProcess:
-    """Everything `muster controller` runs. `checks` is what `/readyz` asks."""
+    """Everything `muster controller` runs. `checks` are those of `/readyz`."""
 
     def __init__(
         self,
@@ -52,38 +51,43 @@ class ControllerProcess:
         self._election = election
         self._namespace = namespace
         self._clock = clock
-        self._world = World()
-        self._watches = Watches(client, self._world, clock)
+        self._caches = Caches()
+        self._informers = Informers(client, self._caches, clock)
         self._writer = Writer(client)
         self._recorder = Recorder(client, "muster-controller", clock)
-        maker = Maker(self._world, self._writer, clock)
-        mirror = Mirror(self._world, self._writer, self._recorder, clock)
-        self._parts: tuple[Part, ...] = (
-            jobset_controller(self._world, maker, mirror, clock),
-            job_controller(self._world, maker, mirror, clock),
+        group_writer = GroupWriter(self._caches, self._writer, clock)
+        owner_status = OwnerStatusWriter(self._caches, self._writer, self._recorder, clock)
+        self._reconcilers: tuple[Reconciler, ...] = (
+            jobset_controller(self._caches, group_writer, owner_status, clock),
+            job_controller(self._caches, group_writer, owner_status, clock),
             *(
-                Coscheduling(
-                    resource, self._world, clock, maker=maker, mirror=mirror, writer=self._writer
+                CoschedulingController(
+                    resource,
+                    self._caches,
+                    clock,
+                    group_writer=group_writer,
+                    owner_status=owner_status,
+                    writer=self._writer,
                 )
                 for resource in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
             ),
-            Implicit(self._world, self._writer, maker, self._recorder, clock),
-            Fill(self._world, self._writer, clock),
-            Protection(self._world, self._writer, clock),
-            Leftovers(self._world, self._writer, clock),
+            ImplicitGroups(self._caches, self._writer, group_writer, self._recorder, clock),
+            TemplateValues(self._caches, self._writer, clock),
+            ProtectionController(self._caches, self._writer, clock),
+            OrphanCollector(self._caches, self._writer, clock),
         )
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
-        """Ready means that the caches are whole; a replica that does not lead is ready too."""
-        return {"caches": self._world.synced.is_set}
+        """Ready means that the caches are synced; a replica that does not lead is ready too."""
+        return {"caches": self._caches.synced.is_set}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`. Trouble with the API server is waited out."""
-        await run_until(stop, self._watches.run(), self._recorder.run(), self._lead())
+        """Work until `stop`. Errors of the API server are retried."""
+        await run_until(stop, self._informers.run(), self._recorder.run(), self._lead())
 
     async def _lead(self) -> None:
-        await self._world.synced.wait()
+        await self._caches.synced.wait()
         await lead(
             self._client,
             LEASE,
@@ -94,9 +98,9 @@ class ControllerProcess:
         )
 
     async def _work(self, fence: Fence) -> None:
-        """One term: everything is looked at once, then what changes."""
+        """One term as leader: everything is reconciled once, then what changes."""
         self._writer.lead(fence)
         async with asyncio.TaskGroup() as group:
-            for part in self._parts:
-                part.resync()
-                group.create_task(part.controller.run())
+            for reconciler in self._reconcilers:
+                reconciler.resync()
+                group.create_task(reconciler.controller.run())

@@ -18,12 +18,12 @@ from api.constants import (
     KindName,
 )
 from api.integration.coscheduling import coscheduling_objects, subsets_of
-from controllers.maker import Maker
-from controllers.mirror import Mirror
+from controllers.group_writer import GroupWriter
+from controllers.informers import BY_COSCHEDULING, BY_OWNER, Caches
 from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS, Group, Owner, Pod
 from controllers.owner import OwnerController
+from controllers.owner_status import OwnerStatusWriter
 from controllers.runtime import Writer
-from controllers.world import BY_COSCHEDULING, BY_OWNER, World
 from kube.clock import Clock, rfc3339
 from kube.meta import Json
 from kube.patch import PatchBuilder
@@ -31,44 +31,51 @@ from kube.resources import Resource
 
 KINDS: Final = {COSCHEDULINGS: COSCHEDULING, PLUGINS_POD_GROUPS: PLUGINS_POD_GROUP}
 
-# Pods come, are placed and run in swarms: a status says all of it at once.
-_TOLD_WITHIN: Final = 1.0
+# Pods are created, placed and started in bursts, which one status update covers.
+_STATUS_DELAY_SECONDS: Final = 1.0
 
 
-class Coscheduling(OwnerController):
+class CoschedulingController(OwnerController):
     """The controller of one of the two kinds."""
 
     def __init__(
         self,
         resource: Resource,
-        world: World,
+        caches: Caches,
         clock: Clock,
         *,
-        maker: Maker,
-        mirror: Mirror,
+        group_writer: GroupWriter,
+        owner_status: OwnerStatusWriter,
         writer: Writer,
     ) -> None:
         """Subscribes to the caches; nothing is done before `controller.run`."""
-        super().__init__(resource, world, clock, maker=maker, mirror=mirror, make=self._make_for)
+        super().__init__(
+            resource,
+            caches,
+            clock,
+            group_writer=group_writer,
+            owner_status=owner_status,
+            make=self._make_for,
+        )
         self._kind: KindName = KINDS[resource]
         self._writer = writer
         self._clock = clock
-        world.pods.subscribe(self._on_member)
+        caches.pods.subscribe(self._on_member)
 
-    async def tell(self, owner: Owner) -> float:
-        """Write the status if it says something new. Raises kube errors."""
+    async def report(self, owner: Owner) -> float:
+        """Write the status if it changed. Raises kube errors."""
         before: Json = msgspec.json.decode(owner.status)
         pods = self._members(owner)
-        said = (
+        status = (
             self._status(owner, pods, before)
             if self._resource == COSCHEDULINGS
             else self._plugins_status(owner, pods)
         )
-        if {**before, **said} == before:
+        if {**before, **status} == before:
             return 0.0
         meta = owner.metadata
         ops = PatchBuilder().at_version(meta.resource_version)
-        ops.add("/status", {**before, **said})
+        ops.add("/status", {**before, **status})
         await self._writer.patch(
             self._resource, meta.name, ops, meta.namespace, subresource="status"
         )
@@ -85,12 +92,12 @@ class Coscheduling(OwnerController):
 
         objects = wanted(None)
         if len(objects) == 1:
-            await self._maker.ensure_groups(owner, objects)
+            await self._group_writer.ensure_groups(owner, objects)
         else:
-            await self._maker.ensure(owner, wanted)
+            await self._group_writer.ensure(owner, wanted)
 
     def _members(self, owner: Owner) -> list[Pod]:
-        return self._world.pods.by_index(BY_COSCHEDULING, owner.metadata.key)
+        return self._caches.pods.by_index(BY_COSCHEDULING, owner.metadata.key)
 
     def _status(self, owner: Owner, pods: list[Pod], before: Json) -> Json:
         counts: Counter[tuple[str, str]] = Counter()
@@ -118,8 +125,8 @@ class Coscheduling(OwnerController):
         # A single subset's pods need not name it.
         return [""] if len(subsets) == 1 else [name for name, _ in subsets]
 
-    def _condition(self, said: Json, before: Json) -> Json:
-        wanted = said | {"type": CONDITION_POD_GROUP_SCHEDULED_BEFORE}
+    def _condition(self, condition: Json, before: Json) -> Json:
+        wanted = condition | {"type": CONDITION_POD_GROUP_SCHEDULED_BEFORE}
         for old in before.get("conditions") or []:
             if all(old.get(key) == value for key, value in wanted.items()):
                 return dict(old)
@@ -134,7 +141,7 @@ class Coscheduling(OwnerController):
         return {"phase": phase, "running": running}
 
     def _root(self, owner: Owner) -> Group | None:
-        for _, cache in reversed(self._world.group_caches()):
+        for _, cache in reversed(self._caches.group_caches()):
             for group in cache.by_index(BY_OWNER, owner.metadata.uid):
                 return group
         return None
@@ -142,7 +149,7 @@ class Coscheduling(OwnerController):
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
         super()._on_group(kind, old, new)
         if old is not None and new is not None and old.condition != new.condition:
-            self._queue_owner(new.metadata, after=_TOLD_WITHIN)
+            self._queue_owner(new.metadata, after=_STATUS_DELAY_SECONDS)
 
     def _on_member(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
@@ -152,7 +159,7 @@ class Coscheduling(OwnerController):
             owner = self._owners.get(*key)
             if owner is None:
                 continue
-            if self._world.pod_groups.by_index(BY_OWNER, owner.metadata.uid):
-                self.controller.queue.add_after(key, _TOLD_WITHIN)
+            if self._caches.pod_groups.by_index(BY_OWNER, owner.metadata.uid):
+                self.controller.queue.add_after(key, _STATUS_DELAY_SECONDS)
             else:
                 self.controller.queue.add(key)

@@ -22,8 +22,8 @@ from api.constants import (
     WORKLOAD,
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
-from api.ownership import Maker
-from kube.meta import Json, ObjectMeta, OwnerReference
+from api.ownership import OwnerId
+from kube.meta import Json, Key, ObjectMeta, OwnerReference
 from kube.resources import Resource
 
 WORKLOADS = Resource(*WORKLOAD)
@@ -34,10 +34,13 @@ JOBSETS = Resource(*JOBSET)
 COSCHEDULINGS = Resource(*COSCHEDULING)
 PLUGINS_POD_GROUPS = Resource(*PLUGINS_POD_GROUP)
 
+ObjectKey = tuple[str, Key]
+"""The kind and key of an object."""
+
 _FINISHED_TYPES = frozenset({"Complete", "Completed", "Failed"})
 _SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED})
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
-_MARK = ANNOTATION_GROUP_SCOPE.encode()
+_SCOPE_MARK = ANNOTATION_GROUP_SCOPE.encode()
 
 
 class PodMeta(msgspec.Struct, rename="camel", gc=False):
@@ -49,7 +52,7 @@ class PodMeta(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
 
 
-class JobOf(NamedTuple):
+class JobRef(NamedTuple):
     """The Job that made a pod."""
 
     name: str
@@ -68,7 +71,7 @@ class Pod(msgspec.Struct, gc=False):
     groups: tuple[str, ...] = ()
     active: bool = True
     bound: bool = False
-    job: JobOf | None = None
+    job: JobRef | None = None
     implicit: WorkloadForm | None = None
     coscheduling: tuple[str, str] | None = None
     state: str = ""
@@ -104,7 +107,7 @@ class Workload(msgspec.Struct, gc=False):
     spec: bytes
 
     def as_object(self) -> Json:
-        """The object as the API's formulas read it."""
+        """The object as `api.integration` reads it."""
         meta = {"name": self.metadata.name, "uid": self.metadata.uid}
         return {"metadata": meta, "spec": msgspec.json.decode(self.spec)}
 
@@ -130,12 +133,12 @@ class Owner(msgspec.Struct, gc=False):
         return self.resource.kind
 
     @property
-    def maker(self) -> Maker:
-        """What it is called on the objects made for it."""
-        return Maker(self.resource.group, self.kind, self.metadata.name, self.metadata.uid)
+    def owner_id(self) -> OwnerId:
+        """Its identity as noted on the objects made for it."""
+        return OwnerId(self.resource.group, self.kind, self.metadata.name, self.metadata.uid)
 
     def as_object(self) -> Json:
-        """The object as the API's formulas read it."""
+        """The object as `api.integration` reads it."""
         meta = self.metadata
         return {
             "metadata": {
@@ -183,7 +186,7 @@ class _FullPodMeta(PodMeta, rename="camel", gc=False):
     owner_references: list[OwnerReference] | None = None
 
 
-class _WirePod(msgspec.Struct, gc=False):
+class _RawPod(msgspec.Struct, gc=False):
     metadata: _FullPodMeta
     spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
@@ -209,7 +212,7 @@ class _GroupStatus(msgspec.Struct, gc=False):
     blocker: _Blocker | None = None
 
 
-class _WireGroup(msgspec.Struct, gc=False):
+class _RawGroup(msgspec.Struct, gc=False):
     metadata: ObjectMeta
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
     status: _GroupStatus = msgspec.field(default_factory=_GroupStatus)
@@ -225,7 +228,7 @@ class _WorkloadSpec(msgspec.Struct, rename="camel", gc=False):
     controller_ref: _ControllerRef | None = None
 
 
-class _WireWorkload(msgspec.Struct, gc=False):
+class _RawWorkload(msgspec.Struct, gc=False):
     metadata: ObjectMeta
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
@@ -235,47 +238,47 @@ class _OwnerStatus(msgspec.Struct, gc=False):
     conditions: list[_Condition] | None = None
 
 
-class _Suspension(msgspec.Struct, gc=False):
+class _SuspendSpec(msgspec.Struct, gc=False):
     suspend: bool | None = None
 
 
-class _WireCoscheduling(msgspec.Struct, gc=False):
+class _RawCoscheduling(msgspec.Struct, gc=False):
     metadata: ObjectMeta
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
     status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
-class _WireOwner(msgspec.Struct, gc=False):
+class _RawOwner(msgspec.Struct, gc=False):
     metadata: ObjectMeta
     spec: msgspec.Raw
     status: _OwnerStatus = msgspec.field(default_factory=_OwnerStatus)
 
 
-_pod = msgspec.json.Decoder(_WirePod)
-_group = msgspec.json.Decoder(_WireGroup)
+_pod = msgspec.json.Decoder(_RawPod)
+_group = msgspec.json.Decoder(_RawGroup)
 _group_spec = msgspec.json.Decoder(_GroupSpec)
-_workload = msgspec.json.Decoder(_WireWorkload)
+_workload = msgspec.json.Decoder(_RawWorkload)
 _workload_spec = msgspec.json.Decoder(_WorkloadSpec)
-_owner = msgspec.json.Decoder(_WireOwner)
-_coscheduling = msgspec.json.Decoder(_WireCoscheduling)
-_suspension = msgspec.json.Decoder(_Suspension)
+_owner = msgspec.json.Decoder(_RawOwner)
+_coscheduling = msgspec.json.Decoder(_RawCoscheduling)
+_suspend_spec = msgspec.json.Decoder(_SuspendSpec)
 
 
 def decode_pod(data: bytes) -> Pod:
     """A pod. Raises msgspec.DecodeError."""
-    wire = _pod.decode(data)
-    meta, spec = wire.metadata, wire.spec
+    raw = _pod.decode(data)
+    meta, spec = raw.metadata, raw.spec
     group = spec.scheduling_group.pod_group_name if spec.scheduling_group else ""
     workload = None
     if spec.workload_ref is not None:
-        said = spec.workload_ref
-        workload = WorkloadForm(said.name, said.pod_group, said.pod_group_replica_key)
+        ref = spec.workload_ref
+        workload = WorkloadForm(ref.name, ref.pod_group, ref.pod_group_replica_key)
     named = groups_of_pod(meta.labels or {}, scheduling_group=group, workload=workload)
     labels = meta.labels or {}
     pod = Pod(
         metadata=PodMeta(meta.name, meta.namespace, meta.uid, meta.resource_version),
         groups=tuple(dict.fromkeys(reference.name for reference in named)),
-        active=wire.status.phase not in _FINISHED_PHASES,
+        active=raw.status.phase not in _FINISHED_PHASES,
         bound=bool(spec.node_name),
         job=_job_of(meta.owner_references or []) if named else None,
     )
@@ -284,34 +287,34 @@ def decode_pod(data: bytes) -> Pod:
     elif named and named[0].form is Form.COSCHEDULING:
         pod.coscheduling = (labels[LABEL_COSCHEDULING], labels.get(LABEL_SUBSET, ""))
         pod.priority_class = spec.priority_class_name
-        pod.state = _pod_state(wire.status)
+        pod.state = _pod_state(raw.status)
     return pod
 
 
 def decode_group(data: bytes) -> Group:
     """A PodGroup or CompositePodGroup. Raises msgspec.DecodeError."""
-    wire = _group.decode(data)
-    spec, status = _group_spec.decode(wire.spec), wire.status
+    raw = _group.decode(data)
+    spec, status = _group_spec.decode(raw.spec), raw.status
     reference = spec.workload_ref
-    said = next((it for it in status.conditions or [] if it.type in _SCHEDULED_TYPES), None)
+    condition = next((it for it in status.conditions or [] if it.type in _SCHEDULED_TYPES), None)
     return Group(
-        metadata=wire.metadata,
+        metadata=raw.metadata,
         parent=spec.parent_composite_pod_group_name or "",
         policy=spec.scheduling_policy or {},
         template=(reference.workload_name, reference.template_name) if reference else None,
-        scheduled=said is not None and said.status == "True",
-        condition=msgspec.to_builtins(said) if said else None,
+        scheduled=condition is not None and condition.status == "True",
+        condition=msgspec.to_builtins(condition) if condition else None,
         waiting=status.blocker.summary if status.blocker else "",
-        spec=b"" if spec.scheduling_policy else bytes(wire.spec),
+        spec=b"" if spec.scheduling_policy else bytes(raw.spec),
     )
 
 
 def decode_workload(data: bytes) -> Workload:
     """A Workload. Raises msgspec.DecodeError."""
-    wire = _workload.decode(data)
-    said = _workload_spec.decode(wire.spec).controller_ref
-    reference = (said.api_group, said.kind, said.name) if said else None
-    return Workload(wire.metadata, reference, bytes(wire.spec))
+    raw = _workload.decode(data)
+    ref = _workload_spec.decode(raw.spec).controller_ref
+    reference = (ref.api_group, ref.kind, ref.name) if ref else None
+    return Workload(raw.metadata, reference, bytes(raw.spec))
 
 
 def decode_coscheduling(data: bytes) -> Owner:
@@ -326,23 +329,23 @@ def decode_plugins_pod_group(data: bytes) -> Owner:
 
 def decode_job(data: bytes) -> Owner:
     """A Job; its spec is kept if admission named a group for it that no JobSet makes."""
-    wire = _owner.decode(data)
-    meta = wire.metadata
+    raw = _owner.decode(data)
+    meta = raw.metadata
     managed = ANNOTATION_MANAGED_GROUP in meta.annotations
     by_jobset = JOBSET_LABEL_NAME in meta.labels and ANNOTATION_GROUP_SCOPE in meta.annotations
-    return _as_owner(JOBS, wire, managed and not by_jobset)
+    return _as_owner(JOBS, raw, managed and not by_jobset)
 
 
 def decode_jobset(data: bytes) -> Owner:
     """A JobSet; its spec is kept if one of its Job templates is marked."""
-    wire = _owner.decode(data)
-    return _as_owner(JOBSETS, wire, _MARK in bytes(wire.spec))
+    raw = _owner.decode(data)
+    return _as_owner(JOBSETS, raw, _SCOPE_MARK in bytes(raw.spec))
 
 
-def _job_of(references: list[OwnerReference]) -> JobOf | None:
+def _job_of(references: list[OwnerReference]) -> JobRef | None:
     for reference in references:
         if reference.controller and reference.kind == JOBS.kind:
-            return JobOf(reference.name, reference.uid)
+            return JobRef(reference.name, reference.uid)
     return None
 
 
@@ -350,30 +353,30 @@ def _pod_state(status: _PodStatus) -> str:
     """`Running`, the reason why it is not scheduled, or nothing."""
     if status.phase == "Running":
         return status.phase
-    said = (it for it in status.conditions or [] if it.type == CONDITION_POD_SCHEDULED)
-    return next((it.reason for it in said if it.status == "False"), "")
+    found = (it for it in status.conditions or [] if it.type == CONDITION_POD_SCHEDULED)
+    return next((it.reason for it in found if it.status == "False"), "")
 
 
 def _as_coscheduling(resource: Resource, data: bytes) -> Owner:
-    wire = _coscheduling.decode(data)
+    raw = _coscheduling.decode(data)
     return Owner(
         resource=resource,
-        metadata=wire.metadata,
-        spec=bytes(wire.spec),
+        metadata=raw.metadata,
+        spec=bytes(raw.spec),
         suspended=False,
         finished=False,
         succeeded=0,
-        status=bytes(wire.status),
+        status=bytes(raw.status),
     )
 
 
-def _as_owner(resource: Resource, wire: _WireOwner, has_group: bool) -> Owner:
-    conditions = wire.status.conditions or []
+def _as_owner(resource: Resource, raw: _RawOwner, has_group: bool) -> Owner:
+    conditions = raw.status.conditions or []
     return Owner(
         resource=resource,
-        metadata=wire.metadata,
-        spec=bytes(wire.spec) if has_group else b"",
-        suspended=bool(_suspension.decode(wire.spec).suspend),
+        metadata=raw.metadata,
+        spec=bytes(raw.spec) if has_group else b"",
+        suspended=bool(_suspend_spec.decode(raw.spec).suspend),
         finished=any(it.type in _FINISHED_TYPES and it.status == "True" for it in conditions),
-        succeeded=wire.status.succeeded or 0,
+        succeeded=raw.status.succeeded or 0,
     )

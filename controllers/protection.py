@@ -1,17 +1,17 @@
-"""Takes the protection finalizers off deleted groups, so that a tree unwinds from the leaves.
+"""Removes the protection finalizers of deleted groups, so that a tree is deleted from its leaves.
 
-A PodGroup is held while an active pod names it, a CompositePodGroup while a child group is left.
-Nothing holds a group whose namespace is going; composites that are each other's ancestors, all of
-them being deleted, do not hold each other.
+A PodGroup keeps its finalizer while an active pod names it, a CompositePodGroup while it has a
+child group. Nothing keeps a group whose namespace is being deleted; composites that are each
+other's ancestors, all of them being deleted, do not keep each other.
 
-A PodGroup is not held by pods that name it by chance, of a namesake of its owner as a rule: they
-wait for the one that is made for them once it is gone. Nor is it held by pods without a node, if it
-was made for an owner that lives and so makes it again: a pod that came just before the deletion
-would wait for others that are not let in after it, and the group would wait for that pod.
+A PodGroup is not kept by pods that name it only by coincidence, usually pods of another owner of
+the same name: they wait for the group that is created for them afterwards. Nor is it kept by pods
+without a node if it was made for an owner that is alive and so gets it again: a pod created just
+before the deletion would wait for others that admission refuses after it, and the group for it.
 
-Pods are looked up in the cache and not asked for again: admission lets no pod into a group that is
-being deleted, and one that the cache has not seen yet loses nothing, as its living owner gets the
-group again. A list for every group that goes would cost a large cluster more than that.
+Pods are looked up in the cache and not listed again: admission lets no pod into a group that is
+being deleted, and one that the cache has not seen yet loses nothing, as its owner gets the group
+again. A list request for each deleted group would be too expensive in a large cluster.
 """
 
 from collections.abc import Iterator
@@ -19,76 +19,75 @@ from collections.abc import Iterator
 from api.constants import ANNOTATION_MANAGED_GROUP as MANAGED_GROUP
 from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, finalizer_of
 from api.ownership import made_for
-from controllers.objects import COMPOSITES, POD_GROUPS, Group, Owner, Pod
+from controllers.informers import Caches
+from controllers.objects import COMPOSITES, POD_GROUPS, Group, ObjectKey, Owner, Pod
 from controllers.runtime import Controller, Writer
-from controllers.world import World
 from kube.cache import Cache
 from kube.clock import Clock
 from kube.errors import Invalid, NotFound
-from kube.meta import Key, ObjectMeta, Partial
+from kube.meta import ObjectMeta, Partial
 from kube.patch import PatchBuilder, pointer
-
-Slot = tuple[str, Key]
-"""The kind and key of a group."""
 
 _RESOURCES = {POD_GROUP.kind: POD_GROUPS, COMPOSITE_POD_GROUP.kind: COMPOSITES}
 
 
-class Protection:
+class ProtectionController:
     """The protection controller; its keys are the groups that are being deleted."""
 
-    def __init__(self, world: World, writer: Writer, clock: Clock) -> None:
+    def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
         """Subscribes to the caches; nothing is done before `controller.run`."""
-        self.controller: Controller[Slot] = Controller("protection", self.reconcile, clock)
-        self._world = world
+        self.controller: Controller[ObjectKey] = Controller("protection", self.reconcile, clock)
+        self._caches = caches
         self._writer = writer
-        world.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUP.kind, old, new))
-        world.composites.subscribe(
+        caches.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUP.kind, old, new))
+        caches.composites.subscribe(
             lambda old, new: self._on_group(COMPOSITE_POD_GROUP.kind, old, new)
         )
-        world.pods.subscribe(self._on_pod)
-        world.jobs.subscribe(self._on_job)
-        world.namespaces.subscribe(self._on_namespace)
+        caches.pods.subscribe(self._on_pod)
+        caches.jobs.subscribe(self._on_job)
+        caches.namespaces.subscribe(self._on_namespace)
 
     def resync(self) -> None:
         """Queue every group that is being deleted."""
         for kind, group in self._all():
             self._queue(kind, group)
 
-    async def reconcile(self, slot: Slot) -> None:
-        """Take the finalizer off one group if nothing holds it any more. Raises kube errors."""
+    async def reconcile(self, slot: ObjectKey) -> None:
+        """Remove the finalizer of one group if nothing uses it any more. Raises kube errors."""
         kind, (namespace, name) = slot
-        group = self._world.groups(kind).get(namespace, name)
-        if group is None or not _is_protected(kind, group.metadata) or self._is_held(kind, group):
+        group = self._caches.groups(kind).get(namespace, name)
+        if group is None or not _is_protected(kind, group.metadata) or self._is_in_use(kind, group):
             return
         try:
-            await self._writer.patch(_RESOURCES[kind], name, _release(kind, group), namespace)
+            await self._writer.patch(
+                _RESOURCES[kind], name, _finalizer_removal(kind, group), namespace
+            )
         except NotFound:
             return
         except Invalid as error:
             if not error.patch_failed:
                 raise
-            # The finalizers are not as they were: the event that says so brings the key back.
+            # The finalizers changed meanwhile: the event of that change queues the key again.
 
-    def _is_held(self, kind: str, group: Group) -> bool:
+    def _is_in_use(self, kind: str, group: Group) -> bool:
         namespace, name = group.metadata.key
-        if self._world.is_terminating(namespace):
+        if self._caches.is_terminating(namespace):
             return False
         if kind == POD_GROUP.kind:
-            maker = made_for(group.metadata)
-            comes_again = maker is not None and self._world.lives(maker, namespace)
-            return any(pod.bound or not comes_again for pod in self._world.members(group))
-        going = self._deleted_line(group)
+            owner_id = made_for(group.metadata)
+            is_recreated = owner_id is not None and self._caches.is_alive(owner_id, namespace)
+            return any(pod.bound or not is_recreated for pod in self._caches.members(group))
+        ancestry = self._deleted_ancestry(group)
         return any(
-            child.metadata.uid not in going for child in self._world.children(namespace, name)
+            child.metadata.uid not in ancestry for child in self._caches.children(namespace, name)
         )
 
-    def _deleted_line(self, group: Group) -> set[str]:
+    def _deleted_ancestry(self, group: Group) -> set[str]:
         """The UIDs of the group and its ancestors, if all are being deleted.
 
-        A child among them closes a loop.
+        A child among them closes a cycle.
         """
-        composites = self._world.composites
+        composites = self._caches.composites
         namespace = group.metadata.namespace
         seen: dict[str, Group] = {}
         step: Group | None = group
@@ -103,7 +102,7 @@ class Protection:
         if new is not None:
             self._queue(kind, new)
         elif old is not None and old.parent:
-            parent = self._world.composites.get(old.metadata.namespace, old.parent)
+            parent = self._caches.composites.get(old.metadata.namespace, old.parent)
             if parent is not None:
                 self._queue(COMPOSITE_POD_GROUP.kind, parent)
 
@@ -111,16 +110,16 @@ class Protection:
         if old is None or not old.active or (new is not None and new.active):
             return
         for name in old.groups:
-            group = self._world.pod_groups.get(old.metadata.namespace, name)
+            group = self._caches.pod_groups.get(old.metadata.namespace, name)
             if group is not None:
                 self._queue(POD_GROUP.kind, group)
 
     def _on_job(self, _old: Owner | None, new: Owner | None) -> None:
-        """Whose pods these are is known now: perhaps they hold their group no more."""
+        """The owner of its pods is known now: they may keep a group no longer."""
         if new is None:
             return
         namespace, name = new.metadata.namespace, new.metadata.annotations.get(MANAGED_GROUP, "")
-        group = self._world.pod_groups.get(namespace, name)
+        group = self._caches.pod_groups.get(namespace, name)
         if group is not None:
             self._queue(POD_GROUP.kind, group)
 
@@ -137,7 +136,7 @@ class Protection:
 
     def _all(self) -> Iterator[tuple[str, Group]]:
         caches: list[tuple[str, Cache[Group]]] = [
-            (kind, self._world.groups(kind)) for kind in _RESOURCES
+            (kind, self._caches.groups(kind)) for kind in _RESOURCES
         ]
         for kind, cache in caches:
             for group in cache.values():
@@ -148,7 +147,7 @@ def _is_protected(kind: str, meta: ObjectMeta) -> bool:
     return meta.deletion_timestamp is not None and finalizer_of(kind) in meta.finalizers
 
 
-def _release(kind: str, group: Group) -> PatchBuilder:
+def _finalizer_removal(kind: str, group: Group) -> PatchBuilder:
     """Removes exactly this finalizer of exactly this object, or nothing."""
     finalizer = finalizer_of(kind)
     meta = group.metadata

@@ -1,4 +1,4 @@
-"""What all controllers share: a queue of keys, workers, retries, and the fence around writes."""
+"""What all controllers share: a queue of keys, workers, retries, and fenced writes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -20,11 +20,11 @@ K = TypeVar("K", bound=Hashable)
 log = structlog.get_logger()
 
 # Fewer than the client's connections, so that a burst of writes never starves the lease.
-_WRITES_AT_ONCE = 32
+_CONCURRENT_WRITES = 32
 
 
-class NotYetError(Exception):
-    """The key cannot be finished now, and it is nobody's fault: come again after `seconds`."""
+class RequeueError(Exception):
+    """The key cannot be finished now, without any error: queue it again after `seconds`."""
 
     def __init__(self, reason: str, seconds: float) -> None:
         """`reason` says what is waited for."""
@@ -32,8 +32,8 @@ class NotYetError(Exception):
         self.seconds = seconds
 
 
-class HeldError(Exception):
-    """The key cannot be finished until a person acts: its pods wait. `reason` is the event's."""
+class BlockedError(Exception):
+    """The key cannot be finished until a user acts: its pods wait. `reason` is the event's."""
 
     def __init__(self, reason: str, message: str) -> None:
         """`message` says what to do."""
@@ -46,26 +46,26 @@ class NotLeadingError(Exception):
 
 
 class Writer:
-    """The writes of the controllers; none leaves the process unless the lease is surely held."""
+    """The writes of the controllers; none is sent unless this process certainly holds the lease."""
 
     def __init__(self, client: Client) -> None:
         """Writes are refused until `lead`."""
         self._client = client
         self._fence: Fence | None = None
-        self._gate = asyncio.Semaphore(_WRITES_AT_ONCE)
+        self._slots = asyncio.Semaphore(_CONCURRENT_WRITES)
 
     def lead(self, fence: Fence) -> None:
-        """From now on writes are made under this fence."""
+        """From now on writes are sent while this fence is valid."""
         self._fence = fence
 
     async def get(self, resource: Resource, name: str, namespace: str) -> Json:
         """The live object. Raises kube errors."""
-        async with self._gate:
+        async with self._slots:
             return await self._client.get(resource, name, namespace)
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         """Create an object. Raises NotLeadingError, kube errors."""
-        async with self._gate:
+        async with self._slots:
             self._check()
             return await self._client.create(resource, obj)
 
@@ -79,13 +79,13 @@ class Writer:
         subresource: str | None = None,
     ) -> Json:
         """Patch an object, or one of its sub-resources. Raises NotLeadingError, kube errors."""
-        async with self._gate:
+        async with self._slots:
             self._check()
             return await self._client.patch(resource, name, ops, namespace, subresource=subresource)
 
     async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str) -> None:
         """Delete exactly this object. Raises NotLeadingError, kube errors."""
-        async with self._gate:
+        async with self._slots:
             self._check()
             await self._client.delete(resource, name, namespace, uid=uid, propagation="Background")
 
@@ -97,8 +97,8 @@ class Writer:
 class Controller(Generic[K]):
     """Keys in a queue and workers that reconcile them, one worker to a key at a time.
 
-    Whatever `reconcile` raises is handled here, in one place: the key comes again, later with
-    each failure. A fault of our own in one key never stops the others.
+    Whatever `reconcile` raises is handled here, in one place: the key is queued again, after a
+    growing delay. A bug that one key triggers never stops the others.
     """
 
     def __init__(
@@ -128,17 +128,17 @@ class Controller(Generic[K]):
                 self.queue.done(key)
 
     async def handle(self, key: K) -> None:
-        """Reconcile one key and see to what comes of it."""
+        """Reconcile one key and handle what it raises."""
         try:
             await self._reconcile(key)
-        except NotYetError as wait:
+        except RequeueError as wait:
             self.queue.add_after(key, wait.seconds)
         except NotLeadingError:
             self.queue.retry(key)
         except KubeError as error:
             wait_seconds = self.queue.retry(key)
             log.warning(
-                "will try again",
+                "reconcile will be retried",
                 controller=self.name,
                 key=key,
                 problem=str(error),
@@ -153,10 +153,10 @@ class Controller(Generic[K]):
 
 async def bounded(work: Sequence[Callable[[], Awaitable[None]]], limit: int) -> None:
     """Run all, at most `limit` at a time; the first failure is raised once all have ended."""
-    gate = asyncio.Semaphore(limit)
+    slots = asyncio.Semaphore(limit)
 
     async def one(part: Callable[[], Awaitable[None]]) -> None:
-        async with gate:
+        async with slots:
             await part()
 
     results = await asyncio.gather(*(one(part) for part in work), return_exceptions=True)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from e2e import muster as processes
-from e2e.clusters.foreign import Foreign
+from e2e.clusters.existing import ExistingCluster
 from e2e.clusters.local import Local
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import QUOTA_AND_VOLUMES, Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import Muster
 from e2e.running import Started, installed, started
+from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, pod_group
 from e2e.suite.settled import settled
-from e2e.suite.stage import Stage
 from e2e.support.rest import Rest
 from kube.client import Client
 from kube.errors import Forbidden
@@ -55,9 +55,9 @@ def record(pytestconfig: pytest.Config) -> bool:
 
 @pytest.fixture(scope="session")
 def server_kind(pytestconfig: pytest.Config) -> str:
-    """`local`, `real` or `foreign`, for the few tests that fit one server only."""
+    """`local`, `real` or `existing`, for the few tests that fit one server only."""
     if pytestconfig.getoption("--kubeconfig"):
-        return "foreign"
+        return "existing"
     return str(pytestconfig.getoption("--cluster"))
 
 
@@ -68,8 +68,8 @@ def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
     Its servers are processes, so that it belongs to no event loop and lives on between tests.
     """
     made: Started
-    if server_kind == "foreign":
-        made = Foreign(pytestconfig.getoption("--kubeconfig").resolve())
+    if server_kind == "existing":
+        made = ExistingCluster(pytestconfig.getoption("--kubeconfig").resolve())
     elif server_kind == "real":
         made = ControlPlane(Options(extra_controllers=QUOTA_AND_VOLUMES))
     else:
@@ -108,44 +108,44 @@ async def client(cluster: Cluster) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def stage(
+async def env(
     cluster: Cluster, muster: Muster, client: Client, request: pytest.FixtureRequest
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[Environment]:
     """A namespace that must be deletable at the end, and the nodes added in it.
 
     A flow that passed must have come to rest before that, unless it is marked `unsettled`.
     """
-    stage = Stage(cluster, muster, client, f"flow-{secrets.token_hex(3)}")
-    await stage.open()
-    yield stage
+    env = Environment(cluster, muster, client, f"flow-{secrets.token_hex(3)}")
+    await env.open()
+    yield env
     try:
         if request.node.stash.get(_PASSED, False) and not request.node.get_closest_marker(
             "unsettled"
         ):
-            await settled(stage)
+            await settled(env)
     finally:
-        await stage.close()
+        await env.close()
 
 
 @pytest.fixture
-async def important(stage: Stage) -> AsyncIterator[str]:
+async def important(env: Environment) -> AsyncIterator[str]:
     """The name of a priority class above the default, which the webhook knows already."""
-    name = f"{stage.name}-important"
-    await stage.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 1000})
+    name = f"{env.name}-important"
+    await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 1000})
     asking: Json = pod_group("asking", 1)
     asking["spec"]["priorityClassName"] = name
 
     async def known() -> bool:
         try:
-            await stage.create(POD_GROUPS, asking)
+            await env.create(POD_GROUPS, asking)
         except Forbidden:
             return False
         return True
 
-    await stage.until("the class to be known", known)
-    await stage.delete(POD_GROUPS, "asking")
+    await env.until("the class to be known", known)
+    await env.delete(POD_GROUPS, "asking")
     yield name
-    await stage.client.delete(PRIORITY_CLASSES, name)
+    await env.client.delete(PRIORITY_CLASSES, name)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -40,7 +40,7 @@ _CONFIG = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Process:
     process: Process
     address: str  # HOST:PORT of its health, metrics and debug pages
 
@@ -62,7 +62,7 @@ class Muster:
         file.write_text(yaml.safe_dump(dict(config)))
         webhook, *health = ports.free(1 + len(ALL))
         extra = {WEBHOOK: ["--url", f"https://127.0.0.1:{webhook}"], SCHEDULER: ["--debug"]}
-        self._parts = {
+        self._processes = {
             name: self._part(name, port, ["--config", str(file), *extra.get(name, [])])
             for name, port in zip(ALL, health, strict=True)
         }
@@ -96,12 +96,12 @@ class Muster:
     async def start(self, *names: str) -> None:
         """Start processes and wait until they are ready. Raises ProcessFailedError."""
         for name in names:
-            self._parts[name].process.start()
+            self._processes[name].process.start()
         await asyncio.gather(*(self.ready(name) for name in names))
 
     async def ready(self, name: str) -> None:
         """Wait until `/readyz` says so. Raises ProcessFailedError with the end of the log."""
-        part = self._parts[name]
+        part = self._processes[name]
 
         async def probe() -> bool:
             return await healthy(self.page(name, "/readyz"))
@@ -110,11 +110,11 @@ class Muster:
 
     def page(self, name: str, path: str) -> str:
         """The URL of one of a process's own pages, `/metrics` for instance."""
-        return f"http://{self._parts[name].address}{path}"
+        return f"http://{self._processes[name].address}{path}"
 
     def kill(self, name: str) -> None:
         """SIGKILL: nothing is flushed, nothing given back."""
-        self._parts[name].process.kill()
+        self._processes[name].process.kill()
 
     async def restart(self, name: str) -> None:
         """Kill, start with the same arguments, and wait until ready."""
@@ -125,21 +125,21 @@ class Muster:
         """One more replica of a process, which reaches the cluster by a kubeconfig of its own."""
         (health,) = ports.free(1)
         config = str(self._temporary / "muster.yaml")
-        self._parts[name] = self._part(name, health, ["--config", config], process, kubeconfig)
+        self._processes[name] = self._part(name, health, ["--config", config], process, kubeconfig)
 
     def send(self, name: str, number: signal.Signals) -> None:
         """SIGSTOP and SIGCONT, for instance."""
-        self._parts[name].process.send(number)
+        self._processes[name].process.send(number)
 
     def pid(self, name: str) -> int:
-        return self._parts[name].process.pid
+        return self._processes[name].process.pid
 
     def running(self, name: str) -> bool:
-        return self._parts[name].process.running
+        return self._processes[name].process.running
 
     def stop(self) -> None:
         """Kill all that runs and remove the temporary files."""
-        for part in self._parts.values():
+        for part in self._processes.values():
             part.process.kill()
         shutil.rmtree(self._temporary, ignore_errors=True)
 
@@ -150,13 +150,13 @@ class Muster:
         arguments: Sequence[str],
         process: str | None = None,
         kubeconfig: Path | None = None,
-    ) -> _Part:
+    ) -> _Process:
         address = f"127.0.0.1:{health}"
         process = process or name
         access = kubeconfig or self.kubeconfig(process)
         options = ["--kubeconfig", str(access), "--health", address]
         command = [*MUSTER, process, *options, *arguments]
-        return _Part(Process(name, command, logs=self.logs), address)
+        return _Process(Process(name, command, logs=self.logs), address)
 
     async def _established(self, client: Client, name: str) -> None:
         async def probe() -> bool:

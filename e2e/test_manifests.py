@@ -57,7 +57,7 @@ def test_a_kustomization_that_does_more_is_refused() -> None:
         manifests.load(manifests.MANIFESTS / "overlays" / "single")
 
 
-def test_no_right_is_given_by_a_star() -> None:
+def test_no_rule_uses_a_wildcard() -> None:
     rules = [rule for role in of_kind(BASE, "Role", "ClusterRole") for rule in role["rules"]]
 
     assert rules

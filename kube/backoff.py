@@ -1,4 +1,4 @@
-"""Waiting longer after each failure, with jitter so that many clients do not return together."""
+"""Exponential back-off with jitter, so that many clients do not retry at the same moment."""
 
 from dataclasses import dataclass, field
 from random import Random, SystemRandom

@@ -86,7 +86,7 @@ class Cache(Generic[T]):
             if old is not None:
                 index.drop(key, old)
             index.put(key, obj)
-        self._tell(old, obj)
+        self._notify(old, obj)
 
     def delete(self, key: Key) -> None:
         """Remove the object, if it is here."""
@@ -95,9 +95,9 @@ class Cache(Generic[T]):
             return
         for index in self._indexes.values():
             index.drop(key, old)
-        self._tell(old, None)
+        self._notify(old, None)
 
-    def _tell(self, old: T | None, new: T | None) -> None:
+    def _notify(self, old: T | None, new: T | None) -> None:
         for listener in self._listeners:
             listener(old, new)
 

@@ -1,17 +1,17 @@
 """One API server over one pool of connections: bytes in, bytes out.
 
-This is the hot path, so it does without the official client's models: requests go over `kube.wire`
-(through a proxy over aiohttp), watches over aiohttp.
+This is the hot path, so it does without the official client's models: requests use the pool of
+`kube.connections` (through a proxy: aiohttp), watches aiohttp.
 Nothing is retried here: a caller who lost an answer (`Unreachable`) must know it, since the write
-may have happened. The one exception is asked for per call: `throttle_retries` repeats a request
-that the server turned away with 429 and a `Retry-After`, which it is sure not to have carried out.
+may have happened. The one exception is an option of each call: `throttle_retries` repeats a request
+that the server rejected with 429 and a `Retry-After`, and so certainly did not carry out.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -21,7 +21,8 @@ from yarl import URL
 
 from kube import config
 from kube.clock import Clock, SystemClock
-from kube.config import Connection
+from kube.config import RestConfig
+from kube.connections import ConnectionPool, Response
 from kube.errors import (
     Gone,
     ProtocolError,
@@ -33,9 +34,8 @@ from kube.errors import (
 from kube.meta import Json
 from kube.metrics import API_REQUESTS
 from kube.patch import Operation, PatchBuilder
-from kube.proxied import Proxied
+from kube.proxied import ProxiedPool
 from kube.resources import PODS, Resource
-from kube.wire import Answer, Wire
 
 JSON_PATCH = "application/json-patch+json"
 _PAGE_SIZE = 500
@@ -48,6 +48,21 @@ _LONGEST_LINE = 2 * _READ_BUFFER
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
+class ObjectClient(Protocol):
+    """The part of `Client` that reads and writes single objects."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        """One object. Raises NotFound."""
+
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
+        """The object as stored. Raises AlreadyExists, Invalid."""
+
+    async def patch(
+        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
+    ) -> Json:
+        """The object as patched. Raises NotFound, Conflict, Invalid."""
+
+
 class Client:
     """A connection pool to one API server; use it as an async context manager or `close` it.
 
@@ -56,19 +71,18 @@ class Client:
 
     def __init__(
         self,
-        connection: Connection,
+        rest_config: RestConfig,
         *,
         user_agent: str = "muster",
         connections: int = 192,
         clock: Clock | None = None,
     ) -> None:
         """`connections` bounds the requests in flight; watches do not count."""
-        self._connection = connection
-        where = urlsplit(connection.server)
+        self._config = rest_config
+        where = urlsplit(rest_config.server)
         self._origin, self._base = f"{where.scheme}://{where.netloc}", where.path.rstrip("/")
         self._clock = clock or SystemClock()
-        # identity: compressing lists for a neighbour in the same network costs both sides more
-        # than it saves.
+        # identity: compressing lists within one network costs both sides more than it saves.
         self._headers = {
             "User-Agent": user_agent,
             "Accept": "application/json",
@@ -76,8 +90,8 @@ class Client:
         }
         self._authorization_due = float("-inf")
         # Watches hold a connection for minutes, so they have a pool of their own, without limit.
-        self._calls = self._exchange(connections)
-        self._urgent = self._exchange(0)
+        self._calls = self._pool(connections)
+        self._urgent = self._pool(0)
         self._watches = self._session()
 
     @classmethod
@@ -92,23 +106,23 @@ class Client:
 
         No request is made yet. Raises ConfigError.
         """
-        connection = await config.load(kubeconfig)
-        return cls(connection, user_agent=user_agent, connections=connections)
+        rest_config = await config.load(kubeconfig)
+        return cls(rest_config, user_agent=user_agent, connections=connections)
 
     @property
     def server(self) -> str:
         """The base URL of the API server."""
-        return self._connection.server
+        return self._config.server
 
     async def open_connections(self, connections: int) -> None:
-        """Have so many connections before they are needed: handshakes cost both sides most.
+        """Open so many connections before they are needed: handshakes are expensive for both sides.
 
         Raises Unreachable.
         """
         try:
             await self._calls.open(connections)
         except OSError as error:
-            raise Unreachable("CONNECT", "/", _what(error)) from error
+            raise Unreachable("CONNECT", "/", _error_text(error)) from error
 
     async def close(self) -> None:
         """Close all connections; running requests fail."""
@@ -147,12 +161,12 @@ class Client:
         the wait for a free connection included; `urgent` requests never wait for one.
         Raises ApiError and its kinds, Unreachable.
         """
-        wire = self._urgent if urgent else self._calls
+        pool = self._urgent if urgent else self._calls
         target = f"{path}?{urlencode(params)}" if params else path
         while True:
             try:
                 return await self._once(
-                    wire, method, target, body=body, content_type=content_type, timeout=timeout
+                    pool, method, target, body=body, content_type=content_type, timeout=timeout
                 )
             except TooManyRequests as error:
                 if throttle_retries <= 0 or error.retry_after is None:
@@ -258,7 +272,7 @@ class Client:
         propagation: str | None = None,
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete one object; it may live on until its finalizers are gone.
+        """Delete one object; it may exist until its finalizers are removed.
 
         `uid` guards against a namesake (409 Conflict); `propagation` is Foreground, Background
         or Orphan. Raises NotFound, Conflict.
@@ -301,7 +315,7 @@ class Client:
         """One watch stream, line by line, until the server ends it.
 
         `params` are given by the caller, `watch` included. After `inactivity` seconds without a
-        byte the stream counts as lost; `opened` is called once the server has agreed to it.
+        byte the stream counts as lost; `opened` is called once the server has accepted the request.
         Raises ApiError kinds, Unreachable, ProtocolError.
         Close it (`contextlib.aclosing`) when leaving early.
         """
@@ -314,12 +328,12 @@ class Client:
                 URL(f"{self.server}{path}?{urlencode(params)}", encoded=True),
                 headers=self._headers,
                 timeout=timeout,
-                server_hostname=self._connection.server_name,
+                server_hostname=self._config.server_name,
             ) as response:
                 if response.status >= 400:
                     after = response.headers.get("Retry-After")
-                    answer = Answer(response.status, await response.read(), after)
-                    raise self._refused("WATCH", path, answer)
+                    answer = Response(response.status, await response.read(), after)
+                    raise self._error_of("WATCH", path, answer)
                 if opened is not None:
                     opened()
                 rest = b""
@@ -333,11 +347,11 @@ class Client:
                 if rest:
                     yield rest
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable("WATCH", path, _what(error)) from error
+            raise Unreachable("WATCH", path, _error_text(error)) from error
 
     async def _once(
         self,
-        wire: Wire | Proxied,
+        pool: ConnectionPool | ProxiedPool,
         method: str,
         target: str,
         *,
@@ -350,16 +364,16 @@ class Client:
         if body is not None:
             headers = {**headers, "Content-Type": content_type}
         try:
-            answer = await wire.exchange(method, self._base + target, headers, body, timeout)
+            answer = await pool.exchange(method, self._base + target, headers, body, timeout)
         except OSError as error:
             _counter(method, 0).inc()
-            raise Unreachable(method, target.partition("?")[0], _what(error)) from error
+            raise Unreachable(method, target.partition("?")[0], _error_text(error)) from error
         _counter(method, answer.status).inc()
         if answer.status >= 400:
-            raise self._refused(method, target.partition("?")[0], answer)
+            raise self._error_of(method, target.partition("?")[0], answer)
         return answer.body
 
-    def _refused(self, method: str, path: str, answer: Answer) -> Exception:
+    def _error_of(self, method: str, path: str, answer: Response) -> Exception:
         error = from_status(
             answer.body,
             status=answer.status,
@@ -368,27 +382,27 @@ class Client:
             retry_after=_seconds(answer.retry_after),
         )
         if isinstance(error, Unauthorized):
-            # The credentials may have been replaced early: look again before the next request.
+            # The credentials may have been replaced early: read them again before the next request.
             self._authorization_due = float("-inf")
         return error
 
     async def _renew_authorization(self) -> None:
         if self._clock.monotonic() < self._authorization_due:
             return
-        value = await self._connection.authorization()
+        value = await self._config.authorization()
         if value is not None:
             self._headers["Authorization"] = value
         self._authorization_due = self._clock.monotonic() + _TOKEN_SECONDS
 
-    def _exchange(self, limit: int) -> Wire | Proxied:
+    def _pool(self, limit: int) -> ConnectionPool | ProxiedPool:
         """`limit` 0 is none."""
-        to = self._connection
+        to = self._config
         if to.proxy is not None:
-            return Proxied(self._origin, to.tls, to.proxy, limit=limit)
-        return Wire(self._origin, to.tls, server_name=to.server_name, limit=limit)
+            return ProxiedPool(self._origin, to.tls, to.proxy, limit=limit)
+        return ConnectionPool(self._origin, to.tls, server_name=to.server_name, limit=limit)
 
     def _session(self) -> aiohttp.ClientSession:
-        tls = self._connection.tls
+        tls = self._config.tls
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=True if tls is None else tls),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -396,7 +410,7 @@ class Client:
             # for them costs two thread-pool jobs a request besides.
             trust_env=False,
             read_bufsize=_READ_BUFFER,
-            proxy=self._connection.proxy,
+            proxy=self._config.proxy,
         )
 
 
@@ -420,5 +434,5 @@ def _seconds(header: str | None) -> float | None:
     return float(header) if header is not None and header.isdigit() else None
 
 
-def _what(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return str(error) or type(error).__name__

@@ -1,8 +1,8 @@
-"""Where the cluster is and how to prove who we are: the one adapter over the official client.
+"""The address of the cluster and the credentials: the only use of the official client.
 
 Kubeconfig files (tokens, token files, client certificates, exec plug-ins, OIDC, GCP) and the
 in-cluster service account are read by `kubernetes.aio.config`, imported only when it is needed:
-it costs half a second and tens of megabytes.
+it takes half a second and tens of megabytes.
 """
 
 import os
@@ -22,11 +22,11 @@ _SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """All that is needed to open connections to one API server.
+class RestConfig:
+    """What is needed to open connections to one API server, as client-go's `rest.Config`.
 
-    `authorization` gives the value of the header, None for none; it renews what has expired and
-    is meant to be asked about once a minute. `tls` is None for plain HTTP.
+    `authorization` gives the value of the header, None for none; it renews expired credentials and
+    should be called about once a minute. `tls` is None for plain HTTP.
     """
 
     server: str
@@ -36,7 +36,7 @@ class Connection:
     proxy: str | None = None
 
 
-async def load(kubeconfig: str | Path | None = None) -> Connection:
+async def load(kubeconfig: str | Path | None = None) -> RestConfig:
     """Read the configuration.
 
     Order: the file given; else the service account of the pod we run in; else `KUBECONFIG` or
@@ -51,7 +51,7 @@ def _default_kubeconfig() -> str:
     return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
 
 
-def _in_cluster() -> Connection:
+def _in_cluster() -> RestConfig:
     from kubernetes.aio.client import Configuration
     from kubernetes.aio.config import ConfigException, load_incluster_config
 
@@ -71,7 +71,7 @@ def _in_cluster() -> Connection:
     return _connection(settings, authorization)
 
 
-async def _from_kubeconfig(files: str) -> Connection:
+async def _from_kubeconfig(files: str) -> RestConfig:
     from kubernetes.aio.client import Configuration
 
     if not _any_file(files):
@@ -100,7 +100,7 @@ async def _read(files: str, settings: Any) -> Any:
 
 
 def _check_exec(files: str, loader: Any) -> None:
-    """An exec plug-in that fails is only logged by the library; without it we are nobody."""
+    """An exec plug-in that fails is only logged by the library; then there are no credentials."""
     user = getattr(loader, "_user", None)
     if user is None or "exec" not in user:
         return
@@ -135,9 +135,9 @@ def _renewal(files: str, loader: Any, settings: Any) -> Authorization:
     return fixed
 
 
-def _connection(settings: Any, authorization: Authorization) -> Connection:
+def _connection(settings: Any, authorization: Authorization) -> RestConfig:
     server = settings.host.rstrip("/")
-    return Connection(
+    return RestConfig(
         server=server,
         authorization=authorization,
         tls=_tls(settings) if server.startswith("https") else None,

@@ -4,8 +4,8 @@ Time is the local monotonic clock only: the wall clocks of two machines are neve
 candidate takes the lease over when it has itself seen the record unchanged for the whole lease
 duration. The leader counts from the moment *before* it sent its last successful renewal, gives
 up at the renew deadline, which is earlier than anybody can take over, and cancels its work; the
-fence turns false at that very moment even if the event loop is late, and no request of the work
-leaves the process after it (`kube.guard.guarded`).
+fence becomes invalid at that very moment even if the event loop is late, and no request of the
+work is sent after it (`kube.fencing.fenced`).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ import structlog
 from kube.client import Client
 from kube.clock import Clock, SystemClock, rfc3339_micro
 from kube.errors import AlreadyExists, ApiError, ConfigError, Conflict, NotFound, Unreachable
-from kube.guard import guarded
+from kube.fencing import fenced
 from kube.meta import Json
 from kube.metrics import LEADER
 from kube.resources import LEASES
@@ -34,7 +34,7 @@ _log = structlog.get_logger()
 
 
 class Fence:
-    """Says whether the lease can still be held; ask right before each write, without awaiting."""
+    """Whether the lease can still be held; check right before each write, without awaiting."""
 
     def __init__(self, clock: Clock, token: int, until: float) -> None:
         """`until` is a time of `clock.monotonic`."""
@@ -45,7 +45,7 @@ class Fence:
 
     @property
     def until(self) -> float:
-        """The monotonic time at which it turns false, unless renewed."""
+        """The monotonic time at which it becomes invalid, unless renewed."""
         return self._until
 
     def valid(self) -> bool:
@@ -57,7 +57,7 @@ class Fence:
         self._until = max(self._until, until)
 
     def revoke(self) -> None:
-        """The lease is lost or given back."""
+        """The lease is lost or released."""
         self._until = float("-inf")
 
 
@@ -65,7 +65,7 @@ Work = Callable[[Fence], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldLease:
     record: Json
     since: float  # the monotonic time before the request was sent
 
@@ -110,7 +110,7 @@ class LeaderElector:
         """Lead whenever possible: `work(fence)` runs while the lease is held.
 
         When the lease is lost the work is cancelled and, once leading again, started anew.
-        Returns when the work returns; raises what it raises; the lease is given back either way,
+        Returns when the work returns; raises what it raises; the lease is released either way,
         and also when cancelled.
         """
         while True:
@@ -120,7 +120,7 @@ class LeaderElector:
                 return
             _log.warning("no longer leading", lease=self._name, identity=self._identity)
 
-    async def _acquire(self) -> _Held:
+    async def _acquire(self) -> _HeldLease:
         while True:
             try:
                 held = await self._attempt()
@@ -130,8 +130,8 @@ class LeaderElector:
                 _log.warning("lease not available", lease=self._name, problem=str(error))
             await self._clock.sleep(self._retry * self._jitter.uniform(1.0, 1.2))
 
-    async def _attempt(self) -> _Held | None:
-        """Take the lease if it is free; None if another holds it or was quicker."""
+    async def _attempt(self) -> _HeldLease | None:
+        """Take the lease if it is free; None if another holds it or was faster."""
         try:
             current = await self._read()
         except NotFound:
@@ -146,7 +146,7 @@ class LeaderElector:
                 record = await self._call("PUT", self._claimed(current))
         except (AlreadyExists, Conflict):
             return None
-        return _Held(record, since)
+        return _HeldLease(record, since)
 
     def _may_take(self, spec: Json) -> bool:
         now = self._clock.monotonic()
@@ -158,31 +158,31 @@ class LeaderElector:
         duration = float(spec.get("leaseDurationSeconds") or self._lease)
         return now >= self._observed[1] + duration
 
-    async def _lead(self, held: _Held, work: Work) -> bool:
-        """Renew and work side by side; True if the work ended by itself."""
+    async def _lead(self, held: _HeldLease, work: Work) -> bool:
+        """Renew while working; True if the work ended by itself."""
         token = int(held.record["spec"].get("leaseTransitions") or 0)
         fence = Fence(self._clock, token, held.since + self._renew)
-        keeper = asyncio.ensure_future(self._keep(held.record, fence))
-        with guarded(fence.valid):
+        renewer = asyncio.ensure_future(self._renew_until_lost(held.record, fence))
+        with fenced(fence.valid):
             worker = asyncio.ensure_future(work(fence))
         self._gauge.set(1)
         try:
-            await asyncio.wait({keeper, worker}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({renewer, worker}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             finished = worker.done()
             fence.revoke()
-            keeper.cancel()
+            renewer.cancel()
             worker.cancel()
-            # Only when the work has really ended may somebody else begin.
-            await asyncio.wait({keeper, worker})
+            # Another candidate may start only when the work has really ended.
+            await asyncio.wait({renewer, worker})
             self._gauge.set(0)
             await self._release()
-        for task in (worker, keeper):
+        for task in (worker, renewer):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
         return finished
 
-    async def _keep(self, record: Json, fence: Fence) -> None:
+    async def _renew_until_lost(self, record: Json, fence: Fence) -> None:
         """Renew until the lease is lost."""
         while (left := fence.until - self._clock.monotonic()) > 0:
             await self._clock.sleep(min(self._retry, left))
@@ -195,10 +195,10 @@ class LeaderElector:
             except NotFound:
                 break
             except Conflict:
-                kept = await self._reread()
-                if kept is None:
+                reread = await self._reread()
+                if reread is None:
                     break
-                record = kept or record
+                record = reread or record
             except (ApiError, ConfigError, Unreachable) as error:
                 _log.warning("lease not renewed", lease=self._name, problem=str(error))
             else:
@@ -216,7 +216,7 @@ class LeaderElector:
         return record if record["spec"].get("holderIdentity") == self._identity else None
 
     async def _release(self) -> None:
-        """Give the lease back so that the next leader need not wait; it expires otherwise."""
+        """Release the lease so that the next leader need not wait; it expires otherwise."""
         try:
             record = await self._read()
             if (record.get("spec") or {}).get("holderIdentity") != self._identity:
@@ -224,7 +224,7 @@ class LeaderElector:
             record["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
             await self._call("PUT", record)
         except (ApiError, ConfigError, Unreachable) as error:
-            _log.warning("lease not given back", lease=self._name, problem=str(error))
+            _log.warning("lease not released", lease=self._name, problem=str(error))
 
     def _claimed(self, record: Json) -> Json:
         record = deepcopy(record)

@@ -13,7 +13,7 @@ import msgspec
 
 
 class KubeError(Exception):
-    """Anything that went wrong while speaking to an API server."""
+    """Any error of a request to an API server."""
 
 
 class ConfigError(KubeError):
@@ -21,7 +21,7 @@ class ConfigError(KubeError):
 
 
 class Unreachable(KubeError):
-    """No whole answer came: refused, reset, timed out or a broken TLS hand-shake.
+    """No complete response: refused, reset, timed out or a failed TLS handshake.
 
     Whether a write was carried out is not known.
     """
@@ -35,7 +35,7 @@ class Unreachable(KubeError):
 
 
 class LeaseLost(KubeError):
-    """Not sent: the lease under which it was to be done may be another's by now."""
+    """Not sent: the lease that it needs may belong to another process by now."""
 
 
 class ProtocolError(KubeError):

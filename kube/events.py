@@ -1,8 +1,8 @@
-"""Kubernetes events: told once, counted when repeated, sent in the background.
+"""Kubernetes events: created once, counted when repeated, sent in the background.
 
-An event's name is made from what it says, so a repetition finds its first telling even after a
-restart of the process. Events are a courtesy: when the API server is away or too many pile up
-they are dropped and counted, and nobody ever waits for them.
+An event's name is a hash of its content, so a repetition finds the first event even after a restart
+of the process. Events are best effort: when the API server is unreachable or too many are pending
+they are dropped and counted, and nothing ever waits for them.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class ObjectReference:
 
 
 @dataclass(frozen=True, slots=True)
-class _Saying:
+class _EventKey:
     regarding: ObjectReference
     type: EventType
     reason: str
@@ -80,7 +80,7 @@ class _Saying:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Occurrences:
     count: int
     first: datetime
     last: datetime
@@ -102,8 +102,8 @@ class Recorder:
         self._component = component
         self._clock = clock or SystemClock()
         self._capacity = capacity
-        self._pending: dict[_Saying, _Told] = {}
-        # By the name of the event: whole sayings would take ten times the memory.
+        self._pending: dict[_EventKey, _Occurrences] = {}
+        # By the name of the event: whole events would take ten times the memory.
         self._counts: OrderedDict[str, int] = OrderedDict()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -112,82 +112,82 @@ class Recorder:
     def event(
         self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
     ) -> None:
-        """Tell something about an object. Never blocks and never fails."""
-        saying = _Saying(regarding, event_type, reason, message[:_LONGEST_MESSAGE])
+        """Record an event about an object. Never blocks and never fails."""
+        event_key = _EventKey(regarding, event_type, reason, message[:_LONGEST_MESSAGE])
         now = self._clock.now()
-        told = self._pending.get(saying)
-        if told is not None:
-            told.count += 1
-            told.last = now
+        occurrences = self._pending.get(event_key)
+        if occurrences is not None:
+            occurrences.count += 1
+            occurrences.last = now
             return
         if len(self._pending) >= self._capacity:
             EVENTS_DROPPED.labels("queue full").inc()
             return
-        self._pending[saying] = _Told(1, now, now)
+        self._pending[event_key] = _Occurrences(1, now, now)
         self._idle.clear()
         self._wake.set()
 
     async def run(self) -> None:
-        """Send what is told, in order, until cancelled."""
+        """Send recorded events in order, until cancelled."""
         while True:
             await self._wake.wait()
             while self._pending:
-                saying = next(iter(self._pending))
-                await self._deliver(saying, self._pending.pop(saying))
+                event_key = next(iter(self._pending))
+                await self._deliver(event_key, self._pending.pop(event_key))
             self._wake.clear()
             self._idle.set()
 
     async def drained(self) -> None:
-        """Wait until everything told so far is sent or dropped."""
+        """Wait until all events recorded so far are sent or dropped."""
         await self._idle.wait()
 
-    async def _deliver(self, saying: _Saying, told: _Told) -> None:
+    async def _deliver(self, event_key: _EventKey, occurrences: _Occurrences) -> None:
         backoff = Backoff(first=0.5, limit=10.0)
         for _ in range(_ATTEMPTS):
             try:
-                await self._send(saying, told)
+                await self._send(event_key, occurrences)
             except (Unreachable, ServerError, TooManyRequests):
                 await self._clock.sleep(backoff.next())
             except ApiError as error:
                 EVENTS_DROPPED.labels("refused").inc()
-                _log.warning("event refused", reason=saying.reason, problem=str(error))
+                _log.warning("event refused", reason=event_key.reason, problem=str(error))
                 return
             else:
                 return
         EVENTS_DROPPED.labels("unreachable").inc()
 
-    async def _send(self, saying: _Saying, told: _Told) -> None:
-        """Create the event, or raise the count of the one that is there."""
-        name = saying.name(self._component)
+    async def _send(self, event_key: _EventKey, occurrences: _Occurrences) -> None:
+        """Create the event, or raise the count of the existing one."""
+        name = event_key.name(self._component)
         before = self._counts.get(name)
         if before is None:
-            before = await self._create(saying, told)
+            before = await self._create(event_key, occurrences)
         if before is None:
-            self._remember(name, told.count)
+            self._remember(name, occurrences.count)
             return
         try:
-            await self._recount(saying, before + told.count, told.last)
-        except NotFound:  # events live for an hour only
+            await self._raise_count(event_key, before + occurrences.count, occurrences.last)
+        except NotFound:  # API servers keep events for an hour only
             self._counts.pop(name, None)
-            await self._client.create(EVENTS, self._render(saying, told))
-            self._remember(name, told.count)
+            await self._client.create(EVENTS, self._render(event_key, occurrences))
+            self._remember(name, occurrences.count)
         else:
-            self._remember(name, before + told.count)
+            self._remember(name, before + occurrences.count)
 
-    async def _create(self, saying: _Saying, told: _Told) -> int | None:
-        """None when created, else the count of the one that was there already."""
+    async def _create(self, event_key: _EventKey, occurrences: _Occurrences) -> int | None:
+        """None when created, else the count of the existing one."""
         try:
-            await self._client.create(EVENTS, self._render(saying, told))
+            await self._client.create(EVENTS, self._render(event_key, occurrences))
         except AlreadyExists:
-            name = saying.name(self._component)
-            there = await self._client.get(EVENTS, name, saying.namespace)
-            return int(there.get("count") or 1)
+            name = event_key.name(self._component)
+            found = await self._client.get(EVENTS, name, event_key.namespace)
+            return int(found.get("count") or 1)
         return None
 
-    async def _recount(self, saying: _Saying, count: int, last: datetime) -> None:
+    async def _raise_count(self, event_key: _EventKey, count: int, last: datetime) -> None:
         ops = PatchBuilder().add("/count", count).add("/lastTimestamp", rfc3339(last))
-        name = saying.name(self._component)
-        await self._client.patch(EVENTS, name, ops, saying.namespace)
+        name = event_key.name(self._component)
+        await self._client.patch(EVENTS, name, ops, event_key.namespace)
 
     def _remember(self, name: str, count: int) -> None:
         self._counts[name] = count
@@ -195,8 +195,8 @@ class Recorder:
         if len(self._counts) > _REMEMBERED:
             self._counts.popitem(last=False)
 
-    def _render(self, saying: _Saying, told: _Told) -> dict[str, Any]:
-        ref = saying.regarding
+    def _render(self, event_key: _EventKey, occurrences: _Occurrences) -> dict[str, Any]:
+        ref = event_key.regarding
         involved = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name}
         if ref.namespace:
             involved["namespace"] = ref.namespace
@@ -205,14 +205,14 @@ class Recorder:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": saying.name(self._component), "namespace": saying.namespace},
+            "metadata": {"name": event_key.name(self._component), "namespace": event_key.namespace},
             "involvedObject": involved,
-            "type": saying.type,
-            "reason": saying.reason,
-            "message": saying.message,
+            "type": event_key.type,
+            "reason": event_key.reason,
+            "message": event_key.message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
-            "firstTimestamp": rfc3339(told.first),
-            "lastTimestamp": rfc3339(told.last),
-            "count": told.count,
+            "firstTimestamp": rfc3339(occurrences.first),
+            "lastTimestamp": rfc3339(occurrences.last),
+            "count": occurrences.count,
         }

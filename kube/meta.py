@@ -80,7 +80,7 @@ class Partial(msgspec.Struct, gc=False):
 
 
 class RawObject(msgspec.Struct, gc=False):
-    """Decoded metadata beside the whole object as a dict, for those who must not lose a field."""
+    """Decoded metadata with the whole object as a dict, for writers that must keep every field."""
 
     metadata: ObjectMeta
     raw: Json

@@ -1,4 +1,4 @@
-"""Metrics of speaking to the API server, on the registry of the process."""
+"""Metrics of the API client, on the registry of the process."""
 
 from prometheus_client import Counter, Gauge, Histogram
 

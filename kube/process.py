@@ -1,25 +1,25 @@
-"""What every process of Muster shares: logs, signals, the event loop, health and metrics."""
+"""What all processes of Muster share: logs, signals, the event loop, health and metrics."""
 
 import asyncio
+import ctypes
 import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import structlog
 import uvloop
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
-from kube import memory
-
 Check = Callable[[], bool]
 Page = Callable[[], Awaitable[bytes]]
 
-_TIDY_SECONDS: Final = 60.0
+_TRIM_SECONDS: Final = 60.0
 
+_malloc_trim = cast("Callable[[int], int] | None", getattr(ctypes.CDLL(None), "malloc_trim", None))
 _log = structlog.get_logger()
 
 
@@ -61,7 +61,7 @@ def configure_logging(process: str, level: str = "info") -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    # Libraries are noisier than we are: from them only warnings.
+    # Libraries log much at level info: only warnings of theirs are written.
     root.setLevel(max(number, logging.WARNING))
 
 
@@ -71,7 +71,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     `main` gets an event that the first SIGTERM or SIGINT sets; the second one cancels it.
     """
 
-    async def guarded() -> None:
+    async def until_done() -> None:
         stop = asyncio.Event()
         task = asyncio.ensure_future(main(stop))
         loop = asyncio.get_running_loop()
@@ -84,20 +84,31 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal, number)
-        loop.call_later(_TIDY_SECONDS, _tidy, loop)
+        loop.call_later(_TRIM_SECONDS, _trim_regularly, loop)
         await task
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(guarded())
+        runner.run(until_done())
 
 
-def _tidy(loop: asyncio.AbstractEventLoop) -> None:
-    memory.give_back()
-    loop.call_later(_TIDY_SECONDS, _tidy, loop)
+def trim_memory() -> None:
+    """Return all free pages to the system; a few milliseconds for hundreds of MiB.
+
+    glibc itself returns only the end of its heap, which is nothing for hours where buffers of
+    connections and responses are allocated between smaller objects that stay. With another C
+    library this does nothing.
+    """
+    if _malloc_trim is not None:
+        _malloc_trim(0)
+
+
+def _trim_regularly(loop: asyncio.AbstractEventLoop) -> None:
+    trim_memory()
+    loop.call_later(_TRIM_SECONDS, _trim_regularly, loop)
 
 
 async def run_until(stop: asyncio.Event, *parts: Coroutine[Any, Any, None]) -> None:
-    """Run all parts side by side until `stop` is set, then cancel them and wait for their end.
+    """Run all parts concurrently until `stop` is set, then cancel them and wait for their end.
 
     A part that fails ends the others; the failures are raised as an exception group.
     """
@@ -111,7 +122,7 @@ async def run_until(stop: asyncio.Event, *parts: Coroutine[Any, Any, None]) -> N
 class StatusServer:
     """HTTP on a loopback or given address: `/healthz`, `/readyz`, `/metrics` and more pages.
 
-    A check answers at once. `/readyz` lists every check and is 503 until all hold.
+    Checks do no I/O. `/readyz` lists every check and is 503 until all hold.
     """
 
     def __init__(
@@ -122,12 +133,12 @@ class StatusServer:
         live: Mapping[str, Check] | None = None,
         ready: Mapping[str, Check] | None = None,
         pages: Mapping[str, Page] | None = None,
-        acts: Mapping[str, Page] | None = None,
+        actions: Mapping[str, Page] | None = None,
         registry: CollectorRegistry = REGISTRY,
     ) -> None:
         """`port` 0 takes a free one; `pages` maps a path to a coroutine giving JSON bytes.
 
-        `acts` are what POST to a path does, and its answer.
+        `actions` maps a path to what a POST does; its result is the response.
         """
         self.port = port
         self._host = host
@@ -138,8 +149,8 @@ class StatusServer:
         app.router.add_get("/metrics", self._metrics)
         for path, page in (pages or {}).items():
             app.router.add_get(path, _json(page))
-        for path, act in (acts or {}).items():
-            app.router.add_post(path, _json(act))
+        for path, action in (actions or {}).items():
+            app.router.add_post(path, _json(action))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
 
     async def start(self) -> None:

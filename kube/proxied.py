@@ -1,4 +1,4 @@
-"""The same as `kube.wire` through an HTTP proxy, by aiohttp, which knows all kinds of those."""
+"""The same as `kube.connections` through an HTTP proxy, by aiohttp, which supports all kinds."""
 
 import ssl
 from collections.abc import Mapping
@@ -7,17 +7,17 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from kube import guard
-from kube.wire import Answer
+from kube import fencing
+from kube.connections import Response
 
 
 class _Request(aiohttp.ClientRequest):
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
-        guard.check(self.method, self.url.raw_path)
+        fencing.check(self.method, self.url.raw_path)
         return await super().send(conn)
 
 
-class Proxied:
+class ProxiedPool:
     """Up to `limit` connections (0: any number) to one server through a proxy."""
 
     def __init__(self, server: str, tls: ssl.SSLContext | None, proxy: str, *, limit: int) -> None:
@@ -37,8 +37,8 @@ class Proxied:
         headers: Mapping[str, str],
         body: bytes | None,
         timeout: float,
-    ) -> Answer:
-        """Send one request and read the whole answer. Raises OSError, LeaseLost."""
+    ) -> Response:
+        """Send one request and read the whole response. Raises OSError, LeaseLost."""
         try:
             async with self._session.request(
                 method,
@@ -48,7 +48,7 @@ class Proxied:
                 timeout=aiohttp.ClientTimeout(total=timeout),
             ) as response:
                 payload = await response.read()
-                return Answer(response.status, payload, response.headers.get("Retry-After"))
+                return Response(response.status, payload, response.headers.get("Retry-After"))
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
 

@@ -1,6 +1,6 @@
-"""Keeps a sink equal to one resource of the API server: list, watch, and begin again.
+"""Keeps a sink in sync with one resource of the API server: list, watch, and start again.
 
-Survives restarts of the API server, lost streams, streams that fall silent and expired history.
+It survives restarts of the API server, lost and silent streams, and expired resource versions.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from kube.watching import Change, Deleted, Undecodable, Upserted, WatchState
 T = TypeVar("T", bound=HasMeta)
 T_contra = TypeVar("T_contra", contravariant=True)
 
-# A server ends each watch after some minutes; drawing the length keeps a fleet from
-# reconnecting in one moment.
+# A server ends each watch after some minutes; a random length keeps many clients
+# from reconnecting at the same moment.
 _WATCH_SECONDS = (300.0, 600.0)
 # A stream that ended sooner, without a line, is a failure and not a time-out.
 _SHORT_WATCH = 1.0
@@ -41,7 +41,7 @@ _log = structlog.get_logger()
 
 
 class Sink(Protocol[T_contra]):
-    """Takes the changes of one resource, in order, on the event loop; it must be quick."""
+    """Receives the changes of one resource, in order, on the event loop; it must be fast."""
 
     def upsert(self, obj: T_contra) -> None:
         """The object exists, in this form; may come again unchanged."""
@@ -87,13 +87,13 @@ class Reflector(Generic[T]):
         self._inactivity = inactivity
         self._backoff = Backoff(random=self._jitter)
         self._state = WatchState(decode)
-        self._heard = self._clock.monotonic()
+        self._last_received = self._clock.monotonic()
         self._whole_list = False
         self._expired = False
 
     def lag(self) -> float:
         """Seconds since the last sign of life: a list, an event or a bookmark."""
-        return self._clock.monotonic() - self._heard
+        return self._clock.monotonic() - self._last_received
 
     async def run(self) -> None:
         """Follow the resource until cancelled; only a bug in `decode` or the sink ends it."""
@@ -102,7 +102,7 @@ class Reflector(Generic[T]):
             await self._step()
 
     async def _step(self) -> None:
-        """One list or one watch; the loop around is kept trivial, endless loops test badly."""
+        """One list or one watch; the loop around it is trivial: endless loops are hard to test."""
         try:
             if self._state.version is None:
                 await self._list()
@@ -114,7 +114,7 @@ class Reflector(Generic[T]):
             self._state.forget()
             problem = str(error)
             if not self._expired:
-                # The server is back; whatever was waited for before does not count any more.
+                # The server answers again: earlier failures do not count any more.
                 self._backoff.reset()
             self._expired = True
         except (Unreachable, TooManyRequests, ConfigError) as error:
@@ -122,7 +122,7 @@ class Reflector(Generic[T]):
         except (ApiError, ProtocolError) as error:
             problem = str(error)
             # The version itself may be what the server cannot serve, after a restore for
-            # instance; a list is always right, only dearer.
+            # instance; a list always works, but is more expensive.
             if self._backoff.failures + 1 >= _TRIES_FROM_ONE_VERSION:
                 self._state.forget()
         wait = self._backoff.next()
@@ -155,11 +155,11 @@ class Reflector(Generic[T]):
             params["continue"] = token
         self._apply(self._state.end_list())
         self._whole_list = False
-        self._heard = self._clock.monotonic()
+        self._last_received = self._clock.monotonic()
         self.synced.set()
 
     async def _watch(self) -> bool:
-        """One stream to its end; False if it ended before it was of any use."""
+        """One stream to its end; False if it ended before it delivered anything."""
         version = self._state.version
         assert version is not None
         params = self._params | {
@@ -180,20 +180,20 @@ class Reflector(Generic[T]):
             async with aclosing(stream) as lines:
                 async for line in lines:
                     self._apply(self._state.feed(line))
-                    self._heard = self._clock.monotonic()
+                    self._last_received = self._clock.monotonic()
                     if not useful:
                         useful = True
-                        self._works()
+                        self._reset_failures()
         finally:
-            # A quiet resource sends no line for minutes; that it was open is a success too,
-            # also for a stream that an outage broke.
+            # A quiet resource sends no line for minutes; a stream that stayed open is a success,
+            # even if an outage ended it.
             if opened and self._clock.monotonic() - opened[0] >= _SHORT_WATCH:
                 useful = True
-                self._works()
+                self._reset_failures()
         return useful
 
-    def _works(self) -> None:
-        """The stream is or was of use: the next failure is the first of a new trouble."""
+    def _reset_failures(self) -> None:
+        """The stream delivered something: the next failure counts as the first one."""
         self._expired = False
         self._backoff.reset()
 

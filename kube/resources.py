@@ -1,6 +1,6 @@
-"""Where a kind lives on an API server: group, version, plural, and the paths made of them.
+"""The REST resource of a kind: group, version, plural, and the paths made of them.
 
-Only kinds of Kubernetes itself and of JobSet are named here; our own are the API's business.
+Only kinds of Kubernetes itself and of JobSet are defined here; our own are in `api.constants`.
 """
 
 import re
@@ -22,7 +22,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """The word of `apiVersion` in a manifest."""
+        """The `apiVersion` of a manifest."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

@@ -1,1 +1,1 @@
-"""The admission webhooks: a review comes in, a rule of `api` judges it, an answer goes out."""
+"""Admission webhooks: a review comes in, `api` validates or completes it, an answer goes out."""

@@ -1,4 +1,4 @@
-"""The webhook process: caches, certificates, listener, upkeep, and an orderly end."""
+"""The webhook process: caches, certificates, listener, maintenance, graceful shutdown."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 
 import structlog
 
-from certs.authority import USUAL, Lifetimes
+from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.context import server_context
 from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, SecretStore, Store
 from kube.client import Client
 from kube.clock import Clock, SystemClock
+from webhooks.informers import ClusterInformers
+from webhooks.maintenance import ANNOUNCED_SECONDS, Maintenance
 from webhooks.readiness import SERVING, Readiness
 from webhooks.registration import ServiceTarget, Target
 from webhooks.reviewer import Reviewer
 from webhooks.routes import build
 from webhooks.server import Listener, bound
-from webhooks.upkeep import ANNOUNCED_SECONDS, Upkeep
-from webhooks.world import ClusterWorld
 
 log = structlog.get_logger(__name__)
 
@@ -35,8 +35,8 @@ class WebhookConfig:
     all replicas. By URL, or with `cert_dir`, they are in that folder; without one they end with
     the process. With `mounted_certificates` they are someone else's (cert-manager's), only read.
     `announced_seconds` is how long a next CA is announced before it is used; `drain_seconds` is
-    how long reviews are still taken after the signal to stop, while API servers learn that this
-    replica is going.
+    how long reviews are still accepted after the signal to stop, while API servers learn that
+    this replica shuts down.
     """
 
     target: Target
@@ -45,7 +45,7 @@ class WebhookConfig:
     cert_dir: Path | None = None
     secret: str = "muster-webhook-certificates"  # noqa: S105 - a name, nothing secret
     mounted_certificates: Path | None = None
-    lifetimes: Lifetimes = USUAL
+    lifetimes: Lifetimes = DEFAULT_LIFETIMES
     announced_seconds: float = ANNOUNCED_SECONDS
     drain_seconds: float = 0.0
 
@@ -60,7 +60,7 @@ async def run(
 ) -> None:
     """Serve until `stop` is set, then drain.
 
-    `readiness` tells the caller what `/readyz` says. Trouble with the API server is waited out.
+    `readiness` tells the caller what `/readyz` says. Errors of the API server are retried.
     Raises OSError when the address is taken or the folder cannot be written; an exception group
     for a bug of ours.
     """
@@ -69,29 +69,33 @@ async def run(
     sock = bound(config.host, config.port)
     with sock, tempfile.TemporaryDirectory(prefix="muster-webhook-") as scratch:
         source = _source(client, config, Path(scratch))
-        upkeep = Upkeep(client, config.target, source, clock, readiness, config.announced_seconds)
+        maintenance = Maintenance(
+            client, config.target, source, clock, readiness, config.announced_seconds
+        )
         async with asyncio.TaskGroup() as group:
-            work = group.create_task(_work(client, sock, upkeep, readiness))
+            work = group.create_task(_work(client, sock, maintenance, readiness))
             await stop.wait()
             readiness.unmet(SERVING, "the process was told to stop")
             await clock.sleep(config.drain_seconds)
             work.cancel()
 
 
-async def _work(client: Client, sock: socket.socket, upkeep: Upkeep, readiness: Readiness) -> None:
-    """All that runs side by side, until cancelled; reviews in work are still answered then."""
-    world = ClusterWorld(client)
+async def _work(
+    client: Client, sock: socket.socket, maintenance: Maintenance, readiness: Readiness
+) -> None:
+    """All concurrent tasks, until cancelled; reviews in flight are still answered then."""
+    informers = ClusterInformers(client)
     async with asyncio.TaskGroup() as group:
-        group.create_task(world.run())
-        for check, synced in world.synced.items():
+        group.create_task(informers.run())
+        for check, synced in informers.synced.items():
             group.create_task(_await_cache(check, synced, readiness))
-        serving = await upkeep.certificates()
+        serving = await maintenance.certificates()
         context = server_context(serving)
-        listener = Listener(build(Reviewer(world), readiness), context, sock)
+        listener = Listener(build(Reviewer(informers), readiness), context, sock)
         async with listener:
             log.info("webhook listens", address=listener.address)
             readiness.met(SERVING)
-            await upkeep.run(context, serving, listener.address)
+            await maintenance.run(context, serving, listener.address)
 
 
 async def _await_cache(check: str, synced: asyncio.Event, readiness: Readiness) -> None:

@@ -5,41 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from api import conversion, inherit, priority
+from api import conversion, inherit, priority, rules
 from api.causes import Cause
 from api.constants import POD_GROUP
 from api.defaults import defaults
 from api.reading import annotations_of, dig, mapping, text
-from api.rules import table, validate
+from api.rules import table
 from kube.patch import Operation
-from webhooks import hints
-from webhooks.review import ALLOWED, Answer, Request
-from webhooks.world import World
+from webhooks import warnings
+from webhooks.informers import Lister
+from webhooks.review import ALLOWED, AdmissionRequest, AdmissionResponse
 
 PARENT = "spec.parentCompositePodGroupName"
 
 
-def mutate(request: Request, world: World) -> Answer:
-    """Completes a group when it is made, and a PodGroup whose template's values come later.
+def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """Completes a new group, and a PodGroup that takes its template's values by an update.
 
-    An update that an older version cannot say in full keeps the rest as it was.
+    Fields that the client's API version does not have stay as they were.
     """
     if request.object is None:
         return ALLOWED
     if request.operation == "CREATE":
-        return _created(request, request.object, world)
+        return _created(request, request.object, lister)
     if request.operation != "UPDATE":
         return ALLOWED
-    kept = keep(request, world)
-    return _filled(request, request.object, world) if kept is ALLOWED else kept
+    kept = keep_unknown_fields(request, lister)
+    return _completed_late(request, request.object, lister) if kept is ALLOWED else kept
 
 
-def keep(request: Request, _world: World) -> Answer:
-    """What the client's version cannot say stays as it was when that says nothing of it."""
+def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> AdmissionResponse:
+    """Restores on update what the client's API version cannot express and did not carry along."""
     new, old, asked = request.object, request.old_object, request.request_kind
     if request.operation != "UPDATE" or new is None or old is None or asked is None:
         return ALLOWED
-    meant = conversion.completed(request.kind.kind, asked.version, new, old)
+    meant = conversion.with_hidden_fields(request.kind.kind, asked.version, new, old)
     operations: list[Operation] = [
         {"op": "add", "path": f"/{place}", "value": meant[place]}
         for place in ("spec", "status")
@@ -48,89 +48,97 @@ def keep(request: Request, _world: World) -> Answer:
     if annotations_of(meant) != annotations_of(new):
         value = dict(annotations_of(meant))
         operations.append({"op": "add", "path": "/metadata/annotations", "value": value})
-    return Answer(operations) if operations else ALLOWED
+    return AdmissionResponse(operations) if operations else ALLOWED
 
 
-def _filled(request: Request, obj: Mapping[str, Any], world: World) -> Answer:
-    """Completes a group that waited once it has its template's values.
+def _completed_late(
+    request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
+) -> AdmissionResponse:
+    """Completes a group that waited for its template and gets the template's values now.
 
-    Any other change is refused as it was sent, not with fields that its sender never wrote.
+    Any other update is left as it was sent: a refusal names no field that its sender never wrote.
     """
     old, new = mapping(dig(request.old_object, "spec")), mapping(obj.get("spec"))
     if not _waits(request, old):
         return ALLOWED
-    filled = inherit.filled_fields(old, new, _template(request, new, world))
-    return _completed(request, obj, world) if filled else ALLOWED
+    filled = inherit.filled_fields(old, new, _template(request, new, lister))
+    return _completed(request, obj, lister) if filled else ALLOWED
 
 
-def judge(request: Request, world: World) -> Answer:
-    """All faults of a group or a Workload; 403 when its parent is being deleted."""
+def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """All errors in a group or a Workload; 403 when its parent is being deleted."""
     new = request.object or {}
-    verdict = validate(
+    result = rules.validate(
         request.kind.kind,
         new,
         request.old_object,
         request.operation,
         group=request.kind.group,
         subresource=request.sub_resource,
-        template=_template(request, mapping(new.get("spec")), world)
+        template=_template(request, mapping(new.get("spec")), lister)
         if request.operation == "UPDATE"
         else None,
     )
-    gone = _deleting_parent(request, world)
-    causes = [*gone, *verdict.causes]
-    warnings = [*verdict.warnings, *(() if causes else hints.of(request, world))]
-    return Answer(causes=causes, warnings=warnings, forbidden=bool(gone))
+    gone = _deleting_parent(request, lister)
+    causes = [*gone, *result.causes]
+    said = [*result.warnings, *(() if causes else warnings.of_group(request, lister))]
+    return AdmissionResponse(causes=causes, warnings=said, forbidden=bool(gone))
 
 
-def _created(request: Request, obj: Mapping[str, Any], world: World) -> Answer:
-    """Finalizer, the template's values, mode, priority; a group that must wait gets the first."""
+def _created(
+    request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
+) -> AdmissionResponse:
+    """Finalizer, the template's values, mode, priority; a group that waits gets only the first."""
     spec = mapping(obj.get("spec"))
     taken: list[Operation] = []
     if _waits(request, spec):
-        template = _template(request, spec, world)
-        values = inherit.fill(spec, template) if template else {}
+        template = _template(request, spec, lister)
+        values = inherit.inherited_values(spec, template) if template else {}
         if not inherit.is_incomplete({**spec, **values}):
             taken = [
                 {"op": "add", "path": f"/spec/{key}", "value": value}
                 for key, value in values.items()
             ]
             spec = {**spec, **values}
-    completed = _completed(request, {**obj, "spec": spec} if taken else obj, world)
+    completed = _completed(request, {**obj, "spec": spec} if taken else obj, lister)
     if completed.causes:
         return completed
-    return Answer([*taken, *completed.operations])
+    return AdmissionResponse([*taken, *completed.operations])
 
 
-def _completed(request: Request, obj: Mapping[str, Any], world: World) -> Answer:
-    """Defaults, and the priority as number, or why it has none (alone, 403)."""
+def _completed(
+    request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
+) -> AdmissionResponse:
+    """Defaults and the priority value, or the one cause why there is none (403)."""
     operations = defaults(request.kind.kind, obj)
     spec = mapping(obj.get("spec"))
     # A group that waits for its template takes the template's priority then, not a default now.
     if not isinstance(obj.get("spec"), Mapping) or _waits(request, spec):
-        return Answer(operations)
-    resolved = priority.resolve(spec, world.priority_classes())
+        return AdmissionResponse(operations)
+    resolved = priority.resolve(spec, lister.priority_classes())
     if isinstance(resolved, Cause):
-        return Answer(causes=[resolved], forbidden=True)
-    return Answer([*operations, *resolved.operations(spec)])
+        return AdmissionResponse(causes=[resolved], forbidden=True)
+    return AdmissionResponse([*operations, *resolved.operations(spec)])
 
 
-def _waits(request: Request, spec: Mapping[str, Any]) -> bool:
+def _waits(request: AdmissionRequest, spec: Mapping[str, Any]) -> bool:
     return request.kind.kind == POD_GROUP.kind and inherit.is_incomplete(spec)
 
 
-def _template(request: Request, spec: Mapping[str, Any], world: World) -> Mapping[str, Any] | None:
+def _template(
+    request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister
+) -> Mapping[str, Any] | None:
     """The live template that a PodGroup names; None for other kinds."""
     workload = text(dig(spec, "workloadRef", "workloadName"))
     if request.kind.kind != POD_GROUP.kind or not workload:
         return None
     name = text(dig(spec, "workloadRef", "templateName"))
-    return inherit.template_of(world.workload(request.namespace, workload), name)
+    return inherit.template_of(lister.workload(request.namespace, workload), name)
 
 
-def _deleting_parent(request: Request, world: World) -> list[Cause]:
+def _deleting_parent(request: AdmissionRequest, lister: Lister) -> list[Cause]:
     name = text(dig(request.object, "spec", "parentCompositePodGroupName"))
     if request.operation != "CREATE" or not name:
         return []
-    parent = world.composite(request.namespace, name)
+    parent = lister.composite(request.namespace, name)
     return [table.PARENT_DELETING.at(PARENT)] if parent and parent.deleting else []

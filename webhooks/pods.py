@@ -1,4 +1,4 @@
-"""Pods that name a group. No other pod ever comes here."""
+"""Pods that name a group; the match conditions let no other pod reach the webhook."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from api.constants import (
 )
 from api.groups import Form, GroupReference, groups_of_object
 from api.reading import dig, labels_of, mapping, text
-from webhooks.review import ALLOWED, Answer, Request
-from webhooks.world import World
+from webhooks.informers import Lister
+from webhooks.review import ALLOWED, AdmissionRequest, AdmissionResponse
 
 
-def mutate(request: Request, _world: World) -> Answer:
+def mutate(request: AdmissionRequest, _lister: Lister) -> AdmissionResponse:
     """Give a new pod that names a group to Muster's scheduler, unless it chose another."""
     pod = request.object or {}
     # A pod without a spec is refused by the API server; there is nothing to complete in it.
@@ -30,26 +30,30 @@ def mutate(request: Request, _world: World) -> Answer:
     chosen = text(pod["spec"].get("schedulerName")) or DEFAULT_SCHEDULER_NAME
     if chosen != DEFAULT_SCHEDULER_NAME or not groups_of_object(pod):
         return ALLOWED
-    return Answer([{"op": "add", "path": "/spec/schedulerName", "value": SCHEDULER_NAME}])
+    return AdmissionResponse(
+        [{"op": "add", "path": "/spec/schedulerName", "value": SCHEDULER_NAME}]
+    )
 
 
-def judge(request: Request, world: World) -> Answer:
-    """A pod of Muster's names one group, for good, and one that is not being deleted."""
+def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """A pod of Muster's names exactly one group, never another, and none that is being deleted."""
     pod = request.object or {}
     if text(dig(pod, "spec", "schedulerName")) != SCHEDULER_NAME:
         return ALLOWED
     groups = groups_of_object(pod)
     if request.operation == "UPDATE":
-        return Answer(causes=[*_moved(groups, request.old_object or {}, pod)])
+        return AdmissionResponse(causes=[*_changed_group(groups, request.old_object or {}, pod)])
     if request.operation != "CREATE":
         return ALLOWED
-    several = _several(groups, pod)
-    gone = _deleting(groups, pod, request.namespace, world)
-    return Answer(causes=[*gone, *several], warnings=_half_named(pod, groups), forbidden=bool(gone))
+    several = _conflicting_references(groups, pod)
+    gone = _deleting(groups, pod, request.namespace, lister)
+    return AdmissionResponse(
+        causes=[*gone, *several], warnings=_incomplete_reference(pod, groups), forbidden=bool(gone)
+    )
 
 
-def _several(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[Cause]:
-    """A cause for every reference that leads elsewhere than the one that counts."""
+def _conflicting_references(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[Cause]:
+    """A cause for every reference to another group than the one that takes precedence."""
     return [
         causes.invalid(
             _path(reference, pod),
@@ -62,30 +66,30 @@ def _several(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[Cause
     ]
 
 
-def _moved(
+def _changed_group(
     groups: list[GroupReference], old: Mapping[str, Any], pod: Mapping[str, Any]
 ) -> list[Cause]:
-    """The group is fixed once the pod exists; faults the old pod had are not held against it."""
+    """The group of a pod is immutable; errors that the old pod had already are not reported."""
     before = groups_of_object(old)
     if _name(before) != _name(groups):
         place = groups[0] if groups else before[0]
         text_ = f"the group of a pod cannot change: it is {_name(before) or 'none'}"
         return [causes.invalid(_path(place, pod if groups else old), _name(groups), text_)]
-    known = _several(before, old)
-    return [cause for cause in _several(groups, pod) if cause not in known]
+    known = _conflicting_references(before, old)
+    return [cause for cause in _conflicting_references(groups, pod) if cause not in known]
 
 
 def _deleting(
-    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, world: World
+    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
 ) -> list[Cause]:
-    if not groups or not world.pod_group_is_deleting(namespace, groups[0].name):
+    if not groups or not lister.pod_group_is_deleting(namespace, groups[0].name):
         return []
     problem = f"PodGroup {groups[0].name!r} is being deleted; wait until it is gone"
     return [causes.forbidden(_path(groups[0], pod), problem)]
 
 
-def _half_named(pod: Mapping[str, Any], groups: list[GroupReference]) -> list[str]:
-    """A Workload without a template, or the reverse, names nothing."""
+def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) -> list[str]:
+    """A warning for a Workload without a template, or the reverse: it names no group."""
     if any(reference.form is Form.WORKLOAD for reference in groups):
         return []
     present = [label for label in (LABEL_WORKLOAD, LABEL_TEMPLATE) if labels_of(pod).get(label)]
@@ -100,7 +104,7 @@ def _name(groups: list[GroupReference]) -> str:
 
 
 def _path(reference: GroupReference, pod: Mapping[str, Any]) -> str:
-    """Where the pod says it."""
+    """The field path of the reference."""
     if reference.form is Form.FIELD:
         return "spec.schedulingGroup.podGroupName"
     if reference.form is Form.LABEL:

@@ -1,4 +1,4 @@
-"""Whether this process may be sent reviews, and what stands in the way."""
+"""Whether this process is ready for reviews, and if not, why."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHECKS = (*CACHES, REGISTRATION, SERVING)
 
 
 class Readiness:
-    """Named checks, each with its current problem; ready when there is none.
+    """HasObjectMeta checks, each with its current problem; ready when there is none.
 
     A check is unmet from the start until someone says that it is met.
     """

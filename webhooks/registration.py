@@ -1,4 +1,4 @@
-"""Registering with the API server: `manifests/webhook/` is the one source of what is registered.
+"""Registering with the API server: `manifests/webhook/` is the only source of what is registered.
 
 By Service, an administrator installs the manifests and this process only puts its CA into
 them. By URL, the process installs them itself, each path under its URL, and keeps them as the
@@ -23,6 +23,7 @@ import yaml
 from api.constants import POD_GROUP, WORKLOAD
 from certs.bundle import conversion_bundle_patch, encoded, webhook_bundle_patch
 from certs.material import ServerNames
+from kube.client import ObjectClient
 from kube.errors import AlreadyExists, NotFound
 from kube.meta import Json
 from kube.packaged import packaged
@@ -42,27 +43,12 @@ DEFINITIONS = tuple(f"{kind.plural}.{kind.group}" for kind in (WORKLOAD, POD_GRO
 RESOURCES = {resource.kind: resource for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
 
 
-class RegistrationApi(Protocol):
-    """What is asked of an API server here; kube.client.Client has it."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        """One object. Raises NotFound."""
-
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
-        """The object as stored. Raises AlreadyExists."""
-
-    async def patch(
-        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
-    ) -> Json:
-        """The object as patched. Raises NotFound, Conflict, Invalid."""
-
-
 class RegistrationError(Exception):
     """What is registered cannot lead API servers to this process."""
 
 
 class NotInstalledError(RegistrationError):
-    """A configuration is missing, and installing it is not this process's business."""
+    """A configuration is missing, and installing it is not this process's task."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind} {name} is not installed: apply manifests/webhook")
@@ -87,8 +73,8 @@ class Target(Protocol):
     def names(self) -> ServerNames:
         """The names that the server certificate must have."""
 
-    async def ensure(self, api: RegistrationApi, manifest: Json, ca_bundle: bytes) -> Json:
-        """The configuration as registered, made right where it was not."""
+    async def ensure(self, api: ObjectClient, manifest: Json, ca_bundle: bytes) -> Json:
+        """The configuration as registered, corrected where it differed."""
 
     def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
         """What must change in a CustomResourceDefinition that is converted by webhook."""
@@ -110,7 +96,7 @@ class ServiceTarget:
         """The Service's DNS names."""
         return ServerNames.of_service(self.name, self.namespace)
 
-    async def ensure(self, api: RegistrationApi, manifest: Json, ca_bundle: bytes) -> Json:
+    async def ensure(self, api: ObjectClient, manifest: Json, ca_bundle: bytes) -> Json:
         """Put the CA into what is installed. Raises NotInstalledError."""
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         try:
@@ -145,7 +131,7 @@ class UrlTarget:
         """The URL's host."""
         return ServerNames.of_host(urlsplit(self.url).hostname or "")
 
-    async def ensure(self, api: RegistrationApi, manifest: Json, ca_bundle: bytes) -> Json:
+    async def ensure(self, api: ObjectClient, manifest: Json, ca_bundle: bytes) -> Json:
         """Install the manifest, or change what differs from it."""
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         wanted = self.rewritten(manifest, ca_bundle)
@@ -191,10 +177,10 @@ class UrlTarget:
         }
 
 
-class _Noting:
-    """Passes calls on, and notes whether anything was written."""
+class _WriteTracker:
+    """Passes calls on, and records whether anything was written."""
 
-    def __init__(self, api: RegistrationApi) -> None:
+    def __init__(self, api: ObjectClient) -> None:
         self._api = api
         self.wrote = False
 
@@ -213,39 +199,37 @@ class _Noting:
 
 
 async def register(
-    api: RegistrationApi, target: Target, ca_bundle: bytes, manifests: Sequence[Json]
+    api: ObjectClient, target: Target, ca_bundle: bytes, manifests: Sequence[Json]
 ) -> Registered:
-    """See that API servers call `target` and trust `ca_bundle` (PEM); what they have now.
+    """Make API servers call `target` and trust `ca_bundle` (PEM); returns what is registered.
 
     Raises RegistrationError, and the errors of `kube.errors`. Safe to repeat.
     """
-    noting = _Noting(api)
+    tracker = _WriteTracker(api)
     configs = [
         webhook["clientConfig"]
         for manifest in manifests
-        for webhook in (await target.ensure(noting, manifest, ca_bundle)).get("webhooks") or ()
+        for webhook in (await target.ensure(tracker, manifest, ca_bundle)).get("webhooks") or ()
     ]
     configs += [
         config
         for name in DEFINITIONS
-        for config in await _converted(noting, target, name, ca_bundle)
+        for config in await _converted(tracker, target, name, ca_bundle)
     ]
     found = {(_host(config), config.get("caBundle", "")) for config in configs}
     if len(found) != 1:
-        raise RegistrationError(f"the webhooks do not all lead to one server: {sorted(found)}")
+        raise RegistrationError(f"the webhooks do not all point to one server: {sorted(found)}")
     host, bundle = found.pop()
     try:
-        return Registered(host, base64.b64decode(bundle, validate=True), noting.wrote)
+        return Registered(host, base64.b64decode(bundle, validate=True), tracker.wrote)
     except binascii.Error as error:
         raise RegistrationError("the registered caBundle is not base64") from error
 
 
-async def _converted(
-    api: RegistrationApi, target: Target, name: str, ca_bundle: bytes
-) -> list[Json]:
-    """The clientConfig of a definition that is converted by webhook, made right.
+async def _converted(api: ObjectClient, target: Target, name: str, ca_bundle: bytes) -> list[Json]:
+    """The clientConfig of a definition that is converted by webhook, corrected.
 
-    A definition that is not installed is missed by the caches, and that is said there.
+    A definition that is not installed is reported by the readiness of the informers.
     """
     try:
         found = await api.get(CRDS, name)
@@ -277,20 +261,18 @@ def difference(found: Json, wanted: Json) -> PatchBuilder:
     """
     patch = PatchBuilder()
     have, want = found.get("webhooks") or [], wanted["webhooks"]
-    if _covers(have, want):
+    if _includes(have, want):
         return patch
     patch.at_version(found["metadata"]["resourceVersion"])
     if [entry["name"] for entry in have] != [entry["name"] for entry in want]:
         return patch.add("/webhooks", want)
     for index, (old, new) in enumerate(zip(have, want, strict=True)):
-        if not _covers(old, new):
+        if not _includes(old, new):
             patch.replace(f"/webhooks/{index}", new)
     return patch
 
 
-async def _patched(
-    api: RegistrationApi, resource: Resource, found: Json, patch: PatchBuilder
-) -> Json:
+async def _patched(api: ObjectClient, resource: Resource, found: Json, patch: PatchBuilder) -> Json:
     if not patch:
         return found
     name = found["metadata"]["name"]
@@ -298,14 +280,14 @@ async def _patched(
     return await api.patch(resource, name, patch)
 
 
-def _covers(have: Any, want: Any) -> bool:
-    """Whether `have` says all that `want` says."""
+def _includes(have: Any, want: Any) -> bool:
+    """Whether `have` has every field of `want` with the same value."""
     if isinstance(want, Mapping) and isinstance(have, Mapping):
         if "clientConfig" in want and set(have["clientConfig"]) != set(want["clientConfig"]):
             return False  # a Service left beside a URL would be invalid
-        return all(key in have and _covers(have[key], value) for key, value in want.items())
+        return all(key in have and _includes(have[key], value) for key, value in want.items())
     if isinstance(want, list) and isinstance(have, list):
-        return len(have) == len(want) and all(map(_covers, have, want))
+        return len(have) == len(want) and all(map(_includes, have, want))
     return bool(have == want)
 
 

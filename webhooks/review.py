@@ -1,4 +1,4 @@
-"""AdmissionReview `admission.k8s.io/v1`: bytes to a request, an answer to bytes."""
+"""AdmissionReview `admission.k8s.io/v1`: bytes to a request, a response to bytes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kube.patch import Operation
 API_VERSION = "admission.k8s.io/v1"
 
 OUTCOMES = ("allowed", "changed", "invalid", "forbidden")
-"""What an answer can be, in one word."""
+"""What an response can be, in one word."""
 
 T = TypeVar("T", bound=BaseModel)
 
 
 class Model(BaseModel):
-    """What comes from an API server: unknown fields are ignored, types are not guessed."""
+    """A message from an API server: unknown fields are ignored, types are not coerced."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -43,8 +43,8 @@ class GroupVersionResource(Model):
     resource: str
 
 
-class Request(Model):
-    """What the API server asks about: the fields of `AdmissionRequest` in use.
+class AdmissionRequest(Model):
+    """The fields in use of `admission.k8s.io/v1` AdmissionRequest.
 
     `object` is the new state, None on DELETE; `old_object` is None on CREATE. Both are raw JSON:
     a mutating webhook sees them before their schema was checked. They are in the version of
@@ -63,20 +63,20 @@ class Request(Model):
     old_object: dict[str, Any] | None = Field(None, alias="oldObject")
 
 
-class Review(Model):
+class AdmissionReview(Model):
     """The envelope that the API server posts."""
 
     api_version: Literal["admission.k8s.io/v1"] = Field(alias="apiVersion")
     kind: Literal["AdmissionReview"]
-    request: Request
+    request: AdmissionRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a webhook says: changes, or all that is wrong, and warnings for the user.
+class AdmissionResponse:
+    """A webhook's response: a patch, or all causes of a refusal, and warnings for the user.
 
-    `forbidden` makes a refusal 403 Forbidden (nothing is wrong with the object as such, it may
-    not be made) instead of 422 Invalid.
+    `forbidden` makes a refusal 403 Forbidden (the object is valid but may not be created) instead
+    of 422 Invalid.
     """
 
     operations: Sequence[Operation] = ()
@@ -92,11 +92,11 @@ class Answer:
         return "changed" if self.operations else "allowed"
 
 
-ALLOWED = Answer()
+ALLOWED = AdmissionResponse()
 
 
 class MalformedReviewError(Exception):
-    """What came is no review; the causes name the fields at fault."""
+    """The body is no review; the causes name the invalid fields."""
 
     def __init__(self, causes: Sequence[Cause]) -> None:
         """`causes` is never empty."""
@@ -104,9 +104,9 @@ class MalformedReviewError(Exception):
         self.causes = causes
 
 
-def decode(body: bytes) -> Request:
+def decode(body: bytes) -> AdmissionRequest:
     """The request inside an AdmissionReview. Raises MalformedReviewError."""
-    return decoded(Review, body).request
+    return decoded(AdmissionReview, body).request
 
 
 def decoded(form: type[T], body: bytes) -> T:
@@ -124,18 +124,18 @@ def decoded(form: type[T], body: bytes) -> T:
         ) from error
 
 
-def encode(request: Request, answer: Answer) -> bytes:
+def encode(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
     """The AdmissionReview that answers `request`."""
-    response: dict[str, Any] = {"uid": request.uid, "allowed": not answer.causes}
-    if answer.causes:
-        response["status"] = _refusal(request, answer)
-    elif answer.operations:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(msgspec.json.encode(answer.operations)).decode()
-    if answer.warnings:
-        response["warnings"] = list(answer.warnings)
+    body: dict[str, Any] = {"uid": request.uid, "allowed": not response.causes}
+    if response.causes:
+        body["status"] = _refusal(request, response)
+    elif response.operations:
+        body["patchType"] = "JSONPatch"
+        body["patch"] = base64.b64encode(msgspec.json.encode(response.operations)).decode()
+    if response.warnings:
+        body["warnings"] = list(response.warnings)
     return msgspec.json.encode(
-        {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
+        {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": body}
     )
 
 
@@ -155,15 +155,15 @@ def status(
     }
 
 
-def _refusal(request: Request, answer: Answer) -> dict[str, Any]:
+def _refusal(request: AdmissionRequest, response: AdmissionResponse) -> dict[str, Any]:
     """The Status that a user sees, worded as the API server words its own refusals."""
     name = _name(request)
-    causes = [cause.as_dict() for cause in answer.causes]
-    faults = [f"{cause.field}: {cause.message}" for cause in answer.causes]
+    causes = [cause.as_dict() for cause in response.causes]
+    faults = [f"{cause.field}: {cause.message}" for cause in response.causes]
     listed = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
     kind, group = request.kind.kind, request.kind.group
     details = {"name": name, "group": group, "causes": causes}
-    if answer.forbidden:
+    if response.forbidden:
         resource = ".".join(part for part in (request.resource.resource, group) if part)
         message = f'{resource} "{name}" is forbidden: {listed}'
         return status(403, "Forbidden", message, {**details, "kind": request.resource.resource})
@@ -172,7 +172,7 @@ def _refusal(request: Request, answer: Answer) -> dict[str, Any]:
     return status(422, "Invalid", message, {**details, "kind": kind})
 
 
-def _name(request: Request) -> str:
+def _name(request: AdmissionRequest) -> str:
     """The object's name; what it will be generated from when it has none yet."""
     metadata = (request.object or {}).get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}

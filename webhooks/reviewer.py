@@ -17,14 +17,21 @@ from api.constants import (
     KindName,
 )
 from kube.resources import PODS
-from webhooks import groups, owners, pods
+from webhooks import groups, jobs, pods
+from webhooks.informers import Lister
 from webhooks.metrics import REVIEW_SECONDS, REVIEWS
-from webhooks.review import OUTCOMES, Answer, MalformedReviewError, Request, decode, encode
-from webhooks.world import World
+from webhooks.review import (
+    OUTCOMES,
+    AdmissionRequest,
+    AdmissionResponse,
+    MalformedReviewError,
+    decode,
+    encode,
+)
 
 POD = KindName(PODS.group, PODS.version, PODS.plural, PODS.kind)
 
-Handler = Callable[[Request, World], Answer]
+Handler = Callable[[AdmissionRequest, Lister], AdmissionResponse]
 
 
 class Route(NamedTuple):
@@ -35,19 +42,19 @@ class Route(NamedTuple):
 
 
 ROUTES: Mapping[str, Route] = {
-    "mutate/workloads": Route(WORKLOAD, groups.keep),
+    "mutate/workloads": Route(WORKLOAD, groups.keep_unknown_fields),
     "mutate/podgroups": Route(POD_GROUP, groups.mutate),
     "mutate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.mutate),
-    "mutate/jobsets": Route(JOBSET, owners.mutate_jobset),
-    "mutate/jobs": Route(JOB, owners.mutate_job),
+    "mutate/jobsets": Route(JOBSET, jobs.mutate_jobset),
+    "mutate/jobs": Route(JOB, jobs.mutate_job),
     "mutate/pods": Route(POD, pods.mutate),
-    "validate/workloads": Route(WORKLOAD, groups.judge),
-    "validate/podgroups": Route(POD_GROUP, groups.judge),
-    "validate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.judge),
-    "validate/coscheduling": Route(COSCHEDULING, groups.judge),
-    "validate/jobsets": Route(JOBSET, owners.judge_jobset),
-    "validate/jobs": Route(JOB, owners.judge_job),
-    "validate/pods": Route(POD, pods.judge),
+    "validate/workloads": Route(WORKLOAD, groups.validate),
+    "validate/podgroups": Route(POD_GROUP, groups.validate),
+    "validate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.validate),
+    "validate/coscheduling": Route(COSCHEDULING, groups.validate),
+    "validate/jobsets": Route(JOBSET, jobs.validate_jobset),
+    "validate/jobs": Route(JOB, jobs.validate_job),
+    "validate/pods": Route(POD, pods.validate),
 }
 
 
@@ -61,10 +68,10 @@ class UnknownRouteError(Exception):
 
 
 class Reviewer:
-    """Answers reviews from what `world` knows."""
+    """Answers reviews; `lister` reads other objects of the cluster."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, lister: Lister) -> None:
+        self._lister = lister
         # Looking labels up costs as much as a rule.
         self._seconds = {name: REVIEW_SECONDS.labels(name) for name in ROUTES}
         self._counts = {
@@ -86,7 +93,7 @@ class Reviewer:
         started = time.perf_counter()
         try:
             request = _decoded(body, ROUTES[route].kind)
-            answer = ROUTES[route].handler(request, self._world)
+            answer = ROUTES[route].handler(request, self._lister)
             encoded = encode(request, answer)
             outcome = answer.outcome
             return encoded
@@ -98,7 +105,7 @@ class Reviewer:
             self._counts[route, outcome].inc()
 
 
-def _decoded(body: bytes, kind: KindName) -> Request:
+def _decoded(body: bytes, kind: KindName) -> AdmissionRequest:
     """The request, which must be about `kind` in the version that the rules know."""
     request = decode(body)
     found = (request.resource.group, request.resource.version, request.resource.resource)

@@ -27,7 +27,7 @@ LONG_CONVERSION = 256 * 1024
 """Bytes from which on a conversion leaves the event loop to the reviews that wait."""
 
 BODY_SECONDS = 10.0
-"""No API server waits this long for a webhook: whoever is slower is none."""
+"""No API server waits this long for a webhook: a slower client is not one."""
 
 JSON = "application/json"
 
@@ -51,7 +51,7 @@ def build(
     async def answered(request: Request, limit: int, answer: Answering) -> Response:
         response = await _answered(request, limit, body_seconds, answer)
         if not readiness.holds(SERVING):
-            # The process is about to end: the next review must not come by this connection.
+            # The process is about to end: the next review must use another connection.
             response.headers["Connection"] = "close"
         return response
 

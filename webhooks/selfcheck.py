@@ -14,13 +14,13 @@ SECONDS = 5.0
 
 
 class SelfCheckError(Exception):
-    """An API server could not call us with what it is told."""
+    """An API server could not call this webhook by its registration."""
 
 
 async def check(address: tuple[str, int], registered: Registered) -> None:
     """Call the listener at `address` by the registered host, trusting the registered CA only.
 
-    Raises SelfCheckError that says what an API server would have stumbled over.
+    Raises SelfCheckError with the error that an API server would get.
     """
     try:
         context = client_context(registered.ca_bundle)

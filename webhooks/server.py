@@ -25,41 +25,41 @@ HEAD_SECONDS = 10.0
 """How long the head of a request may take once it has begun."""
 
 
-class _Impatient(HttpToolsProtocol):
-    """Closes connections that send nothing, or the head of a request drop by drop.
+class _TimeoutProtocol(HttpToolsProtocol):
+    """Closes connections that stay silent, or that send the head of a request too slowly.
 
-    Uvicorn itself waits for ever for both; the body is the application's business.
+    Uvicorn itself has no timeout for either; the body is read by the application.
     """
 
-    _patience: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait(KEEP_ALIVE_SECONDS)
+        self._start_timer(KEEP_ALIVE_SECONDS)
 
     def on_message_begin(self) -> None:
-        self._wait(HEAD_SECONDS)
+        self._start_timer(HEAD_SECONDS)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._calm()
+        self._stop_timer()
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._calm()
+        self._stop_timer()
         super().connection_lost(exc)
 
-    def _wait(self, seconds: float) -> None:
-        self._calm()
-        self._patience = self.loop.call_later(seconds, self.transport.close)
+    def _start_timer(self, seconds: float) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(seconds, self.transport.close)
 
-    def _calm(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn that tells when it is up, and leaves signals to the process."""
+    """Uvicorn that reports when it is up, and leaves signals to the process."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -84,7 +84,7 @@ class Listener:
     def __init__(self, app: FastAPI, context: ssl.SSLContext, sock: socket.socket) -> None:
         self._socket = sock
         config: dict[str, Any] = {
-            "http": _Impatient,
+            "http": _TimeoutProtocol,
             "ws": "none",
             "lifespan": "off",
             "log_config": None,
@@ -130,8 +130,8 @@ def bound(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises OSError: taken, or not our address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.create_server((host, port), family=family, backlog=2048)
-    # Inherited by every connection. An answer goes out in pieces, and asyncio, which does not see
-    # that this is TCP, would let each wait 40 ms for the client's word that it has the one before.
+    # Inherited by every connection. An answer is sent in several writes; asyncio does not set this
+    # here, and each write would wait up to 40 ms for the client's ACK of the one before.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setblocking(False)
     return sock

@@ -3,7 +3,7 @@
 v1alpha3 is the hub: the older versions are converted to it and from it, never to each other
 directly. What the version wanted cannot say travels in the annotation
 `scheduling.muster.dev/conversion-data` and comes back from there. A field that the version itself
-has is never taken from the annotation: what a client can see wins.
+has is never taken from the annotation: what a client can see takes precedence.
 
 A conversion never fails because of what an object holds: objects come here before the API server
 has looked at them, and one that could not be converted could not even be listed. What has the
@@ -11,26 +11,26 @@ wrong shape is handed on for the schema and the rules to refuse.
 
 An update may come without the annotation: `kubectl replace` with a manifest that was written by
 hand in an older version. It says nothing about what its version cannot say, so that stays as it is
-(`completed`); otherwise an update that means to change nothing would be refused as immutable.
+(`with_hidden_fields`); otherwise an update without a change would be refused as immutable.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from api.constants import GROUP, POD_GROUP, V1ALPHA1, V1ALPHA2, VERSION, WORKLOAD
-from api.conversion import parcel, podgroup, workload
+from api.conversion import annotation, podgroup, workload
 from api.reading import text
 
-__all__ = ["ConversionError", "completed", "convert"]
+__all__ = ["ConversionError", "convert", "with_hidden_fields"]
 
 Json = dict[str, Any]
 
 
 class _Spoke(NamedTuple):
-    """How one older version goes to v1alpha3 (`up`) and comes from it (`down`)."""
+    """Conversion of one older version to v1alpha3 (`to_hub`) and back (`from_hub`)."""
 
-    up: Callable[[Mapping[str, Any]], Json]
-    down: Callable[[Mapping[str, Any]], Json]
+    to_hub: Callable[[Mapping[str, Any]], Json]
+    from_hub: Callable[[Mapping[str, Any]], Json]
 
 
 _SPOKES: Final[Mapping[tuple[str, str], _Spoke]] = {
@@ -42,7 +42,7 @@ _KINDS: Final = frozenset(kind for kind, _ in _SPOKES)
 
 
 class ConversionError(ValueError):
-    """There is no such kind or version here; the text names those there are."""
+    """The kind or version is unknown; the message names the known ones."""
 
 
 def convert(obj: Mapping[str, Any], api_version: str) -> Json:
@@ -55,29 +55,29 @@ def convert(obj: Mapping[str, Any], api_version: str) -> Json:
     converted = dict(obj)
     if present != wanted:
         if present != VERSION:
-            converted = _SPOKES[kind, present].up(converted)
+            converted = _SPOKES[kind, present].to_hub(converted)
         if wanted != VERSION:
-            converted = _SPOKES[kind, wanted].down(converted)
+            converted = _SPOKES[kind, wanted].from_hub(converted)
     return converted | {"apiVersion": api_version}
 
 
-def completed(
+def with_hidden_fields(
     kind: str, version: str, new: Mapping[str, Any], old: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """An update as a client of `version` means it; `old` and `new` are in v1alpha3.
 
-    Without the annotation what the version cannot say is as in `old`; with it, the annotation
-    speaks. The status is that of `old`: an update of an object itself never writes it, and a part
-    of it travels in the annotation too. A version that is not an older one says all it means.
+    Without the annotation, what the version cannot say is taken from `old`; with it, from the
+    annotation. The status is that of `old`: an update of an object itself never writes it, and a
+    part of it travels in the annotation too. v1alpha3 has no hidden fields.
     """
     spoke = _SPOKES.get((kind, version))
     if spoke is None:
         return new
     meant = _without_status(new)
-    said = spoke.down(meant)
-    if not parcel.text_of(said):
-        there = spoke.down(_without_status(old))
-        meant = spoke.up(parcel.attach(said, parcel.text_of(there)))
+    said = spoke.from_hub(meant)
+    if not annotation.text_of(said):
+        there = spoke.from_hub(_without_status(old))
+        meant = spoke.to_hub(annotation.attach(said, annotation.text_of(there)))
     return {**meant, "status": old["status"]} if "status" in old else meant
 
 

@@ -1,8 +1,8 @@
 """PodGroup: v1alpha2 knows the template it is from, and how many of its pods are scheduled.
 
 Where v1alpha3 says `workloadRef{workloadName, templateName}`, v1alpha2 has `workloadRef.name` and
-two ways to name the template. The words a client chose among these go along in the annotation of
-v1alpha3, and count for as long as they mean what v1alpha3's own field says.
+two ways to name the template. The fields a client chose among these are kept in the annotation of
+v1alpha3, and used for as long as they mean what v1alpha3's own field says.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from api.constants import (
     CONDITION_POD_GROUP_SCHEDULED_BEFORE,
     V1ALPHA2,
 )
-from api.conversion import parcel
+from api.conversion import annotation
 from api.models import v1alpha3
 from api.reading import mapping
 
@@ -24,15 +24,15 @@ Json = dict[str, Any]
 _REFERENCE: Final = "workloadRef"
 _NAME: Final = "podGroupTemplateName"
 _REF: Final = "podGroupTemplateRef"
-_WORDS: Final = frozenset({_REFERENCE, _NAME, _REF})
+_FIELDS: Final = frozenset({_REFERENCE, _NAME, _REF})
 _STATUS: Final = frozenset({"conditions", "scheduledPods"})
 _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "spec": v1alpha3.PodGroupSpec,
     "status": v1alpha3.PodGroupStatus,
 }
 
-# The two names of one condition. They swap places, so that an object which has conditions of
-# both names keeps both.
+# The two names of one condition. They are swapped, so that an object that has conditions of both
+# names keeps both.
 _CONDITIONS: Final = {
     CONDITION_POD_GROUP_SCHEDULED: CONDITION_POD_GROUP_SCHEDULED_BEFORE,
     CONDITION_POD_GROUP_SCHEDULED_BEFORE: CONDITION_POD_GROUP_SCHEDULED,
@@ -44,75 +44,75 @@ def to_v1alpha2(obj: Mapping[str, Any]) -> Json:
     made, hidden, used = dict(obj), {}, False
     spec, status = obj.get("spec"), obj.get("status")
     if isinstance(spec, Mapping):
-        words, used = _words(obj, spec)
-        made["spec"] = words
+        fields, used = _reference_fields(obj, spec)
+        made["spec"] = fields
         hidden["spec"] = {key: value for key, value in spec.items() if key != _REFERENCE}
     if isinstance(status, Mapping):
         made["status"] = _renamed({key: status[key] for key in status if key in _STATUS})
         hidden["status"] = {key: value for key, value in status.items() if key not in _STATUS}
-    return parcel.send(made, hidden, used=used)
+    return annotation.store(made, hidden, used=used)
 
 
 def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
     """To v1alpha3."""
-    made, hidden = parcel.receive(obj, _MODELS)
+    made, hidden = annotation.restore(obj, _MODELS)
     spec, status = obj.get("spec"), obj.get("status")
     if isinstance(spec, Mapping):
-        words = {key: value for key, value in spec.items() if key in _WORDS}
+        fields = {key: value for key, value in spec.items() if key in _FIELDS}
         kept = {key: value for key, value in hidden["spec"].items() if key != _REFERENCE}
-        made["spec"] = kept | _reference(words)
-        if _said(made["spec"]) != words:
-            made = parcel.attach(made, parcel.pack(V1ALPHA2, {"spec": words}))
+        made["spec"] = kept | _reference(fields)
+        if _default_fields(made["spec"]) != fields:
+            made = annotation.attach(made, annotation.pack(V1ALPHA2, {"spec": fields}))
     if isinstance(status, Mapping):
         kept = {key: value for key, value in hidden["status"].items() if key not in _STATUS}
         made["status"] = kept | _renamed(status)
     return made
 
 
-def chosen_words(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+def chosen_fields(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     """How a v1alpha2 client named the template of this v1alpha3 object; empty if not specially."""
-    return mapping(parcel.unpack(parcel.text_of(obj), V1ALPHA2).get("spec"))
+    return mapping(annotation.unpack(annotation.text_of(obj), V1ALPHA2).get("spec"))
 
 
-def _words(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[Json, bool]:
+def _reference_fields(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[Json, bool]:
     """How v1alpha2 says the reference, and whether the annotation knew it."""
-    words = dict(chosen_words(obj))
-    written = parcel.pack(V1ALPHA2, {"spec": words}) if words else ""
+    fields = dict(chosen_fields(obj))
+    written = annotation.pack(V1ALPHA2, {"spec": fields}) if fields else ""
     reference = {key: value for key, value in spec.items() if key == _REFERENCE}
-    if written == parcel.text_of(obj) and words and _reference(words) == reference:
-        return words, True
-    return _said(spec), False
+    if written == annotation.text_of(obj) and fields and _reference(fields) == reference:
+        return fields, True
+    return _default_fields(spec), False
 
 
-def _said(spec: Mapping[str, Any]) -> Json:
+def _default_fields(spec: Mapping[str, Any]) -> Json:
     """The plain way to say a reference of v1alpha3 in v1alpha2."""
     if _REFERENCE not in spec:
         return {}
     reference = spec[_REFERENCE]
     if not isinstance(reference, Mapping):
         return {_REFERENCE: reference}
-    said: Json = {}
+    found: Json = {}
     if "workloadName" in reference or not reference:
-        said[_REFERENCE] = {"name": reference["workloadName"]} if reference else {}
+        found[_REFERENCE] = {"name": reference["workloadName"]} if reference else {}
     if "templateName" in reference:
-        said[_NAME] = reference["templateName"]
-    return said
+        found[_NAME] = reference["templateName"]
+    return found
 
 
-def _reference(words: Mapping[str, Any]) -> Json:
-    """v1alpha3's `workloadRef`, if these words amount to one."""
-    if not words:
+def _reference(fields: Mapping[str, Any]) -> Json:
+    """v1alpha3's `workloadRef`, if these fields amount to one."""
+    if not fields:
         return {}
-    workload = words.get(_REFERENCE)
+    workload = fields.get(_REFERENCE)
     if workload is not None and not isinstance(workload, Mapping):
         return {_REFERENCE: workload}
     made: Json = {}
     if "name" in mapping(workload):
         made["workloadName"] = mapping(workload)["name"]
-    if words.get(_NAME) is not None:
-        made["templateName"] = words[_NAME]
-    elif "name" in mapping(words.get(_REF)):
-        made["templateName"] = mapping(words[_REF])["name"]
+    if fields.get(_NAME) is not None:
+        made["templateName"] = fields[_NAME]
+    elif "name" in mapping(fields.get(_REF)):
+        made["templateName"] = mapping(fields[_REF])["name"]
     return {_REFERENCE: made}
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from api.conversion import parcel
+from api.conversion import annotation
 from api.models import v1alpha3
 from api.reading import listing, mapping, text
 
@@ -14,8 +14,8 @@ Json = dict[str, Any]
 _LEAVES: Final = "podGroupTemplates"
 _GROUPS: Final = "podGroups"
 _V1ALPHA2: Final = frozenset({"controllerRef", _LEAVES})
-# What v1alpha1 says of a group, in its words and in v1alpha3's.
-_WORDS: Final = {"name": "name", "policy": "schedulingPolicy"}
+# The fields of a group in v1alpha1, and their names in v1alpha3.
+_FIELDS: Final = {"name": "name", "policy": "schedulingPolicy"}
 _MODELS: Final[Mapping[str, type[BaseModel]]] = {"spec": v1alpha3.WorkloadSpec}
 
 
@@ -23,14 +23,14 @@ def to_v1alpha2(obj: Mapping[str, Any]) -> Json:
     """From v1alpha3."""
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
-        return parcel.send(obj, {})
-    said, hidden = _split(spec)
-    return parcel.send({**obj, "spec": said}, {"spec": hidden})
+        return annotation.store(obj, {})
+    visible, hidden = _split(spec)
+    return annotation.store({**obj, "spec": visible}, {"spec": hidden})
 
 
 def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
     """To v1alpha3."""
-    made, carried = parcel.receive(obj, _MODELS)
+    made, carried = annotation.restore(obj, _MODELS)
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
         return made
@@ -42,53 +42,55 @@ def to_v1alpha1(obj: Mapping[str, Any]) -> Json:
     """From v1alpha3."""
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
-        return parcel.send(obj, {})
-    said, hidden = _split(spec)
-    if _LEAVES in said:
-        leaves = said.pop(_LEAVES)
-        said[_GROUPS] = _each(leaves, _to_group)
-        if unsaid := [rest for rest in map(_carried, listing(leaves)) if rest]:
-            hidden[_LEAVES] = unsaid
-    return parcel.send({**obj, "spec": said}, {"spec": hidden})
+        return annotation.store(obj, {})
+    visible, hidden = _split(spec)
+    if _LEAVES in visible:
+        leaves = visible.pop(_LEAVES)
+        visible[_GROUPS] = _each(leaves, _to_group)
+        if hidden_fields := [rest for rest in map(_carried, listing(leaves)) if rest]:
+            hidden[_LEAVES] = hidden_fields
+    return annotation.store({**obj, "spec": visible}, {"spec": hidden})
 
 
 def from_v1alpha1(obj: Mapping[str, Any]) -> Json:
     """To v1alpha3."""
-    made, carried = parcel.receive(obj, _MODELS)
+    made, carried = annotation.restore(obj, _MODELS)
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
         return made
-    said, hidden = _split(carried["spec"])
-    unsaid = {text(rest.get("name")): _unsaid(rest) for rest in listing(said.get(_LEAVES))}
-    said = {key: value for key, value in spec.items() if key != _GROUPS}
+    visible, hidden = _split(carried["spec"])
+    hidden_fields = {
+        text(rest.get("name")): _hidden(rest) for rest in listing(visible.get(_LEAVES))
+    }
+    visible = {key: value for key, value in spec.items() if key != _GROUPS}
     if _GROUPS in spec:
-        said[_LEAVES] = _each(spec[_GROUPS], lambda group: _to_leaf(group, unsaid))
-    return {**made, "spec": hidden | said}
+        visible[_LEAVES] = _each(spec[_GROUPS], lambda group: _to_leaf(group, hidden_fields))
+    return {**made, "spec": hidden | visible}
 
 
 def _split(spec: Mapping[str, Any]) -> tuple[Json, Json]:
-    """What v1alpha2 can say of a spec of v1alpha3, and what it cannot."""
-    said = {key: value for key, value in spec.items() if key in _V1ALPHA2}
-    return said, {key: value for key, value in spec.items() if key not in _V1ALPHA2}
+    """The fields of a v1alpha3 spec that v1alpha2 has, and those that it does not."""
+    visible = {key: value for key, value in spec.items() if key in _V1ALPHA2}
+    return visible, {key: value for key, value in spec.items() if key not in _V1ALPHA2}
 
 
 def _to_group(leaf: Mapping[str, Any]) -> Json:
-    return {old: leaf[new] for old, new in _WORDS.items() if new in leaf}
+    return {old: leaf[new] for old, new in _FIELDS.items() if new in leaf}
 
 
-def _to_leaf(group: Mapping[str, Any], unsaid: Mapping[str, Json]) -> Json:
-    said = {_WORDS.get(key, key): value for key, value in group.items()}
-    return unsaid.get(text(group.get("name")), {}) | said
+def _to_leaf(group: Mapping[str, Any], hidden_fields: Mapping[str, Json]) -> Json:
+    visible = {_FIELDS.get(key, key): value for key, value in group.items()}
+    return hidden_fields.get(text(group.get("name")), {}) | visible
 
 
 def _carried(leaf: Any) -> Json:
-    """What is carried of a template, by its name; empty if v1alpha1 can say all of it."""
-    unsaid = _unsaid(mapping(leaf))
-    return unsaid | {"name": text(leaf.get("name"))} if unsaid else {}
+    """The fields of a template to carry, with its name; empty if v1alpha1 has all of them."""
+    hidden_fields = _hidden(mapping(leaf))
+    return hidden_fields | {"name": text(leaf.get("name"))} if hidden_fields else {}
 
 
-def _unsaid(leaf: Mapping[str, Any]) -> Json:
-    return {key: value for key, value in leaf.items() if key not in _WORDS.values()}
+def _hidden(leaf: Mapping[str, Any]) -> Json:
+    return {key: value for key, value in leaf.items() if key not in _FIELDS.values()}
 
 
 def _each(items: Any, change: Callable[[Mapping[str, Any]], Json]) -> Any:

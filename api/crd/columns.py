@@ -22,19 +22,24 @@ AGE: Final = _column("Age", "date", ".metadata.creationTimestamp", "Time since c
 def _scheduled(condition: str) -> list[Column]:
     path = f'.status.conditions[?(@.type=="{condition}")]'
     return [
-        _column("Status", "string", f"{path}.status", "Whether the floor was placed."),
+        _column("Status", "string", f"{path}.status", "Whether the group was placed."),
         _column("Reason", "string", f"{path}.reason", "Why it was not."),
     ]
 
 
-def _group(condition: str, floor: str, members: str, scheduled: str) -> list[Column]:
+def _group(condition: str, minimum: str, members: str, scheduled: str) -> list[Column]:
     policy = ".spec.schedulingPolicy"
     parent = ".spec.parentCompositePodGroupName"
     return [
         _column("Policy", "string", policy, "The scheduling policy."),
-        _column("Floor", "integer", f"{policy}.gang.{floor}", "What must be placed together."),
+        _column(
+            minimum[0].upper() + minimum[1:],
+            "integer",
+            f"{policy}.gang.{minimum}",
+            "How many members must be placed together.",
+        ),
         _column("Members", "integer", f".status.{members}", "Members there are."),
-        _column("Scheduled", "integer", f".status.{scheduled}", "Members that have their place."),
+        _column("Scheduled", "integer", f".status.{scheduled}", "Members that are placed."),
         *_scheduled(condition),
         _column("Blocker", "string", ".status.blocker.summary", "What it waits for.", wide=True),
         _column("Parent", "string", parent, "The parent in the tree."),

@@ -72,8 +72,8 @@ DEFINITIONS: Final[Mapping[KindName, Definition]] = {
 }
 DEFINED: Final = tuple(DEFINITIONS)
 
-# The API server asks for a conversion only where a version other than the stored one is spoken.
-# By Service as installed; the webhook process puts its CA, or its URL, here.
+# The API server asks for a conversion only where a client uses another version than the stored
+# one. Installed with the Service; the webhook process adds its CA, or replaces it by its URL.
 _CONVERSION: Final[Json] = {
     "strategy": "Webhook",
     "webhook": {
@@ -149,7 +149,7 @@ def _categories(kind: KindName) -> Json:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes equal parts out in full: anchors are no business of a manifest's reader."""
+    """Writes equal parts out in full: anchors make a manifest hard to read."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class asks per value
         return True

@@ -1,1 +1,1 @@
-"""How a Job or a JobSet asks for groups, is marked, and which objects it gets. Pure formulas."""
+"""How a Job or JobSet asks for groups, is marked, and which objects it gets. Pure functions."""

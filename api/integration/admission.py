@@ -1,4 +1,4 @@
-"""What admission of a Job or JobSet comes to: a patch, faults, warnings."""
+"""The result of admission of a Job or JobSet: a patch, faults, warnings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from api.causes import Cause
 Operation = dict[str, Any]
 
 Taken = Callable[[str, str], bool]
-"""Whether the group of a kind and name, in the request's namespace, is somebody else's."""
+"""Whether the group of a kind and name, in the request's namespace, belongs to another owner."""
 
 
-def nobody(_kind: str, _name: str) -> bool:
+def no_name_taken(_kind: str, _name: str) -> bool:
     """No name is taken."""
     return False
 
@@ -22,7 +22,7 @@ class Admission:
     """The answer of one admission: JSON patch operations, causes of refusal, warnings.
 
     A mutating handler applies `patch`, a validating one answers with `causes`; both are computed
-    from the object alone, so the second call sees the first one's work as already done.
+    from the object alone, so the second call finds the first one's patch already applied.
     """
 
     patch: list[Operation] = field(default_factory=list)

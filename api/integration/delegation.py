@@ -1,4 +1,4 @@
-"""A Job delegated to a template: upstream's annotations on the Job, honoured for our scheduler.
+"""A Job delegated to a template: upstream's annotations on the Job, for pods of Muster's scheduler.
 
 The Job's owner has a Workload (its `controllerRef` names that owner); the annotation names the
 template in it, and another one may name the composite that the Job's group belongs under.
@@ -68,7 +68,7 @@ def delegated_group(
     metadata = job["metadata"]
     owner = objects.Owner(JOB, metadata["namespace"], metadata["name"], metadata["uid"])
     made = objects.group_object(
-        POD_GROUP, owner, group, name, dict(template.said), parent=delegation.parent
+        POD_GROUP, owner, group, name, dict(template.fields), parent=delegation.parent
     )
     made["metadata"]["ownerReferences"].append(
         {

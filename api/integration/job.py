@@ -1,8 +1,8 @@
 """Job: how admission names its group in the pod template, and the objects a Job gets.
 
 The group is written twice, as the label on the pod template and as the annotation `managed-group`
-on the Job. Only where both agree is the group Muster's to make; a pod template that names a group
-of the user's is left alone.
+on the Job. Muster creates the group only where both agree; a pod template that names a group of the
+user's is not changed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,9 +12,9 @@ from typing import Any
 from api import causes, groups, names
 from api.causes import Cause
 from api.constants import (
-    ANNOTATION_FLOOR_BASIS,
     ANNOTATION_GROUP_TEMPLATE,
     ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_MIN_COUNT_BASIS,
     DEFAULT_SCHEDULER_NAME,
     JOB,
     JOBSET_LABEL_NAME,
@@ -28,7 +28,7 @@ from api.integration.admission import (
     Operation,
     Taken,
     drop_entry,
-    nobody,
+    no_name_taken,
     set_entry,
 )
 from api.integration.delegation import Delegation, read_delegation
@@ -104,9 +104,9 @@ def job_admission(
     *,
     request_uid: str = "",
     namespace: str = "",
-    taken: Taken = nobody,
+    taken: Taken = no_name_taken,
 ) -> Admission:
-    """Judges a Job and names its group (raw JSON of any structure).
+    """Validates a Job and names its group (raw JSON of any structure).
 
     `request_uid` and `namespace` are those of the admission request: a Job made with generateName
     has no name yet, and an object may leave its namespace to the URL. A usual name that is `taken`
@@ -140,18 +140,18 @@ def job_groups(
     )
     group = objects.group_object(POD_GROUP, owner, view.managed, name, made_from)
     if "gang" in group["spec"]["schedulingPolicy"]:
-        group["spec"]["schedulingPolicy"] = {"gang": {"minCount": floor_of(view, succeeded)}}
-        group["metadata"]["annotations"][ANNOTATION_FLOOR_BASIS] = floor_basis(view)
+        group["spec"]["schedulingPolicy"] = {"gang": {"minCount": minimum_of(view, succeeded)}}
+        group["metadata"]["annotations"][ANNOTATION_MIN_COUNT_BASIS] = minimum_basis(view)
     return [
         objects.workload_object(owner, name, {"podGroupTemplates": [made_from]}),
         group,
     ]
 
 
-def floor_of(view: JobView, succeeded: int = 0) -> int:
+def minimum_of(view: JobView, succeeded: int = 0) -> int:
     """The minCount of a Job's gang: min(parallelism, completions - succeeded), at least 1.
 
-    An explicit min-count is kept as long as so many members can come.
+    An explicit min-count is kept as long as the Job can still have so many members.
     """
     completions = integer(view.spec.get("completions"))
     members = parallelism_of(view)
@@ -162,11 +162,11 @@ def floor_of(view: JobView, succeeded: int = 0) -> int:
     return max(1, members)
 
 
-def floor_basis(view: JobView) -> str:
+def minimum_basis(view: JobView) -> str:
     """What a minCount was computed from, noted on the PodGroup.
 
-    It is computed anew only when this changes: a Job near its end needs no write for every pod
-    that succeeds, as succeeded pods count for the floor.
+    It is recomputed only when this changes: a Job near its end needs no write for every pod that
+    succeeds, as succeeded pods count for minCount.
     """
     basis = f"parallelism={parallelism_of(view)}"
     count = view.options.min_count
@@ -202,7 +202,7 @@ def _wanted_group(
         return None
     prefix = text(dig(job, "metadata", "generateName"))
     if prefix:
-        # Validation runs once the name is made up, and must find what mutation wrote.
+        # Validation runs after the name is generated, and must find what mutation wrote.
         kept = view.managed if view.name else ""
         return kept or names.generated_job_pod_group(prefix, request_uid)
     usual = names.job_pod_group(namespace, view.name)
@@ -217,9 +217,9 @@ def _update(new: Mapping[str, Any], old: Mapping[str, Any]) -> Admission:
     found = list(jobset_rules.frozen(after.options, before.options))
     if before.managed and after.delegation != before.delegation:
         found.append(causes.immutable(annotation_path("", ANNOTATION_GROUP_TEMPLATE), None))
-    had = {*before.faults, *_floor_faults(before)}
+    had = {*before.faults, *_minimum_faults(before)}
     if after.options.min_count != before.options.min_count:
-        found += [fault for fault in _floor_faults(after) if fault not in had]
+        found += [fault for fault in _minimum_faults(after) if fault not in had]
     found += [fault for fault in after.faults if fault not in had]
     return Admission(patch, list(dict.fromkeys(found)), [])
 
@@ -247,15 +247,15 @@ def _unmark(job: Mapping[str, Any]) -> list[Operation]:
 
 
 def _faults(view: JobView) -> list[Cause]:
-    found = [*view.faults, *_floor_faults(view)]
+    found = [*view.faults, *_minimum_faults(view)]
     if view.asks:
         found += jobset_rules.check_scheduler(view.pod_spec, _POD_SPEC)
     return found
 
 
-def _floor_faults(view: JobView) -> Iterator[Cause]:
+def _minimum_faults(view: JobView) -> Iterator[Cause]:
     if view.asks:
-        yield from jobset_rules.check_floor(view.options, max(1, members_of(view.spec)), "pods")
+        yield from jobset_rules.check_minimum(view.options, max(1, members_of(view.spec)), "pods")
 
 
 def _warnings(view: JobView) -> list[str]:

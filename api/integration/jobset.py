@@ -19,7 +19,7 @@ from api.integration.admission import (
     Operation,
     Taken,
     drop_entry,
-    nobody,
+    no_name_taken,
     set_entry,
 )
 from api.integration.view import (
@@ -40,9 +40,9 @@ def jobset_admission(
     operation: str,
     *,
     namespace: str = "",
-    taken: Taken = nobody,
+    taken: Taken = no_name_taken,
 ) -> Admission:
-    """Judges and marks a JobSet (raw JSON of any structure).
+    """Validates and marks a JobSet (raw JSON of any structure).
 
     On CREATE every replicatedJob that asks for a group is marked, also with the form of the
     groups' names: hashed where one of the usual names is `taken`. On UPDATE exactly the marks of
@@ -92,7 +92,7 @@ def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[str]:
     """The mark of each replicatedJob, for hashed names where one of the usual ones is taken."""
     unmarked = (replace(job, mark="", names_taken=False) for job in view.replicated_jobs)
     usual = replace(view, namespace=view.namespace or namespace, replicated_jobs=tuple(unmarked))
-    # A name that has yet to be made up is nobody's.
+    # A name that is not generated yet belongs to nobody.
     avoid = bool(view.name) and any(starmap(taken, objects.group_names(usual)))
     return [make_mark(job.scope, names_taken=avoid) for job in view.replicated_jobs]
 

@@ -41,7 +41,7 @@ def faults(view: JobSetView) -> list[Cause]:
         *_exclusion(view),
         *_order(view),
         *_template_count(view),
-        *_floors(view),
+        *_minimums(view),
         *_disruption(view),
         *_priority(view),
         *_schedulers(view.wanted),
@@ -50,7 +50,7 @@ def faults(view: JobSetView) -> list[Cause]:
 
 
 def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
-    """Everything an update of a JobSet changes that it may not, and new faults of what it may."""
+    """Immutable fields that an update of a JobSet changes, and new faults in the mutable ones."""
     after, before = read_jobset(new), read_jobset(old)
     found = list(frozen(after.options, before.options))
     known = {job.name: job for job in before.replicated_jobs}
@@ -58,30 +58,30 @@ def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
         if job.name in known:
             found += frozen(job.options, known[job.name].options)
             found += frozen(job.outer, known[job.name].outer)
-    had = {*before.faults, *_floors(before)}
-    found += [fault for fault in (*after.faults, *_floors(after)) if fault not in had]
+    had = {*before.faults, *_minimums(before)}
+    found += [fault for fault in (*after.faults, *_minimums(after)) if fault not in had]
     return list(dict.fromkeys(found))
 
 
 def warnings(view: JobSetView) -> list[str]:
-    """What is said where it has no effect."""
+    """Options that are set where they have no effect."""
     mode = view.options.mode
-    found = [] if view.options.asks else list(_idle(view.options))
+    found = [] if view.options.asks else list(_unused(view.options))
     for job in view.replicated_jobs:
         if mode != COMPOSITE:
-            found += _idle(job.outer)
+            found += _unused(job.outer)
         if not job.scope or job.scope == SCOPE_JOBSET:
-            found += _idle(job.options)
+            found += _unused(job.options)
     return found
 
 
-def check_floor(options: Options, limit: int, members: str) -> Iterator[Cause]:
-    """The bounds of one `min-count`: 1 to the number of members, where there is a floor."""
+def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]:
+    """The bounds of one `min-count`: 1 to the number of members, where the mode has one."""
     if options.min_count is None:
         return
     path = options.at(ANNOTATION_MIN_COUNT)
     if options.mode == BASIC:
-        yield causes.forbidden(path, "a Basic group has no minimum; use Gang or leave this out")
+        yield causes.forbidden(path, "a Basic group has no minCount; use Gang or leave this out")
     elif options.min_count > limit:
         yield causes.invalid(path, str(options.min_count), f"must be 1 to {limit}, its {members}")
 
@@ -94,7 +94,7 @@ def check_scheduler(pod_spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def frozen(new: Options, old: Options) -> Iterator[Cause]:
-    """The causes for changes of what a group cannot follow: all but `min-count`."""
+    """The causes for changed options that are immutable: all but `min-count`."""
     if new.mode != old.mode:
         yield causes.immutable(new.mode_path if new.mode else old.mode_path, new.mode or None)
     if (new.topology, new.preferred) != (old.topology, old.preferred):
@@ -134,28 +134,28 @@ def _template_count(view: JobSetView) -> Iterator[Cause]:
         yield causes.too_many("spec.replicatedJobs", count, MAX_TEMPLATES)
 
 
-def _floors(view: JobSetView) -> Iterator[Cause]:
+def _minimums(view: JobSetView) -> Iterator[Cause]:
     if not view.wanted:
         return
     if view.options.mode == COMPOSITE:
-        yield from check_floor(view.options, len(view.wanted), "replicatedJobs")
+        yield from check_minimum(view.options, len(view.wanted), "replicatedJobs")
     elif view.options.asks:
         pods = sum(job.replicas * job.members for job in view.wanted)
-        yield from check_floor(view.options, max(1, pods), "pods")
+        yield from check_minimum(view.options, max(1, pods), "pods")
     for job in view.wanted:
-        yield from _job_floors(job)
+        yield from _job_minimums(job)
 
 
-def _job_floors(job: ReplicatedJob) -> Iterator[Cause]:
+def _job_minimums(job: ReplicatedJob) -> Iterator[Cause]:
     if job.scope == SCOPE_JOB:
-        yield from check_floor(job.options, max(1, job.members), "pods of a Job")
-        yield from check_floor(job.outer, max(1, job.replicas), "Jobs")
+        yield from check_minimum(job.options, max(1, job.members), "pods of a Job")
+        yield from check_minimum(job.outer, max(1, job.replicas), "Jobs")
     elif job.scope == SCOPE_REPLICATED_JOB:
-        yield from check_floor(job.options, max(1, job.replicas * job.members), "pods")
+        yield from check_minimum(job.options, max(1, job.replicas * job.members), "pods")
 
 
 def _disruption(view: JobSetView) -> Iterator[Cause]:
-    """Below a level of mode All nothing may say Single; what says nothing follows it."""
+    """Below a level of mode All, Single is not allowed; a level without a mode inherits All."""
     if view.options.mode != COMPOSITE:
         return
     for job in view.wanted:
@@ -170,7 +170,7 @@ def _disruption(view: JobSetView) -> Iterator[Cause]:
 
 
 def _priority(view: JobSetView) -> Iterator[Cause]:
-    """The pods of one tree have one priority; each replicatedJob's own group is its own tree."""
+    """The pods of one tree share a priority; a group of one replicatedJob is a tree of its own."""
     if not view.options.asks or not view.wanted:
         return
     first = view.wanted[0]
@@ -192,7 +192,7 @@ def _schedulers(jobs: Iterable[ReplicatedJob]) -> Iterator[Cause]:
 
 
 def _name_clashes(view: JobSetView) -> Iterator[Cause]:
-    """Groups of modes that mix may come to one name (`a-1`, and Job 1 of `a`)."""
+    """Groups of different modes may get the same name (`a-1`, and Job 1 of `a`)."""
     if view.options.asks:
         return
     named = {job.path: pod_group_names(view, job) for job in view.wanted}
@@ -205,7 +205,7 @@ def _name_clashes(view: JobSetView) -> Iterator[Cause]:
             )
 
 
-def _idle(options: Options) -> Iterator[str]:
+def _unused(options: Options) -> Iterator[str]:
     said = {
         ANNOTATION_MIN_COUNT: options.min_count is not None,
         ANNOTATION_PREFERRED_TOPOLOGY: bool(options.topology) and options.preferred,

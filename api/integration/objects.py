@@ -1,4 +1,4 @@
-"""The objects that a Job or a JobSet gets: Workload, composites, PodGroups, by formula.
+"""The objects that a Job or a JobSet gets: Workload, composites, PodGroups.
 
 Counts and names follow KEP-1068; mode Composite is Muster's own tree of JobSet, replicatedJobs
 and Jobs. Objects come out complete but for what only a live object has (the Workload's UID).
@@ -25,7 +25,7 @@ from api.constants import (
 )
 from api.integration.options import ALL, BASIC, COMPOSITE, SINGLE, Options
 from api.integration.view import SCOPE_JOB, SCOPE_JOBSET, JobSetView, ReplicatedJob
-from api.ownership import Maker
+from api.ownership import OwnerId
 from api.reading import text
 
 Json = dict[str, Any]
@@ -93,7 +93,7 @@ def jobset_labels(labels: Mapping[str, Any]) -> tuple[str, str, int | None]:
 def template(
     name: str, options: Options, members: int, priority: Json, *, composite: bool = False
 ) -> Json:
-    """A template: policy with its floor (explicit, else all `members`), topology, mode, class."""
+    """A template: policy with minCount (explicit, else all `members`), topology, mode, class."""
     made: Json = {"name": name, "schedulingPolicy": _policy(options, members, composite)}
     if options.topology:
         entry: Json = {"key": options.topology}
@@ -106,7 +106,7 @@ def template(
 
 
 def priority_of(*pod_specs: Mapping[str, Any]) -> Json:
-    """Class and preemption policy where all pod templates say the same."""
+    """Class and preemption policy where all pod templates agree."""
     said: Json = {}
     for key in ("priorityClassName", "preemptionPolicy"):
         values = {text(spec.get(key)) for spec in pod_specs}
@@ -185,7 +185,7 @@ def _composite_objects(
     composites = [group_object(COMPOSITE_POD_GROUP, owner, root_name, workload, root)]
     leaves: list[Json] = []
     for job in jobs:
-        outer = _following(job.outer, view.options)
+        outer = _inherited(job.outer, view.options)
         name = names.template_name("cpg", job.name, view.namespace)
         child = template(name, outer, job.replicas, priority, composite=True)
         leaf = _leaf(view, job, job.members, priority, above=outer)
@@ -205,21 +205,21 @@ def _composite_objects(
 def _leaf(
     view: JobSetView, job: ReplicatedJob, members: int, priority: Json, above: Options | None = None
 ) -> Json:
-    options = _following(job.options, above) if above else job.options
+    options = _inherited(job.options, above) if above else job.options
     name = names.template_name("pg", job.name, view.namespace)
     return template(name, options, members, priority)
 
 
 def _root_template_name(view: JobSetView, jobs: list[ReplicatedJob]) -> str:
     name = names.template_name("cpg", view.name, view.namespace)
-    # Template names are unique over the tree: a replicatedJob called as its JobSet has the name.
+    # Template names are unique over the tree: a replicatedJob named like its JobSet has this one.
     if any(job.name == view.name for job in jobs):
         return names.hashed(name, "Template", view.namespace)
     return name
 
 
-def _following(options: Options, above: Options) -> Options:
-    """A level that says no disruption mode follows an All above it."""
+def _inherited(options: Options, above: Options) -> Options:
+    """A level without a disruption mode inherits an All from above."""
     if options.disruption or above.disruption != ALL:
         return options
     return replace(options, disruption=ALL)
@@ -228,8 +228,8 @@ def _following(options: Options, above: Options) -> Options:
 def _policy(options: Options, members: int, composite: bool) -> Json:
     if options.mode == BASIC:
         return {"basic": {}}
-    floor = members if options.min_count is None else min(options.min_count, members)
-    return {"gang": {"minGroupCount" if composite else "minCount": max(1, floor)}}
+    minimum = members if options.min_count is None else min(options.min_count, members)
+    return {"gang": {"minGroupCount" if composite else "minCount": max(1, minimum)}}
 
 
 def _object(kind: KindName, owner: Owner, name: str, spec: Json) -> Json:
@@ -238,9 +238,9 @@ def _object(kind: KindName, owner: Owner, name: str, spec: Json) -> Json:
         "namespace": owner.namespace,
         "labels": {LABEL_MANAGED_BY: MANAGED_BY},
         "annotations": {
-            ANNOTATION_MADE_FOR: Maker(
+            ANNOTATION_MADE_FOR: OwnerId(
                 owner.kind.group, owner.kind.kind, owner.name, owner.uid
-            ).said()
+            ).annotation()
         },
         "ownerReferences": [
             {

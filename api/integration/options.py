@@ -37,10 +37,10 @@ DISRUPTION_MODES: Final = (SINGLE, ALL)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What one level asks for. Empty and None mean "not said".
+    """What one level asks for. Empty and None mean "not set".
 
     `path` is that of the object the annotations hang on (empty for the root); `mode_path` is
-    where the mode was said, or would be. `outer` marks the `replicated-job-` words.
+    where the mode is set, or would be. `outer` marks the `replicated-job-` annotations.
     """
 
     mode: str = ""
@@ -84,17 +84,17 @@ def read_options(
 ) -> Options:
     """What the annotations of `obj` ask for, or the KEP-1068 field beside it.
 
-    `field` is the object that may hold `gangConfig`, and its path. Words that mean nothing are
-    appended to `report` and read as not said.
+    `field` is the object that may hold `gangConfig`, and its path. Invalid values are
+    reported in `report` and read as not set.
     """
     mode, mode_path = _mode(obj, path, modes, report, field)
-    said = _said(obj, path, report, outer=False)
-    return Options(mode=mode, mode_path=mode_path, path=path, **said)
+    fields = _fields(obj, path, report, outer=False)
+    return Options(mode=mode, mode_path=mode_path, path=path, **fields)
 
 
 def read_outer_options(obj: Any, path: str, report: list[Cause]) -> Options:
     """What the `replicated-job-` annotations ask for the composite of a replicatedJob."""
-    return Options(path=path, outer=True, **_said(obj, path, report, outer=True))
+    return Options(path=path, outer=True, **_fields(obj, path, report, outer=True))
 
 
 def _mode(
@@ -110,11 +110,11 @@ def _mode(
             causes.invalid(written_path, written, f"must say the same as {noted_path}, or nothing")
         )
     if noted is None and written is not None:
-        return _word(written, written_path, modes, report), written_path
-    return _word(noted, noted_path, modes, report), noted_path
+        return _enum(written, written_path, modes, report), written_path
+    return _enum(noted, noted_path, modes, report), noted_path
 
 
-def _said(obj: Any, path: str, report: list[Cause], *, outer: bool) -> dict[str, Any]:
+def _fields(obj: Any, path: str, report: list[Cause], *, outer: bool) -> dict[str, Any]:
     annotations = annotations_of(obj)
 
     def read(key: str) -> tuple[Any, str]:
@@ -132,15 +132,15 @@ def _said(obj: Any, path: str, report: list[Cause], *, outer: bool) -> dict[str,
         "min_count": _count(count, count_path, report),
         "topology": topology,
         "preferred": hard is None and soft is not None,
-        "disruption": _word(disruption, disruption_path, DISRUPTION_MODES, report),
+        "disruption": _enum(disruption, disruption_path, DISRUPTION_MODES, report),
     }
 
 
-def _word(value: Any, path: str, words: tuple[str, ...], report: list[Cause]) -> str:
+def _enum(value: Any, path: str, values: tuple[str, ...], report: list[Cause]) -> str:
     if value is None:
         return ""
-    if value not in words:
-        report.append(causes.not_supported(path, value, words))
+    if value not in values:
+        report.append(causes.not_supported(path, value, values))
         return ""
     return str(value)
 

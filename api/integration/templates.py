@@ -1,15 +1,15 @@
 """Groups made from the templates of a Workload that is not Muster's own.
 
 A user may write the Workload of a Job or JobSet; pods may name a Workload and a template by
-themselves (KEP-4671); a Job may be delegated to a template. In each case the template says what
-the group is, and nothing of the Workload is ever changed.
+themselves (KEP-4671); a Job may be delegated to a template. In each case the template defines
+the group, and the Workload itself is never changed.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api.constants import ANNOTATION_FLOOR_BASIS, COMPOSITE_POD_GROUP, POD_GROUP
+from api.constants import ANNOTATION_MIN_COUNT_BASIS, COMPOSITE_POD_GROUP, POD_GROUP
 from api.inherit import INHERITED
 from api.reading import dig, listing, mapping, text
 
@@ -32,18 +32,18 @@ class Template:
     kind: str
     name: str
     parent: str
-    said: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
     def apply(self, spec: Json) -> Json:
-        """A group's spec with all that the template says in place of what was there."""
+        """A group's spec with the template's values in place of its own."""
         kept = {key: value for key, value in spec.items() if key not in INHERITED}
-        taken = {key: self.said[key] for key in INHERITED if self.said.get(key) is not None}
-        claims = {"resourceClaims": self.said["resourceClaims"]} if self._has_claims else {}
+        taken = {key: self.fields[key] for key in INHERITED if self.fields.get(key) is not None}
+        claims = {"resourceClaims": self.fields["resourceClaims"]} if self._has_claims else {}
         return {"disruptionMode": {"single": {}}} | kept | taken | claims
 
     @property
     def _has_claims(self) -> bool:
-        return self.kind == POD_GROUP.kind and bool(self.said.get("resourceClaims"))
+        return self.kind == POD_GROUP.kind and bool(self.fields.get("resourceClaims"))
 
 
 def templates_of(workload: Mapping[str, Any]) -> list[Template]:
@@ -58,9 +58,9 @@ def find_template(workload: Mapping[str, Any], name: str) -> Template | None:
 
 
 def adapt(groups: list[Json], workload: Mapping[str, Any]) -> list[Json]:
-    """The groups that a formula wants, made from a user's Workload instead.
+    """The wanted groups, made from a user's Workload instead of Muster's.
 
-    The template of a group is the one of the formula's name (`pg-workers`), or of that name
+    The template of a group has the name that Muster's would have (`pg-workers`), or that name
     without its prefix (`workers`); where there is one group and one template they belong
     together. Raises TemplateNotFoundError.
     """
@@ -81,9 +81,9 @@ def _adapted(group: Json, templates: list[Template], workload: str, *, alone: bo
             f"Workload {workload} has no template {wanted} or {wanted.partition('-')[2]} for "
             f"{group['kind']} {group['metadata']['name']}; its templates of that kind: {have}"
         )
-    # The floor is the template's, and does not follow the owner.
+    # The minimum is the template's, and does not follow the owner.
     kept = group["metadata"]["annotations"].items()
-    notes = {key: value for key, value in kept if key != ANNOTATION_FLOOR_BASIS}
+    notes = {key: value for key, value in kept if key != ANNOTATION_MIN_COUNT_BASIS}
     metadata = group["metadata"] | {"annotations": notes}
     spec = chosen.apply(group["spec"])
     spec["workloadRef"] = {"workloadName": workload, "templateName": chosen.name}
@@ -93,8 +93,8 @@ def _adapted(group: Json, templates: list[Template], workload: str, *, alone: bo
 def _walk(holder: Mapping[str, Any], parent: str) -> Iterator[Template]:
     for kind, key in _LISTS:
         for item in listing(holder.get(key)):
-            said = mapping(item)
-            name = text(said.get("name"))
-            yield Template(kind, name, parent, said)
+            fields = mapping(item)
+            name = text(fields.get("name"))
+            yield Template(kind, name, parent, fields)
             if kind == COMPOSITE_POD_GROUP.kind:
-                yield from _walk(said, name)
+                yield from _walk(fields, name)

@@ -22,7 +22,7 @@ from api.integration.options import (
 from api.reading import annotations_of, dig, integer, listing, mapping, text
 
 # The scope of a group: whose pods it holds. Written on each Job template as a mark, so that a
-# Job's group is known from the Job alone.
+# Job's group can be computed from the Job alone.
 SCOPE_JOBSET: Final = "JobSet"
 SCOPE_REPLICATED_JOB: Final = "ReplicatedJob"
 SCOPE_JOB: Final = "Job"
@@ -47,7 +47,7 @@ class ReplicatedJob:
 
     @property
     def group_scope(self) -> str:
-        """The scope its pods have: the mark once there is one, before that what is asked for."""
+        """The scope of its pods: the mark if it is set, else what is asked for."""
         return self.mark or self.scope
 
     @property
@@ -63,7 +63,7 @@ class ReplicatedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobSetView:
-    """What one JobSet asks for. Faults in the words themselves are in `faults`."""
+    """What one JobSet asks for. Invalid values are reported in `faults`."""
 
     name: str
     namespace: str

@@ -16,7 +16,7 @@ class ListMap:
 
 
 class Empty(BaseModel):
-    """Intentionally empty: its presence is the statement."""
+    """Intentionally empty: its presence selects it."""
 
 
 class Condition(BaseModel):

@@ -29,7 +29,7 @@ class WorkloadSpec(BaseModel):
         None, description="The Job, JobSet or other object this is the Workload of. Immutable."
     )
     podGroups: Annotated[list[PodGroup], ListMap("name")] = Field(
-        [], description="The groups, at most 8. Required, immutable but for the floors."
+        [], description="The groups, at most 8. Required, immutable but for minCount."
     )
 
 

@@ -20,7 +20,7 @@ class WorkloadSpec(BaseModel):
         None, description="The Job, JobSet or other object this is the Workload of. Immutable."
     )
     podGroupTemplates: Annotated[list[PodGroupTemplate], ListMap("name")] = Field(
-        [], description="Templates of PodGroups, at most 8. Required, immutable but for the floors."
+        [], description="Templates of PodGroups, at most 8. Required, immutable but for minCount."
     )
 
 
@@ -57,8 +57,8 @@ class PodGroupStatus(BaseModel):
 
     conditions: Annotated[list[Condition], ListMap("type")] = Field(
         [],
-        description="PodGroupScheduled: True with reason Scheduled once the floor was placed, and "
-        "then for good; False with Unschedulable, Incomplete, Invalid or SchedulerError. "
+        description="PodGroupScheduled: True with reason Scheduled once minCount pods were placed, "
+        "and it stays True; False with Unschedulable, Incomplete, Invalid or SchedulerError. "
         "DisruptionTarget: True with PreemptionByScheduler when the group is about to be "
         "disrupted, False once it runs again.",
     )

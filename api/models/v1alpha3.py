@@ -187,11 +187,12 @@ class WorkloadSpec(BaseModel):
     podGroupTemplates: Annotated[list[PodGroupTemplate], ListMap("name")] = Field(
         [],
         description="Templates of PodGroups without a parent, at most 8. Exactly one of this and "
-        "compositePodGroupTemplates must be set. Immutable but for the floors.",
+        "compositePodGroupTemplates must be set. Immutable but for minCount.",
     )
     compositePodGroupTemplates: Annotated[list[CompositePodGroupTemplate], ListMap("name")] = Field(
         [],
-        description="Templates of the roots of trees, at most 8. Immutable but for the floors.",
+        description="Templates of the roots of trees, at most 8. Immutable but for minCount and "
+        "minGroupCount.",
     )
 
 
@@ -218,8 +219,8 @@ class PodGroupSpec(_Common):
     schedulingPolicy: SchedulingPolicy | None = Field(
         None,
         description="How the group's pods are scheduled. A group with a workloadRef may leave it "
-        "out: it takes its template's as soon as the Workload is there. Immutable but for the "
-        "floor.",
+        "out: it takes its template's as soon as the Workload is there. Immutable but for "
+        "minCount.",
     )
     resourceClaims: Annotated[list[ResourceClaim], ListMap("name")] = Field(
         [], description="Resource claims that the group's pods share, at most 4. Immutable."
@@ -237,7 +238,8 @@ class CompositePodGroupSpec(_Common):
     )
     schedulingPolicy: CompositeSchedulingPolicy | None = Field(
         None,
-        description="How the child groups are scheduled. Required, immutable but for the floor.",
+        description="How the child groups are scheduled. Required, immutable but for "
+        "minGroupCount.",
     )
 
 
@@ -291,9 +293,10 @@ class _Status(BaseModel):
     conditions: Annotated[list[Condition], ListMap("type")] = Field(
         [],
         description="PodGroupInitiallyScheduled (CompositePodGroupInitiallyScheduled): True with "
-        "reason Scheduled once the floor was placed, and then for good; False with Unschedulable, "
-        "Incomplete, Invalid or SchedulerError. DisruptionTarget: True with PreemptionByScheduler "
-        "when the group is about to be disrupted, False once it runs again.",
+        "reason Scheduled once minCount pods (minGroupCount child groups) were placed, and it "
+        "stays True; False with Unschedulable, Incomplete, Invalid or SchedulerError. "
+        "DisruptionTarget: True with PreemptionByScheduler when the group is about to be "
+        "disrupted, False once it runs again.",
     )
     blocker: Blocker | None = Field(None, description="Why the group waits, if it does.")
 
@@ -312,7 +315,9 @@ class CompositePodGroupStatus(_Status):
     """What is observed of a CompositePodGroup."""
 
     children: int = Field(0, description="The groups that name this one as their parent.")
-    scheduledChildren: int = Field(0, description="The children whose floor is placed.")
+    scheduledChildren: int = Field(
+        0, description="The children whose minCount or minGroupCount is reached."
+    )
 
 
 class Workload(BaseModel):

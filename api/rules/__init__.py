@@ -1,5 +1,5 @@
-"""The rules of the API: one function to judge an object, one module to a part of it."""
+"""The rules of the API: one function validates an object, a module for each part of it."""
 
-from api.rules.judge import validate
+from api.rules.validation import validate
 
 __all__ = ["validate"]

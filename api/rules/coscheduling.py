@@ -64,6 +64,6 @@ def _check_bound(
 ) -> None:
     number = reader.integer(owner, field, path)
     if required and owner.get(field) is None:
-        reader.report.append(table.FLOOR_REQUIRED.at(path))
+        reader.report.append(table.MINIMUM_REQUIRED.at(path))
     elif number is not None and number < 1:
-        reader.report.append(table.FLOOR_MINIMUM.at(path, number))
+        reader.report.append(table.MINIMUM_TOO_LOW.at(path, number))

@@ -9,11 +9,11 @@ from api.rules import parts, table
 
 
 def check_pod_group(
-    reader: Reader, spec: Mapping[str, Any], words: Mapping[str, Any] | None = None
+    reader: Reader, spec: Mapping[str, Any], v1alpha2: Mapping[str, Any] | None = None
 ) -> None:
-    """All rules of `PodGroup.spec`; `words` is how a v1alpha2 client named the template."""
+    """All rules of `PodGroup.spec`; `v1alpha2` is how such a client named the template."""
     _check_workload_ref(reader, spec)
-    _check_words(reader, words or {})
+    _check_reference_fields(reader, v1alpha2 or {})
     _check_parent(reader, spec)
     if spec.get("parentCompositePodGroupName") and spec.get("workloadRef") is None:
         reader.report.append(table.WORKLOAD_REF_FOR_PARENT.at("spec.workloadRef"))
@@ -59,11 +59,11 @@ def _check_workload_ref(reader: Reader, spec: Mapping[str, Any]) -> None:
         reader.report.append(table.TEMPLATE_REF.at(f"{path}.templateName", template))
 
 
-def _check_words(reader: Reader, words: Mapping[str, Any]) -> None:
+def _check_reference_fields(reader: Reader, fields: Mapping[str, Any]) -> None:
     """v1alpha2 has two fields for one name: a client that sets both must mean the same."""
     name, reference = (
-        text(words.get("podGroupTemplateName")),
-        text(dig(words, "podGroupTemplateRef", "name")),
+        text(fields.get("podGroupTemplateName")),
+        text(dig(fields, "podGroupTemplateRef", "name")),
     )
     if name and reference and name != reference:
         path = "spec.podGroupTemplateRef.name"

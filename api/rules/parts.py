@@ -1,9 +1,9 @@
-"""Rules of the parts that templates and groups share: policy, topology, mode, priority, claims."""
+"""Rules of what templates and groups share: policy, topology, mode, priority, claims."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api import delay, names
+from api import duration, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
@@ -13,7 +13,7 @@ from api.constants import (
 from api.reading import Reader, annotations_of
 from api.rules import table
 
-FLOORS: Final = {False: "minCount", True: "minGroupCount"}  # by "is composite"
+MINIMUMS: Final = {False: "minCount", True: "minGroupCount"}  # by "is composite"
 
 
 def check_policy(
@@ -24,7 +24,7 @@ def check_policy(
     composite: bool,
     missing: table.Rule | None = table.POLICY_REQUIRED,
 ) -> None:
-    """`schedulingPolicy`: exactly one member, floors at least 1; `missing` None: may be absent."""
+    """`schedulingPolicy`: one member, minCount 1 or more; optional if `missing` is None."""
     path = f"{path}.schedulingPolicy"
     if owner.get("schedulingPolicy") is None:
         if missing is not None:
@@ -35,17 +35,17 @@ def check_policy(
         reader.report.append(table.POLICY_ONE.at(path, policy))
     reader.mapping(policy, "basic", f"{path}.basic")
     if policy.get("gang") is not None:
-        _check_floor(reader, reader.mapping(policy, "gang", f"{path}.gang"), path, composite)
+        _check_minimum(reader, reader.mapping(policy, "gang", f"{path}.gang"), path, composite)
 
 
-def _check_floor(reader: Reader, gang: Mapping[str, Any], path: str, composite: bool) -> None:
-    field = FLOORS[composite]
+def _check_minimum(reader: Reader, gang: Mapping[str, Any], path: str, composite: bool) -> None:
+    field = MINIMUMS[composite]
     path = f"{path}.gang.{field}"
-    floor = reader.integer(gang, field, path)
+    minimum = reader.integer(gang, field, path)
     if gang.get(field) is None:
-        reader.report.append(table.FLOOR_REQUIRED.at(path))
-    elif floor is not None and floor < 1:
-        reader.report.append(table.FLOOR_MINIMUM.at(path, floor))
+        reader.report.append(table.MINIMUM_REQUIRED.at(path))
+    elif minimum is not None and minimum < 1:
+        reader.report.append(table.MINIMUM_TOO_LOW.at(path, minimum))
 
 
 def check_topology(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
@@ -83,13 +83,13 @@ def is_all(owner: Mapping[str, Any]) -> bool:
 
 
 def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
-    """Class name, number and preemption policy, each by itself."""
+    """Class name, number and preemption policy, each on its own."""
     name_path = f"{path}.priorityClassName"
     name = reader.text(owner, "priorityClassName", name_path)
     if name and not names.is_dns_subdomain(name):
         reader.report.append(table.PRIORITY_CLASS_NAME.at(name_path, name))
     priority = reader.integer(owner, "priority", f"{path}.priority")
-    # Only the cluster's own classes reach above the users' range, as with pods.
+    # Only the system's own classes may exceed the users' range, as with pods.
     if priority is not None and priority > HIGHEST_USER_PRIORITY and not name.startswith("system-"):
         reader.report.append(table.PRIORITY_MAXIMUM.at(f"{path}.priority", priority))
     policy = reader.text(owner, "preemptionPolicy", f"{path}.preemptionPolicy")
@@ -100,7 +100,7 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
 def check_delay(reader: Reader, obj: Mapping[str, Any]) -> None:
     """The annotation `preemption-delay` of a group: absent, or a duration."""
     written = annotations_of(obj).get(ANNOTATION_PREEMPTION_DELAY)
-    if written is not None and delay.seconds(written) is None:
+    if written is not None and duration.seconds(written) is None:
         reader.report.append(table.PREEMPTION_DELAY.at(table.PREEMPTION_DELAY.where[0], written))
 
 

@@ -1,13 +1,13 @@
-"""Every rule's text, once: what an error says, and where the documents say it.
+"""All rules with their texts: the one place that says what an error message says.
 
 A rule is a name, the fields it is about, a Kubernetes cause reason, and a text that tells the user
-what to do. The modules beside this one find where a rule is broken; they never word it.
+what to do. The modules beside this one find where a rule is broken; they contain no texts.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import causes, delay
+from api import causes, duration
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
@@ -36,7 +36,7 @@ LABEL_KEY_TEXT: Final = (
 class Rule:
     """One rule; `at` makes the cause for one place where it is broken.
 
-    `where` has the ends of the paths it is about: `[]` for a place in a list, `*` for any field.
+    `where` has the ends of the field paths it is about: `[]` is a list index, `*` any field.
     """
 
     id: str
@@ -73,7 +73,7 @@ _LISTS: Final = ("podGroupTemplates", "compositePodGroupTemplates")
 _TEMPLATES: Final = ("podGroupTemplates[]", "compositePodGroupTemplates[]")
 _COMPOSITES: Final = ("compositePodGroupTemplates[]",)
 _POLICY: Final = ("schedulingPolicy",)
-_FLOORS: Final = (
+_MINIMUMS: Final = (
     "schedulingPolicy.gang.minCount",
     "schedulingPolicy.gang.minGroupCount",
     "spec.subsets[].minMember",
@@ -119,10 +119,10 @@ POLICY_UNLESS_TEMPLATE: Final = Rule(
     "policy-required", _POLICY, _R, "set one of basic and gang, or name a template in workloadRef"
 )
 POLICY_ONE: Final = Rule("policy-one", _POLICY, _I, "must specify exactly one of `basic`, `gang`")
-FLOOR_REQUIRED: Final = Rule("floor-required", _FLOORS, _R, "must be 1 or more")
-FLOOR_MINIMUM: Final = Rule(
-    "floor-minimum",
-    (*_FLOORS, "spec.scheduleTimeoutSeconds"),
+MINIMUM_REQUIRED: Final = Rule("minimum-required", _MINIMUMS, _R, "must be 1 or more")
+MINIMUM_TOO_LOW: Final = Rule(
+    "minimum-too-low",
+    (*_MINIMUMS, "spec.scheduleTimeoutSeconds"),
     _I,
     "must be greater than or equal to 1",
 )
@@ -242,7 +242,7 @@ PARENT_DELETING: Final = Rule(
     "parent-deleting", _PARENT, causes.FORBIDDEN, "the group it belongs to is being deleted"
 )
 PREEMPTION_DELAY: Final = Rule(
-    "preemption-delay", (f"metadata.annotations[{ANNOTATION_PREEMPTION_DELAY}]",), _I, delay.TEXT
+    "preemption-delay", (f"metadata.annotations[{ANNOTATION_PREEMPTION_DELAY}]",), _I, duration.TEXT
 )
 
 IMMUTABLE: Final = Rule("immutable", ("spec.*",), _I, causes.IMMUTABLE_TEXT)

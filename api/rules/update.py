@@ -1,4 +1,4 @@
-"""What may change after creation: the floors, and one late fill of a PodGroup (KEP-5832)."""
+"""What may change after creation: minCount, minGroupCount, and a late template (KEP-5832)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,7 +7,7 @@ from api import inherit
 from api.causes import Cause
 from api.rules import table
 
-_FLOORS: Final = frozenset({"minCount", "minGroupCount"})
+_MUTABLE: Final = frozenset({"minCount", "minGroupCount"})
 
 
 def check_update(
@@ -16,7 +16,7 @@ def check_update(
     """A cause for every field of two specs that differs and may not.
 
     Setting a field later and unsetting it are changes. `template` is the live template that a
-    PodGroup names, for the fill; None where there is none.
+    PodGroup names and may take its values from; None where there is none.
     """
     filled = inherit.filled_fields(old, new, template)
     return [
@@ -27,7 +27,7 @@ def check_update(
 
 
 def _frozen(value: Any) -> Any:
-    """The part of a value that may not change: all but the floors; a null counts as absent."""
+    """The immutable part of a value: all but minCount and minGroupCount; null counts as absent."""
     if isinstance(value, Mapping):
         return {
             key: _frozen_gang(item) if key == "gang" else _frozen(item)
@@ -42,4 +42,4 @@ def _frozen(value: Any) -> Any:
 def _frozen_gang(gang: Any) -> Any:
     if not isinstance(gang, Mapping):
         return gang
-    return {key: value for key, value in gang.items() if key not in _FLOORS}
+    return {key: value for key, value in gang.items() if key not in _MUTABLE}

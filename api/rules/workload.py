@@ -12,7 +12,7 @@ from api.rules import parts, table
 
 @dataclass(slots=True)
 class _Tree:
-    """What is remembered while walking one Workload's templates."""
+    """State of the walk over one Workload's templates."""
 
     reader: Reader
     names: set[str] = field(default_factory=set)
@@ -93,7 +93,7 @@ def _check_same_priority(tree: _Tree, template: Mapping[str, Any], path: str) ->
         tree.first = template
         return
     name, priority = template.get("priorityClassName"), template.get("priority")
-    # An empty class name and an absent one are the same wish.
+    # An empty class name and an absent one mean the same.
     if (name or None) != (tree.first.get("priorityClassName") or None):
         tree.reader.report.append(
             table.PRIORITY_CLASS_DIFFERS.at(f"{path}.priorityClassName", name)
@@ -103,7 +103,7 @@ def _check_same_priority(tree: _Tree, template: Mapping[str, Any], path: str) ->
 
 
 def _check_children(tree: _Tree, template: Mapping[str, Any], path: str, level: int) -> None:
-    """Below a composite template; one that sits too deep is reported and not entered."""
+    """Below a composite template; one that is too deep is reported and not entered."""
     if level >= MAX_DEPTH:
         tree.reader.report.append(table.TREE_DEPTH.at(path, template))
         return

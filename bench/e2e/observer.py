@@ -1,4 +1,4 @@
-"""What happened when, from watches that know nothing of who schedules."""
+"""When pods were bound and groups reported, from watches independent of the scheduler."""
 
 from __future__ import annotations
 

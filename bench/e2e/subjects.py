@@ -51,7 +51,7 @@ class Subject(Protocol):
 
 
 class KubeScheduler:
-    """With all that it has for groups, and a client that is not held back."""
+    """With all its features for groups, and a client without rate limits."""
 
     flavour = NATIVE
 
@@ -80,7 +80,7 @@ class KubeScheduler:
             except ProcessFailedError:
                 if not process.running:
                     raise
-                return started  # it works, and is not in sync for minutes: that is its time too
+                return started  # it runs but is not in sync for minutes, which counts as its time
         return time.time()
 
     def pids(self) -> dict[str, int]:

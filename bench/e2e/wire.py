@@ -45,7 +45,7 @@ class _Connection(asyncio.Protocol):
         self.closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's TLS transports are not of this class, though they are of its kind.
+        # uvloop's TLS transports are not of this class, but have its interface.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -98,13 +98,13 @@ class Wire:
     ) -> None:
         while not self._free.empty():
             self._free.get_nowait().close()
-        await asyncio.sleep(0.05)  # TLS says goodbye
+        await asyncio.sleep(0.05)  # the TLS close_notify
 
     async def call(self, sent: bytes) -> bytes:
         """The body of one answer, on a connection that is free. Raises WireError."""
         connection = await self._free.get()
         try:
-            if connection.closed:  # the server closes those that rest for minutes
+            if connection.closed:  # the server closes those that are idle for minutes
                 connection = await self._connect()
             status, body = await connection.call(sent)
         finally:

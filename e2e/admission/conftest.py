@@ -1,4 +1,4 @@
-"""A namespace, and the priority classes that the table of cases speaks of."""
+"""A namespace, and the priority classes that the table of cases uses."""
 
 import asyncio
 import secrets
@@ -19,8 +19,8 @@ CLASS_PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @dataclass(frozen=True)
-class Room:
-    """Where the objects of a case live."""
+class CaseNamespace:
+    """The namespace of the cases, and the paths in it."""
 
     namespace: str
     rest: Rest
@@ -42,8 +42,8 @@ def namespace(cluster: Cluster, running_muster: Muster) -> Iterator[str]:
 
 
 @pytest.fixture
-def room(namespace: str, rest: Rest, muster: Muster) -> Room:
-    return Room(namespace, rest)
+def case_namespace(namespace: str, rest: Rest, muster: Muster) -> CaseNamespace:
+    return CaseNamespace(namespace, rest)
 
 
 async def _open(cluster: Cluster, name: str) -> None:
@@ -56,7 +56,7 @@ async def _open(cluster: Cluster, name: str) -> None:
                 "preemptionPolicy": known.preemption_policy,
             }
             (await rest.post(CLASS_PATH, body)).expect(201)
-        # The webhook hears of them by its watch.
+        # The webhook learns of them by its watch.
         group = {
             "apiVersion": "scheduling.muster.dev/v1alpha3",
             "kind": "PodGroup",
@@ -66,12 +66,12 @@ async def _open(cluster: Cluster, name: str) -> None:
                 "priorityClassName": CLASSES[-1].name,
             },
         }
-        path = Room(name, rest).path(group)
+        path = CaseNamespace(name, rest).path(group)
 
-        async def known_there() -> bool:
+        async def accepted() -> bool:
             return (await rest.post(path, group, params={"dryRun": "All"})).status == 201
 
-        await eventually(known_there, "the webhook to know the priority classes", 30)
+        await eventually(accepted, "the webhook to know the priority classes", 30)
 
 
 async def _close(cluster: Cluster, name: str) -> None:

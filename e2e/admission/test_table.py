@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from e2e.admission.conftest import Room
+from e2e.admission.conftest import CaseNamespace
 from e2e.support.rest import Answer
 from tests.support.admission import ALL, Case
 
@@ -14,8 +14,10 @@ CONFLICT = 409
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.sentence)
-async def test_admission(case: Case, room: Room) -> None:
-    answer = await (_created(case, room) if case.old is None else _updated(case, room))
+async def test_admission(case: Case, case_namespace: CaseNamespace) -> None:
+    answer = await (
+        _created(case, case_namespace) if case.old is None else _updated(case, case_namespace)
+    )
 
     assert answer.status == (case.code if case.code != 200 or case.old else 201), answer.text
     found = _faults(answer) if case.faults else []
@@ -29,28 +31,28 @@ async def test_admission(case: Case, room: Room) -> None:
         assert _dig(answer.body, path) == value
 
 
-async def _created(case: Case, room: Room) -> Answer:
-    return await room.rest.post(room.path(case.new), case.new, params=DRY)
+async def _created(case: Case, case_namespace: CaseNamespace) -> Answer:
+    return await case_namespace.rest.post(case_namespace.path(case.new), case.new, params=DRY)
 
 
-async def _updated(case: Case, room: Room) -> Answer:
+async def _updated(case: Case, case_namespace: CaseNamespace) -> Answer:
     """The old object is stored, and taken away again; the update is a dry run."""
     assert case.old is not None
     old = case.old | {"metadata": {"generateName": "case-"}}
-    stored = (await room.rest.post(room.path(old), old)).expect(201)
-    path = f"{room.path(old)}/{stored['metadata']['name']}"
+    stored = (await case_namespace.rest.post(case_namespace.path(old), old)).expect(201)
+    path = f"{case_namespace.path(old)}/{stored['metadata']['name']}"
     changes = {key: value for key, value in case.new["metadata"].items() if key != "name"}
     end = f"/{case.subresource}" if case.subresource else ""
     try:
         while True:
             new = case.new | {"metadata": stored["metadata"] | changes}
-            answer = await room.rest.put(path + end, new, params=DRY)
+            answer = await case_namespace.rest.put(path + end, new, params=DRY)
             if answer.status != CONFLICT:
                 return answer
             # A controller wrote its status in between.
-            stored = (await room.rest.get(path)).ok()
+            stored = (await case_namespace.rest.get(path)).ok()
     finally:
-        (await room.rest.delete(path)).ok()
+        (await case_namespace.rest.delete(path)).ok()
 
 
 def _faults(answer: Answer) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_CONVERSION_DATA, GROUP
-from e2e.admission.conftest import Room
+from e2e.admission.conftest import CaseNamespace
 from e2e.clusters.protocol import Cluster
 from e2e.support.kubectl import Kubectl
 from e2e.support.rest import APPLY_PATCH
@@ -33,32 +33,37 @@ def workload(name: str, **template: Any) -> Json:
     return written("v1alpha3", "Workload", name, podGroupTemplates=[leaf])
 
 
-def path_of(room: Room, version: str, obj: Json) -> str:
+def path_of(case_namespace: CaseNamespace, version: str, obj: Json) -> str:
     in_version = obj | {"apiVersion": f"{GROUP}/{version}"}
-    return f"{room.path(in_version)}/{obj['metadata']['name']}"
+    return f"{case_namespace.path(in_version)}/{obj['metadata']['name']}"
 
 
 @pytest.fixture
-def kubectl(cluster: Cluster, room: Room, tmp_path: Path) -> Kubectl:
-    return Kubectl(cluster.kubeconfig, tmp_path, room.namespace)
+def kubectl(cluster: Cluster, case_namespace: CaseNamespace, tmp_path: Path) -> Kubectl:
+    return Kubectl(cluster.kubeconfig, tmp_path, case_namespace.namespace)
 
 
-async def test_a_workload_created_patched_and_watched_in_three_versions(room: Room) -> None:
+async def test_a_workload_created_patched_and_watched_in_three_versions(
+    case_namespace: CaseNamespace,
+) -> None:
     groups = [{"name": "a", "policy": {"gang": {"minCount": 2}}}]
     obj = written("v1alpha1", "Workload", "mixed", podGroups=groups)
-    newest, middle = path_of(room, "v1alpha3", obj), path_of(room, "v1alpha2", obj)
+    newest, middle = (
+        path_of(case_namespace, "v1alpha3", obj),
+        path_of(case_namespace, "v1alpha2", obj),
+    )
     collection = middle.rpartition("/")[0]
-    start = (await room.rest.get(collection)).ok()["metadata"]["resourceVersion"]
+    start = (await case_namespace.rest.get(collection)).ok()["metadata"]["resourceVersion"]
 
-    async with room.rest.watch(collection, {"resourceVersion": start}) as watch:
-        (await room.rest.post(room.path(obj), obj)).expect(201)
+    async with case_namespace.rest.watch(collection, {"resourceVersion": start}) as watch:
+        (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
         added = await watch.until("ADDED", "mixed")
-        floor = "/spec/podGroupTemplates/0/schedulingPolicy/gang/minCount"
-        change = [{"op": "replace", "path": floor, "value": 5}]
-        (await room.rest.patch(newest, change, "application/json-patch+json")).ok()
+        minimum = "/spec/podGroupTemplates/0/schedulingPolicy/gang/minCount"
+        change = [{"op": "replace", "path": minimum, "value": 5}]
+        (await case_namespace.rest.patch(newest, change, "application/json-patch+json")).ok()
         modified = await watch.until("MODIFIED", "mixed")
-    oldest = (await room.rest.get(path_of(room, "v1alpha1", obj))).ok()
-    (await room.rest.delete(newest)).ok()
+    oldest = (await case_namespace.rest.get(path_of(case_namespace, "v1alpha1", obj))).ok()
+    (await case_namespace.rest.delete(newest)).ok()
 
     assert added["apiVersion"] == modified["apiVersion"] == f"{GROUP}/v1alpha2"
     assert added["spec"]["podGroupTemplates"] == [
@@ -68,14 +73,16 @@ async def test_a_workload_created_patched_and_watched_in_three_versions(room: Ro
     assert oldest["spec"]["podGroups"] == [{"name": "a", "policy": {"gang": {"minCount": 5}}}]
 
 
-async def test_a_patch_in_an_older_version_keeps_what_that_cannot_say(room: Room) -> None:
+async def test_a_patch_in_an_older_version_keeps_what_that_cannot_say(
+    case_namespace: CaseNamespace,
+) -> None:
     obj = workload("kept", schedulingConstraints=RACK, preemptionPolicy="Never")
-    (await room.rest.post(room.path(obj), obj)).expect(201)
+    (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
     change = {"spec": {"podGroups": [{"name": "t", "policy": {"gang": {"minCount": 1}}}]}}
 
-    (await room.rest.patch(path_of(room, "v1alpha1", obj), change)).ok()
-    stored = (await room.rest.get(path_of(room, "v1alpha3", obj))).ok()
-    (await room.rest.delete(path_of(room, "v1alpha3", obj))).ok()
+    (await case_namespace.rest.patch(path_of(case_namespace, "v1alpha1", obj), change)).ok()
+    stored = (await case_namespace.rest.get(path_of(case_namespace, "v1alpha3", obj))).ok()
+    (await case_namespace.rest.delete(path_of(case_namespace, "v1alpha3", obj))).ok()
 
     assert stored["spec"]["podGroupTemplates"] == [
         {
@@ -88,10 +95,10 @@ async def test_a_patch_in_an_older_version_keeps_what_that_cannot_say(room: Room
     assert ANNOTATION_CONVERSION_DATA not in stored["metadata"].get("annotations", {})
 
 
-async def test_an_older_version_is_no_way_round_immutability(room: Room) -> None:
+async def test_an_older_version_does_not_bypass_immutability(case_namespace: CaseNamespace) -> None:
     obj = workload("fixed", schedulingConstraints=RACK)
-    (await room.rest.post(room.path(obj), obj)).expect(201)
-    path = path_of(room, "v1alpha1", obj)
+    (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
+    path = path_of(case_namespace, "v1alpha1", obj)
     renamed = {"spec": {"podGroups": [{"name": "u", "policy": {"gang": {"minCount": 2}}}]}}
     zone = {"name": "t", "schedulingConstraints": {"topology": [{"key": "example.com/zone"}]}}
     carried = json.dumps({"v1alpha3": {"spec": {"podGroupTemplates": [zone]}}})
@@ -100,10 +107,10 @@ async def test_an_older_version_is_no_way_round_immutability(room: Room) -> None
         for data in (carried, None)
     )
 
-    answers = [await room.rest.patch(path, change) for change in (renamed, moved)]
-    (await room.rest.patch(path, emptied)).ok()
-    stored = (await room.rest.get(path_of(room, "v1alpha3", obj))).ok()
-    (await room.rest.delete(path)).ok()
+    answers = [await case_namespace.rest.patch(path, change) for change in (renamed, moved)]
+    (await case_namespace.rest.patch(path, emptied)).ok()
+    stored = (await case_namespace.rest.get(path_of(case_namespace, "v1alpha3", obj))).ok()
+    (await case_namespace.rest.delete(path)).ok()
 
     for answer in answers:
         [cause] = answer.expect(422)["details"]["causes"]
@@ -112,31 +119,31 @@ async def test_an_older_version_is_no_way_round_immutability(room: Room) -> None
 
 
 async def test_a_replace_in_an_older_version_keeps_what_that_cannot_say(
-    room: Room, kubectl: Kubectl
+    case_namespace: CaseNamespace, kubectl: Kubectl
 ) -> None:
     obj = workload("replaced", schedulingConstraints=RACK, preemptionPolicy="Never")
-    made = (await room.rest.post(room.path(obj), obj)).expect(201)
-    newest = path_of(room, "v1alpha3", obj)
+    made = (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
+    newest = path_of(case_namespace, "v1alpha3", obj)
 
-    def manifest(floor: int) -> Json:
-        groups = [{"name": "t", "policy": {"gang": {"minCount": floor}}}]
+    def manifest(minimum: int) -> Json:
+        groups = [{"name": "t", "policy": {"gang": {"minCount": minimum}}}]
         return written("v1alpha1", "Workload", "replaced", podGroups=groups)
 
     await kubectl.replace(manifest(2))
-    same = (await room.rest.get(newest)).ok()
+    same = (await case_namespace.rest.get(newest)).ok()
     await kubectl.replace(manifest(5))
-    raised = (await room.rest.get(newest)).ok()
-    (await room.rest.delete(newest)).ok()
+    raised = (await case_namespace.rest.get(newest)).ok()
+    (await case_namespace.rest.delete(newest)).ok()
 
     assert same["spec"] == made["spec"] == obj["spec"]
     assert same["metadata"]["generation"] == made["metadata"]["generation"]
     leaf = obj["spec"]["podGroupTemplates"][0]
-    floor = {"schedulingPolicy": {"gang": {"minCount": 5}}}
-    assert raised["spec"] == {"podGroupTemplates": [leaf | floor]}
+    minimum = {"schedulingPolicy": {"gang": {"minCount": 5}}}
+    assert raised["spec"] == {"podGroupTemplates": [leaf | minimum]}
 
 
 async def test_a_replaced_group_of_an_older_version_keeps_its_policy_and_its_status(
-    room: Room, kubectl: Kubectl
+    case_namespace: CaseNamespace, kubectl: Kubectl
 ) -> None:
     spec = {
         "workloadRef": {"workloadName": "w", "templateName": "t"},
@@ -144,40 +151,42 @@ async def test_a_replaced_group_of_an_older_version_keeps_its_policy_and_its_sta
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}],
     }
     obj = written("v1alpha3", "PodGroup", "replaced", **spec)
-    made = (await room.rest.post(room.path(obj), obj)).expect(201)
-    newest = path_of(room, "v1alpha3", obj)
+    made = (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
+    newest = path_of(case_namespace, "v1alpha3", obj)
     claims = [{"name": "gpu", "resourceClaimName": "gpu-1"}]
     status = {"status": {"resourceClaimStatuses": claims}}
-    (await room.rest.patch(f"{newest}/status", status)).ok()
+    (await case_namespace.rest.patch(f"{newest}/status", status)).ok()
     named = {"workloadRef": {"name": "w"}, "podGroupTemplateName": "t"}
 
     await kubectl.replace(written("v1alpha2", "PodGroup", "replaced", **named))
-    after = (await room.rest.get(newest)).ok()
-    (await room.rest.delete(newest)).ok()
+    after = (await case_namespace.rest.get(newest)).ok()
+    (await case_namespace.rest.delete(newest)).ok()
 
     assert after["spec"] == made["spec"]
     assert after["status"]["resourceClaimStatuses"] == claims
 
 
-async def test_a_pod_group_of_v1alpha2_takes_its_policy_from_its_template(room: Room) -> None:
+async def test_a_pod_group_of_v1alpha2_takes_its_policy_from_its_template(
+    case_namespace: CaseNamespace,
+) -> None:
     source = workload("source", schedulingConstraints=RACK)
     reference = {"workloadRef": {"name": "source"}, "podGroupTemplateRef": {"name": "t"}}
     obj = written("v1alpha2", "PodGroup", "inherits", **reference)
-    (await room.rest.post(room.path(source), source)).expect(201)
-    made = (await room.rest.post(room.path(obj), obj)).expect(201)
+    (await case_namespace.rest.post(case_namespace.path(source), source)).expect(201)
+    made = (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
 
     found: Json = {}
 
     async def filled() -> bool:
         nonlocal found
-        found = (await room.rest.get(path_of(room, "v1alpha3", obj))).ok()
+        found = (await case_namespace.rest.get(path_of(case_namespace, "v1alpha3", obj))).ok()
         return "schedulingPolicy" in found["spec"]
 
     # Either admission knows the Workload already, or the controller fills the group later.
     await eventually(filled, "the group to have its template's policy", 30)
-    seen = (await room.rest.get(path_of(room, "v1alpha2", obj))).ok()
+    seen = (await case_namespace.rest.get(path_of(case_namespace, "v1alpha2", obj))).ok()
     for one in (obj, source):
-        (await room.rest.delete(path_of(room, "v1alpha3", one))).ok()
+        (await case_namespace.rest.delete(path_of(case_namespace, "v1alpha3", one))).ok()
 
     assert made["spec"] == seen["spec"] == reference
     assert found["spec"]["workloadRef"] == {"workloadName": "source", "templateName": "t"}
@@ -186,11 +195,16 @@ async def test_a_pod_group_of_v1alpha2_takes_its_policy_from_its_template(room: 
     assert found["spec"]["priority"] == 0
 
 
-async def test_a_status_written_in_an_older_version_keeps_what_that_cannot_say(room: Room) -> None:
+async def test_a_status_written_in_an_older_version_keeps_what_that_cannot_say(
+    case_namespace: CaseNamespace,
+) -> None:
     obj = written("v1alpha3", "PodGroup", "status", schedulingPolicy={"gang": {"minCount": 2}})
     obj["metadata"]["finalizers"] = []
-    (await room.rest.post(room.path(obj), obj)).expect(201)
-    newest, older = path_of(room, "v1alpha3", obj), path_of(room, "v1alpha2", obj)
+    (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
+    newest, older = (
+        path_of(case_namespace, "v1alpha3", obj),
+        path_of(case_namespace, "v1alpha2", obj),
+    )
     condition = {
         "type": "PodGroupInitiallyScheduled",
         "status": "False",
@@ -200,15 +214,15 @@ async def test_a_status_written_in_an_older_version_keeps_what_that_cannot_say(r
     }
     claims = [{"name": "none"}]
     first = {"status": {"conditions": [condition], "members": 7, "scheduledPods": 1}}
-    (await room.rest.patch(f"{newest}/status", first)).ok()
+    (await case_namespace.rest.patch(f"{newest}/status", first)).ok()
 
-    seen = (await room.rest.get(older)).ok()
-    (await room.rest.patch(f"{older}/status", {"status": {"scheduledPods": 2}})).ok()
-    refused = await room.rest.patch(
+    seen = (await case_namespace.rest.get(older)).ok()
+    (await case_namespace.rest.patch(f"{older}/status", {"status": {"scheduledPods": 2}})).ok()
+    refused = await case_namespace.rest.patch(
         f"{newest}/status", {"status": {"resourceClaimStatuses": claims}}
     )
-    after = (await room.rest.get(newest)).ok()["status"]
-    (await room.rest.delete(newest)).ok()
+    after = (await case_namespace.rest.get(newest)).ok()["status"]
+    (await case_namespace.rest.delete(newest)).ok()
 
     assert [one["type"] for one in seen["status"]["conditions"]] == ["PodGroupScheduled"]
     assert "members" not in seen["status"]
@@ -222,12 +236,12 @@ async def test_a_status_written_in_an_older_version_keeps_what_that_cannot_say(r
     [("v1alpha1", "Workload"), ("v1alpha2", "Workload"), ("v1alpha2", "PodGroup")],
 )
 async def test_kubectl_speaks_every_version(
-    room: Room, kubectl: Kubectl, version: str, kind: str
+    case_namespace: CaseNamespace, kubectl: Kubectl, version: str, kind: str
 ) -> None:
     obj = workload("spoken")
     if kind == "PodGroup":
         obj = written("v1alpha3", kind, "spoken", schedulingPolicy={"gang": {"minCount": 2}})
-    (await room.rest.post(room.path(obj), obj)).expect(201)
+    (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
     name = f"{kind.lower()}s.{version}.{GROUP}"
 
     one = json.loads(await kubectl("get", name, "spoken", "-o", "json"))
@@ -236,7 +250,7 @@ async def test_kubectl_speaks_every_version(
     explained = await kubectl(
         "explain", f"{kind.lower()}s.spec", f"--api-version={GROUP}/{version}"
     )
-    (await room.rest.delete(path_of(room, "v1alpha3", obj))).ok()
+    (await case_namespace.rest.delete(path_of(case_namespace, "v1alpha3", obj))).ok()
 
     assert one["apiVersion"] == f"{GROUP}/{version}"
     assert f"apiVersion: {GROUP}/{version}" in listed
@@ -252,39 +266,41 @@ APPLIES = {
 
 @pytest.mark.parametrize("how", APPLIES)
 async def test_a_manifest_of_an_older_version_applied_again_changes_nothing(
-    room: Room, kubectl: Kubectl, how: str
+    case_namespace: CaseNamespace, kubectl: Kubectl, how: str
 ) -> None:
     policy = {"gang": {"minCount": 2}}
     manifest = written("v1alpha1", "Workload", how, podGroups=[{"name": "a", "policy": policy}])
     await kubectl(*APPLIES[how], stdin=manifest)
-    newest = path_of(room, "v1alpha3", manifest)
-    before = (await room.rest.get(newest)).ok()
+    newest = path_of(case_namespace, "v1alpha3", manifest)
+    before = (await case_namespace.rest.get(newest)).ok()
 
     await kubectl(*APPLIES[how], stdin=manifest)
-    after = (await room.rest.get(newest)).ok()
+    after = (await case_namespace.rest.get(newest)).ok()
     raised = manifest | {
         "spec": {"podGroups": [{"name": "a", "policy": {"gang": {"minCount": 3}}}]}
     }
     await kubectl(*APPLIES[how], stdin=raised)
-    changed = (await room.rest.get(newest)).ok()
-    (await room.rest.delete(newest)).ok()
+    changed = (await case_namespace.rest.get(newest)).ok()
+    (await case_namespace.rest.delete(newest)).ok()
 
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     assert changed["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"gang": {"minCount": 3}}
 
 
-async def test_an_apply_in_an_older_version_owns_its_fields_there(room: Room) -> None:
+async def test_an_apply_in_an_older_version_owns_its_fields_there(
+    case_namespace: CaseNamespace,
+) -> None:
     obj = workload("owned", schedulingConstraints=RACK)
-    older = path_of(room, "v1alpha1", obj)
-    (await room.rest.post(room.path(obj), obj)).expect(201)
+    older = path_of(case_namespace, "v1alpha1", obj)
+    (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
     groups = [{"name": "t", "policy": {"gang": {"minCount": 4}}}]
     applied = written("v1alpha1", "Workload", "owned", podGroups=groups)
 
-    answer = await room.rest.patch(
+    answer = await case_namespace.rest.patch(
         older, applied, APPLY_PATCH, params={"fieldManager": "old", "force": "true"}
     )
-    stored = (await room.rest.get(path_of(room, "v1alpha3", obj))).ok()
-    (await room.rest.delete(older)).ok()
+    stored = (await case_namespace.rest.get(path_of(case_namespace, "v1alpha3", obj))).ok()
+    (await case_namespace.rest.delete(older)).ok()
 
     assert answer.ok()["spec"]["podGroups"] == groups
     [template] = stored["spec"]["podGroupTemplates"]
@@ -292,7 +308,9 @@ async def test_an_apply_in_an_older_version_owns_its_fields_there(room: Room) ->
     assert template["schedulingConstraints"] == RACK
 
 
-async def test_one_word_lists_all_of_a_namespace(room: Room, kubectl: Kubectl) -> None:
+async def test_the_category_lists_all_of_a_namespace(
+    case_namespace: CaseNamespace, kubectl: Kubectl
+) -> None:
     groups = [
         workload("listed"),
         written("v1alpha3", "PodGroup", "listed", schedulingPolicy={"gang": {"minCount": 2}}),
@@ -300,17 +318,17 @@ async def test_one_word_lists_all_of_a_namespace(room: Room, kubectl: Kubectl) -
         | {"apiVersion": "coscheduling.muster.dev/v1alpha1"},
     ]
     for obj in groups:
-        (await room.rest.post(room.path(obj), obj)).expect(201)
+        (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
 
     names = (await kubectl("get", "muster", "-o", "name")).split()
     wide = await kubectl("get", "mpg", "listed", "-o", "wide")
     for obj in groups:
-        (await room.rest.delete(f"{room.path(obj)}/listed")).ok()
+        (await case_namespace.rest.delete(f"{case_namespace.path(obj)}/listed")).ok()
 
     assert {
         "workload.scheduling.muster.dev/listed",
         "podgroup.scheduling.muster.dev/listed",
         "podgroup.coscheduling.muster.dev/listed",
     } <= set(names)
-    heads = ["POLICY", "FLOOR", "MEMBERS", "SCHEDULED", "STATUS", "REASON", "AGE", "BLOCKER"]
+    heads = ["POLICY", "MINCOUNT", "MEMBERS", "SCHEDULED", "STATUS", "REASON", "AGE", "BLOCKER"]
     assert set(heads) <= set(wide.split())

@@ -87,7 +87,9 @@ async def test_a_refusal_by_admission_is_forbidden(client: Client, namespace: st
         await client.create(PODS, make_pod("p", namespace).priority_class("nowhere").build())
 
 
-async def test_the_end_of_a_namesake_is_a_conflict(client: Client, namespace: str) -> None:
+async def test_deleting_another_object_of_the_name_is_a_conflict(
+    client: Client, namespace: str
+) -> None:
     await client.create(CONFIG_MAPS, config_map("c"), namespace)
 
     with pytest.raises(Conflict):

@@ -66,7 +66,7 @@ class Local:
             return await nodes.finish_pods(rest, namespace, selector, phase)
 
     async def stop_apiserver(self) -> None:
-        # Its data live in its memory: it is frozen, and answers nobody, rather than ended.
+        # Its data are in memory: it is stopped by a signal, not ended.
         self.process.send(signal.SIGSTOP)
 
     async def start_apiserver(self) -> None:

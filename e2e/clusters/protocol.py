@@ -1,4 +1,4 @@
-"""What the end-to-end and conformance suites may do to a cluster besides calling its API."""
+"""What the suites may do to a cluster besides calling its API."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -19,7 +19,7 @@ ROLES = f"/apis/{RBAC}/v1"
 
 
 @dataclass
-class Robot:
+class Account:
     """A ServiceAccount of the test's namespace that may do nothing but what `may` gives it."""
 
     admin: Rest
@@ -85,11 +85,11 @@ def rule(group: str, resource: str, *verbs: str, names: tuple[str, ...] = ()) ->
 
 
 @pytest.fixture
-async def robot(rest: Rest, ns: Namespace) -> AsyncIterator[Robot]:
-    (await rest.post(ns.core("serviceaccounts"), {"metadata": {"name": "robot"}})).expect(201)
-    token = await accounts.token(rest, ns.name, "robot")
+async def account(rest: Rest, ns: Namespace) -> AsyncIterator[Account]:
+    (await rest.post(ns.core("serviceaccounts"), {"metadata": {"name": "account"}})).expect(201)
+    token = await accounts.token(rest, ns.name, "account")
     async with Rest(rest.access, token=token) as own:
-        made = Robot(rest, own, ns, "robot")
+        made = Account(rest, own, ns, "account")
         yield made
         await made.close()
 
@@ -101,16 +101,16 @@ def refused(answer: Answer) -> str:
     return message
 
 
-async def test_an_account_is_who_its_token_says(robot: Robot) -> None:
+async def test_an_account_is_who_its_token_says(account: Account) -> None:
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
-    who = (await robot.rest.post(path, review)).expect(201)["status"]["userInfo"]
+    who = (await account.rest.post(path, review)).expect(201)["status"]["userInfo"]
 
-    assert who["username"] == robot.user
+    assert who["username"] == account.user
     assert set(who["groups"]) == {
         "system:serviceaccounts",
-        f"system:serviceaccounts:{robot.ns.name}",
+        f"system:serviceaccounts:{account.ns.name}",
         "system:authenticated",
     }
 
@@ -187,130 +187,134 @@ async def test_an_account_is_who_its_token_says(robot: Robot) -> None:
     ids=lambda value: value.partition("?")[0] if value.startswith("/") else None,
 )
 async def test_what_no_role_gives_is_refused(
-    robot: Robot, method: str, path: str, said: str
+    account: Account, method: str, path: str, said: str
 ) -> None:
-    answer = await robot.rest.call(method, path.format(ns=robot.ns.name), {})
+    answer = await account.rest.call(method, path.format(ns=account.ns.name), {})
 
-    assert refused(answer) == said.format(user=robot.user, ns=robot.ns.name)
+    assert refused(answer) == said.format(user=account.user, ns=account.ns.name)
 
 
-async def test_a_refusal_has_the_details_of_the_resource(robot: Robot) -> None:
-    status = (await robot.rest.get(robot.ns.jobs("a"))).expect(403)
+async def test_a_refusal_has_the_details_of_the_resource(account: Account) -> None:
+    status = (await account.rest.get(account.ns.jobs("a"))).expect(403)
 
     assert status["details"] == {"name": "a", "group": "batch", "kind": "jobs"}
 
 
-async def test_everybody_may_see_what_is_served(robot: Robot) -> None:
+async def test_everybody_may_see_what_is_served(account: Account) -> None:
     for path in ("/api", "/apis", "/apis/batch/v1", "/openapi/v3", "/version", "/readyz"):
-        assert (await robot.rest.get(path)).status == 200
+        assert (await account.rest.get(path)).status == 200
 
 
-async def test_a_role_gives_its_verbs_in_its_namespace(robot: Robot, rest: Rest) -> None:
-    await robot.may(rule("", "configmaps", "create", "get"))
-    maps = robot.ns.config_maps()
-    await eventually(lambda: robot.allowed(f"{maps}/a"), "the role to be in force")
+async def test_a_role_gives_its_verbs_in_its_namespace(account: Account, rest: Rest) -> None:
+    await account.may(rule("", "configmaps", "create", "get"))
+    maps = account.ns.config_maps()
+    await eventually(lambda: account.allowed(f"{maps}/a"), "the role to be in force")
 
-    (await robot.rest.post(maps, config_map("a"))).expect(201)
-    (await robot.rest.get(f"{maps}/a")).expect(200)
+    (await account.rest.post(maps, config_map("a"))).expect(201)
+    (await account.rest.get(f"{maps}/a")).expect(200)
 
-    refused(await robot.rest.get(maps))
-    refused(await robot.rest.patch(f"{maps}/a", {"data": {"k": "2"}}))
-    refused(await robot.rest.get("/api/v1/namespaces/default/configmaps/a"))
-
-
-async def test_a_cluster_role_gives_its_verbs_everywhere(robot: Robot) -> None:
-    await robot.may_everywhere(rule("", "configmaps", "list"), rule("", "nodes", "get"))
-    await eventually(lambda: robot.allowed("/api/v1/configmaps"), "the role to be in force")
-
-    (await robot.rest.get("/api/v1/namespaces/kube-system/configmaps")).expect(200)
-    (await robot.rest.get("/api/v1/nodes/nowhere")).expect(404)
+    refused(await account.rest.get(maps))
+    refused(await account.rest.patch(f"{maps}/a", {"data": {"k": "2"}}))
+    refused(await account.rest.get("/api/v1/namespaces/default/configmaps/a"))
 
 
-async def test_a_cluster_role_may_be_bound_in_one_namespace(robot: Robot) -> None:
-    name = await robot.cluster_role(rule("", "configmaps", "list"))
-    await robot.bind("rolebindings", "ClusterRole", name)
-    await eventually(lambda: robot.allowed(robot.ns.config_maps()), "the role to be in force")
+async def test_a_cluster_role_gives_its_verbs_everywhere(account: Account) -> None:
+    await account.may_everywhere(rule("", "configmaps", "list"), rule("", "nodes", "get"))
+    await eventually(lambda: account.allowed("/api/v1/configmaps"), "the role to be in force")
 
-    refused(await robot.rest.get("/api/v1/configmaps"))
+    (await account.rest.get("/api/v1/namespaces/kube-system/configmaps")).expect(200)
+    (await account.rest.get("/api/v1/nodes/nowhere")).expect(404)
+
+
+async def test_a_cluster_role_may_be_bound_in_one_namespace(account: Account) -> None:
+    name = await account.cluster_role(rule("", "configmaps", "list"))
+    await account.bind("rolebindings", "ClusterRole", name)
+    await eventually(lambda: account.allowed(account.ns.config_maps()), "the role to be in force")
+
+    refused(await account.rest.get("/api/v1/configmaps"))
 
 
 @pytest.mark.parametrize("kind", ["User", "Group"])
-async def test_users_and_groups_are_subjects_too(robot: Robot, kind: str) -> None:
-    name = robot.user if kind == "User" else f"system:serviceaccounts:{robot.ns.name}"
+async def test_users_and_groups_are_subjects_too(account: Account, kind: str) -> None:
+    name = account.user if kind == "User" else f"system:serviceaccounts:{account.ns.name}"
     subject = {"apiGroup": RBAC, "kind": kind, "name": name}
-    await robot.may(rule("", "configmaps", "list"), subject=subject)
+    await account.may(rule("", "configmaps", "list"), subject=subject)
 
-    await eventually(lambda: robot.allowed(robot.ns.config_maps()), "the role to be in force")
+    await eventually(lambda: account.allowed(account.ns.config_maps()), "the role to be in force")
 
 
-async def test_a_rule_may_name_its_objects(robot: Robot) -> None:
-    await robot.may(rule("", "configmaps", "get", "list", "watch", "update", names=("a",)))
-    await eventually(lambda: robot.allowed(robot.ns.config_maps("a")), "the role to be in force")
+async def test_a_rule_may_name_its_objects(account: Account) -> None:
+    await account.may(rule("", "configmaps", "get", "list", "watch", "update", names=("a",)))
+    await eventually(
+        lambda: account.allowed(account.ns.config_maps("a")), "the role to be in force"
+    )
 
-    refused(await robot.rest.get(robot.ns.config_maps("b")))
-    refused(await robot.rest.get(robot.ns.config_maps()))
+    refused(await account.rest.get(account.ns.config_maps("b")))
+    refused(await account.rest.get(account.ns.config_maps()))
     # A list of one object by its name is a question about that object.
     only = {"fieldSelector": "metadata.name=a"}
-    (await robot.rest.get(robot.ns.config_maps(), params=only)).expect(200)
+    (await account.rest.get(account.ns.config_maps(), params=only)).expect(200)
 
 
-async def test_a_resource_is_not_its_sub_resources(robot: Robot, rest: Rest) -> None:
-    (await rest.post(robot.ns.pods(), pod("a"))).expect(201)
-    await robot.may(rule("", "pods", "get", "patch"), rule("", "*/binding", "create"))
-    await eventually(lambda: robot.allowed(robot.ns.pods("a")), "the role to be in force")
+async def test_a_resource_is_not_its_sub_resources(account: Account, rest: Rest) -> None:
+    (await rest.post(account.ns.pods(), pod("a"))).expect(201)
+    await account.may(rule("", "pods", "get", "patch"), rule("", "*/binding", "create"))
+    await eventually(lambda: account.allowed(account.ns.pods("a")), "the role to be in force")
 
-    refused(await robot.rest.patch(f"{robot.ns.pods('a')}/status", {"status": {}}))
-    bound = await robot.rest.post(f"{robot.ns.pods('a')}/binding", binding("a", "nowhere"))
+    refused(await account.rest.patch(f"{account.ns.pods('a')}/status", {"status": {}}))
+    bound = await account.rest.post(f"{account.ns.pods('a')}/binding", binding("a", "nowhere"))
     assert bound.status != 403
 
 
-async def test_a_star_is_everything(robot: Robot) -> None:
-    await robot.may(rule("*", "*", "*"))
-    await eventually(lambda: robot.allowed(robot.ns.config_maps()), "the role to be in force")
+async def test_a_star_is_everything(account: Account) -> None:
+    await account.may(rule("*", "*", "*"))
+    await eventually(lambda: account.allowed(account.ns.config_maps()), "the role to be in force")
 
-    (await robot.rest.post(robot.ns.jobs(), job("a"))).expect(201)
-    (await robot.rest.patch(f"{robot.ns.jobs('a')}/status", {"status": {}})).expect(200)
+    (await account.rest.post(account.ns.jobs(), job("a"))).expect(201)
+    (await account.rest.patch(f"{account.ns.jobs('a')}/status", {"status": {}})).expect(200)
 
 
-async def test_apply_needs_the_right_to_create(robot: Robot) -> None:
-    await robot.may(rule("", "configmaps", "get", "patch"))
-    await eventually(lambda: robot.allowed(robot.ns.config_maps("a")), "the role to be in force")
-    params = {"fieldManager": "robot"}
+async def test_apply_needs_the_right_to_create(account: Account) -> None:
+    await account.may(rule("", "configmaps", "get", "patch"))
+    await eventually(
+        lambda: account.allowed(account.ns.config_maps("a")), "the role to be in force"
+    )
+    params = {"fieldManager": "account"}
 
     refused(
-        await robot.rest.patch(
-            robot.ns.config_maps("a"), config_map("a"), APPLY_PATCH, params=params
+        await account.rest.patch(
+            account.ns.config_maps("a"), config_map("a"), APPLY_PATCH, params=params
         )
     )
 
 
-async def test_a_missing_role_is_named(robot: Robot) -> None:
-    await robot.bind("rolebindings", "ClusterRole", "absent-role")
+async def test_a_missing_role_is_named(account: Account) -> None:
+    await account.bind("rolebindings", "ClusterRole", "absent-role")
     said = 'RBAC: clusterrole.rbac.authorization.k8s.io "absent-role" not found'
 
     async def names_it() -> bool:
-        return refused(await robot.rest.get(robot.ns.config_maps())).endswith(said)
+        return refused(await account.rest.get(account.ns.config_maps())).endswith(said)
 
     await eventually(names_it, "the binding to be in force")
 
 
-async def test_what_is_taken_back_is_refused_again(robot: Robot, rest: Rest) -> None:
-    await robot.may(rule("", "configmaps", "list"))
-    maps = robot.ns.config_maps()
-    await eventually(lambda: robot.allowed(maps), "the role to be in force")
-    path = robot.ns.path(f"{RBAC}/v1", "rolebindings")
+async def test_what_is_taken_back_is_refused_again(account: Account, rest: Rest) -> None:
+    await account.may(rule("", "configmaps", "list"))
+    maps = account.ns.config_maps()
+    await eventually(lambda: account.allowed(maps), "the role to be in force")
+    path = account.ns.path(f"{RBAC}/v1", "rolebindings")
     for item in (await rest.get(path)).ok()["items"]:
         await rest.delete(f"{path}/{item['metadata']['name']}")
 
     async def forbidden() -> bool:
-        return not await robot.allowed(maps)
+        return not await account.allowed(maps)
 
     await eventually(forbidden, "the role to be gone")
 
 
-async def test_a_binding_keeps_its_role(robot: Robot, rest: Rest) -> None:
-    await robot.may(rule("", "configmaps", "list"))
-    path = robot.ns.path(f"{RBAC}/v1", "rolebindings")
+async def test_a_binding_keeps_its_role(account: Account, rest: Rest) -> None:
+    await account.may(rule("", "configmaps", "list"))
+    path = account.ns.path(f"{RBAC}/v1", "rolebindings")
     (item,) = (await rest.get(path)).ok()["items"]
 
     changed = {"roleRef": {**item["roleRef"], "name": "another"}}
@@ -319,26 +323,26 @@ async def test_a_binding_keeps_its_role(robot: Robot, rest: Rest) -> None:
     assert causes(status) == {("FieldValueInvalid", "roleRef")}
 
 
-async def test_access_reviews_tell_the_truth(robot: Robot, rest: Rest) -> None:
-    await robot.may(rule("", "configmaps", "list"))
-    await eventually(lambda: robot.allowed(robot.ns.config_maps()), "the role to be in force")
+async def test_access_reviews_tell_the_truth(account: Account, rest: Rest) -> None:
+    await account.may(rule("", "configmaps", "list"))
+    await eventually(lambda: account.allowed(account.ns.config_maps()), "the role to be in force")
     path = "/apis/authorization.k8s.io/v1"
     kind = {"apiVersion": "authorization.k8s.io/v1"}
     found = {}
     for verb in ("list", "delete"):
-        about = {"namespace": robot.ns.name, "verb": verb, "resource": "configmaps"}
+        about = {"namespace": account.ns.name, "verb": verb, "resource": "configmaps"}
         mine = {**kind, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": about}}
         other = {
             **kind,
             "kind": "SubjectAccessReview",
-            "spec": {"resourceAttributes": about, "user": robot.user},
+            "spec": {"resourceAttributes": about, "user": account.user},
         }
-        own = (await robot.rest.post(f"{path}/selfsubjectaccessreviews", mine)).expect(201)
+        own = (await account.rest.post(f"{path}/selfsubjectaccessreviews", mine)).expect(201)
         told = (await rest.post(f"{path}/subjectaccessreviews", other)).expect(201)
         found[verb] = (own["status"]["allowed"], told["status"]["allowed"])
-    spec = {"namespace": robot.ns.name}
+    spec = {"namespace": account.ns.name}
     rules = {**kind, "kind": "SelfSubjectRulesReview", "spec": spec}
-    given = (await robot.rest.post(f"{path}/selfsubjectrulesreviews", rules)).expect(201)
+    given = (await account.rest.post(f"{path}/selfsubjectrulesreviews", rules)).expect(201)
 
     assert found == {"list": (True, True), "delete": (False, False)}
     assert ["list"] in [
@@ -350,17 +354,19 @@ async def test_access_reviews_tell_the_truth(robot: Robot, rest: Rest) -> None:
 
 @pytest.mark.parametrize("permitted", [False, True])
 async def test_who_blocks_an_owner_must_have_a_say_about_its_finalizers(
-    robot: Robot, rest: Rest, permitted: bool
+    account: Account, rest: Rest, permitted: bool
 ) -> None:
-    parent = (await rest.post(robot.ns.jobs(), job("parent"))).expect(201)
+    parent = (await rest.post(account.ns.jobs(), job("parent"))).expect(201)
     rules = [rule("", "configmaps", "create", "get")]
     if permitted:
         rules.append(rule("batch", "jobs/finalizers", "update"))
-    await robot.may(*rules)
-    await eventually(lambda: robot.allowed(robot.ns.config_maps("a")), "the role to be in force")
+    await account.may(*rules)
+    await eventually(
+        lambda: account.allowed(account.ns.config_maps("a")), "the role to be in force"
+    )
 
     body = config_map("a", ownerReferences=[owner(parent, controller=True, block=True)])
-    answer = await robot.rest.post(robot.ns.config_maps(), body)
+    answer = await account.rest.post(account.ns.config_maps(), body)
 
     if permitted:
         answer.expect(201)
@@ -372,25 +378,27 @@ async def test_who_blocks_an_owner_must_have_a_say_about_its_finalizers(
 
 
 async def test_who_names_an_owner_later_must_have_the_right_to_delete(
-    robot: Robot, rest: Rest
+    account: Account, rest: Rest
 ) -> None:
-    parent = (await rest.post(robot.ns.jobs(), job("parent"))).expect(201)
-    (await rest.post(robot.ns.config_maps(), config_map("a"))).expect(201)
-    await robot.may(rule("", "configmaps", "get", "patch"))
-    await eventually(lambda: robot.allowed(robot.ns.config_maps("a")), "the role to be in force")
+    parent = (await rest.post(account.ns.jobs(), job("parent"))).expect(201)
+    (await rest.post(account.ns.config_maps(), config_map("a"))).expect(201)
+    await account.may(rule("", "configmaps", "get", "patch"))
+    await eventually(
+        lambda: account.allowed(account.ns.config_maps("a")), "the role to be in force"
+    )
 
     patch = {"metadata": {"ownerReferences": [owner(parent)]}}
-    answer = await robot.rest.patch(robot.ns.config_maps("a"), patch)
+    answer = await account.rest.patch(account.ns.config_maps("a"), patch)
 
     assert "cannot set an ownerRef on a resource you can't delete" in refused(answer)
 
 
-async def test_a_token_ends_with_its_account(robot: Robot, rest: Rest) -> None:
-    assert (await robot.rest.get("/version")).status == 200
-    (await rest.delete(robot.ns.core("serviceaccounts", "robot"))).expect(200)
+async def test_a_token_ends_with_its_account(account: Account, rest: Rest) -> None:
+    assert (await account.rest.get("/version")).status == 200
+    (await rest.delete(account.ns.core("serviceaccounts", "account"))).expect(200)
 
     async def unknown() -> bool:
-        return (await robot.rest.get("/apis")).status == 401
+        return (await account.rest.get("/apis")).status == 401
 
     await eventually(unknown, "the token to be good no more", 30)
 

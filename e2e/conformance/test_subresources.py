@@ -173,13 +173,13 @@ async def test_a_dry_eviction_deletes_nothing(rest: Rest, ns: Namespace, node: s
 async def test_an_eviction_against_a_disruption_budget_must_wait(
     rest: Rest, ns: Namespace, node: str
 ) -> None:
-    await _run(rest, ns, "a", node, app="guarded")
+    await _run(rest, ns, "a", node, app="fenced")
     budgets = ns.path("policy/v1", "poddisruptionbudgets")
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "guard"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "fenced"}}},
     }
     (await rest.post(budgets, budget)).expect(201)
 

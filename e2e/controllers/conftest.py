@@ -1,4 +1,4 @@
-"""Every flow of the controllers ends with a look for what it left over."""
+"""Every flow of the controllers ends with a search for orphans."""
 
 from collections.abc import AsyncIterator
 
@@ -6,17 +6,17 @@ import pytest
 
 from cli.gc import check
 from e2e.muster import CONTROLLER
-from e2e.suite.stage import Stage
+from e2e.suite.environment import Environment
 
 
 @pytest.fixture
-async def stage(stage: Stage) -> AsyncIterator[Stage]:
+async def env(env: Environment) -> AsyncIterator[Environment]:
     """After each `muster gc --check` finds nothing, once the collector has been there."""
-    yield stage
-    if not stage.muster.running(CONTROLLER):  # the flow failed half way
-        await stage.muster.start(CONTROLLER)
+    yield env
+    if not env.muster.running(CONTROLLER):  # the flow failed half way
+        await env.muster.start(CONTROLLER)
 
     async def probe() -> bool:
-        return await check(stage.client, stage.name) == []
+        return await check(env.client, env.name) == []
 
-    await stage.until("nothing to be left over", probe)
+    await env.until("no orphans and no stuck finalizers", probe)

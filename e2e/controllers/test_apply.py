@@ -10,8 +10,8 @@ import yaml
 from api.constants import GROUP
 from e2e.controlplane import build
 from e2e.controlplane.places import ROOT
+from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, job, jobset, of_jobset, replicated_job
-from e2e.suite.stage import Stage
 from e2e.support.kubectl import Kubectl
 from kube.resources import JOBS, JOBSETS, PODS, Resource
 
@@ -33,13 +33,13 @@ async def submit_first(kubectl: Kubectl, way: str, manifest: Json) -> None:
     await kubectl(*(["create", "-f", "-"] if way == REPLACE else APPLY[way]), stdin=manifest)
 
 
-def manifest(kind: str, stage: Stage) -> tuple[Resource, Json, str]:
+def manifest(kind: str, env: Environment) -> tuple[Resource, Json, str]:
     """Kind, what the user's file says, and the group that comes of it."""
     if kind == "Job":
-        made = job("t", stage.name, pods=2)
-        made["metadata"]["namespace"] = stage.name
+        made = job("t", env.name, pods=2)
+        made["metadata"]["namespace"] = env.name
         return JOBS, made, "pg-job-t"
-    worker = replicated_job("w", stage.name, replicas=2, pods=2)
+    worker = replicated_job("w", env.name, replicas=2, pods=2)
     # JobSet v0.11.0 sets this when a JobSet is made, and refuses a client-side apply that leaves it
     # out: that replaces the whole list of replicatedJobs. It does so for every JobSet.
     worker["template"]["spec"]["completionMode"] = "Indexed"
@@ -47,13 +47,13 @@ def manifest(kind: str, stage: Stage) -> tuple[Resource, Json, str]:
     if kind == "gangConfig":
         made["spec"]["gangConfig"] = {"gangMode": "Gang"}
         del made["metadata"]["annotations"]
-    made["metadata"]["namespace"] = stage.name
+    made["metadata"]["namespace"] = env.name
     return JOBSETS, made, "pg-a-w-0" if kind == "Composite" else "pg-a"
 
 
-async def state(stage: Stage, resource: Resource, name: str) -> dict[str, Any]:
+async def state(env: Environment, resource: Resource, name: str) -> dict[str, Any]:
     """What may not change: the owner's marks, every group, every Job and pod."""
-    owner = await stage.client.get(resource, name, stage.name)
+    owner = await env.client.get(resource, name, env.name)
     templates = [it["template"] for it in owner["spec"].get("replicatedJobs", [owner["spec"]])]
     found: dict[str, Any] = {"metadata": [it.get("metadata") for it in templates]}
     found["annotations"] = {
@@ -62,13 +62,13 @@ async def state(stage: Stage, resource: Resource, name: str) -> dict[str, Any]:
         if key.startswith(GROUP)
     }
     for kind in (WORKLOADS, POD_GROUPS, PODS, JOBS):
-        for obj in (await stage.client.list(kind, stage.name))["items"]:
+        for obj in (await env.client.list(kind, env.name))["items"]:
             found[obj["metadata"]["uid"]] = (obj["metadata"]["name"], obj["spec"])
     return found
 
 
-async def generation(stage: Stage, resource: Resource, name: str) -> int:
-    found = await stage.client.get(resource, name, stage.name)
+async def generation(env: Environment, resource: Resource, name: str) -> int:
+    found = await env.client.get(resource, name, env.name)
     return int(found["metadata"]["generation"])
 
 
@@ -77,53 +77,53 @@ async def generation(stage: Stage, resource: Resource, name: str) -> int:
 )
 @pytest.mark.parametrize("way", WAYS)
 async def test_applying_it_twice_changes_nothing(
-    stage: Stage, tmp_path: Path, kind: str, way: str
+    env: Environment, tmp_path: Path, kind: str, way: str
 ) -> None:
-    await stage.add_node(cpu=4)
-    kubectl = Kubectl(stage.cluster.kubeconfig, tmp_path)
-    resource, made, group = manifest(kind, stage)
+    await env.add_node(cpu=4)
+    kubectl = Kubectl(env.cluster.kubeconfig, tmp_path)
+    resource, made, group = manifest(kind, env)
     await submit_first(kubectl, way, made)
-    await stage.runs_whole("", 2 if kind == "Job" else 4)
-    await stage.scheduled(group)
+    await env.runs("", 2 if kind == "Job" else 4)
+    await env.scheduled(group)
     name = made["metadata"]["name"]
-    before = await state(stage, resource, name)
+    before = await state(env, resource, name)
 
     generations = []
     for _ in range(2):
-        await submit(kubectl, way, await _fitted(stage, resource, made, way))
-        generations.append(await generation(stage, resource, name))
+        await submit(kubectl, way, await _fitted(env, resource, made, way))
+        generations.append(await generation(env, resource, name))
 
-    assert await state(stage, resource, name) == before
+    assert await state(env, resource, name) == before
     # JobSet's defaults go when a manifest without them replaces the object, as for any JobSet.
     assert generations[0] == generations[1]
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_jobset_of_ours_changes_no_more_than_a_plain_one(
-    stage: Stage, tmp_path: Path, way: str
+    env: Environment, tmp_path: Path, way: str
 ) -> None:
-    kubectl = Kubectl(stage.cluster.kubeconfig, tmp_path)
+    kubectl = Kubectl(env.cluster.kubeconfig, tmp_path)
     grew = {}
     for mode in ("Gang", None):
-        _, made, _ = manifest("Gang", stage)
+        _, made, _ = manifest("Gang", env)
         made["metadata"] |= {"name": f"a-{mode}".lower()}
         if mode is None:
             made["metadata"].pop("annotations")
         name = made["metadata"]["name"]
         await submit_first(kubectl, way, made)
-        await stage.has_pods(of_jobset(name), 4)
-        before = await generation(stage, JOBSETS, name)
+        await env.has_pods(of_jobset(name), 4)
+        before = await generation(env, JOBSETS, name)
         await submit(kubectl, way, made)
-        grew[mode] = await generation(stage, JOBSETS, name) - before
+        grew[mode] = await generation(env, JOBSETS, name) - before
 
     assert grew["Gang"] == grew[None]
 
 
-async def _fitted(stage: Stage, resource: Resource, made: Json, way: str) -> Json:
+async def _fitted(env: Environment, resource: Resource, made: Json, way: str) -> Json:
     """A Job's selector and labels are made by the server: a replacement must repeat them."""
     if way != REPLACE or resource != JOBS:
         return made
-    live = await stage.client.get(JOBS, made["metadata"]["name"], stage.name)
+    live = await env.client.get(JOBS, made["metadata"]["name"], env.name)
     spec = {**live["spec"], **{k: v for k, v in made["spec"].items() if k != "template"}}
     return made | {"spec": spec}
 

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from api.constants import COSCHEDULING, LABEL_COSCHEDULING, LABEL_SUBSET, PLUGINS_POD_GROUP
-from e2e.controllers.questions import change, have, items
+from e2e.controllers.queries import change, items, wait_for_objects
 from e2e.muster import CONTROLLER, SCHEDULER
+from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, pod, resource
-from e2e.suite.stage import Stage
-from e2e.support.gate import Gate
+from e2e.support.intercepting_proxy import InterceptingProxy
 from kube.errors import NotFound
 from kube.resources import CRDS, EVENTS, PODS, Resource
 
@@ -22,38 +22,38 @@ SLOW = "slow-scheduler"
 
 
 @pytest.fixture
-async def plugins(stage: Stage) -> AsyncIterator[None]:
+async def plugins(env: Environment) -> AsyncIterator[None]:
     """scheduler-plugins' CRD is installed for the test."""
     crd = yaml.safe_load(CRD.read_text())
     name = crd["metadata"]["name"]
-    await stage.client.create(CRDS, crd)
+    await env.client.create(CRDS, crd)
 
     async def served() -> bool:
-        status = (await stage.client.get(CRDS, name)).get("status") or {}
+        status = (await env.client.get(CRDS, name)).get("status") or {}
         conditions = {it["type"]: it["status"] for it in status.get("conditions") or []}
         return conditions.get("Established") == "True"
 
-    await stage.until("the CRD to be established", served)
-    await stage.cluster.kinds_installed()
+    await env.until("the CRD to be established", served)
+    await env.cluster.kinds_installed()
     # The controllers look for new kinds four times a minute; one that starts looks at once.
-    await stage.muster.restart(CONTROLLER)
+    await env.muster.restart(CONTROLLER)
     yield
-    await stage.client.delete(CRDS, name)
+    await env.client.delete(CRDS, name)
 
     async def gone() -> bool:
         try:
-            await stage.client.get(CRDS, name)
+            await env.client.get(CRDS, name)
         except NotFound:
             return True
         return False
 
-    await stage.until("the CRD to be gone", gone)
-    await stage.muster.restart(CONTROLLER)
+    await env.until("the CRD to be gone", gone)
+    await env.muster.restart(CONTROLLER)
 
 
-def member(name: str, stage: Stage, subset: str = "") -> Json:
+def member(name: str, env: Environment, subset: str = "") -> Json:
     """A pod that says its group alone: admission gives it the scheduler."""
-    made = pod(name, stage.name, scheduler="default-scheduler")
+    made = pod(name, env.name, scheduler="default-scheduler")
     labels = {LABEL_COSCHEDULING: "g"} | ({LABEL_SUBSET: subset} if subset else {})
     made["metadata"]["labels"] = labels
     return made
@@ -64,50 +64,50 @@ def group(kind: Resource, **spec: Any) -> Json:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
 
-async def remove_pods(stage: Stage) -> None:
-    for found in await stage.pods():
-        await stage.delete(PODS, found["metadata"]["name"])
+async def remove_pods(env: Environment) -> None:
+    for found in await env.pods():
+        await env.delete(PODS, found["metadata"]["name"])
 
 
-async def status_is(stage: Stage, **wanted: Any) -> None:
+async def status_is(env: Environment, **wanted: Any) -> None:
     async def probe() -> bool:
-        status = (await stage.client.get(PLUGINS, "g", stage.name)).get("status") or {}
+        status = (await env.client.get(PLUGINS, "g", env.name)).get("status") or {}
         return bool(wanted.items() <= status.items())
 
-    await stage.until(f"the status to say {wanted}", probe)
+    await env.until(f"the status to say {wanted}", probe)
 
 
 @pytest.mark.usefixtures("plugins")
-async def test_a_pod_group_of_scheduler_plugins_is_a_gang(stage: Stage) -> None:
-    await stage.add_node(cpu=3)
-    await stage.create(PLUGINS, group(PLUGINS, minMember=3))
+async def test_a_pod_group_of_scheduler_plugins_is_a_gang(env: Environment) -> None:
+    await env.add_node(cpu=3)
+    await env.create(PLUGINS, group(PLUGINS, minMember=3))
     for name in ("p0", "p1"):
-        await stage.create(PODS, member(name, stage))
-    made = await stage.grouped("g")
+        await env.create(PODS, member(name, env))
+    made = await env.grouped("g")
     assert made["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
-    await status_is(stage, phase="Pending", running=0)
-    assert await stage.bound() == 0
+    await status_is(env, phase="Pending", running=0)
+    assert await env.bound() == 0
 
-    await stage.create(PODS, member("p2", stage))
-    await stage.runs_whole("", 3)
-    await status_is(stage, phase="Running", running=3)
-    assert await items(stage, WORKLOADS) == []
+    await env.create(PODS, member("p2", env))
+    await env.runs("", 3)
+    await status_is(env, phase="Running", running=3)
+    assert await items(env, WORKLOADS) == []
 
-    await change(stage, PLUGINS, "g", minMember=2)
+    await change(env, PLUGINS, "g", minMember=2)
 
     async def lowered() -> bool:
-        policy = (await stage.group("g"))["spec"]["schedulingPolicy"]
+        policy = (await env.group("g"))["spec"]["schedulingPolicy"]
         return bool(policy == {"gang": {"minCount": 2}})
 
-    await stage.until("the floor to follow", lowered)
-    await stage.delete(PODS, "p0")
-    await status_is(stage, phase="Running", running=2)
+    await env.until("the minimum to follow", lowered)
+    await env.delete(PODS, "p0")
+    await status_is(env, phase="Running", running=2)
 
-    await stage.delete(PLUGINS, "g")
-    await have(stage, PLUGINS)
-    assert await stage.running() == 2, "pods that run are nobody's to stop"
-    await remove_pods(stage)
-    await have(stage, POD_GROUPS)
+    await env.delete(PLUGINS, "g")
+    await wait_for_objects(env, PLUGINS)
+    assert await env.running() == 2, "pods that run are nobody's to stop"
+    await remove_pods(env)
+    await wait_for_objects(env, POD_GROUPS)
 
 
 GANGS: Mapping[str, tuple[Resource, Json, tuple[str, str]]] = {
@@ -127,41 +127,41 @@ GANGS: Mapping[str, tuple[Resource, Json, tuple[str, str]]] = {
     ["subsets", *(pytest.param(it, marks=pytest.mark.long) for it in GANGS if it != "subsets")],
 )
 async def test_a_placement_that_cannot_be_bound_in_its_time_is_given_up(
-    stage: Stage, tmp_path: Path, gang: str
+    env: Environment, tmp_path: Path, gang: str
 ) -> None:
     """The scheduler's own time is longer than this flow would wait."""
     kind, spec, subsets = GANGS[gang]
-    await stage.add_node(cpu=2)
-    muster = stage.muster
+    await env.add_node(cpu=2)
+    muster = env.muster
     muster.kill(SCHEDULER)
-    async with Gate(muster.kubeconfig(SCHEDULER), tmp_path).running() as gate:
-        lost = gate.stop_at(lambda method, path: method == "POST" and "/binding" in path, nth=2)
+    async with InterceptingProxy(muster.kubeconfig(SCHEDULER), tmp_path).running() as proxy:
+        lost = proxy.pause_at(lambda method, path: method == "POST" and "/binding" in path, nth=2)
         lost.release(drop=True)
-        muster.add(SLOW, SCHEDULER, gate.kubeconfig)
+        muster.add(SLOW, SCHEDULER, proxy.kubeconfig)
         try:
             await muster.start(SLOW)
-            await stage.create(kind, group(kind, **spec, scheduleTimeoutSeconds=2))
+            await env.create(kind, group(kind, **spec, scheduleTimeoutSeconds=2))
             for name, subset in zip(("p0", "p1"), subsets, strict=True):
-                await stage.create(PODS, member(name, stage, subset))
+                await env.create(PODS, member(name, env, subset))
 
-            await stage.until("it to be given up", lambda: _given_up(stage))
-            await stage.has_pods("", 1)
-            assert await stage.bound() == 0
+            await env.until("it to be given up", lambda: _given_up(env))
+            await env.has_pods("", 1)
+            assert await env.bound() == 0
         finally:
             muster.kill(SLOW)
             await muster.start(SCHEDULER)
 
-    (left,) = await stage.pods()
+    (left,) = await env.pods()
     for name, subset in zip(("p0", "p1"), subsets, strict=True):
         if name != left["metadata"]["name"]:
-            await stage.create(PODS, member(name, stage, subset))
-    await stage.runs_whole("", 2)
+            await env.create(PODS, member(name, env, subset))
+    await env.runs("", 2)
 
-    await stage.delete(kind, "g")
-    await remove_pods(stage)
-    await stage.empty()
+    await env.delete(kind, "g")
+    await remove_pods(env)
+    await env.empty()
 
 
-async def _given_up(stage: Stage) -> bool:
-    said = [it["message"] for it in await items(stage, EVENTS) if it["reason"] == "GangBindFailed"]
+async def _given_up(env: Environment) -> bool:
+    said = [it["message"] for it in await items(env, EVENTS) if it["reason"] == "GangBindFailed"]
     return any("1 pods bound, the rest could not be in 2 s" in message for message in said)

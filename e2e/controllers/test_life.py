@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR, GROUP
-from e2e.controllers.questions import change, event_reasons, have, items, names, uids
+from e2e.controllers.queries import change, event_reasons, items, names, uids, wait_for_objects
 from e2e.muster import CONTROLLER
+from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
@@ -19,172 +20,171 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from e2e.suite.stage import Stage
 from kube.errors import NotFound
 from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
 
 
-async def floor_is(stage: Stage, name: str, count: int) -> None:
+async def min_count_is(env: Environment, name: str, count: int) -> None:
     async def probe() -> bool:
-        policy = (await stage.group(name))["spec"]["schedulingPolicy"]
+        policy = (await env.group(name))["spec"]["schedulingPolicy"]
         return bool(policy == {"gang": {"minCount": count}})
 
-    await stage.until(f"{name} to need {count}", probe)
+    await env.until(f"{name} to need {count}", probe)
 
 
-async def test_a_job_scales_up_and_down(stage: Stage) -> None:
-    await stage.add_node(cpu=8)
-    made = job("t", stage.name, pods=2)
+async def test_a_job_scales_up_and_down(env: Environment) -> None:
+    await env.add_node(cpu=8)
+    made = job("t", env.name, pods=2)
     del made["spec"]["completions"]
-    await stage.create(JOBS, made)
-    await stage.runs_whole(of_job("t"), 2)
+    await env.create(JOBS, made)
+    await env.runs(of_job("t"), 2)
 
-    await change(stage, JOBS, "t", parallelism=4)
-    await floor_is(stage, "pg-job-t", 4)
-    await stage.runs_whole(of_job("t"), 4)
+    await change(env, JOBS, "t", parallelism=4)
+    await min_count_is(env, "pg-job-t", 4)
+    await env.runs(of_job("t"), 4)
 
-    await change(stage, JOBS, "t", parallelism=1)
-    await floor_is(stage, "pg-job-t", 1)
-    await stage.runs_whole(of_job("t"), 1)
-    (workload,) = await items(stage, WORKLOADS)
+    await change(env, JOBS, "t", parallelism=1)
+    await min_count_is(env, "pg-job-t", 1)
+    await env.runs(of_job("t"), 1)
+    (workload,) = await items(env, WORKLOADS)
     (template,) = workload["spec"]["podGroupTemplates"]
     assert template["schedulingPolicy"] == {"gang": {"minCount": 1}}
 
 
-async def test_a_job_made_suspended_gets_its_group_on_resume(stage: Stage) -> None:
-    await stage.add_node(cpu=4)
-    made = job("t", stage.name)
+async def test_a_job_made_suspended_gets_its_group_on_resume(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    made = job("t", env.name)
     made["spec"]["suspend"] = True
-    await stage.create(JOBS, made)
-    await stage.create(JOBS, job("other", stage.name, pods=1))
-    await stage.runs_whole(of_job("other"), 1)
-    assert await names(stage, POD_GROUPS) == ["pg-job-other"]
+    await env.create(JOBS, made)
+    await env.create(JOBS, job("other", env.name, pods=1))
+    await env.runs(of_job("other"), 1)
+    assert await names(env, POD_GROUPS) == ["pg-job-other"]
 
-    await change(stage, JOBS, "t", suspend=False)
-    await stage.grouped("pg-job-t")
-    await stage.delete(JOBS, "other")
-    await stage.runs_whole(of_job("t"), 4)
+    await change(env, JOBS, "t", suspend=False)
+    await env.grouped("pg-job-t")
+    await env.delete(JOBS, "other")
+    await env.runs(of_job("t"), 4)
 
-    await change(stage, JOBS, "t", suspend=True)
-    await have(stage, POD_GROUPS)
-    await change(stage, JOBS, "t", suspend=False)
-    await stage.runs_whole(of_job("t"), 4)
+    await change(env, JOBS, "t", suspend=True)
+    await wait_for_objects(env, POD_GROUPS)
+    await change(env, JOBS, "t", suspend=False)
+    await env.runs(of_job("t"), 4)
 
 
-async def test_a_jobset_is_suspended_and_resumed(stage: Stage) -> None:
-    await stage.add_node(cpu=4)
-    workers = replicated_job("w", stage.name, replicas=2, pods=2)
-    await stage.create(JOBSETS, jobset("a", workers, mode="Composite"))
-    await stage.runs_whole(of_jobset("a"), 4)
-    before = await uids(stage)
+async def test_a_jobset_is_suspended_and_resumed(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    workers = replicated_job("w", env.name, replicas=2, pods=2)
+    await env.create(JOBSETS, jobset("a", workers, mode="Composite"))
+    await env.runs(of_jobset("a"), 4)
+    before = await uids(env)
 
-    await change(stage, JOBSETS, "a", suspend=True)
-    await have(stage, POD_GROUPS)
-    await have(stage, COMPOSITE_POD_GROUPS)
-    assert await names(stage, WORKLOADS) == ["w-a"]
+    await change(env, JOBSETS, "a", suspend=True)
+    await wait_for_objects(env, POD_GROUPS)
+    await wait_for_objects(env, COMPOSITE_POD_GROUPS)
+    assert await names(env, WORKLOADS) == ["w-a"]
 
-    await change(stage, JOBSETS, "a", suspend=False)
-    await stage.runs_whole(of_jobset("a"), 4)
-    after = await uids(stage)
+    await change(env, JOBSETS, "a", suspend=False)
+    await env.runs(of_jobset("a"), 4)
+    after = await uids(env)
     assert set(after) == set(before)
     assert set(after.values()).isdisjoint(before.values())
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet"])
-async def test_resumed_while_its_groups_are_being_deleted(stage: Stage, kind: str) -> None:
+async def test_resumed_while_its_groups_are_being_deleted(env: Environment, kind: str) -> None:
     """The first pod may come just before its group goes, and the others just after."""
-    await stage.add_node(cpu=4)
+    await env.add_node(cpu=4)
     if kind == "Job":
-        resource, name, made = JOBS, "t", job("t", stage.name)
+        resource, name, made = JOBS, "t", job("t", env.name)
     else:
-        workers = replicated_job("w", stage.name, replicas=2, pods=2)
+        workers = replicated_job("w", env.name, replicas=2, pods=2)
         resource, name, made = JOBSETS, "a", jobset("a", workers, mode="Composite")
-    await stage.create(resource, made)
+    await env.create(resource, made)
     for _ in range(6):
-        await stage.runs_whole("", 4)
-        await change(stage, resource, name, suspend=True)
-        await stage.has_pods("", 0)
-        await change(stage, resource, name, suspend=False)
+        await env.runs("", 4)
+        await change(env, resource, name, suspend=True)
+        await env.has_pods("", 0)
+        await change(env, resource, name, suspend=False)
 
-    await stage.runs_whole("", 4)
+    await env.runs("", 4)
 
 
-async def test_a_restarted_jobset_keeps_its_groups(stage: Stage) -> None:
-    await stage.add_node(cpu=4)
-    made = jobset("a", replicated_job("w", stage.name, replicas=2, pods=2))
+async def test_a_restarted_jobset_keeps_its_groups(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    made = jobset("a", replicated_job("w", env.name, replicas=2, pods=2))
     made["spec"]["failurePolicy"] = {"maxRestarts": 1}
-    await stage.create(JOBSETS, made)
-    await stage.runs_whole(of_jobset("a"), 4)
-    before = await uids(stage)
+    await env.create(JOBSETS, made)
+    await env.runs(of_jobset("a"), 4)
+    before = await uids(env)
 
     first = of_jobset("a") + ",jobset.sigs.k8s.io/job-index=0"
-    await stage.cluster.finish_pods(stage.name, first, "Failed")
+    await env.cluster.finish_pods(env.name, first, "Failed")
 
     async def restarted() -> bool:
-        pods = await stage.pods(of_jobset("a") + ",jobset.sigs.k8s.io/restart-attempt=1")
+        pods = await env.pods(of_jobset("a") + ",jobset.sigs.k8s.io/restart-attempt=1")
         running = [pod for pod in pods if pod.get("status", {}).get("phase") == "Running"]
         return len(running) == 4
 
-    await stage.until("the second attempt to run", restarted)
-    assert await uids(stage) == before
+    await env.until("the second attempt to run", restarted)
+    assert await uids(env) == before
 
-    await stage.cluster.finish_pods(stage.name, first, "Failed")
+    await env.cluster.finish_pods(env.name, first, "Failed")
 
     async def failed() -> bool:
-        status = (await stage.client.get(JOBSETS, "a", stage.name)).get("status", {})
+        status = (await env.client.get(JOBSETS, "a", env.name)).get("status", {})
         return bool(status.get("terminalState") == "Failed")
 
-    await stage.until("the JobSet to fail", failed)
-    assert await uids(stage) == before
+    await env.until("the JobSet to fail", failed)
+    assert await uids(env) == before
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 @pytest.mark.parametrize("mode", ["Gang", "Composite"])
-async def test_deletion_leaves_nothing(stage: Stage, propagation: Any, mode: str) -> None:
-    await stage.add_node(cpu=4)
-    workers = replicated_job("w", stage.name, replicas=2, pods=2)
-    await stage.create(JOBSETS, jobset("a", workers, mode=mode))
-    await stage.runs_whole(of_jobset("a"), 4)
+async def test_deletion_leaves_nothing(env: Environment, propagation: Any, mode: str) -> None:
+    await env.add_node(cpu=4)
+    workers = replicated_job("w", env.name, replicas=2, pods=2)
+    await env.create(JOBSETS, jobset("a", workers, mode=mode))
+    await env.runs(of_jobset("a"), 4)
 
-    await stage.client.delete(JOBSETS, "a", stage.name, propagation=propagation)
+    await env.client.delete(JOBSETS, "a", env.name, propagation=propagation)
 
-    await stage.empty()
+    await env.empty()
 
 
-async def test_orphaned_jobs_keep_running_and_their_groups_go_last(stage: Stage) -> None:
-    await stage.add_node(cpu=4)
-    await stage.create(JOBS, job("t", stage.name))
-    await stage.runs_whole(of_job("t"), 4)
+async def test_orphaned_jobs_keep_running_and_their_groups_go_last(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    await env.create(JOBS, job("t", env.name))
+    await env.runs(of_job("t"), 4)
 
-    await stage.client.delete(JOBS, "t", stage.name, propagation="Orphan")
+    await env.client.delete(JOBS, "t", env.name, propagation="Orphan")
 
-    await have(stage, JOBS)
-    assert await stage.running() == 4
-    assert await names(stage, POD_GROUPS) == ["pg-job-t"]
+    await wait_for_objects(env, JOBS)
+    assert await env.running() == 4
+    assert await names(env, POD_GROUPS) == ["pg-job-t"]
     for kind, name in ((POD_GROUPS, "pg-job-t"), (WORKLOADS, "w-job-t")):
-        await stage.delete(kind, name)
-    assert await names(stage, POD_GROUPS) == ["pg-job-t"], "pods still hold it"
-    for pod in await stage.pods():
-        await stage.delete(PODS, pod["metadata"]["name"])
-    await stage.empty()
+        await env.delete(kind, name)
+    assert await names(env, POD_GROUPS) == ["pg-job-t"], "pods still hold it"
+    for pod in await env.pods():
+        await env.delete(PODS, pod["metadata"]["name"])
+    await env.empty()
 
 
-async def test_the_jobs_of_a_jobset_that_was_orphaned_run_on(stage: Stage) -> None:
-    await stage.add_node(cpu=4)
-    workers = replicated_job("w", stage.name, replicas=2, pods=2)
-    await stage.create(JOBSETS, jobset("a", workers, mode="Composite"))
-    await stage.runs_whole(of_jobset("a"), 4)
-    before = await uids(stage)
+async def test_the_jobs_of_a_jobset_that_was_orphaned_run_on(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    workers = replicated_job("w", env.name, replicas=2, pods=2)
+    await env.create(JOBSETS, jobset("a", workers, mode="Composite"))
+    await env.runs(of_jobset("a"), 4)
+    before = await uids(env)
 
-    await stage.client.delete(JOBSETS, "a", stage.name, propagation="Orphan")
+    await env.client.delete(JOBSETS, "a", env.name, propagation="Orphan")
 
-    await have(stage, JOBSETS)
-    assert await stage.running() == 4
-    assert await uids(stage) == before
-    for name in await names(stage, JOBS):
-        await stage.delete(JOBS, name)
-    await stage.delete(WORKLOADS, "w-a")
-    await stage.empty()
+    await wait_for_objects(env, JOBSETS)
+    assert await env.running() == 4
+    assert await uids(env) == before
+    for name in await names(env, JOBS):
+        await env.delete(JOBS, name)
+    await env.delete(WORKLOADS, "w-a")
+    await env.empty()
 
 
 ORDERS = {
@@ -194,187 +194,187 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("order", ORDERS)
-async def test_gangs_start_in_order(stage: Stage, order: str) -> None:
+async def test_gangs_start_in_order(env: Environment, order: str) -> None:
     """The second one's group is there, and waits for pods that are made once the first runs."""
-    await stage.add_node(cpu=2)
+    await env.add_node(cpu=2)
     jobs = [
-        replicated_job(name, stage.name, replicas=1, pods=2, mode="Gang")
+        replicated_job(name, env.name, replicas=1, pods=2, mode="Gang")
         for name in ("first", "second")
     ]
     made = jobset("a", *jobs, mode=None)
     field, value = ORDERS[order]
     (jobs[1] if field == "dependsOn" else made["spec"])[field] = value
-    await stage.create(JOBSETS, made)
+    await env.create(JOBSETS, made)
 
     second = of_jobset("a") + ",jobset.sigs.k8s.io/replicatedjob-name=second"
-    await have(stage, POD_GROUPS, "pg-a-first", "pg-a-second")
-    await stage.has_pods(second, 2)
-    assert await stage.running(of_jobset("a")) == 2, "the first runs already"
-    await stage.waits("pg-a-second")
+    await wait_for_objects(env, POD_GROUPS, "pg-a-first", "pg-a-second")
+    await env.has_pods(second, 2)
+    assert await env.running(of_jobset("a")) == 2, "the first runs already"
+    await env.waits("pg-a-second")
 
-    await stage.add_node(cpu=2)
-    await stage.runs_whole(of_jobset("a"), 4)
+    await env.add_node(cpu=2)
+    await env.runs(of_jobset("a"), 4)
 
 
-async def test_the_groups_have_the_priority_of_the_pods(stage: Stage, important: str) -> None:
-    await stage.add_node(cpu=4)
-    worker = replicated_job("w", stage.name, replicas=2, pods=2)
+async def test_the_groups_have_the_priority_of_the_pods(env: Environment, important: str) -> None:
+    await env.add_node(cpu=4)
+    worker = replicated_job("w", env.name, replicas=2, pods=2)
     worker["template"]["spec"]["template"]["spec"]["priorityClassName"] = important
-    await stage.create(JOBSETS, jobset("a", worker, mode="Composite"))
-    await stage.runs_whole(of_jobset("a"), 4)
+    await env.create(JOBSETS, jobset("a", worker, mode="Composite"))
+    await env.runs(of_jobset("a"), 4)
 
-    groups = [*await items(stage, POD_GROUPS), *await items(stage, COMPOSITE_POD_GROUPS)]
+    groups = [*await items(env, POD_GROUPS), *await items(env, COMPOSITE_POD_GROUPS)]
     assert len(groups) == 4
     for group in groups:
         assert (group["spec"]["priorityClassName"], group["spec"]["priority"]) == (important, 1000)
 
 
-async def test_groups_count_who_is_there_and_who_is_placed(stage: Stage) -> None:
-    await stage.add_node(cpu=2)
-    workers = replicated_job("w", stage.name, replicas=2, pods=2)
+async def test_groups_count_who_is_there_and_who_is_placed(env: Environment) -> None:
+    await env.add_node(cpu=2)
+    workers = replicated_job("w", env.name, replicas=2, pods=2)
     made = jobset("a", workers, mode="Composite")
     made["spec"]["replicatedJobs"][0]["template"]["metadata"] = {
         "annotations": {f"{GROUP}/replicated-job-min-count": "1"}
     }
-    await stage.create(JOBSETS, made)
+    await env.create(JOBSETS, made)
 
     async def counted(resource: Resource, wanted: list[tuple[int, int]]) -> None:
         both = ("members", "scheduledPods")
         names = both if resource == POD_GROUPS else ("children", "scheduledChildren")
 
         async def probe() -> bool:
-            found = [it.get("status", {}) for it in await items(stage, resource)]
+            found = [it.get("status", {}) for it in await items(env, resource)]
             return sorted(tuple(it.get(name, 0) for name in names) for it in found) == wanted
 
-        await stage.until(f"{resource.plural} to count {wanted}", probe)
+        await env.until(f"{resource.plural} to count {wanted}", probe)
 
     await counted(POD_GROUPS, [(2, 0), (2, 2)])
     await counted(COMPOSITE_POD_GROUPS, [(1, 1), (2, 1)])
-    await stage.add_node(cpu=2)
+    await env.add_node(cpu=2)
     await counted(POD_GROUPS, [(2, 2), (2, 2)])
     await counted(COMPOSITE_POD_GROUPS, [(1, 1), (2, 2)])
 
 
-async def test_a_namesake_starts_while_the_first_one_s_groups_go(stage: Stage) -> None:
-    await stage.add_node(cpu=4)
-    made = jobset("a", replicated_job("w", stage.name, replicas=2, pods=2))
-    await stage.create(JOBSETS, made)
-    await stage.runs_whole(of_jobset("a"), 4)
-    first = await uids(stage)
+async def test_a_namesake_starts_while_the_first_one_s_groups_go(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    made = jobset("a", replicated_job("w", env.name, replicas=2, pods=2))
+    await env.create(JOBSETS, made)
+    await env.runs(of_jobset("a"), 4)
+    first = await uids(env)
 
-    await stage.delete(JOBSETS, "a")
-    await have(stage, JOBSETS)
-    await stage.create(JOBSETS, made)
+    await env.delete(JOBSETS, "a")
+    await wait_for_objects(env, JOBSETS)
+    await env.create(JOBSETS, made)
 
     async def renewed() -> bool:
-        there = await uids(stage)
-        return set(there) == set(first) and there != first and await stage.running() == 4
+        there = await uids(env)
+        return set(there) == set(first) and there != first and await env.running() == 4
 
-    await stage.until("the second one to run", renewed)
-    assert "NameTaken" not in await event_reasons(stage, "JobSet", "a")
+    await env.until("the second one to run", renewed)
+    assert "NameTaken" not in await event_reasons(env, "JobSet", "a")
 
 
-async def test_a_taken_name_is_avoided(stage: Stage) -> None:
-    await stage.add_node(cpu=4)
-    foreign = await stage.create(POD_GROUPS, pod_group("pg-a", 1))
+async def test_a_taken_name_is_avoided(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    foreign = await env.create(POD_GROUPS, pod_group("pg-a", 1))
     await asyncio.sleep(0.5)  # the webhook's cache hears of it
-    await stage.create(JOBSETS, jobset("a", replicated_job("w", stage.name, replicas=2, pods=2)))
+    await env.create(JOBSETS, jobset("a", replicated_job("w", env.name, replicas=2, pods=2)))
 
-    await stage.runs_whole(of_jobset("a"), 4)
+    await env.runs(of_jobset("a"), 4)
 
-    (mine,) = [name for name in await names(stage, POD_GROUPS) if name != "pg-a"]
+    (mine,) = [name for name in await names(env, POD_GROUPS) if name != "pg-a"]
     assert mine.startswith("pg-a-")
-    assert (await stage.group("pg-a"))["metadata"]["uid"] == foreign["metadata"]["uid"]
-    assert (await stage.group("pg-a")).get("status", {}).get("members", 0) == 0
+    assert (await env.group("pg-a"))["metadata"]["uid"] == foreign["metadata"]["uid"]
+    assert (await env.group("pg-a")).get("status", {}).get("members", 0) == 0
 
 
-async def test_what_a_jobset_waits_for_is_said_on_it(stage: Stage) -> None:
-    await stage.add_node(cpu=3)
-    await stage.create(JOBSETS, jobset("a", replicated_job("w", stage.name, replicas=2, pods=2)))
+async def test_a_jobset_says_what_it_waits_for(env: Environment) -> None:
+    await env.add_node(cpu=3)
+    await env.create(JOBSETS, jobset("a", replicated_job("w", env.name, replicas=2, pods=2)))
 
     async def note() -> str:
-        found = await stage.client.get(JOBSETS, "a", stage.name)
+        found = await env.client.get(JOBSETS, "a", env.name)
         said: str = found["metadata"]["annotations"].get(ANNOTATION_WAITING_FOR, "")
         return said
 
     async def told() -> bool:
         return (await note()).startswith("PodGroup pg-a: ")
 
-    await stage.until("the annotation", told)
-    await stage.add_node(cpu=1)
-    await stage.runs_whole(of_jobset("a"), 4)
+    await env.until("the annotation", told)
+    await env.add_node(cpu=1)
+    await env.runs(of_jobset("a"), 4)
 
     async def both() -> bool:
-        said = await event_reasons(stage, "JobSet", "a")
+        said = await event_reasons(env, "JobSet", "a")
         return {"Unschedulable", "Scheduled"} <= set(said)
 
-    await stage.until("the events", both)
-    said = await event_reasons(stage, "JobSet", "a")
+    await env.until("the events", both)
+    said = await event_reasons(env, "JobSet", "a")
     assert sorted(said) == ["Scheduled", "Unschedulable"], "once for each change"
 
     async def taken_back() -> bool:
         return await note() == ""
 
-    await stage.until("the annotation to go", taken_back)
+    await env.until("the annotation to go", taken_back)
 
 
-async def test_deleting_the_namespace_leaves_nothing(stage: Stage) -> None:
-    await stage.add_node(cpu=4)
-    other = f"{stage.name}-going"
+async def test_deleting_the_namespace_leaves_nothing(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    other = f"{env.name}-going"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
-    await stage.client.create(NAMESPACES, body)
-    workers = replicated_job("w", stage.name, replicas=2, pods=2)
-    await stage.client.create(JOBSETS, jobset("a", workers, mode="Composite"), other)
+    await env.client.create(NAMESPACES, body)
+    workers = replicated_job("w", env.name, replicas=2, pods=2)
+    await env.client.create(JOBSETS, jobset("a", workers, mode="Composite"), other)
 
     async def grouped() -> bool:
-        found = await stage.client.list(POD_GROUPS, other)
+        found = await env.client.list(POD_GROUPS, other)
         return len(found["items"]) == 2
 
-    await stage.until("its groups", grouped)
-    await stage.client.delete(NAMESPACES, other)
+    await env.until("its groups", grouped)
+    await env.client.delete(NAMESPACES, other)
 
     async def gone() -> bool:
         try:
-            await stage.client.get(NAMESPACES, other)
+            await env.client.get(NAMESPACES, other)
         except NotFound:
             return True
         return False
 
-    await stage.until("the namespace to be gone", gone)
+    await env.until("the namespace to be gone", gone)
 
 
 async def test_a_controller_killed_at_any_moment_finishes_after_its_return(
-    stage: Stage, long: bool
+    env: Environment, long: bool
 ) -> None:
-    await stage.add_node(cpu=8)
+    await env.add_node(cpu=8)
     for number in range(6 if long else 2):
         name = f"a{number}"
-        workers = replicated_job("w", stage.name, replicas=4, pods=2)
-        await stage.create(JOBSETS, jobset(name, workers, mode="Composite"))
+        workers = replicated_job("w", env.name, replicas=4, pods=2)
+        await env.create(JOBSETS, jobset(name, workers, mode="Composite"))
         await asyncio.sleep(0.02 * number)  # another moment each time
-        stage.muster.kill(CONTROLLER)
-        await stage.muster.start(CONTROLLER)
-        await stage.runs_whole(of_jobset(name), 8)
-        await have(stage, COMPOSITE_POD_GROUPS, f"cpg-{name}", f"cpg-{name}-w")
+        env.muster.kill(CONTROLLER)
+        await env.muster.start(CONTROLLER)
+        await env.runs(of_jobset(name), 8)
+        await wait_for_objects(env, COMPOSITE_POD_GROUPS, f"cpg-{name}", f"cpg-{name}-w")
 
-        await stage.delete(JOBSETS, name)
-        stage.muster.kill(CONTROLLER)
-        await stage.muster.start(CONTROLLER)
-        await stage.empty()
+        await env.delete(JOBSETS, name)
+        env.muster.kill(CONTROLLER)
+        await env.muster.start(CONTROLLER)
+        await env.empty()
 
 
-async def test_groups_removed_by_hand_come_back(stage: Stage) -> None:
-    workers = replicated_job("w", stage.name, replicas=2, pods=2)
-    await stage.create(JOBSETS, jobset("a", workers))
-    await stage.grouped("pg-a")
-    before = await uids(stage)
-    await change(stage, JOBSETS, "a", suspend=True)
-    await have(stage, POD_GROUPS)
-    await stage.delete(WORKLOADS, "w-a")
-    await have(stage, WORKLOADS)
+async def test_groups_removed_by_hand_come_back(env: Environment) -> None:
+    workers = replicated_job("w", env.name, replicas=2, pods=2)
+    await env.create(JOBSETS, jobset("a", workers))
+    await env.grouped("pg-a")
+    before = await uids(env)
+    await change(env, JOBSETS, "a", suspend=True)
+    await wait_for_objects(env, POD_GROUPS)
+    await env.delete(WORKLOADS, "w-a")
+    await wait_for_objects(env, WORKLOADS)
 
-    await change(stage, JOBSETS, "a", suspend=False)
+    await change(env, JOBSETS, "a", suspend=False)
 
-    await have(stage, WORKLOADS, "w-a")
-    await have(stage, POD_GROUPS, "pg-a")
-    assert await uids(stage) != before
+    await wait_for_objects(env, WORKLOADS, "w-a")
+    await wait_for_objects(env, POD_GROUPS, "pg-a")
+    assert await uids(env) != before

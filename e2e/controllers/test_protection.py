@@ -1,8 +1,9 @@
-"""Finalizers of groups that users made: held by who needs them, and never for ever."""
+"""Finalizers of groups that users created: kept while needed, and always removed in the end."""
 
 import pytest
 
-from e2e.controllers.questions import have, names
+from e2e.controllers.queries import names, wait_for_objects
+from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
@@ -11,7 +12,6 @@ from e2e.suite.objects import (
     pod,
     pod_group,
 )
-from e2e.suite.stage import Stage
 from kube.errors import Forbidden
 from kube.resources import PODS
 
@@ -35,48 +35,48 @@ def child(name: str, parent: str) -> Json:
     return made
 
 
-async def test_pods_that_run_hold_their_group_and_those_that_ended_do_not(stage: Stage) -> None:
-    await stage.add_node(cpu=2)
-    await stage.create(POD_GROUPS, pod_group("g", 2))
+async def test_pods_that_run_hold_their_group_and_those_that_ended_do_not(env: Environment) -> None:
+    await env.add_node(cpu=2)
+    await env.create(POD_GROUPS, pod_group("g", 2))
     for name in ("p0", "p1"):
-        made = pod(name, stage.name, group="g")
+        made = pod(name, env.name, group="g")
         made["metadata"]["labels"]["one"] = name
-        await stage.create(PODS, made)
-    await stage.runs_whole("", 2)
+        await env.create(PODS, made)
+    await env.runs("", 2)
 
-    await stage.delete(POD_GROUPS, "g")
-    await stage.cluster.finish_pods(stage.name, "one=p0")
-    await stage.runs_whole("", 1)
-    assert await names(stage, POD_GROUPS) == ["g"]
+    await env.delete(POD_GROUPS, "g")
+    await env.cluster.finish_pods(env.name, "one=p0")
+    await env.runs("", 1)
+    assert await names(env, POD_GROUPS) == ["g"]
     with pytest.raises(Forbidden):
-        await stage.create(PODS, pod("late", stage.name, group="g"))
+        await env.create(PODS, pod("late", env.name, group="g"))
 
-    await stage.cluster.finish_pods(stage.name, "one=p1")
-    await have(stage, POD_GROUPS)
-    assert len(await stage.pods()) == 2, "they ended, and are still there"
+    await env.cluster.finish_pods(env.name, "one=p1")
+    await wait_for_objects(env, POD_GROUPS)
+    assert len(await env.pods()) == 2, "they ended, and are still there"
 
 
-async def test_a_ring_of_composites_and_what_hangs_below_it_goes(stage: Stage) -> None:
+async def test_a_cycle_of_composites_and_its_descendants_are_deleted(env: Environment) -> None:
     for name, parent in (("a", "b"), ("b", "c"), ("c", "a"), ("below", "a")):
-        await stage.create(COMPOSITE_POD_GROUPS, composite(name, parent))
-    await stage.create(POD_GROUPS, child("leaf", "below"))
+        await env.create(COMPOSITE_POD_GROUPS, composite(name, parent))
+    await env.create(POD_GROUPS, child("leaf", "below"))
 
     for name in ("a", "b"):
-        await stage.delete(COMPOSITE_POD_GROUPS, name)
-    await stage.delete(COMPOSITE_POD_GROUPS, "below")
-    assert await names(stage, COMPOSITE_POD_GROUPS) == ["a", "b", "below", "c"]
-    await stage.delete(POD_GROUPS, "leaf")
-    await have(stage, POD_GROUPS)
-    await stage.delete(COMPOSITE_POD_GROUPS, "c")
-    await have(stage, COMPOSITE_POD_GROUPS)
+        await env.delete(COMPOSITE_POD_GROUPS, name)
+    await env.delete(COMPOSITE_POD_GROUPS, "below")
+    assert await names(env, COMPOSITE_POD_GROUPS) == ["a", "b", "below", "c"]
+    await env.delete(POD_GROUPS, "leaf")
+    await wait_for_objects(env, POD_GROUPS)
+    await env.delete(COMPOSITE_POD_GROUPS, "c")
+    await wait_for_objects(env, COMPOSITE_POD_GROUPS)
 
 
-async def test_a_child_of_a_parent_that_never_was_goes(stage: Stage) -> None:
-    await stage.create(POD_GROUPS, child("leaf", "never"))
-    await stage.create(COMPOSITE_POD_GROUPS, composite("inner", "never"))
+async def test_a_child_of_a_missing_parent_is_deleted(env: Environment) -> None:
+    await env.create(POD_GROUPS, child("leaf", "never"))
+    await env.create(COMPOSITE_POD_GROUPS, composite("inner", "never"))
 
-    await stage.delete(POD_GROUPS, "leaf")
-    await stage.delete(COMPOSITE_POD_GROUPS, "inner")
+    await env.delete(POD_GROUPS, "leaf")
+    await env.delete(COMPOSITE_POD_GROUPS, "inner")
 
-    await stage.empty()
-    assert await names(stage, WORKLOADS) == []
+    await env.empty()
+    assert await names(env, WORKLOADS) == []

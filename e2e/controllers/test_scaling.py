@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from e2e.clusters.local import Local
-from e2e.controllers.questions import items, uids
+from e2e.controllers.queries import items, uids
 from e2e.muster import Muster
 from e2e.running import installed, started
+from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
@@ -22,11 +23,10 @@ from e2e.suite.objects import (
     of_jobset,
     replicated_job,
 )
-from e2e.suite.stage import Stage
 from kube.patch import PatchBuilder
 from kube.resources import JOBSETS
 
-Floors = Mapping[str, int]
+Minimums = Mapping[str, int]
 
 MODES = ("Gang", "own Gang", "own ReplicatedGang", "Composite")
 SIZES = ((3, 2), (3, 3), (1, 3), (1, 1), (2, 2))
@@ -48,17 +48,17 @@ def running_muster(cluster: Local) -> Iterator[Muster]:
         yield muster
 
 
-def sample(stage: Stage, mode: str) -> Json:
+def sample(env: Environment, mode: str) -> Json:
     replicas, pods = FIRST
     own = mode.removeprefix("own ") if mode.startswith("own ") else None
-    worker = replicated_job("w", stage.name, replicas=replicas, pods=pods, mode=own)
+    worker = replicated_job("w", env.name, replicas=replicas, pods=pods, mode=own)
     # A pod that goes as its Job shrinks counts as failed if the Job grows again before it is gone.
     worker["template"]["spec"]["backoffLimit"] = 100
     return jobset("a", worker, mode=None if own else mode)
 
 
-def expected(mode: str, replicas: int, pods: int) -> tuple[Floors, Floors]:
-    """The floors of the Workload's templates, and those of the groups, as KEP-1068 has them."""
+def expected(mode: str, replicas: int, pods: int) -> tuple[Minimums, Minimums]:
+    """The minimums of the Workload's templates, and those of the groups, as KEP-1068 has them."""
     each = {f"pg-a-w-{index}": pods for index in range(replicas)}
     if mode == "Composite":
         above = {"cpg-a": 1, "cpg-a-w": replicas}
@@ -69,103 +69,103 @@ def expected(mode: str, replicas: int, pods: int) -> tuple[Floors, Floors]:
     return ({"pg-a": whole},) * 2 if mode == "Gang" else ({"pg-w": whole}, {"pg-a-w": whole})
 
 
-async def scale(stage: Stage, replicas: int, pods: int) -> None:
+async def scale(env: Environment, replicas: int, pods: int) -> None:
     role = "/spec/replicatedJobs/0"
     ops = PatchBuilder().replace(f"{role}/replicas", replicas)
     for field in ("parallelism", "completions"):
         ops.replace(f"{role}/template/spec/{field}", pods)
-    await stage.client.patch(JOBSETS, "a", ops, stage.name)
+    await env.client.patch(JOBSETS, "a", ops, env.name)
 
 
-def floor(said: Json) -> int:
+def minimum(said: Json) -> int:
     ((_, count),) = said["schedulingPolicy"]["gang"].items()
     return int(count)
 
 
-def template_floors(spec: Json) -> dict[str, int]:
+def template_minimums(spec: Json) -> dict[str, int]:
     found: dict[str, int] = {}
     for kind in ("podGroupTemplates", "compositePodGroupTemplates"):
         for template in spec.get(kind, []):
-            found |= {template["name"]: floor(template)} | template_floors(template)
+            found |= {template["name"]: minimum(template)} | template_minimums(template)
     return found
 
 
-async def floors(stage: Stage) -> tuple[Floors, Floors]:
-    groups = [*await items(stage, POD_GROUPS), *await items(stage, COMPOSITE_POD_GROUPS)]
-    (workload,) = await items(stage, WORKLOADS)
-    named = {it["metadata"]["name"]: floor(it["spec"]) for it in groups}
-    return template_floors(workload["spec"]), named
+async def minimums(env: Environment) -> tuple[Minimums, Minimums]:
+    groups = [*await items(env, POD_GROUPS), *await items(env, COMPOSITE_POD_GROUPS)]
+    (workload,) = await items(env, WORKLOADS)
+    named = {it["metadata"]["name"]: minimum(it["spec"]) for it in groups}
+    return template_minimums(workload["spec"]), named
 
 
-async def is_as_specified(stage: Stage, mode: str, replicas: int, pods: int) -> None:
+async def is_as_specified(env: Environment, mode: str, replicas: int, pods: int) -> None:
     async def probe() -> bool:
-        return await floors(stage) == expected(mode, replicas, pods)
+        return await minimums(env) == expected(mode, replicas, pods)
 
-    await stage.runs_whole(of_jobset("a"), replicas * pods)
-    await stage.until(f"the groups of {replicas} Jobs with {pods} pods", probe)
+    await env.runs(of_jobset("a"), replicas * pods)
+    await env.until(f"the groups of {replicas} Jobs with {pods} pods", probe)
     # Pods that are on their way out have gone as well: nobody is counted twice.
-    await stage.has_pods("", replicas * pods)
+    await env.has_pods("", replicas * pods)
 
 
-async def placed(stage: Stage) -> dict[str, str]:
+async def placed(env: Environment) -> dict[str, str]:
     """Where each pod is, by its UID."""
-    return {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in await stage.pods()}
+    return {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in await env.pods()}
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_groups_follow_the_size(stage: Stage, mode: str) -> None:
-    await stage.add_node(cpu=9)
-    await stage.create(JOBSETS, sample(stage, mode))
-    await is_as_specified(stage, mode, *FIRST)
+async def test_groups_follow_the_size(env: Environment, mode: str) -> None:
+    await env.add_node(cpu=9)
+    await env.create(JOBSETS, sample(env, mode))
+    await is_as_specified(env, mode, *FIRST)
     for size in SIZES:
-        pods_before, groups_before = await placed(stage), await uids(stage)
+        pods_before, groups_before = await placed(env), await uids(env)
 
-        await scale(stage, *size)
-        await is_as_specified(stage, mode, *size)
+        await scale(env, *size)
+        await is_as_specified(env, mode, *size)
 
-        pods, groups = await placed(stage), await uids(stage)
+        pods, groups = await placed(env), await uids(env)
         fewer, more = sorted((pods_before, pods), key=len)
         assert fewer.items() <= more.items(), "a pod that could stay was moved or made again"
         kept = groups.keys() & groups_before.keys()
         assert {it: groups[it] for it in kept} == {it: groups_before[it] for it in kept}
 
-    await stage.delete(JOBSETS, "a")
-    await stage.empty()
+    await env.delete(JOBSETS, "a")
+    await env.empty()
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_what_is_added_waits_and_what_runs_goes_on(stage: Stage, mode: str) -> None:
+async def test_what_is_added_waits_and_what_runs_goes_on(env: Environment, mode: str) -> None:
     """Room for one of the two new pods: a Job with a group of its own does not start in part.
 
-    Where all Jobs are one group that runs already, one more may join before its floor rises.
+    Where all Jobs are one group that runs already, one more may join before its minimum rises.
     """
-    await stage.add_node(cpu=5)
-    await stage.create(JOBSETS, sample(stage, mode))
-    await is_as_specified(stage, mode, *FIRST)
-    before = await placed(stage)
+    await env.add_node(cpu=5)
+    await env.create(JOBSETS, sample(env, mode))
+    await is_as_specified(env, mode, *FIRST)
+    before = await placed(env)
 
-    await scale(stage, 3, 2)
+    await scale(env, 3, 2)
     shared = {"Gang": "pg-a", "own Gang": "pg-a-w"}.get(mode)
-    await stage.has_pods(of_jobset("a"), 6)
-    await stage.waits(shared or "pg-a-w-2")
+    await env.has_pods(of_jobset("a"), 6)
+    await env.waits(shared or "pg-a-w-2")
 
-    now = await placed(stage)
+    now = await placed(env)
     assert before.items() <= now.items()
     assert list(now.values()).count("") in ({1, 2} if shared else {2})
 
-    await stage.add_node(cpu=1)
-    await is_as_specified(stage, mode, 3, 2)
-    assert before.items() <= (await placed(stage)).items()
+    await env.add_node(cpu=1)
+    await is_as_specified(env, mode, 3, 2)
+    assert before.items() <= (await placed(env)).items()
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_last_of_many_sizes_counts(stage: Stage, mode: str) -> None:
+async def test_the_last_of_many_sizes_counts(env: Environment, mode: str) -> None:
     """Names are wanted again while their last objects are still on their way out."""
-    await stage.add_node(cpu=9)
-    await stage.create(JOBSETS, sample(stage, mode))
-    await is_as_specified(stage, mode, *FIRST)
+    await env.add_node(cpu=9)
+    await env.create(JOBSETS, sample(env, mode))
+    await is_as_specified(env, mode, *FIRST)
 
     for size in (*SIZES, (1, 1), (3, 3)):
-        await scale(stage, *size)
+        await scale(env, *size)
 
-    await is_as_specified(stage, mode, 3, 3)
+    await is_as_specified(env, mode, 3, 3)

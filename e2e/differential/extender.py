@@ -1,4 +1,4 @@
-"""A scheduler extender that only listens: it notes the nodes that passed, and lets none pass.
+"""A scheduler extender that records the nodes that passed the filters, and rejects all of them.
 
 kube-scheduler asks it after its own filters, so what it hears is their answer; no pod is bound.
 """
@@ -11,17 +11,17 @@ from typing import Self
 
 
 class Extender:
-    """A server on loopback, as a context manager; `heard` has the last answer by pod UID."""
+    """A server on loopback, as a context manager; `recorded` has the last answer by pod UID."""
 
     def __init__(self) -> None:
-        self.heard: dict[str, frozenset[str]] = {}
-        heard = self.heard
+        self.recorded: dict[str, frozenset[str]] = {}
+        recorded = self.recorded
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:  # the name that http.server looks for
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 names = body["NodeNames"] or []
-                heard[body["Pod"]["metadata"]["uid"]] = frozenset(names)
+                recorded[body["Pod"]["metadata"]["uid"]] = frozenset(names)
                 failed = dict.fromkeys(names, "noted")
                 answer = json.dumps({"NodeNames": [], "FailedNodes": failed}).encode()
                 self.send_response(200)
@@ -31,7 +31,7 @@ class Extender:
                 self.wfile.write(answer)
 
             def log_message(self, *_: object) -> None:
-                """Requests are noted, not told."""
+                """Requests are recorded, not logged."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever)

@@ -229,7 +229,7 @@ class _Maker:
             labels["app"] = self._dice.choice(_APPS)
         spec: Json = {"containers": [self._container("main", share)]}
         self._placing(spec, share)
-        self._company(spec, share)
+        self._pod_affinity(spec, share)
         self._extra(spec, space, share)
         metadata = {"name": name, "namespace": space, "labels": labels}
         return {"metadata": metadata, "spec": spec}
@@ -302,7 +302,7 @@ class _Maker:
             made["values"] = self._some(values, least=1)
         return made
 
-    def _company(self, spec: Json, share: float) -> None:
+    def _pod_affinity(self, spec: Json, share: float) -> None:
         for kind, chance in (("podAffinity", share / 2), ("podAntiAffinity", share)):
             if self._chance(chance):
                 terms = [self._pod_term() for _ in range(self._dice.randint(1, 2))]

@@ -4,7 +4,7 @@ import pytest
 
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
-from e2e.differential import judges
+from e2e.differential import answers
 from e2e.differential.extender import Extender
 from e2e.differential.generator import scenario
 from scheduler.core.plugins import (
@@ -58,12 +58,12 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
         async with ControlPlane(options) as plane, plane.client() as rest:
             for number in range(40 if long else 1):
                 made = scenario(SEED, number)
-                await judges.create(rest, made)
-                theirs = await judges.kube(rest, extender, made.candidates)
-                ours, told = await judges.muster(rest, made)
+                await answers.create(rest, made)
+                theirs = await answers.kube(rest, extender, made.candidates)
+                ours, told = await answers.muster(rest, made)
                 doubtful = [pod for pod in made.candidates if ours[_key(pod)] != theirs[_key(pod)]]
                 # Its caches may have been behind the first time.
-                theirs |= await judges.kube(rest, extender, doubtful)
+                theirs |= await answers.kube(rest, extender, doubtful)
                 for key, nodes in ours.items():
                     feasible += len(nodes)
                     reasons |= told[key]
@@ -73,7 +73,7 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
                             f" only theirs {sorted(theirs[key] - nodes)}; {sorted(told[key])}"
                         )
                 pairs += len(made.candidates) * len(made.nodes)
-                await judges.clear(rest, made)
+                await answers.clear(rest, made)
 
     assert not differences, "\n".join(differences)
     assert pairs >= (6000 if long else 150)
@@ -87,5 +87,5 @@ def _without_names(reasons: set[str]) -> set[str]:
     return {reason.partition(" {")[0] for reason in reasons}
 
 
-def _key(pod: judges.Json) -> judges.Key:
+def _key(pod: answers.Json) -> answers.Key:
     return (pod["metadata"]["namespace"], pod["metadata"]["name"])

@@ -1,1 +1,1 @@
-"""Who goes for whom: preemption on any cluster."""
+"""Preemption by groups, on any cluster."""

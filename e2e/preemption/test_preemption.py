@@ -1,4 +1,4 @@
-"""Groups of higher priority take the place of whole units of lower priority, and of no more."""
+"""Groups of higher priority evict whole units of lower priority, and no more than needed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,9 +12,9 @@ from api.constants import (
     ANNOTATION_TOPOLOGY,
 )
 from e2e.muster import SCHEDULER
-from e2e.suite.groups import leaf, let_go, members
+from e2e.suite.environment import Environment
+from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import POD_GROUPS, Json, jobset, of_jobset, pod, replicated_job
-from e2e.suite.stage import Stage
 from kube.patch import PatchBuilder
 from kube.resources import EVENTS, JOBSETS, PODS
 
@@ -22,10 +22,10 @@ RACK = "test.muster.dev/rack"
 HOLD = "test.muster.dev/hold"
 
 
-async def racks(stage: Stage, count: int = 2, *, nodes: int = 2) -> None:
+async def racks(env: Environment, count: int = 2, *, nodes: int = 2) -> None:
     for rack in range(count):
         for _ in range(nodes):
-            await stage.add_node(cpu=2, labels={RACK: f"r{rack}"})
+            await env.add_node(cpu=2, labels={RACK: f"r{rack}"})
 
 
 def in_one_rack(name: str, room: str, *, important: str | None = None) -> Json:
@@ -39,41 +39,43 @@ def in_one_rack(name: str, room: str, *, important: str | None = None) -> Json:
     return made
 
 
-async def uids(stage: Stage, selector: str) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in await stage.pods(selector)}
+async def uids(env: Environment, selector: str) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in await env.pods(selector)}
 
 
-async def terminating(stage: Stage, selector: str) -> int:
-    return sum("deletionTimestamp" in pod["metadata"] for pod in await stage.pods(selector))
+async def terminating(env: Environment, selector: str) -> int:
+    return sum("deletionTimestamp" in pod["metadata"] for pod in await env.pods(selector))
 
 
-async def all_terminate(stage: Stage, selector: str, count: int) -> None:
+async def all_terminate(env: Environment, selector: str, count: int) -> None:
     async def probe() -> bool:
-        return await terminating(stage, selector) == count
+        return await terminating(env, selector) == count
 
-    await stage.until(f"{count} pods of {selector} to terminate", probe)
+    await env.until(f"{count} pods of {selector} to terminate", probe)
 
 
 @pytest.mark.timeout(240)
-async def test_a_jobset_takes_exactly_one_rack_of_lower_ones(stage: Stage, important: str) -> None:
-    await racks(stage, 3)
+async def test_a_jobset_takes_exactly_one_rack_of_lower_ones(
+    env: Environment, important: str
+) -> None:
+    await racks(env, 3)
     for name in ("low0", "low1", "low2"):
-        await stage.create(JOBSETS, in_one_rack(name, stage.name))
-        await stage.runs_whole(of_jobset(name), 4)
-    before = {name: await uids(stage, of_jobset(name)) for name in ("low0", "low1", "low2")}
+        await env.create(JOBSETS, in_one_rack(name, env.name))
+        await env.runs(of_jobset(name), 4)
+    before = {name: await uids(env, of_jobset(name)) for name in ("low0", "low1", "low2")}
 
-    await stage.create(JOBSETS, in_one_rack("high", stage.name, important=important))
-    await stage.runs_whole(of_jobset("high"), 4)
+    await env.create(JOBSETS, in_one_rack("high", env.name, important=important))
+    await env.runs(of_jobset("high"), 4)
 
-    kept = [name for name, pods in before.items() if pods == await uids(stage, of_jobset(name))]
+    kept = [name for name, pods in before.items() if pods == await uids(env, of_jobset(name))]
     assert len(kept) == 2
     (lost,) = set(before) - set(kept)
-    assert not before[lost] & await uids(stage, of_jobset(lost))
-    events = (await stage.client.list(EVENTS, stage.name))["items"]
+    assert not before[lost] & await uids(env, of_jobset(lost))
+    events = (await env.client.list(EVENTS, env.name))["items"]
     said = {(e["reason"], e["regarding"]["name"]): e["note"] for e in map(_told, events)}
     assert f"pg-{lost}" in said["Preempting", "pg-high"]
     assert "pg-high" in said["Preempted", f"pg-{lost}"]
-    group = await stage.group(f"pg-{lost}")
+    group = await env.group(f"pg-{lost}")
     marks = {c["type"]: c["reason"] for c in group["status"]["conditions"]}
     assert marks["DisruptionTarget"] == "PreemptionByScheduler"
 
@@ -87,11 +89,11 @@ def _told(event: Json) -> Json:
     }
 
 
-async def test_victims_that_take_long_are_waited_for(stage: Stage, important: str) -> None:
-    await racks(stage)
+async def test_victims_that_take_long_are_waited_for(env: Environment, important: str) -> None:
+    await racks(env)
     for index in range(2):
         await leaf(
-            stage,
+            env,
             f"low{index}",
             4,
             key=RACK,
@@ -99,40 +101,38 @@ async def test_victims_that_take_long_are_waited_for(stage: Stage, important: st
             of_pod={"terminationGracePeriodSeconds": 30},
             finalizers=(HOLD,),
         )
-        await stage.runs_whole(members(f"low{index}"), 4)
+        await env.runs(members(f"low{index}"), 4)
 
-    await leaf(stage, "high", 4, key=RACK, priority_class=important,
+    await leaf(env, "high", 4, key=RACK, priority_class=important,
                of_pod={"priorityClassName": important})  # fmt: skip
-    await stage.waits("high", needed=4)
+    await env.waits("high", needed=4)
 
     async def one_goes() -> bool:
-        return sorted([await terminating(stage, members(f"low{i}")) for i in range(2)]) == [0, 4]
+        return sorted([await terminating(env, members(f"low{i}")) for i in range(2)]) == [0, 4]
 
-    await stage.until("one unit to terminate", one_goes)
+    await env.until("one unit to terminate", one_goes)
     await asyncio.sleep(2)  # nothing more may happen
     assert await one_goes()
-    assert await stage.bound(members("high")) == 0
-    nominated = {
-        pod["status"].get("nominatedNodeName") for pod in await stage.pods(members("high"))
-    }
+    assert await env.bound(members("high")) == 0
+    nominated = {pod["status"].get("nominatedNodeName") for pod in await env.pods(members("high"))}
     assert None not in nominated
 
     for index in range(2):
-        await let_go(stage, members(f"low{index}"))
-    await stage.runs_whole(members("high"), 4)
+        await remove_finalizers(env, members(f"low{index}"))
+    await env.runs(members("high"), 4)
 
 
-async def test_victims_have_the_whole_of_their_grace(
-    stage: Stage, important: str, long: bool
+async def test_victims_have_their_whole_grace_period(
+    env: Environment, important: str, long: bool
 ) -> None:
     grace = 30 if long else 2
-    await racks(stage)
+    await racks(env)
     for index in range(2):
         of_pod = {"terminationGracePeriodSeconds": grace}
-        await leaf(stage, f"low{index}", 4, key=RACK, mode="all", of_pod=of_pod, finalizers=(HOLD,))
-        await stage.runs_whole(members(f"low{index}"), 4)
+        await leaf(env, f"low{index}", 4, key=RACK, mode="all", of_pod=of_pod, finalizers=(HOLD,))
+        await env.runs(members(f"low{index}"), 4)
 
-    async with stage.followed() as pods:
+    async with env.followed() as pods:
         given: dict[str, int] = {}
         overlap: set[str] = set()
 
@@ -151,13 +151,13 @@ async def test_victims_have_the_whole_of_their_grace(
             )
 
         pods.subscribe(look)
-        await leaf(stage, "high", 4, key=RACK, priority_class=important,
+        await leaf(env, "high", 4, key=RACK, priority_class=important,
                    of_pod={"priorityClassName": important})  # fmt: skip
-        await stage.until("victims to terminate", lambda: _some(given, 4))
+        await env.until("victims to terminate", lambda: _some(given, 4))
         await asyncio.sleep(grace)  # how long the victims take to stop
         for index in range(2):
-            await let_go(stage, members(f"low{index}"))
-        await stage.runs_whole(members("high"), 4)
+            await remove_finalizers(env, members(f"low{index}"))
+        await env.runs(members("high"), 4)
 
     assert set(given.values()) == {grace}
     assert len(given) == 4
@@ -170,55 +170,57 @@ async def _some(given: Json, count: int) -> bool:
 
 
 async def test_an_evicted_group_that_runs_again_is_no_target_any_more(
-    stage: Stage, important: str
+    env: Environment, important: str
 ) -> None:
-    await stage.add_node(cpu=2)
-    await leaf(stage, "low", 2, mode="all")
-    await stage.runs_whole(members("low"), 2)
-    await leaf(stage, "high", 2, priority_class=important,
+    await env.add_node(cpu=2)
+    await leaf(env, "low", 2, mode="all")
+    await env.runs(members("low"), 2)
+    await leaf(env, "high", 2, priority_class=important,
                of_pod={"priorityClassName": important})  # fmt: skip
-    await stage.runs_whole(members("high"), 2)
-    assert await _target(stage, "low") == "True"
+    await env.runs(members("high"), 2)
+    assert await _target(env, "low") == "True"
 
     for index in range(2):
-        member = pod(f"low-again-{index}", stage.name, group="low")
-        await stage.create(PODS, member)
-    await stage.add_node(cpu=2)
-    await stage.runs_whole(members("low"), 2)
+        member = pod(f"low-again-{index}", env.name, group="low")
+        await env.create(PODS, member)
+    await env.add_node(cpu=2)
+    await env.runs(members("low"), 2)
 
     async def cleared() -> bool:
-        return await _target(stage, "low") == "False"
+        return await _target(env, "low") == "False"
 
-    await stage.until("the mark to be taken back", cleared)
+    await env.until("the mark to be taken back", cleared)
 
 
-async def _target(stage: Stage, name: str) -> str | None:
+async def _target(env: Environment, name: str) -> str | None:
     """The status of a group's DisruptionTarget."""
-    conditions = (await stage.group(name))["status"].get("conditions") or []
+    conditions = (await env.group(name))["status"].get("conditions") or []
     found: dict[str, str] = {c["type"]: c["status"] for c in conditions}
     return found.get("DisruptionTarget")
 
 
-async def test_a_node_that_vanishes_while_victims_terminate(stage: Stage, important: str) -> None:
-    await racks(stage)
+async def test_a_node_that_vanishes_while_victims_terminate(
+    env: Environment, important: str
+) -> None:
+    await racks(env)
     for index in range(2):
-        await leaf(stage, f"low{index}", 4, key=RACK, mode="all", finalizers=(HOLD,))
-        await stage.runs_whole(members(f"low{index}"), 4)
-    await leaf(stage, "high", 4, key=RACK, priority_class=important,
+        await leaf(env, f"low{index}", 4, key=RACK, mode="all", finalizers=(HOLD,))
+        await env.runs(members(f"low{index}"), 4)
+    await leaf(env, "high", 4, key=RACK, priority_class=important,
                of_pod={"priorityClassName": important})  # fmt: skip
 
     async def one_goes() -> bool:
-        return sum([await terminating(stage, members(f"low{i}")) for i in range(2)]) == 4
+        return sum([await terminating(env, members(f"low{i}")) for i in range(2)]) == 4
 
-    await stage.until("one unit to terminate", one_goes)
-    (gone, *_) = [p for p in await stage.pods() if "deletionTimestamp" in p["metadata"]]
-    await stage.remove_node(gone["spec"]["nodeName"])
+    await env.until("one unit to terminate", one_goes)
+    (gone, *_) = [p for p in await env.pods() if "deletionTimestamp" in p["metadata"]]
+    await env.remove_node(gone["spec"]["nodeName"])
 
     # Half a rack is not enough: now the other unit has to go as well.
     for index in range(2):
-        await all_terminate(stage, members(f"low{index}"), 4)
-        await let_go(stage, members(f"low{index}"))
-    await stage.runs_whole(members("high"), 4)
+        await all_terminate(env, members(f"low{index}"), 4)
+        await remove_finalizers(env, members(f"low{index}"))
+    await env.runs(members("high"), 4)
 
 
 STEPS = ("marked", "terminating", "half gone", "bound")
@@ -226,46 +228,48 @@ MORE_STEPS = ("nominated", "half bound")
 
 
 @pytest.mark.timeout(300)
-async def test_the_scheduler_killed_at_every_step(stage: Stage, important: str, long: bool) -> None:
-    await stage.add_node(cpu=8)
+async def test_the_scheduler_killed_at_every_step(
+    env: Environment, important: str, long: bool
+) -> None:
+    await env.add_node(cpu=8)
     for number, step in enumerate((*STEPS, *MORE_STEPS) if long else STEPS):
         low, high = f"low{number}", f"high{number}"
-        await leaf(stage, low, 8, mode="all", finalizers=(HOLD,))
-        await stage.runs_whole(members(low), 8)
-        async with killer(stage, step, high) as killed:
-            await leaf(stage, high, 8, priority_class=important,
+        await leaf(env, low, 8, mode="all", finalizers=(HOLD,))
+        await env.runs(members(low), 8)
+        async with killer(env, step, high) as killed:
+            await leaf(env, high, 8, priority_class=important,
                        of_pod={"priorityClassName": important})  # fmt: skip
             if step == "half gone":
-                await all_terminate(stage, members(low), 8)
-                await _let_some_go(stage, members(low), 4)
+                await all_terminate(env, members(low), 8)
+                await _let_some_go(env, members(low), 4)
             if step in ("bound", "half bound"):
-                await all_terminate(stage, members(low), 8)
-                await let_go(stage, members(low))
+                await all_terminate(env, members(low), 8)
+                await remove_finalizers(env, members(low))
             async with asyncio.timeout(60):
                 await killed.wait()
 
-        await stage.muster.start(SCHEDULER)
+        await env.muster.start(SCHEDULER)
 
         if step not in ("bound", "half bound"):
-            await all_terminate(stage, members(low), 4 if step == "half gone" else 8)
-        await let_go(stage, members(low))
-        await stage.runs_whole(members(high), 8)
+            await all_terminate(env, members(low), 4 if step == "half gone" else 8)
+        await remove_finalizers(env, members(low))
+        await env.runs(members(high), 8)
         for name in (low, high):
-            await stage.delete(POD_GROUPS, name)
-            for each in await stage.pods(members(name)):
-                await stage.delete(PODS, each["metadata"]["name"])
-        await stage.empty()
+            await env.delete(POD_GROUPS, name)
+            for each in await env.pods(members(name)):
+                await env.delete(PODS, each["metadata"]["name"])
+        await env.empty()
 
 
 @asynccontextmanager
-async def killer(stage: Stage, step: str, high: str) -> AsyncIterator[asyncio.Event]:
+async def killer(env: Environment, step: str, high: str) -> AsyncIterator[asyncio.Event]:
     """Kills the scheduler when the step is seen; the event is set then."""
     killed = asyncio.Event()
-    async with stage.followed() as pods:
+    async with env.followed() as pods:
 
         def look(_old: object, _new: object) -> None:
             if not killed.is_set() and _reached(step, [p.raw for p in pods.values()], high):
-                stage.muster.kill(SCHEDULER)
+                env.muster.kill(SCHEDULER)
                 killed.set()
 
         pods.subscribe(look)
@@ -290,23 +294,25 @@ def _reached(step: str, pods: list[Json], high: str) -> bool:
     return bound >= (4 if step == "half bound" else 1)
 
 
-async def _let_some_go(stage: Stage, selector: str, count: int) -> None:
-    for each in (await stage.pods(selector))[:count]:
+async def _let_some_go(env: Environment, selector: str, count: int) -> None:
+    for each in (await env.pods(selector))[:count]:
         ops = PatchBuilder().remove("/metadata/finalizers")
-        await stage.client.patch(PODS, each["metadata"]["name"], ops, stage.name)
+        await env.client.patch(PODS, each["metadata"]["name"], ops, env.name)
 
 
-async def test_nobody_goes_before_the_delay_is_over(stage: Stage, important: str) -> None:
-    await stage.add_node(cpu=2)
-    await leaf(stage, "low", 2)
-    await stage.runs_whole(members("low"), 2)
+async def test_nothing_is_evicted_before_the_delay_is_over(
+    env: Environment, important: str
+) -> None:
+    await env.add_node(cpu=2)
+    await leaf(env, "low", 2)
+    await env.runs(members("low"), 2)
     delay = {ANNOTATION_PREEMPTION_DELAY: "1h"}
-    await leaf(stage, "high", 2, priority_class=important, annotations=delay,
+    await leaf(env, "high", 2, priority_class=important, annotations=delay,
                of_pod={"priorityClassName": important})  # fmt: skip
 
-    blocker = await stage.waits("high", needed=2)
+    blocker = await env.waits("high", needed=2)
     assert "unless there is room" in blocker["summary"]
-    await stage.add_node(cpu=2)
+    await env.add_node(cpu=2)
 
-    await stage.runs_whole(members("high"), 2)
-    assert await stage.running(members("low")) == 2
+    await env.runs(members("high"), 2)
+    assert await env.running(members("low")) == 2

@@ -1,1 +1,1 @@
-"""What the scheduler promises: leaders that come and go, explanations, scenarios of the KEPs."""
+"""What the scheduler guarantees: changes of leader, explanations, scenarios of the KEPs."""

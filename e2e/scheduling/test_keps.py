@@ -6,6 +6,7 @@ Preemption and topology have suites of their own.
 import asyncio
 
 from api.constants import WORKLOAD
+from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
@@ -14,7 +15,6 @@ from e2e.suite.objects import (
     pod_group,
     resource,
 )
-from e2e.suite.stage import Stage
 from kube.patch import PatchBuilder
 from kube.resources import PODS, Resource
 
@@ -23,133 +23,133 @@ TREE = {"workloadName": "train", "templateName": "part"}
 
 
 async def test_kep_4671_pods_linked_to_a_missing_workload_are_not_scheduled_until_it_is_there(
-    stage: Stage,
+    env: Environment,
 ) -> None:
-    await stage.add_node(cpu=4)
+    await env.add_node(cpu=4)
     for index in range(3):
-        member = pod(f"member-{index}", stage.name)
+        member = pod(f"member-{index}", env.name)
         member["metadata"]["labels"] |= {
             "scheduling.muster.dev/workload": "train",
             "scheduling.muster.dev/template": "worker",
         }
-        await stage.create(PODS, member)
-    await says(stage, "member-0", "does not exist")
-    assert await stage.bound() == 0
+        await env.create(PODS, member)
+    await wait_for_message(env, "member-0", "does not exist")
+    assert await env.bound() == 0
 
     template = {"name": "worker", "schedulingPolicy": {"gang": {"minCount": 3}}}
     body = {"metadata": {"name": "train"}, "spec": {"podGroupTemplates": [template]}}
-    await stage.create(WORKLOADS, head(WORKLOADS) | body)
+    await env.create(WORKLOADS, head(WORKLOADS) | body)
 
-    await stage.runs_whole("", 3)
+    await env.runs("", 3)
 
 
 async def test_kep_4671_nothing_is_scheduled_without_space_for_the_whole_gang(
-    stage: Stage,
+    env: Environment,
 ) -> None:
-    await stage.add_node(cpu=2)
-    await stage.create(POD_GROUPS, pod_group("worker", 3))
-    await members(stage, "worker", 3)
+    await env.add_node(cpu=2)
+    await env.create(POD_GROUPS, pod_group("worker", 3))
+    await members(env, "worker", 3)
 
-    await stage.waits("worker", needed=3, free=2)
-    assert await stage.bound() == 0
-    await stage.add_node(cpu=1)
-    await stage.runs_whole("", 3)
+    await env.waits("worker", needed=3, free=2)
+    assert await env.bound() == 0
+    await env.add_node(cpu=1)
+    await env.runs("", 3)
 
 
 async def test_kep_4671_gangs_that_fit_only_one_at_a_time_do_not_lock_each_other_out(
-    stage: Stage,
+    env: Environment,
 ) -> None:
-    await stage.add_node(cpu=3)
-    await stage.add_node(cpu=2)
+    await env.add_node(cpu=3)
+    await env.add_node(cpu=2)
     names = [f"gang-{index}" for index in range(4)]
     for name in names:
-        await stage.create(POD_GROUPS, pod_group(name, 3))
+        await env.create(POD_GROUPS, pod_group(name, 3))
     # Members of all gangs come mixed.
-    await asyncio.gather(*(members(stage, name, 3) for name in names))
+    await asyncio.gather(*(members(env, name, 3) for name in names))
 
     for left in range(len(names), 0, -1):
-        await stage.until("one gang to run", lambda: whole(stage, 3))
-        done = await one_running(stage)
+        await env.until("one gang to run", lambda: whole(env, 3))
+        done = await one_running(env)
         for index in range(3):
-            await stage.delete(PODS, f"{done}-{index}")
-        await stage.has_pods("", 3 * (left - 1))
+            await env.delete(PODS, f"{done}-{index}")
+        await env.has_pods("", 3 * (left - 1))
 
 
-async def test_kep_6012_a_tree_is_held_until_its_root_is_observed(stage: Stage) -> None:
-    await stage.add_node(cpu=8)
+async def test_kep_6012_a_tree_is_held_until_its_root_is_observed(env: Environment) -> None:
+    await env.add_node(cpu=8)
     for name in ("left", "right"):
-        await stage.create(POD_GROUPS, leaf(name, 2, parent="middle"))
-        await members(stage, name, 2)
-    await stage.create(COMPOSITE_POD_GROUPS, composite("middle", 2, parent="root"))
-    await says(stage, "left-0", 'composite pod group "root" does not exist')
-    assert await stage.bound() == 0
+        await env.create(POD_GROUPS, leaf(name, 2, parent="middle"))
+        await members(env, name, 2)
+    await env.create(COMPOSITE_POD_GROUPS, composite("middle", 2, parent="root"))
+    await wait_for_message(env, "left-0", 'composite pod group "root" does not exist')
+    assert await env.bound() == 0
 
-    await stage.create(COMPOSITE_POD_GROUPS, composite("root", 1))
+    await env.create(COMPOSITE_POD_GROUPS, composite("root", 1))
 
-    await stage.runs_whole("", 4)
+    await env.runs("", 4)
     for name in ("root", "middle"):
-        await composite_says(stage, name, "Scheduled")
+        await composite_says(env, name, "Scheduled")
 
 
-async def test_kep_6012_an_event_brings_a_refused_tree_back(stage: Stage) -> None:
-    await stage.add_node(cpu=3)
-    await stage.create(COMPOSITE_POD_GROUPS, composite("root", 2))
+async def test_kep_6012_an_event_brings_a_refused_tree_back(env: Environment) -> None:
+    await env.add_node(cpu=3)
+    await env.create(COMPOSITE_POD_GROUPS, composite("root", 2))
     for name in ("left", "right"):
-        await stage.create(POD_GROUPS, leaf(name, 2, parent="root"))
-        await members(stage, name, 2)
-    await composite_says(stage, "root", "Unschedulable")
-    assert await stage.bound() == 0
+        await env.create(POD_GROUPS, leaf(name, 2, parent="root"))
+        await members(env, name, 2)
+    await composite_says(env, "root", "Unschedulable")
+    assert await env.bound() == 0
 
-    await stage.add_node(cpu=1)
+    await env.add_node(cpu=1)
 
-    await stage.runs_whole("", 4)
+    await env.runs("", 4)
 
 
-async def test_kep_6012_a_tree_short_of_nested_floors_is_held_and_says_where(
-    stage: Stage,
+async def test_kep_6012_a_tree_short_of_nested_minimums_is_held_and_says_where(
+    env: Environment,
 ) -> None:
-    await stage.add_node(cpu=8)
-    await stage.create(COMPOSITE_POD_GROUPS, composite("root", 2))
+    await env.add_node(cpu=8)
+    await env.create(COMPOSITE_POD_GROUPS, composite("root", 2))
     for name, count in (("left", 2), ("right", 1)):
-        await stage.create(POD_GROUPS, leaf(name, 2, parent="root"))
-        await members(stage, name, count)
-    await composite_says(stage, "root", "Incomplete")
-    await says(stage, "left-0", 'waits for pod group "right": has 1 of 2 pods')
-    assert await stage.bound() == 0
+        await env.create(POD_GROUPS, leaf(name, 2, parent="root"))
+        await members(env, name, count)
+    await composite_says(env, "root", "Incomplete")
+    await wait_for_message(env, "left-0", 'waits for pod group "right": has 1 of 2 pods')
+    assert await env.bound() == 0
 
-    await stage.create(PODS, pod("right-1", stage.name, group="right"))
+    await env.create(PODS, pod("right-1", env.name, group="right"))
 
-    await stage.runs_whole("", 4)
+    await env.runs("", 4)
 
 
 async def test_kep_6012_as_many_children_as_min_group_count_asks_for_are_enough(
-    stage: Stage,
+    env: Environment,
 ) -> None:
-    await stage.add_node(cpu=4)
-    await stage.create(COMPOSITE_POD_GROUPS, composite("root", 2))
+    await env.add_node(cpu=4)
+    await env.create(COMPOSITE_POD_GROUPS, composite("root", 2))
     for name in ("a", "b", "c"):
-        await stage.create(POD_GROUPS, leaf(name, 2, parent="root"))
-        await members(stage, name, 2)
+        await env.create(POD_GROUPS, leaf(name, 2, parent="root"))
+        await members(env, name, 2)
 
-    await stage.runs_whole("", 4)
-    await composite_says(stage, "root", "Scheduled")
+    await env.runs("", 4)
+    await composite_says(env, "root", "Scheduled")
 
 
 async def test_kep_6012_fewer_children_than_min_group_count_leave_the_tree_unscheduled(
-    stage: Stage,
+    env: Environment,
 ) -> None:
-    await stage.add_node(cpu=3)
-    await stage.create(COMPOSITE_POD_GROUPS, composite("root", 2))
+    await env.add_node(cpu=3)
+    await env.create(COMPOSITE_POD_GROUPS, composite("root", 2))
     for name in ("a", "b", "c"):
-        await stage.create(POD_GROUPS, leaf(name, 2, parent="root"))
-        await members(stage, name, 2)
-    await composite_says(stage, "root", "Unschedulable")
-    assert await stage.bound() == 0
+        await env.create(POD_GROUPS, leaf(name, 2, parent="root"))
+        await members(env, name, 2)
+    await composite_says(env, "root", "Unschedulable")
+    assert await env.bound() == 0
 
     lower = PatchBuilder().replace("/spec/schedulingPolicy/gang/minGroupCount", 1)
-    await stage.client.patch(COMPOSITE_POD_GROUPS, "root", lower, stage.name)
+    await env.client.patch(COMPOSITE_POD_GROUPS, "root", lower, env.name)
 
-    await stage.runs_whole("", 2)
+    await env.runs("", 2)
 
 
 def head(of: Resource) -> Json:
@@ -172,42 +172,42 @@ def composite(name: str, minimum: int, *, parent: str = "") -> Json:
     return head(COMPOSITE_POD_GROUPS) | {"metadata": {"name": name}, "spec": spec}
 
 
-async def members(stage: Stage, group: str, count: int) -> None:
+async def members(env: Environment, group: str, count: int) -> None:
     for index in range(count):
-        await stage.create(PODS, pod(f"{group}-{index}", stage.name, group=group))
+        await env.create(PODS, pod(f"{group}-{index}", env.name, group=group))
 
 
-async def says(stage: Stage, name: str, words: str) -> None:
+async def wait_for_message(env: Environment, name: str, words: str) -> None:
     """Wait until the pod's PodScheduled condition has these words."""
 
     async def probe() -> bool:
-        found = await stage.client.get(PODS, name, stage.name)
+        found = await env.client.get(PODS, name, env.name)
         conditions = found.get("status", {}).get("conditions") or ()
         return any(words in condition.get("message", "") for condition in conditions)
 
-    await stage.until(f"{name} to say {words!r}", probe)
+    await env.until(f"{name} to say {words!r}", probe)
 
 
-async def composite_says(stage: Stage, name: str, reason: str) -> None:
+async def composite_says(env: Environment, name: str, reason: str) -> None:
     """Wait until the composite's condition has this reason."""
 
     async def probe() -> bool:
-        found = await stage.client.get(COMPOSITE_POD_GROUPS, name, stage.name)
+        found = await env.client.get(COMPOSITE_POD_GROUPS, name, env.name)
         conditions = found.get("status", {}).get("conditions") or ()
         return any(condition.get("reason") == reason for condition in conditions)
 
-    await stage.until(f"{name} to be {reason}", probe)
+    await env.until(f"{name} to be {reason}", probe)
 
 
-async def whole(stage: Stage, size: int) -> bool:
-    return await stage.running() == size
+async def whole(env: Environment, size: int) -> bool:
+    return await env.running() == size
 
 
-async def one_running(stage: Stage) -> str:
+async def one_running(env: Environment) -> str:
     """The one gang whose pods run; never a mix."""
     running = {
         found["metadata"]["name"].rpartition("-")[0]
-        for found in await stage.pods()
+        for found in await env.pods()
         if found["spec"].get("nodeName")
     }
     assert len(running) == 1, f"pods of {sorted(running)} run side by side"

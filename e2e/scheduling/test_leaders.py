@@ -14,10 +14,10 @@ import pytest
 
 from api.constants import RESERVATION
 from e2e.muster import NAMESPACE, SCHEDULER
-from e2e.scheduling.pods import Bindings
+from e2e.scheduling.bindings import Bindings
+from e2e.suite.environment import Environment
 from e2e.suite.objects import job, of_job, resource
-from e2e.suite.stage import Stage
-from e2e.support.gate import Gate, Rule
+from e2e.support.intercepting_proxy import InterceptingProxy, Rule
 from kube.resources import JOBS, LEASES
 
 SIZE = 8
@@ -72,87 +72,87 @@ def _cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("fault", "step"), _cases())
-async def test_a_gang_is_whole_whatever_becomes_of_the_leader(
-    stage: Stage, tmp_path: Path, fault: str, step: str
+async def test_a_gang_is_whole_whatever_happens_to_the_leader(
+    env: Environment, tmp_path: Path, fault: str, step: str
 ) -> None:
     for _ in range(2):
-        await stage.add_node(cpu=SIZE)
-    stop_at = STEPS[step]
-    async with two_schedulers(stage, tmp_path) as gate, Bindings.followed(stage) as bindings:
-        stop = gate.stop_at(stop_at.rule, nth=stop_at.nth, sent=stop_at.sent)
-        await stage.create(JOBS, job("gang", stage.name, pods=SIZE))
+        await env.add_node(cpu=SIZE)
+    pause_at = STEPS[step]
+    async with two_schedulers(env, tmp_path) as proxy, Bindings.followed(env) as bindings:
+        stop = proxy.pause_at(pause_at.rule, nth=pause_at.nth, sent=pause_at.sent)
+        await env.create(JOBS, job("gang", env.name, pods=SIZE))
         await stop.reached.wait()
 
-        harm(stage, gate, fault)
+        inject_fault(env, proxy, fault)
         # What a stopped process has sent arrives; what a dead or lost one has, does not.
         stop.release(drop=fault != "stopped")
 
-        await stage.until("the second to lead", lambda: leads(stage, SECOND))
-        await stage.runs_whole(of_job("gang"), SIZE)
-        await stage.scheduled("pg-job-gang")
-        await stage.until("the Reservations to be gone", lambda: none_reserved(stage))
+        await env.until("the second to lead", lambda: leads(env, SECOND))
+        await env.runs(of_job("gang"), SIZE)
+        await env.scheduled("pg-job-gang")
+        await env.until("the Reservations to be gone", lambda: none_reserved(env))
         if fault != "killed":
-            before = len(gate.sent)
-            heal(stage, gate, fault)
-            await stage.until("the first to follow again", lambda: asked(gate, before))
-            assert writes(gate, before) == []
+            before = len(proxy.sent)
+            end_fault(env, proxy, fault)
+            await env.until("the first to follow again", lambda: asked(proxy, before))
+            assert writes(proxy, before) == []
         assert bindings.twice == []
         assert len(bindings.nodes) == SIZE
 
 
-def harm(stage: Stage, gate: Gate, fault: str) -> None:
+def inject_fault(env: Environment, proxy: InterceptingProxy, fault: str) -> None:
     if fault == "killed":
-        stage.muster.kill(FIRST)
+        env.muster.kill(FIRST)
     elif fault == "stopped":
-        stage.muster.send(FIRST, signal.SIGSTOP)
+        env.muster.send(FIRST, signal.SIGSTOP)
     else:
-        gate.cut()
+        proxy.cut()
 
 
-def heal(stage: Stage, gate: Gate, fault: str) -> None:
+def end_fault(env: Environment, proxy: InterceptingProxy, fault: str) -> None:
     if fault == "stopped":
-        stage.muster.send(FIRST, signal.SIGCONT)
+        env.muster.send(FIRST, signal.SIGCONT)
     else:
-        gate.heal()
+        proxy.heal()
 
 
-def writes(gate: Gate, since: int) -> list[tuple[str, str]]:
+def writes(proxy: InterceptingProxy, since: int) -> list[tuple[str, str]]:
     """What may only be written under the lease; events and the lease itself are free."""
     return [
         (method, path)
-        for method, path in gate.sent[since:]
+        for method, path in proxy.sent[since:]
         if method != "GET" and "/leases" not in path and "/events" not in path
     ]
 
 
-async def asked(gate: Gate, since: int) -> bool:
+async def asked(proxy: InterceptingProxy, since: int) -> bool:
     """Whether the process has looked at the lease again, so that it knows it is another's."""
-    return any("/leases/" in path and method == "GET" for method, path in gate.sent[since:])
+    return any("/leases/" in path and method == "GET" for method, path in proxy.sent[since:])
 
 
-async def leads(stage: Stage, name: str) -> bool:
-    lease = await stage.client.get(LEASES, "muster-scheduler", NAMESPACE)
+async def leads(env: Environment, name: str) -> bool:
+    lease = await env.client.get(LEASES, "muster-scheduler", NAMESPACE)
     holder: str = lease["spec"].get("holderIdentity") or ""
-    return f"_{stage.muster.pid(name)}_" in holder
+    return f"_{env.muster.pid(name)}_" in holder
 
 
-async def none_reserved(stage: Stage) -> bool:
-    return not (await stage.client.list(RESERVATIONS))["items"]
+async def none_reserved(env: Environment) -> bool:
+    return not (await env.client.list(RESERVATIONS))["items"]
 
 
 @asynccontextmanager
-async def two_schedulers(stage: Stage, folder: Path) -> AsyncIterator[Gate]:
-    """The first leads, through a gate; the second waits. Afterwards the usual one is back."""
-    muster = stage.muster
+async def two_schedulers(env: Environment, folder: Path) -> AsyncIterator[InterceptingProxy]:
+    """The first leads, through a proxy; the second waits. Afterwards the usual one is back."""
+    muster = env.muster
     muster.kill(SCHEDULER)
-    async with Gate(stage.cluster.kubeconfig, folder).running() as gate:
-        muster.add(FIRST, SCHEDULER, gate.kubeconfig)
-        muster.add(SECOND, SCHEDULER, stage.cluster.kubeconfig)
+    async with InterceptingProxy(env.cluster.kubeconfig, folder).running() as proxy:
+        muster.add(FIRST, SCHEDULER, proxy.kubeconfig)
+        muster.add(SECOND, SCHEDULER, env.cluster.kubeconfig)
         try:
             await muster.start(FIRST)
-            await stage.until("the first to lead", lambda: leads(stage, FIRST))
+            await env.until("the first to lead", lambda: leads(env, FIRST))
             await muster.start(SECOND)
-            yield gate
+            yield proxy
         finally:
             muster.kill(FIRST)
             muster.kill(SECOND)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from api.constants import LABEL_POD_GROUP, POD_GROUP
+from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     NODE_LABEL,
     POD_GROUPS,
@@ -21,7 +22,6 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from e2e.suite.stage import Stage
 from kube.errors import AlreadyExists, NotFound
 from kube.resources import EVENTS, JOBSETS, PODS, PRIORITY_CLASSES, PVCS, Resource
 
@@ -36,70 +36,70 @@ class Mistake:
     """`make` makes it; `says` is part of what is told, in so many `places`, of `group`."""
 
     title: str
-    make: Callable[[Stage], Awaitable[None]]
+    make: Callable[[Environment], Awaitable[None]]
     says: str
     group: str = GROUP
     places: int = 4
     real_only: bool = False
 
 
-async def too_big(stage: Stage) -> None:
-    await _jobset(stage, lambda spec: _request(spec, "64"))
+async def too_big(env: Environment) -> None:
+    await _jobset(env, lambda spec: _request(spec, "64"))
 
 
-async def wrong_selector(stage: Stage) -> None:
-    await _jobset(stage, lambda spec: spec["nodeSelector"].update(disk="sdd"))
+async def wrong_selector(env: Environment) -> None:
+    await _jobset(env, lambda spec: spec["nodeSelector"].update(disk="sdd"))
 
 
-async def untolerated_taint(stage: Stage) -> None:
-    await _jobset(stage, lambda spec: spec["nodeSelector"].update({NODE_LABEL: f"{stage.name}-t"}))
+async def untolerated_taint(env: Environment) -> None:
+    await _jobset(env, lambda spec: spec["nodeSelector"].update({NODE_LABEL: f"{env.name}-t"}))
 
 
-async def too_large_gang(stage: Stage) -> None:
-    await _jobset(stage, lambda spec: _request(spec, "3"))
+async def too_large_gang(env: Environment) -> None:
+    await _jobset(env, lambda spec: _request(spec, "3"))
 
 
-async def missing_group(stage: Stage) -> None:
+async def missing_group(env: Environment) -> None:
     for index in range(2):
-        await stage.create(PODS, pod(f"member-{index}", stage.name, group="trian"))
+        await env.create(PODS, pod(f"member-{index}", env.name, group="trian"))
 
 
-async def missing_parent(stage: Stage) -> None:
+async def missing_parent(env: Environment) -> None:
     group = pod_group("worker", 2)
     group["spec"] |= {
         "parentCompositePodGroupName": "trian",
         "workloadRef": {"workloadName": "train", "templateName": "worker"},
     }
-    await stage.create(POD_GROUPS, group)
+    await env.create(POD_GROUPS, group)
     for index in range(2):
-        await stage.create(PODS, pod(f"member-{index}", stage.name, group="worker"))
+        await env.create(PODS, pod(f"member-{index}", env.name, group="worker"))
 
 
-async def wrong_priority(stage: Stage) -> None:
+async def wrong_priority(env: Environment) -> None:
     body = {"metadata": {"name": PRIORITY}, "value": 1000}
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     with suppress(AlreadyExists):
-        await stage.client.create(PRIORITY_CLASSES, head | body)
+        await env.client.create(PRIORITY_CLASSES, head | body)
     group = pod_group("worker", 2)
     group["spec"]["priorityClassName"] = PRIORITY
-    await stage.until("the class to be known", lambda: _accepted(stage, group))
+    await env.until("the class to be known", lambda: _accepted(env, group))
     for index in range(2):
-        await stage.create(PODS, pod(f"member-{index}", stage.name, group="worker"))
+        await env.create(PODS, pod(f"member-{index}", env.name, group="worker"))
 
 
-async def quota(stage: Stage) -> None:
+async def quota(env: Environment) -> None:
     body = {"metadata": {"name": "small"}, "spec": {"hard": {"requests.cpu": "2"}}}
-    await stage.create(QUOTAS, {"apiVersion": "v1", "kind": "ResourceQuota"} | body)
+    await env.create(QUOTAS, {"apiVersion": "v1", "kind": "ResourceQuota"} | body)
 
     async def counted() -> bool:
-        found = await stage.client.get(QUOTAS, "small", stage.name)
+        found = await env.client.get(QUOTAS, "small", env.name)
         return bool(found.get("status", {}).get("used"))
 
-    await stage.until("the quota to be counted", counted)
-    await _jobset(stage, lambda _spec: None)
+    await env.until("the quota to be counted", counted)
+    await _jobset(env, lambda _spec: None)
 
 
-async def unbound_volume(stage: Stage) -> None:
+async def unbound_volume(env: Environment) -> None:
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -110,18 +110,18 @@ async def unbound_volume(stage: Stage) -> None:
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }
-    await stage.create(PVCS, claim)
+    await env.create(PVCS, claim)
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    await _jobset(stage, lambda spec: spec.update(volumes=[volume]))
+    await _jobset(env, lambda spec: spec.update(volumes=[volume]))
 
 
-async def anti_affinity(stage: Stage) -> None:
+async def anti_affinity(env: Environment) -> None:
     apart = {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {LABEL_POD_GROUP: GROUP}},
     }
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
-    await _jobset(stage, lambda spec: spec.update(affinity={"podAntiAffinity": terms}))
+    await _jobset(env, lambda spec: spec.update(affinity={"podAntiAffinity": terms}))
 
 
 MISTAKES = (
@@ -143,43 +143,43 @@ MISTAKES = (
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.title)
 async def test_the_message_says_what_to_change(
-    stage: Stage, mistake: Mistake, server_kind: str, record: bool
+    env: Environment, mistake: Mistake, server_kind: str, record: bool
 ) -> None:
     if mistake.real_only and server_kind == "local":
         pytest.skip("the embedded cluster enforces no quotas")
-    await _nodes(stage)
-    await mistake.make(stage)
-    told = await _told(stage, mistake)
+    await _nodes(env)
+    await mistake.make(env)
+    told = await _told(env, mistake)
 
     assert mistake.says in told
     if record:
         _write(mistake, told)
-    elif server_kind != "foreign":
+    elif server_kind != "existing":
         assert _section(mistake) == told
 
 
-async def _nodes(stage: Stage) -> None:
+async def _nodes(env: Environment) -> None:
     """Two nodes for the test's pods, and one that a taint keeps them off."""
     for _ in range(2):
-        await stage.add_node(cpu=4)
+        await env.add_node(cpu=4)
     taint = {"key": "team", "value": "blue", "effect": "NoSchedule"}
-    await stage.add_node(cpu=4, labels={NODE_LABEL: f"{stage.name}-t"}, taints=[taint])
+    await env.add_node(cpu=4, labels={NODE_LABEL: f"{env.name}-t"}, taints=[taint])
 
 
-async def _jobset(stage: Stage, change: Callable[[Json], object]) -> None:
-    job = replicated_job("w", stage.name, replicas=1, pods=4)
+async def _jobset(env: Environment, change: Callable[[Json], object]) -> None:
+    job = replicated_job("w", env.name, replicas=1, pods=4)
     change(job["template"]["spec"]["template"]["spec"])
-    await stage.create(JOBSETS, jobset(JOBSET, job))
+    await env.create(JOBSETS, jobset(JOBSET, job))
 
 
 def _request(spec: Json, cpu: str) -> None:
     spec["containers"][0]["resources"]["requests"]["cpu"] = cpu
 
 
-async def _accepted(stage: Stage, group: Json) -> bool:
+async def _accepted(env: Environment, group: Json) -> bool:
     """Created, once the webhook's cache has the class."""
     try:
-        await stage.create(POD_GROUPS, group)
+        await env.create(POD_GROUPS, group)
     except AlreadyExists:
         return True
     except Exception as error:
@@ -189,27 +189,27 @@ async def _accepted(stage: Stage, group: Json) -> bool:
     return True
 
 
-async def _told(stage: Stage, mistake: Mistake) -> str:
+async def _told(env: Environment, mistake: Mistake) -> str:
     """What `kubectl describe` shows of a pod, the group and the JobSet, as lines."""
     lines: list[str] = []
 
     async def probe() -> bool:
         lines[:] = [
-            *await _of_pod(stage, mistake),
-            *await _of_group(stage, mistake),
-            *await _events(stage, "JobSet", JOBSET),
+            *await _of_pod(env, mistake),
+            *await _of_group(env, mistake),
+            *await _events(env, "JobSet", JOBSET),
         ]
         return sum(mistake.says in line for line in lines) == mistake.places
 
     try:
-        await stage.until("the message", probe)
+        await env.until("the message", probe)
     except TimeoutError as error:
         raise AssertionError("\n".join(lines)) from error
-    return "\n".join(lines).replace(stage.name, "NAMESPACE")
+    return "\n".join(lines).replace(env.name, "NAMESPACE")
 
 
-async def _of_pod(stage: Stage, mistake: Mistake) -> list[str]:
-    for found in sorted(await stage.pods(), key=lambda pod: str(pod["metadata"]["name"])):
+async def _of_pod(env: Environment, mistake: Mistake) -> list[str]:
+    for found in sorted(await env.pods(), key=lambda pod: str(pod["metadata"]["name"])):
         if found["metadata"]["labels"].get(LABEL_POD_GROUP) != mistake.group:
             continue
         for condition in found.get("status", {}).get("conditions") or ():
@@ -218,20 +218,20 @@ async def _of_pod(stage: Stage, mistake: Mistake) -> list[str]:
     return []
 
 
-async def _of_group(stage: Stage, mistake: Mistake) -> list[str]:
+async def _of_group(env: Environment, mistake: Mistake) -> list[str]:
     try:
-        group = await stage.group(mistake.group)
+        group = await env.group(mistake.group)
     except NotFound:
         return []
     conditions = group.get("status", {}).get("conditions") or ()
     return [
         *(f"{POD_GROUP.kind}: {it['reason']}: {it['message']}" for it in conditions),
-        *await _events(stage, POD_GROUP.kind, mistake.group),
+        *await _events(env, POD_GROUP.kind, mistake.group),
     ]
 
 
-async def _events(stage: Stage, kind: str, name: str) -> list[str]:
-    events = (await stage.client.list(EVENTS, stage.name))["items"]
+async def _events(env: Environment, kind: str, name: str) -> list[str]:
+    events = (await env.client.list(EVENTS, env.name))["items"]
     ours = [
         event
         for event in events

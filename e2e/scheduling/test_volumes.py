@@ -12,9 +12,9 @@ import pytest
 
 from e2e.scheduling.test_leaders import BIND, SECOND, Step, leads, none_reserved, two_schedulers
 from e2e.scheduling.test_leaders import FIRST as LEADER
+from e2e.suite.environment import Environment
 from e2e.suite.groups import members
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
-from e2e.suite.stage import Stage
 from kube.patch import PatchBuilder, pointer
 from kube.resources import NODES, PODS, PVCS, PVS
 from scheduler.watch.volumes import SELECTED_NODE, STORAGE_CLASSES
@@ -26,27 +26,27 @@ DISK = "test.muster.dev/disk"
 
 
 @pytest.fixture
-async def late_class(stage: Stage, server_kind: str) -> AsyncIterator[str]:
+async def late_class(env: Environment, server_kind: str) -> AsyncIterator[str]:
     """The name of a class that binds late, on nodes with a disk."""
-    terms = [{"matchLabelExpressions": [{"key": DISK, "values": [stage.name]}]}]
-    async with waiting_class(stage, server_kind, PROVISIONER, allowedTopologies=terms) as name:
+    terms = [{"matchLabelExpressions": [{"key": DISK, "values": [env.name]}]}]
+    async with waiting_class(env, server_kind, PROVISIONER, allowedTopologies=terms) as name:
         yield name
 
 
 @pytest.fixture
-async def hand_class(stage: Stage, server_kind: str) -> AsyncIterator[str]:
+async def manual_class(env: Environment, server_kind: str) -> AsyncIterator[str]:
     """The name of a class whose volumes are made by hand."""
-    async with waiting_class(stage, server_kind, "kubernetes.io/no-provisioner") as name:
+    async with waiting_class(env, server_kind, "kubernetes.io/no-provisioner") as name:
         yield name
 
 
 @asynccontextmanager
 async def waiting_class(
-    stage: Stage, server_kind: str, provisioner: str, **more: object
+    env: Environment, server_kind: str, provisioner: str, **more: object
 ) -> AsyncIterator[str]:
     if server_kind != "real":
         pytest.skip("needs kube-controller-manager's volume controller, and simulated nodes")
-    name = f"{stage.name}-late"
+    name = f"{env.name}-late"
     made = {
         "apiVersion": STORAGE_CLASSES.api_version,
         "kind": STORAGE_CLASSES.kind,
@@ -55,137 +55,139 @@ async def waiting_class(
         "volumeBindingMode": "WaitForFirstConsumer",
         **more,
     }
-    await stage.client.create(STORAGE_CLASSES, made)
+    await env.client.create(STORAGE_CLASSES, made)
     yield name
-    await stage.client.delete(STORAGE_CLASSES, name)
-    for volume in (await stage.client.list(PVS))["items"]:
+    await env.client.delete(STORAGE_CLASSES, name)
+    for volume in (await env.client.list(PVS))["items"]:
         if volume["spec"].get("storageClassName") == name:
-            await stage.client.delete(PVS, volume["metadata"]["name"])
+            await env.client.delete(PVS, volume["metadata"]["name"])
 
 
 async def test_a_gang_waits_for_volumes_that_are_made_where_it_goes(
-    stage: Stage, late_class: str
+    env: Environment, late_class: str
 ) -> None:
-    await stage.add_node(cpu=8)
-    disk = await stage.add_node(cpu=3, labels={DISK: stage.name})
+    await env.add_node(cpu=8)
+    disk = await env.add_node(cpu=3, labels={DISK: env.name})
     for index in range(3):
-        await claim(stage, f"data-{index}", late_class)
+        await claim(env, f"data-{index}", late_class)
     # One claim that nobody uses stays as it is.
-    await claim(stage, "spare", late_class)
-    await gang_with_claims(stage, 3)
+    await claim(env, "spare", late_class)
+    await gang_with_claims(env, 3)
 
     for index in range(3):
-        await asked(stage, f"data-{index}", disk)
-    assert await stage.bound() == 0
+        await asked(env, f"data-{index}", disk)
+    assert await env.bound() == 0
     for index in range(3):
-        await provision(stage, f"data-{index}", late_class, disk)
+        await provision(env, f"data-{index}", late_class, disk)
 
-    await stage.runs_whole(members("gang"), 3)
-    assert {pod["spec"]["nodeName"] for pod in await stage.pods()} == {disk}
+    await env.runs(members("gang"), 3)
+    assert {pod["spec"]["nodeName"] for pod in await env.pods()} == {disk}
     for index in range(3):
-        assert (await claim_of(stage, f"data-{index}"))["status"]["phase"] == "Bound"
-    spare = await claim_of(stage, "spare")
+        assert (await claim_of(env, f"data-{index}"))["status"]["phase"] == "Bound"
+    spare = await claim_of(env, "spare")
     assert SELECTED_NODE not in spare["metadata"].get("annotations", {})
 
 
 async def test_a_gang_goes_elsewhere_once_the_provisioner_gives_its_node_back(
-    stage: Stage, late_class: str
+    env: Environment, late_class: str
 ) -> None:
-    first = await stage.add_node(cpu=2, labels={DISK: stage.name})
+    first = await env.add_node(cpu=2, labels={DISK: env.name})
     for index in range(2):
-        await claim(stage, f"data-{index}", late_class)
-    await gang_with_claims(stage, 2)
+        await claim(env, f"data-{index}", late_class)
+    await gang_with_claims(env, 2)
     for index in range(2):
-        await asked(stage, f"data-{index}", first)
+        await asked(env, f"data-{index}", first)
 
     cordon = PatchBuilder().add("/spec/unschedulable", True)
-    await stage.client.patch(NODES, first, cordon)
-    second = await stage.add_node(cpu=2, labels={DISK: stage.name})
+    await env.client.patch(NODES, first, cordon)
+    second = await env.add_node(cpu=2, labels={DISK: env.name})
     for index in range(2):
         back = PatchBuilder().remove(pointer("metadata", "annotations", SELECTED_NODE))
-        await stage.client.patch(PVCS, f"data-{index}", back, stage.name)
+        await env.client.patch(PVCS, f"data-{index}", back, env.name)
 
     for index in range(2):
-        await asked(stage, f"data-{index}", second)
-        await provision(stage, f"data-{index}", late_class, second)
-    await stage.runs_whole(members("gang"), 2)
+        await asked(env, f"data-{index}", second)
+        await provision(env, f"data-{index}", late_class, second)
+    await env.runs(members("gang"), 2)
 
 
 async def test_a_gang_whose_disks_have_no_room_starts_no_volume(
-    stage: Stage, late_class: str
+    env: Environment, late_class: str
 ) -> None:
-    await stage.add_node(cpu=8)
-    await stage.add_node(cpu=2, labels={DISK: stage.name})
+    await env.add_node(cpu=8)
+    await env.add_node(cpu=2, labels={DISK: env.name})
     for index in range(3):
-        await claim(stage, f"data-{index}", late_class)
-    await gang_with_claims(stage, 3)
+        await claim(env, f"data-{index}", late_class)
+    await gang_with_claims(env, 3)
 
     # Each pod has a shape of its own by its claim: two have their place, the third has none.
-    await stage.waits("gang", needed=1, free=0)
+    await env.waits("gang", needed=1, free=0)
 
     for index in range(3):
-        found = await claim_of(stage, f"data-{index}")
+        found = await claim_of(env, f"data-{index}")
         assert SELECTED_NODE not in found["metadata"].get("annotations", {})
 
 
-async def test_each_of_a_gang_goes_to_a_volume_of_its_own(stage: Stage, hand_class: str) -> None:
-    nodes = [await stage.add_node(cpu=8) for _ in range(3)]
+async def test_each_of_a_gang_goes_to_a_volume_of_its_own(
+    env: Environment, manual_class: str
+) -> None:
+    nodes = [await env.add_node(cpu=8) for _ in range(3)]
     for index, node in enumerate(nodes):
-        await local_volume(stage, f"disk-{index}", hand_class, node)
-        await claim(stage, f"data-{index}", hand_class)
-    await gang_with_claims(stage, 3)
+        await local_volume(env, f"disk-{index}", manual_class, node)
+        await claim(env, f"data-{index}", manual_class)
+    await gang_with_claims(env, 3)
 
-    await stage.runs_whole(members("gang"), 3)
+    await env.runs(members("gang"), 3)
 
-    assert await volumes_are_where_their_pods_are(stage) == set(nodes)
+    assert await volumes_are_where_their_pods_are(env) == set(nodes)
 
 
 async def test_a_gang_waits_for_the_last_volume_and_starts_when_it_comes(
-    stage: Stage, hand_class: str
+    env: Environment, manual_class: str
 ) -> None:
-    nodes = [await stage.add_node(cpu=8) for _ in range(3)]
+    nodes = [await env.add_node(cpu=8) for _ in range(3)]
     for index, node in enumerate(nodes):
-        await claim(stage, f"data-{index}", hand_class)
+        await claim(env, f"data-{index}", manual_class)
         if index < 2:
-            await local_volume(stage, f"disk-{index}", hand_class, node)
-    await gang_with_claims(stage, 3)
+            await local_volume(env, f"disk-{index}", manual_class, node)
+    await gang_with_claims(env, 3)
 
-    blocker = await stage.waits("gang", needed=1, free=0)
-    missing = f"no ReadWriteOnce volume of class {hand_class} with >= 1Gi is left on 3 of "
+    blocker = await env.waits("gang", needed=1, free=0)
+    missing = f"no ReadWriteOnce volume of class {manual_class} with >= 1Gi is left on 3 of "
     assert missing in blocker["summary"]
     for index in range(2):
-        volume = await stage.client.get(PVS, f"{stage.name}-disk-{index}")
+        volume = await env.client.get(PVS, f"{env.name}-disk-{index}")
         assert "claimRef" not in volume["spec"]
 
-    await local_volume(stage, "disk-2", hand_class, nodes[2])
+    await local_volume(env, "disk-2", manual_class, nodes[2])
 
-    await stage.runs_whole(members("gang"), 3)
-    assert await volumes_are_where_their_pods_are(stage) == set(nodes)
+    await env.runs(members("gang"), 3)
+    assert await volumes_are_where_their_pods_are(env) == set(nodes)
 
 
 async def test_a_volume_that_is_there_comes_before_one_that_would_be_made(
-    stage: Stage, late_class: str
+    env: Environment, late_class: str
 ) -> None:
-    disk = await stage.add_node(cpu=2, labels={DISK: stage.name})
-    await local_volume(stage, "disk", late_class, disk)
+    disk = await env.add_node(cpu=2, labels={DISK: env.name})
+    await local_volume(env, "disk", late_class, disk)
     for index in range(2):
-        await claim(stage, f"data-{index}", late_class)
-    await gang_with_claims(stage, 2)
+        await claim(env, f"data-{index}", late_class)
+    await gang_with_claims(env, 2)
 
     taken: list[str] = []
 
     async def one_is_bound() -> bool:
-        found = [await claim_of(stage, f"data-{index}") for index in range(2)]
+        found = [await claim_of(env, f"data-{index}") for index in range(2)]
         taken[:] = [c["metadata"]["name"] for c in found if c["spec"].get("volumeName")]
         return len(taken) == 1
 
-    await stage.until("one claim to get the volume", one_is_bound)
+    await env.until("one claim to get the volume", one_is_bound)
     (other,) = {"data-0", "data-1"} - set(taken)
-    await asked(stage, other, disk)
-    await provision(stage, other, late_class, disk)
+    await asked(env, other, disk)
+    await provision(env, other, late_class, disk)
 
-    await stage.runs_whole(members("gang"), 2)
-    assert SELECTED_NODE not in (await claim_of(stage, taken[0]))["metadata"]["annotations"]
+    await env.runs(members("gang"), 2)
+    assert SELECTED_NODE not in (await claim_of(env, taken[0]))["metadata"]["annotations"]
 
 
 GIVEN = {
@@ -198,37 +200,37 @@ GIVEN = {
 
 @pytest.mark.parametrize("step", GIVEN)
 async def test_the_next_leader_finishes_a_gang_whose_volumes_were_given(
-    stage: Stage, hand_class: str, tmp_path: Path, step: str
+    env: Environment, manual_class: str, tmp_path: Path, step: str
 ) -> None:
-    nodes = [await stage.add_node(cpu=8) for _ in range(3)]
+    nodes = [await env.add_node(cpu=8) for _ in range(3)]
     for index, node in enumerate(nodes):
-        await local_volume(stage, f"disk-{index}", hand_class, node)
-        await claim(stage, f"data-{index}", hand_class)
-    stop_at = GIVEN[step]
-    async with two_schedulers(stage, tmp_path) as gate:
-        stop = gate.stop_at(stop_at.rule, nth=stop_at.nth, sent=stop_at.sent)
-        await gang_with_claims(stage, 3)
+        await local_volume(env, f"disk-{index}", manual_class, node)
+        await claim(env, f"data-{index}", manual_class)
+    pause_at = GIVEN[step]
+    async with two_schedulers(env, tmp_path) as proxy:
+        stop = proxy.pause_at(pause_at.rule, nth=pause_at.nth, sent=pause_at.sent)
+        await gang_with_claims(env, 3)
         await stop.reached.wait()
 
-        stage.muster.kill(LEADER)
+        env.muster.kill(LEADER)
         stop.release(drop=True)
 
-        await stage.until("the second to lead", lambda: leads(stage, SECOND))
-        await stage.runs_whole(members("gang"), 3)
-        await stage.until("the Reservations to be gone", lambda: none_reserved(stage))
-    assert await volumes_are_where_their_pods_are(stage) == set(nodes)
+        await env.until("the second to lead", lambda: leads(env, SECOND))
+        await env.runs(members("gang"), 3)
+        await env.until("the Reservations to be gone", lambda: none_reserved(env))
+    assert await volumes_are_where_their_pods_are(env) == set(nodes)
 
 
-async def volumes_are_where_their_pods_are(stage: Stage) -> set[str]:
+async def volumes_are_where_their_pods_are(env: Environment) -> set[str]:
     """Each pod's claim has a volume of its own on the pod's node; all these nodes."""
     nodes: set[str] = set()
     volumes: set[str] = set()
-    for one in await stage.pods(members("gang")):
+    for one in await env.pods(members("gang")):
         (volume,) = [v for v in one["spec"]["volumes"] if v["name"] == "data"]
-        found = await claim_of(stage, volume["persistentVolumeClaim"]["claimName"])
+        found = await claim_of(env, volume["persistentVolumeClaim"]["claimName"])
         assert found["status"]["phase"] == "Bound"
         name = found["spec"]["volumeName"]
-        bound = await stage.client.get(PVS, name)
+        bound = await env.client.get(PVS, name)
         (term,) = bound["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
         assert term["matchExpressions"][0]["values"] == [one["spec"]["nodeName"]]
         volumes.add(name)
@@ -237,61 +239,61 @@ async def volumes_are_where_their_pods_are(stage: Stage) -> set[str]:
     return nodes
 
 
-async def gang_with_claims(stage: Stage, pods: int) -> None:
+async def gang_with_claims(env: Environment, pods: int) -> None:
     """Each pod has a claim of its own, called by its number."""
-    await stage.create(POD_GROUPS, pod_group("gang", pods))
+    await env.create(POD_GROUPS, pod_group("gang", pods))
     for index in range(pods):
-        member = pod(f"gang-{index}", stage.name, group="gang")
+        member = pod(f"gang-{index}", env.name, group="gang")
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{index}"}}
         member["spec"]["volumes"] = [volume]
-        await stage.create(PODS, member)
+        await env.create(PODS, member)
 
 
-async def claim(stage: Stage, name: str, storage_class: str) -> None:
+async def claim(env: Environment, name: str, storage_class: str) -> None:
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": storage_class,
         "resources": {"requests": {"storage": "1Gi"}},
     }
     head = {"apiVersion": PVCS.api_version, "kind": PVCS.kind}
-    await stage.create(PVCS, head | {"metadata": {"name": name}, "spec": spec})
+    await env.create(PVCS, head | {"metadata": {"name": name}, "spec": spec})
 
 
-async def claim_of(stage: Stage, name: str) -> Json:
-    return await stage.client.get(PVCS, name, stage.name)
+async def claim_of(env: Environment, name: str) -> Json:
+    return await env.client.get(PVCS, name, env.name)
 
 
-async def asked(stage: Stage, name: str, node: str) -> None:
+async def asked(env: Environment, name: str, node: str) -> None:
     """Wait until the volume controller asks for a volume of this claim on this node."""
 
     async def probe() -> bool:
-        said: Json = (await claim_of(stage, name))["metadata"].get("annotations", {})
+        said: Json = (await claim_of(env, name))["metadata"].get("annotations", {})
         return bool(said.get(ASKED) == PROVISIONER and said.get(SELECTED_NODE) == node)
 
-    await stage.until(f"a volume for {name} to be asked for on {node}", probe)
+    await env.until(f"a volume for {name} to be asked for on {node}", probe)
 
 
-async def provision(stage: Stage, name: str, storage_class: str, node: str) -> None:
+async def provision(env: Environment, name: str, storage_class: str, node: str) -> None:
     """What a provisioner does: a volume on that node, meant for that claim."""
-    found = await claim_of(stage, name)
+    found = await claim_of(env, name)
     ref = {
         "apiVersion": PVCS.api_version,
         "kind": PVCS.kind,
-        "namespace": stage.name,
+        "namespace": env.name,
         "name": name,
         "uid": found["metadata"]["uid"],
     }
     annotations = {"pv.kubernetes.io/provisioned-by": PROVISIONER}
-    await _volume(stage, name, storage_class, node, annotations, claimRef=ref)
+    await _volume(env, name, storage_class, node, annotations, claimRef=ref)
 
 
-async def local_volume(stage: Stage, name: str, storage_class: str, node: str) -> None:
+async def local_volume(env: Environment, name: str, storage_class: str, node: str) -> None:
     """What a person does: a volume on that node, for anybody."""
-    await _volume(stage, name, storage_class, node, {})
+    await _volume(env, name, storage_class, node, {})
 
 
 async def _volume(
-    stage: Stage, name: str, storage_class: str, node: str, annotations: Json, **more: Json
+    env: Environment, name: str, storage_class: str, node: str, annotations: Json, **more: Json
 ) -> None:
     host = {"key": HOST, "operator": "In", "values": [node]}
     spec = {
@@ -303,6 +305,6 @@ async def _volume(
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}},
         **more,
     }
-    metadata = {"name": f"{stage.name}-{name}", "annotations": annotations}
+    metadata = {"name": f"{env.name}-{name}", "annotations": annotations}
     head = {"apiVersion": PVS.api_version, "kind": PVS.kind}
-    await stage.client.create(PVS, head | {"metadata": metadata, "spec": spec})
+    await env.client.create(PVS, head | {"metadata": metadata, "spec": spec})

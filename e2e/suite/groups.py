@@ -1,16 +1,16 @@
-"""Groups and their pods made by hand, where a flow needs more than Jobs can say."""
+"""Groups and their pods created directly, where a flow needs more than Jobs can express."""
 
 from typing import Any
 
 from api.constants import LABEL_POD_GROUP
+from e2e.suite.environment import Environment
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, pod
-from e2e.suite.stage import Stage
 from kube.patch import PatchBuilder
 from kube.resources import PODS
 
 
 async def leaf(
-    stage: Stage,
+    env: Environment,
     name: str,
     pods: int,
     *,
@@ -22,20 +22,18 @@ async def leaf(
     """A gang of so many pods; keyword arguments as for `tree`."""
     made = _group(POD_GROUPS.kind, name, {"gang": {"minCount": pods}}, **group)
     made["spec"] |= spec or {}
-    await stage.create(POD_GROUPS, made)
+    await env.create(POD_GROUPS, made)
     for index in range(pods):
-        member = pod(f"{name}-{index}", stage.name, group=name)
+        member = pod(f"{name}-{index}", env.name, group=name)
         member["metadata"]["finalizers"] = list(finalizers)
         member["spec"] |= of_pod or {}
-        await stage.create(PODS, member)
+        await env.create(PODS, member)
 
 
-async def tree(stage: Stage, name: str, floor: int, **group: Any) -> None:
+async def tree(env: Environment, name: str, minimum: int, **group: Any) -> None:
     """A composite that needs so many of its children."""
-    policy = {"gang": {"minGroupCount": floor}}
-    await stage.create(
-        COMPOSITE_POD_GROUPS, _group(COMPOSITE_POD_GROUPS.kind, name, policy, **group)
-    )
+    policy = {"gang": {"minGroupCount": minimum}}
+    await env.create(COMPOSITE_POD_GROUPS, _group(COMPOSITE_POD_GROUPS.kind, name, policy, **group))
 
 
 def members(name: str) -> str:
@@ -43,12 +41,12 @@ def members(name: str) -> str:
     return f"{LABEL_POD_GROUP}={name}"
 
 
-async def let_go(stage: Stage, selector: str) -> None:
-    """Take the finalizer off, so that what terminates can end."""
-    for found in await stage.pods(selector):
+async def remove_finalizers(env: Environment, selector: str) -> None:
+    """Remove the finalizers, so that terminating pods are deleted."""
+    for found in await env.pods(selector):
         if found["metadata"].get("finalizers"):
             ops = PatchBuilder().remove("/metadata/finalizers")
-            await stage.client.patch(PODS, found["metadata"]["name"], ops, stage.name)
+            await env.client.patch(PODS, found["metadata"]["name"], ops, env.name)
 
 
 def _group(

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api.constants import RESERVATION
 from e2e.muster import ALL, SCHEDULER
+from e2e.suite.environment import Environment
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, resource
-from e2e.suite.stage import Stage
 from e2e.support.waiting import eventually
 from kube.resources import NODES, PODS, PVCS, Resource
 
@@ -54,21 +54,21 @@ class Record:
     answer: Facts
 
 
-async def settled(stage: Stage) -> None:
+async def settled(env: Environment) -> None:
     """Wait until nothing is under way, and see that five more rounds of deciding change nothing.
 
     Raises AssertionError with all that changed though the world did not, TimeoutError where things
     never come to rest.
     """
-    muster = stage.muster
+    muster = env.muster
     for name in ALL:
         if not muster.running(name):
             await muster.start(name)
     async with aiohttp.ClientSession(trust_env=False) as session:
-        scheduler = _Scheduler(session, stage)
-        await stage.until("the scheduler to lead", scheduler.decide)
+        scheduler = _Scheduler(session, env)
+        await env.until("the scheduler to lead", scheduler.decide)
         before = await scheduler.at_rest()
-        async with asyncio.timeout(stage.patience):
+        async with asyncio.timeout(env.timeout_seconds):
             while True:
                 rounds = (await scheduler.metrics()).get("muster_scheduler_rounds_total", 0)
                 for _ in range(ROUNDS):
@@ -86,15 +86,15 @@ async def settled(stage: Stage) -> None:
 
 
 class _Scheduler:
-    """The scheduler of a stage, seen from outside."""
+    """The scheduler as its metrics and debug pages show it."""
 
-    def __init__(self, session: aiohttp.ClientSession, stage: Stage) -> None:
+    def __init__(self, session: aiohttp.ClientSession, env: Environment) -> None:
         self._session = session
-        self._stage = stage
+        self._env = env
 
     async def decide(self) -> bool:
         """Have all that waits decided anew, and wait until it is; False if it does not lead."""
-        page = self._stage.muster.page(SCHEDULER, "/debug/decide")
+        page = self._env.muster.page(SCHEDULER, "/debug/decide")
         async with self._session.post(page) as answer:
             assert answer.status == 200
             leads: bool = (await answer.json())["leads"]
@@ -102,7 +102,7 @@ class _Scheduler:
 
     async def metrics(self) -> dict[str, float]:
         """Values by name and labels, counters summed over their labels by name alone as well."""
-        page = self._stage.muster.page(SCHEDULER, "/metrics")
+        page = self._env.muster.page(SCHEDULER, "/metrics")
         async with self._session.get(page) as answer:
             text = await answer.text()
         return dict(_values(text))
@@ -115,7 +115,7 @@ class _Scheduler:
             metrics = await self.metrics()
             if any(metrics.get(name) for name in _OPEN):
                 return False
-            if (await self._stage.client.list(RESERVATIONS))["items"]:
+            if (await self._env.client.list(RESERVATIONS))["items"]:
                 return False
             seen.append(await self._record(metrics))
             if len(seen) > 1 and seen[-1] == seen[-2]:
@@ -124,7 +124,7 @@ class _Scheduler:
             return False
 
         try:
-            await eventually(probe, "nothing to be under way", self._stage.patience)
+            await eventually(probe, "nothing to be under way", self._env.timeout_seconds)
         except TimeoutError as error:
             changed = [] if len(seen) < 2 else _differences(seen[-2].answer, seen[-1].answer)
             raise TimeoutError("\n".join((f"{error}; in the last round:", *changed))) from error
@@ -134,8 +134,8 @@ class _Scheduler:
         world: Facts = {}
         answer: Facts = {name: metrics.get(name, 0) for name in _DONE}
         for kind in (PODS, POD_GROUPS, COMPOSITE_POD_GROUPS, PVCS, NODES):
-            namespace = None if kind is NODES else self._stage.name
-            for obj in (await self._stage.client.list(kind, namespace))["items"]:
+            namespace = None if kind is NODES else self._env.name
+            for obj in (await self._env.client.list(kind, namespace))["items"]:
                 name = f"{kind.kind} {obj['metadata']['name']}"
                 world[name], answer[name] = _facts(kind, obj)
         return Record(world, answer)

@@ -14,6 +14,7 @@ from api.constants import (
     SCHEDULER_NAME,
 )
 from e2e.muster import WEBHOOK
+from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
@@ -25,7 +26,6 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from e2e.suite.stage import Stage
 from kube.errors import ApiError, Forbidden, Invalid
 from kube.patch import PatchBuilder
 from kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, PODS, PRIORITY_CLASSES
@@ -44,12 +44,12 @@ def faults(error: ApiError) -> set[tuple[str, str]]:
     return {(cause.field, cause.reason) for cause in error.causes}
 
 
-async def reviews(stage: Stage) -> float:
+async def reviews(env: Environment) -> float:
     """How many admission reviews the webhook has answered since it started.
 
     Conversions do not count: kube-apiserver asks for one for each served version that it caches.
     """
-    registered = await stage.client.get(MUTATING_WEBHOOKS, "muster")
+    registered = await env.client.get(MUTATING_WEBHOOKS, "muster")
     base = registered["webhooks"][0]["clientConfig"]["url"].partition("/mutate/")[0]
     connector = aiohttp.TCPConnector(ssl=False)
     async with (
@@ -62,10 +62,8 @@ async def reviews(stage: Stage) -> float:
     return sum(float(line.split()[-1]) for line in counts)
 
 
-async def test_a_group_is_completed(stage: Stage) -> None:
-    made = await stage.create(
-        POD_GROUPS, group("complete", priorityClassName="system-node-critical")
-    )
+async def test_a_group_is_completed(env: Environment) -> None:
+    made = await env.create(POD_GROUPS, group("complete", priorityClassName="system-node-critical"))
 
     assert made["metadata"]["finalizers"] == [FINALIZER_POD_GROUP]
     assert made["spec"] == {
@@ -77,30 +75,30 @@ async def test_a_group_is_completed(stage: Stage) -> None:
     }
 
 
-async def test_a_priority_class_counts_as_soon_as_it_is_made(stage: Stage) -> None:
+async def test_a_priority_class_counts_as_soon_as_it_is_made(env: Environment) -> None:
     name = f"late-{secrets.token_hex(3)}"
     asking = group("late", priorityClassName=name)
     with pytest.raises(Forbidden) as refused:
-        await stage.create(POD_GROUPS, asking)
-    await stage.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 77})
+        await env.create(POD_GROUPS, asking)
+    await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 77})
     made: Json = {}
 
     async def accepted() -> bool:
         nonlocal made
         try:
-            made = await stage.create(POD_GROUPS, asking)
+            made = await env.create(POD_GROUPS, asking)
         except Forbidden:
             return False
         return True
 
-    await stage.until("the class to be known", accepted)
-    await stage.client.delete(PRIORITY_CLASSES, name)
+    await env.until("the class to be known", accepted)
+    await env.client.delete(PRIORITY_CLASSES, name)
 
     assert faults(refused.value) == {("spec.priorityClassName", "FieldValueForbidden")}
     assert made["spec"]["priority"] == 77
 
 
-async def test_all_faults_of_a_group_come_in_one_answer(stage: Stage) -> None:
+async def test_all_faults_of_a_group_come_in_one_answer(env: Environment) -> None:
     wrong = group(
         "wrong",
         schedulingPolicy={"gang": {"minCount": 0}},
@@ -109,7 +107,7 @@ async def test_all_faults_of_a_group_come_in_one_answer(stage: Stage) -> None:
     )
 
     with pytest.raises(Invalid) as refused:
-        await stage.create(POD_GROUPS, wrong)
+        await env.create(POD_GROUPS, wrong)
 
     assert faults(refused.value) == {
         ("spec.schedulingPolicy.gang.minCount", "FieldValueInvalid"),
@@ -119,21 +117,21 @@ async def test_all_faults_of_a_group_come_in_one_answer(stage: Stage) -> None:
     }
 
 
-async def test_a_spec_is_immutable_and_its_finalizers_are_not(stage: Stage) -> None:
-    await stage.create(POD_GROUPS, group("fixed"))
+async def test_a_spec_is_immutable_and_its_finalizers_are_not(env: Environment) -> None:
+    await env.create(POD_GROUPS, group("fixed"))
     with pytest.raises(Invalid) as refused:
-        await stage.client.patch(
-            POD_GROUPS, "fixed", PatchBuilder().add("/spec/priority", 5), stage.name
+        await env.client.patch(
+            POD_GROUPS, "fixed", PatchBuilder().add("/spec/priority", 5), env.name
         )
-    before = await reviews(stage)
+    before = await reviews(env)
     freed = PatchBuilder().remove("/metadata/finalizers")
-    await stage.client.patch(POD_GROUPS, "fixed", freed, stage.name)
+    await env.client.patch(POD_GROUPS, "fixed", freed, env.name)
 
     assert faults(refused.value) == {("spec.priority", "FieldValueInvalid")}
-    assert await reviews(stage) == before
+    assert await reviews(env) == before
 
 
-async def test_a_parent_that_is_being_deleted_takes_no_children(stage: Stage) -> None:
+async def test_a_parent_that_is_being_deleted_takes_no_children(env: Environment) -> None:
     parent = {
         "apiVersion": COMPOSITE_POD_GROUPS.api_version,
         "kind": COMPOSITE_POD_GROUPS.kind,
@@ -141,27 +139,27 @@ async def test_a_parent_that_is_being_deleted_takes_no_children(stage: Stage) ->
         "spec": {"workloadRef": REFERENCE, "schedulingPolicy": {"gang": {"minGroupCount": 1}}},
     }
     child = group("child", workloadRef=REFERENCE, parentCompositePodGroupName="leaving")
-    await stage.create(COMPOSITE_POD_GROUPS, parent)
-    await stage.delete(COMPOSITE_POD_GROUPS, "leaving")
+    await env.create(COMPOSITE_POD_GROUPS, parent)
+    await env.delete(COMPOSITE_POD_GROUPS, "leaving")
     found: set[tuple[str, str]] = set()
 
     async def refused() -> bool:
         nonlocal found
         try:
-            await stage.client.create(POD_GROUPS, child, stage.name, dry_run=True)
+            await env.client.create(POD_GROUPS, child, env.name, dry_run=True)
         except Forbidden as error:
             found = faults(error)
         return bool(found)
 
-    await stage.until("the child to be refused", refused)
+    await env.until("the child to be refused", refused)
     freed = PatchBuilder().add("/metadata/finalizers", [])
-    await stage.client.patch(COMPOSITE_POD_GROUPS, "leaving", freed, stage.name)
+    await env.client.patch(COMPOSITE_POD_GROUPS, "leaving", freed, env.name)
 
     assert found == {("spec.parentCompositePodGroupName", "FieldValueForbidden")}
 
 
-async def test_a_job_replaced_by_its_unmarked_manifest_stays_as_it_was(stage: Stage) -> None:
-    made = await stage.create(JOBS, job("alone", stage.name))
+async def test_a_job_replaced_by_its_unmarked_manifest_stays_as_it_was(env: Environment) -> None:
+    made = await env.create(JOBS, job("alone", env.name))
     manifest = copy.deepcopy(made)
     template = manifest["spec"]["template"]
     del manifest["metadata"]["resourceVersion"]
@@ -169,7 +167,7 @@ async def test_a_job_replaced_by_its_unmarked_manifest_stays_as_it_was(stage: St
     del template["metadata"]["labels"][LABEL_POD_GROUP]
     template["spec"]["schedulerName"] = "default-scheduler"
 
-    again = await stage.client.replace(JOBS, manifest)
+    again = await env.client.replace(JOBS, manifest)
 
     for found in (made, again):
         template = found["spec"]["template"]
@@ -179,17 +177,17 @@ async def test_a_job_replaced_by_its_unmarked_manifest_stays_as_it_was(stage: St
 
 
 async def test_a_jobset_applied_again_stays_as_it_was_and_its_pods_name_one_group(
-    stage: Stage,
+    env: Environment,
 ) -> None:
-    made = await stage.create(JOBSETS, jobset("training", replicated_job("w", stage.name, pods=1)))
+    made = await env.create(JOBSETS, jobset("training", replicated_job("w", env.name, pods=1)))
     # Client-side apply replaces the whole list by the manifest's, which has no mark.
     replicated = copy.deepcopy(made["spec"]["replicatedJobs"])
     for entry in replicated:
         entry["template"]["metadata"].pop("annotations")
     patch = PatchBuilder().replace("/spec/replicatedJobs", replicated)
-    again = await stage.client.patch(JOBSETS, "training", patch, stage.name)
-    await stage.has_pods(of_jobset("training"), 2)
-    pods = await stage.pods(of_jobset("training"))
+    again = await env.client.patch(JOBSETS, "training", patch, env.name)
+    await env.has_pods(of_jobset("training"), 2)
+    pods = await env.pods(of_jobset("training"))
 
     assert made["spec"]["replicatedJobs"] != replicated
     assert again["spec"] == made["spec"]
@@ -197,14 +195,14 @@ async def test_a_jobset_applied_again_stays_as_it_was_and_its_pods_name_one_grou
     assert {each["spec"]["schedulerName"] for each in pods} == {SCHEDULER_NAME}
 
 
-async def test_all_faults_of_a_jobset_come_in_one_answer_with_their_paths(stage: Stage) -> None:
-    wrong = jobset("wrong", replicated_job("w", stage.name, mode="Gang"), mode="Gangg")
+async def test_all_faults_of_a_jobset_come_in_one_answer_with_their_paths(env: Environment) -> None:
+    wrong = jobset("wrong", replicated_job("w", env.name, mode="Gang"), mode="Gangg")
     wrong["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"] |= {
         "scheduling.muster.dev/min-count": "0"
     }
 
     with pytest.raises(Invalid) as refused:
-        await stage.create(JOBSETS, wrong)
+        await env.create(JOBSETS, wrong)
 
     holder = "spec.replicatedJobs[0].template.metadata.annotations"
     assert faults(refused.value) == {
@@ -213,27 +211,25 @@ async def test_all_faults_of_a_jobset_come_in_one_answer_with_their_paths(stage:
     }
 
 
-async def test_who_does_not_ask_never_reaches_the_webhook(stage: Stage) -> None:
-    before = await reviews(stage)
-    await stage.create(JOBS, job("plain", stage.name, mode=None, pods=1))
-    await stage.create(
-        JOBSETS, jobset("plain-set", replicated_job("w", stage.name, pods=1), mode=None)
-    )
-    await stage.create(PODS, pod("plain", stage.name))
-    await stage.has_pods(of_jobset("plain-set"), 2)
+async def test_objects_that_do_not_ask_never_reach_the_webhook(env: Environment) -> None:
+    before = await reviews(env)
+    await env.create(JOBS, job("plain", env.name, mode=None, pods=1))
+    await env.create(JOBSETS, jobset("plain-set", replicated_job("w", env.name, pods=1), mode=None))
+    await env.create(PODS, pod("plain", env.name))
+    await env.has_pods(of_jobset("plain-set"), 2)
     labelled = PatchBuilder().add("/metadata/labels/more", "yes")
-    await stage.client.patch(JOBS, "plain", labelled, stage.name)
+    await env.client.patch(JOBS, "plain", labelled, env.name)
 
-    assert await reviews(stage) == before
+    assert await reviews(env) == before
 
 
-async def test_without_the_webhook_finalizers_still_come_off(stage: Stage) -> None:
-    await stage.create(POD_GROUPS, group("stuck"))
-    stage.muster.kill(WEBHOOK)
+async def test_without_the_webhook_finalizers_still_come_off(env: Environment) -> None:
+    await env.create(POD_GROUPS, group("stuck"))
+    env.muster.kill(WEBHOOK)
 
     with pytest.raises(ApiError, match=r"podgroups\.mutate\.scheduling\.muster\.dev"):
-        await stage.create(POD_GROUPS, group("refused"))
-    await stage.delete(POD_GROUPS, "stuck")
-    await stage.empty()
+        await env.create(POD_GROUPS, group("refused"))
+    await env.delete(POD_GROUPS, "stuck")
+    await env.empty()
 
-    await stage.muster.start(WEBHOOK)
+    await env.muster.start(WEBHOOK)

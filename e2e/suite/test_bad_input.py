@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MIN_COUNT, LABEL_POD_GROUP
+from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     POD_GROUPS,
     Json,
@@ -15,7 +16,6 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from e2e.suite.stage import Stage
 from kube.errors import ApiError, Forbidden, Invalid
 from kube.patch import PatchBuilder, pointer
 from kube.resources import JOBS, JOBSETS, PODS, Resource
@@ -65,7 +65,7 @@ CASES: list[Any] = [
         lambda room: with_annotation(job("bad", room), ANNOTATION_MIN_COUNT, "0"),
         Invalid,
         [(COUNT, "FieldValueInvalid")],
-        id="a floor of no pods on a Job",
+        id="a minimum of no pods on a Job",
     ),
     pytest.param(
         JOBS,
@@ -79,7 +79,7 @@ CASES: list[Any] = [
         lambda room: pod_group("bad", 0),
         Invalid,
         [("spec.schedulingPolicy.gang.minCount", "FieldValueInvalid")],
-        id="a floor of no pods on a PodGroup",
+        id="a minimum of no pods on a PodGroup",
     ),
     pytest.param(
         POD_GROUPS,
@@ -100,42 +100,42 @@ CASES: list[Any] = [
 
 @pytest.mark.parametrize(("resource", "bad", "error", "want"), CASES)
 async def test_bad_input_is_refused_with_field_and_reason(
-    stage: Stage,
+    env: Environment,
     resource: Resource,
     bad: Bad,
     error: type[ApiError],
     want: list[tuple[str, str]],
 ) -> None:
     with pytest.raises(error) as caught:
-        await stage.create(resource, bad(stage.name))
+        await env.create(resource, bad(env.name))
 
     assert sorted((cause.field, cause.reason) for cause in caught.value.causes) == sorted(want)
     assert all(cause.message for cause in caught.value.causes)
-    assert not await stage.left()
+    assert not await env.remaining()
 
 
-async def test_the_mode_of_a_gang_is_fixed_once_it_is_created(stage: Stage) -> None:
-    await stage.create(JOBSETS, jobset("fixed", replicated_job("w", stage.name)))
+async def test_the_mode_of_a_gang_is_fixed_once_it_is_created(env: Environment) -> None:
+    await env.create(JOBSETS, jobset("fixed", replicated_job("w", env.name)))
 
     for ops in (
         PatchBuilder().replace(pointer("metadata", "annotations", ANNOTATION_GANG_MODE), "Basic"),
         PatchBuilder().remove(pointer("metadata", "annotations", ANNOTATION_GANG_MODE)),
     ):
         with pytest.raises(Invalid) as caught:
-            await stage.client.patch(JOBSETS, "fixed", ops, stage.name)
+            await env.client.patch(JOBSETS, "fixed", ops, env.name)
         assert [(cause.field, cause.reason) for cause in caught.value.causes] == [
             (MODE, "FieldValueInvalid")
         ]
 
 
 async def test_a_name_too_long_for_a_label_is_warned_of_and_shortened_for_owners(
-    stage: Stage,
+    env: Environment,
 ) -> None:
     name = "j" * 63
-    await stage.create(JOBS, job(name, stage.name, pods=1))
-    await stage.has_pods("", 1)
+    await env.create(JOBS, job(name, env.name, pods=1))
+    await env.has_pods("", 1)
 
-    [owned] = await stage.pods()
+    [owned] = await env.pods()
     group = owned["metadata"]["labels"][LABEL_POD_GROUP]
     assert len(group) <= 63
-    assert (await stage.grouped(group))["spec"]["schedulingPolicy"] == {"gang": {"minCount": 1}}
+    assert (await env.grouped(group))["spec"]["schedulingPolicy"] == {"gang": {"minCount": 1}}

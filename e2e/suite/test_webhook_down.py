@@ -3,45 +3,47 @@
 import pytest
 
 from e2e.muster import WEBHOOK
+from e2e.suite.environment import Environment
 from e2e.suite.objects import job, jobset, of_job, of_jobset, pod, replicated_job
-from e2e.suite.stage import Stage
 from kube.errors import ApiError
 from kube.resources import JOBS, JOBSETS, PODS
 
 pytestmark = pytest.mark.timeout(400)
 
 
-async def test_plain_objects_are_created_as_before_and_gangs_are_refused(stage: Stage) -> None:
-    await stage.add_node(cpu=4)
-    stage.muster.kill(WEBHOOK)
+async def test_plain_objects_are_created_as_before_and_gangs_are_refused(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    env.muster.kill(WEBHOOK)
 
-    await stage.create(PODS, pod("plain", stage.name, scheduler="default-scheduler"))
-    await stage.create(JOBS, job("plain-job", stage.name, mode=None, pods=2))
-    await stage.create(
+    await env.create(PODS, pod("plain", env.name, scheduler="default-scheduler"))
+    await env.create(JOBS, job("plain-job", env.name, mode=None, pods=2))
+    await env.create(
         JOBSETS,
-        jobset("plain-set", replicated_job("w", stage.name, replicas=1, pods=2), mode=None),
+        jobset("plain-set", replicated_job("w", env.name, replicas=1, pods=2), mode=None),
     )
-    await stage.has_pods(of_job("plain-job"), 2)
-    await stage.has_pods(of_jobset("plain-set"), 2)
-    plain = await stage.client.get(PODS, "plain", stage.name)
+    await env.has_pods(of_job("plain-job"), 2)
+    await env.has_pods(of_jobset("plain-set"), 2)
+    plain = await env.client.get(PODS, "plain", env.name)
     assert plain["spec"]["schedulerName"] == "default-scheduler"
 
     with pytest.raises(ApiError, match="failed calling webhook"):
-        await stage.create(JOBS, job("gang", stage.name))
+        await env.create(JOBS, job("gang", env.name))
 
-    await stage.muster.start(WEBHOOK)
-    await stage.create(JOBS, job("gang", stage.name))
-    await stage.runs_whole(of_job("gang"), 4)
+    await env.muster.start(WEBHOOK)
+    await env.create(JOBS, job("gang", env.name))
+    await env.runs(of_job("gang"), 4)
 
 
-async def test_gangs_that_are_known_already_are_placed_without_the_webhook(stage: Stage) -> None:
-    await stage.add_node(cpu=3)
-    await stage.create(JOBS, job("gang", stage.name))
-    await stage.waits("pg-job-gang", needed=4, free=3)
+async def test_gangs_that_are_known_already_are_placed_without_the_webhook(
+    env: Environment,
+) -> None:
+    await env.add_node(cpu=3)
+    await env.create(JOBS, job("gang", env.name))
+    await env.waits("pg-job-gang", needed=4, free=3)
 
-    stage.muster.kill(WEBHOOK)
-    await stage.add_node(cpu=1)
+    env.muster.kill(WEBHOOK)
+    await env.add_node(cpu=1)
 
-    await stage.runs_whole(of_job("gang"), 4)
-    await stage.delete(JOBS, "gang")
-    await stage.empty()
+    await env.runs(of_job("gang"), 4)
+    await env.delete(JOBS, "gang")
+    await env.empty()

@@ -9,7 +9,7 @@ import socket
 _RANGE = range(20000, 32000)
 
 # A TCP port is reserved by holding the UDP port of the same number until this interpreter ends:
-# several control planes are started at the same moment without meeting on a port.
+# several control planes can be started at the same moment without a conflict.
 _HELD: list[socket.socket] = []
 
 

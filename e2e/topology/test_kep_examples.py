@@ -2,8 +2,8 @@
 
 import pytest
 
+from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, tree
-from e2e.suite.stage import Stage
 
 ZONE = "test.muster.dev/zone"
 BLOCK = "test.muster.dev/block"
@@ -12,55 +12,55 @@ RACK = "test.muster.dev/rack"
 LEVELS = {2: ["top"], 3: ["top", "middle"], 4: ["top", "upper", "middle"]}
 
 
-async def rack(stage: Stage, block: str, name: str, slots: int) -> str:
-    labels = {ZONE: stage.name, BLOCK: f"{stage.name}-{block}", RACK: name}
-    return await stage.add_node(cpu=slots, labels=labels)
+async def rack(env: Environment, block: str, name: str, slots: int) -> str:
+    labels = {ZONE: env.name, BLOCK: f"{env.name}-{block}", RACK: name}
+    return await env.add_node(cpu=slots, labels=labels)
 
 
-async def above(stage: Stage, levels: int, children: int, *, key: str) -> str:
+async def above(env: Environment, levels: int, children: int, *, key: str) -> str:
     """Composites from the root down; the lowest needs `children` and carries the key."""
     parent = None
     *outer, lowest = LEVELS[levels]
     for name in outer:
-        await tree(stage, name, 1, parent=parent, key=ZONE)
+        await tree(env, name, 1, parent=parent, key=ZONE)
         parent = name
-    await tree(stage, lowest, children, parent=parent, key=key)
+    await tree(env, lowest, children, parent=parent, key=key)
     return lowest
 
 
-async def nodes(stage: Stage, name: str, pods: int) -> set[str]:
+async def nodes(env: Environment, name: str, pods: int) -> set[str]:
     """Where all pods of a leaf run."""
-    await stage.runs_whole(members(name), pods)
-    return {pod["spec"]["nodeName"] for pod in await stage.pods(members(name))}
+    await env.runs(members(name), pods)
+    return {pod["spec"]["nodeName"] for pod in await env.pods(members(name))}
 
 
 @pytest.mark.parametrize("levels", LEVELS)
 @pytest.mark.parametrize("turned", [False, True], ids=["as written", "reversed"])
 async def test_the_block_with_room_for_both_racks_is_chosen(
-    stage: Stage, levels: int, turned: bool
+    env: Environment, levels: int, turned: bool
 ) -> None:
     racks = [("a", "r1", 3), ("a", "r2", 5), ("b", "r1", 5), ("b", "r2", 5)]
     made = {}
     for block, name, slots in reversed(racks) if turned else racks:
-        made[block, name] = await rack(stage, block, name, slots)
-    parent = await above(stage, levels, 2, key=BLOCK)
+        made[block, name] = await rack(env, block, name, slots)
+    parent = await above(env, levels, 2, key=BLOCK)
     children = {"one": 5, "two": 4} if turned else {"one": 4, "two": 5}
     for name, pods in children.items():
-        await leaf(stage, name, pods, parent=parent, key=RACK)
+        await leaf(env, name, pods, parent=parent, key=RACK)
 
-    found = [await nodes(stage, name, pods) for name, pods in children.items()]
+    found = [await nodes(env, name, pods) for name, pods in children.items()]
 
     assert sorted(found, key=str) == sorted([{made["b", "r1"]}, {made["b", "r2"]}], key=str)
 
 
 @pytest.mark.parametrize("levels", LEVELS)
 async def test_child_one_may_sit_in_a_or_b_and_child_two_only_in_a(
-    stage: Stage, levels: int
+    env: Environment, levels: int
 ) -> None:
-    a, b = await rack(stage, "a", "r1", 4), await rack(stage, "b", "r1", 3)
-    parent = await above(stage, levels, 2, key=ZONE)
-    await leaf(stage, "one", 3, parent=parent, key=BLOCK)
-    await leaf(stage, "two", 4, parent=parent, key=BLOCK)
+    a, b = await rack(env, "a", "r1", 4), await rack(env, "b", "r1", 3)
+    parent = await above(env, levels, 2, key=ZONE)
+    await leaf(env, "one", 3, parent=parent, key=BLOCK)
+    await leaf(env, "two", 4, parent=parent, key=BLOCK)
 
-    assert await nodes(stage, "one", 3) == {b}
-    assert await nodes(stage, "two", 4) == {a}
+    assert await nodes(env, "one", 3) == {b}
+    assert await nodes(env, "two", 4) == {a}

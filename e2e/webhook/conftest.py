@@ -25,7 +25,7 @@ def admin(server_kind: str) -> Iterator[Path]:
 @contextmanager
 def api_server(server_kind: str) -> Iterator[Path]:
     """One of its own, until the end of the block; gives its administrator's kubeconfig."""
-    if server_kind == "foreign":
+    if server_kind == "existing":
         pytest.skip("Muster is installed and removed many times: not on a cluster of others")
     bare = Options(controllers=False, kwok=False, jobset=False, routes_services=True)
     made = ControlPlane(bare) if server_kind == "real" else Local()

@@ -1,4 +1,4 @@
-"""Creating groups at a steady rate, and writing down every failure."""
+"""Creates groups at a steady rate, and records every failure."""
 
 import asyncio
 import time

@@ -6,8 +6,8 @@ import pytest
 
 from e2e.support.rest import APPLY_PATCH, Rest
 from e2e.webhook.conftest import NAMESPACE
-from e2e.webhook.hooks import Hooks
 from e2e.webhook.load import GROUP, pod_group
+from e2e.webhook.replicas import Replicas
 
 
 @pytest.mark.timeout(600)
@@ -16,8 +16,8 @@ async def test_the_first_apply_after_ready_succeeds_every_time(
 ) -> None:
     count, by_service = way
     for attempt in range(20 if long else 2):
-        async with Hooks(admin, count=count, by_service=by_service) as hooks:
-            await hooks.start()
+        async with Replicas(admin, count=count, by_service=by_service) as replicas:
+            await replicas.start()
             answers = [
                 await api.patch(
                     f"{GROUP}/{version}/namespaces/{NAMESPACE}/podgroups/first-{version}",
@@ -30,4 +30,4 @@ async def test_the_first_apply_after_ready_succeeds_every_time(
 
             for answer in answers:
                 made = answer.expect(201)
-                assert made["metadata"]["finalizers"], (attempt, hooks.log())
+                assert made["metadata"]["finalizers"], (attempt, replicas.log())

@@ -21,8 +21,8 @@ from e2e.controlplane.places import ROOT
 from e2e.support import manifests
 from e2e.support.rest import APPLY_PATCH, Rest
 from e2e.webhook.conftest import NAMESPACE
-from e2e.webhook.hooks import Hooks
 from e2e.webhook.load import GROUP, pod_group
+from e2e.webhook.replicas import Replicas
 
 Stage = list[tuple[str, str]]
 
@@ -150,8 +150,8 @@ def test_what_the_steps_make_needs_no_rights_and_nothing_beside_it(built: Path) 
 async def test_what_the_steps_make_serves_from_what_it_has_installed(
     admin: Path, api: Rest, built: Path
 ) -> None:
-    async with Hooks(admin, command=[str(built / "bin" / "muster")]) as hooks:
-        await hooks.start()
+    async with Replicas(admin, command=[str(built / "bin" / "muster")]) as replicas:
+        await replicas.start()
         answer = await api.patch(
             f"{GROUP}/v1alpha2/namespaces/{NAMESPACE}/podgroups/installed",
             pod_group("installed", "v1alpha2"),

@@ -1,4 +1,4 @@
-"""No way round immutability, and no update of anything else that is refused."""
+"""Immutability holds for every kind of update, and no other update is refused."""
 
 import asyncio
 import copy
@@ -10,13 +10,13 @@ import pytest
 
 from e2e.support.rest import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Answer, Object, Rest
 from e2e.webhook.conftest import NAMESPACE
-from e2e.webhook.hooks import Hooks
 from e2e.webhook.load import GROUP
+from e2e.webhook.replicas import Replicas
 
 REFERENCE = {"workloadName": "w", "templateName": "t"}
 LEAF = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 4}}}
 KINDS: dict[str, tuple[str, Object, tuple[str, ...]]] = {
-    # plural: kind, spec, the path of a floor in it
+    # plural: kind, spec, the path of a minimum in it
     "workloads": (
         "Workload",
         {"podGroupTemplates": [LEAF]},
@@ -45,8 +45,8 @@ CHANGES: dict[str, tuple[Object, str]] = {
 
 
 @pytest.fixture(scope="module")
-def hooks(admin: Path) -> Iterator[Hooks]:
-    running = Hooks(admin)
+def replicas(admin: Path) -> Iterator[Replicas]:
+    running = Replicas(admin)
     with asyncio.Runner() as runner:
         runner.run(running.__aenter__())
         try:
@@ -105,7 +105,7 @@ class Subject:
 
 @pytest.fixture(params=KINDS)
 async def subject(
-    hooks: Hooks, api: Rest, request: pytest.FixtureRequest
+    replicas: Replicas, api: Rest, request: pytest.FixtureRequest
 ) -> AsyncIterator[Subject]:
     kind, spec, _ = KINDS[request.param]
     obj = {
@@ -122,7 +122,7 @@ async def subject(
 
 
 @pytest.mark.parametrize("way", ["merge patch", "JSON patch", "replace", "server-side apply"])
-async def test_no_way_of_updating_gets_round_immutability(subject: Subject, way: str) -> None:
+async def test_no_kind_of_update_bypasses_immutability(subject: Subject, way: str) -> None:
     change, field = CHANGES[subject.plural]
     before = await subject.spec()
 
@@ -148,7 +148,7 @@ async def test_the_status_sub_resource_leaves_the_spec_alone(subject: Subject, w
     assert await subject.spec() == before
 
 
-async def test_an_older_version_is_no_way_round(subject: Subject) -> None:
+async def test_an_older_version_bypasses_no_rule(subject: Subject) -> None:
     if subject.plural == "compositepodgroups":
         pytest.skip("it has one version")
     before = await subject.spec()
@@ -164,32 +164,32 @@ async def test_an_older_version_is_no_way_round(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("way", ["merge patch", "JSON patch", "replace", "server-side apply"])
-async def test_floors_may_change_in_every_way(subject: Subject, way: str) -> None:
-    _, _, floor = KINDS[subject.plural]
+async def test_minimums_may_change_in_every_way(subject: Subject, way: str) -> None:
+    _, _, minimum = KINDS[subject.plural]
     spec = copy.deepcopy(await subject.spec())
     place = spec
-    for step in floor[:-1]:
+    for step in minimum[:-1]:
         place = place[int(step)] if step.isdigit() else place[step]
-    place[floor[-1]] = 3
+    place[minimum[-1]] = 3
 
-    answer = await subject.change(way, {floor[0]: spec[floor[0]]})
+    answer = await subject.change(way, {minimum[0]: spec[minimum[0]]})
 
     assert answer.ok()["spec"] == spec
 
 
 async def test_an_update_that_leaves_the_spec_alone_is_never_refused(
-    subject: Subject, hooks: Hooks
+    subject: Subject, replicas: Replicas
 ) -> None:
     """Also while the webhook is away: so finalizers always come off."""
-    hooks.processes[0].kill()
+    replicas.processes[0].kill()
     try:
         labelled = await subject.api.patch(subject.path, {"metadata": {"labels": {"a": "b"}}})
         whole = (await subject.api.get(subject.path)).ok()
         whole["metadata"].pop("finalizers", None)
         freed = await subject.api.put(subject.path, whole)
     finally:
-        hooks.processes[0].start()
-        await hooks.ready(0)
+        replicas.processes[0].start()
+        await replicas.ready(0)
 
     assert labelled.status == freed.status == 200, (labelled.text, freed.text)
     assert "finalizers" not in freed.body["metadata"]

@@ -9,8 +9,8 @@ import pytest
 
 from e2e.support.rest import Rest
 from e2e.webhook.conftest import api_server
-from e2e.webhook.hooks import Hooks
 from e2e.webhook.load import Load
+from e2e.webhook.replicas import Replicas
 
 DAY = 86400.0
 
@@ -39,8 +39,8 @@ class Seen:
         self.authorities: set[str] = set()
         self.servers: set[str] = set()
 
-    async def look(self, hooks: Hooks, api: Rest) -> None:
-        authority, server = await hooks.certificates(api)
+    async def look(self, replicas: Replicas, api: Rest) -> None:
+        authority, server = await replicas.certificates(api)
         self.authorities.add(authority)
         self.servers.add(server)
 
@@ -52,10 +52,12 @@ async def test_the_ca_and_the_certificate_rotate_twice_under_load(
     count, by_service = way
     seconds, rate = (60.0, 200.0) if long else (10.0, 40.0)
     lives = fast(seconds / 3)
-    hooks = Hooks(admin, count=count, certificates=lives, by_service=by_service, leaves_all=True)
+    replicas = Replicas(
+        admin, count=count, certificates=lives, by_service=by_service, leaves_all=True
+    )
     # Whoever looks must not wait behind the load for a connection.
-    async with hooks, Rest.open(admin) as aside:
-        await hooks.start()
+    async with replicas, Rest.open(admin) as aside:
+        await replicas.start()
         load, seen = Load(api, rate), Seen()
         running = asyncio.create_task(load.run())
         ends = time.monotonic() + seconds
@@ -63,12 +65,12 @@ async def test_the_ca_and_the_certificate_rotate_twice_under_load(
         while time.monotonic() < ends or (
             min(len(seen.authorities), len(seen.servers)) < 3 and time.monotonic() < ends + 60
         ):
-            await seen.look(hooks, aside)
+            await seen.look(replicas, aside)
             await asyncio.sleep(0.1)
         load.stop()
         await running
 
-        assert load.failures == [], hooks.log()
+        assert load.failures == [], replicas.log()
         assert load.made >= 0.9 * seconds * rate
         assert len(seen.authorities) >= 3
         assert len(seen.servers) >= 3
@@ -82,16 +84,16 @@ async def test_a_rolling_restart_of_two_replicas_refuses_no_request(
     if count < 2:
         pytest.skip("nobody answers while the only replica is away")
     rate, rounds = (200.0, 5) if long else (40.0, 1)
-    hooks = Hooks(admin, count=count, drain=2.0, by_service=by_service, leaves_all=True)
-    async with hooks:
-        await hooks.start()
+    replicas = Replicas(admin, count=count, drain=2.0, by_service=by_service, leaves_all=True)
+    async with replicas:
+        await replicas.start()
         load = Load(api, rate)
         running = asyncio.create_task(load.run())
         for _ in range(rounds):
             for number in range(2):
-                await hooks.restart(number)
+                await replicas.restart(number)
         load.stop()
         await running
 
-        assert load.failures == [], hooks.log()
+        assert load.failures == [], replicas.log()
         assert load.made > 0

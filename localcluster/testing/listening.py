@@ -1,7 +1,7 @@
 """A loopback port for an aiohttp application that leaves nothing open when it is closed.
 
-aiohttp's own sites say goodbye over TLS and do not wait for the answer, and they know nothing of
-connections that still shake hands: the loop of a test may end before those are gone.
+aiohttp's own sites send a TLS close_notify without waiting for the answer, and do not track
+connections during their handshake: the loop of a test may end before those are closed.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ class Listener:
         self._context = context
         self._runner: web.AppRunner | None = None
         self._socket: socket.socket | None = None
-        self._arriving: set[asyncio.Task[None]] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     async def start(self, port: int = 0) -> None:
         """Listen on `port`; 0 takes a free one. Raises OSError if it is taken."""
@@ -46,9 +46,9 @@ class Listener:
         # transport one more.
         for _ in range(2):
             await asyncio.sleep(0)
-        for task in self._arriving:
+        for task in self._handshakes:
             task.cancel()
-        await asyncio.gather(*self._arriving, return_exceptions=True)
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
         assert self._runner.server is not None
         for connection in self._runner.server.connections:
             if connection.transport is not None:
@@ -61,14 +61,14 @@ class Listener:
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             accepted, _ = self._socket.accept()
             accepted.setblocking(False)
-            task = asyncio.create_task(self._welcome(accepted))
-            self._arriving.add(task)
-            task.add_done_callback(self._arriving.discard)
+            task = asyncio.create_task(self._complete_handshake(accepted))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
 
-    async def _welcome(self, accepted: socket.socket) -> None:
+    async def _complete_handshake(self, accepted: socket.socket) -> None:
         assert self._runner is not None
         assert self._runner.server is not None
-        # A client that goes away in the handshake is none of the application's trouble.
+        # A client that disconnects during the handshake is no error of the application.
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._runner.server, accepted, ssl=self._context

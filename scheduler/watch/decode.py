@@ -12,7 +12,7 @@ from api.constants import (
     CONDITION_DISRUPTION_TARGET,
     SCHEDULER_NAME,
 )
-from api.delay import seconds
+from api.duration import seconds
 from api.groups import WorkloadForm, group_of_pod
 from scheduler.core.model import GroupKey, GroupSpec, NodeInfo, PodInfo, Taint, Topology
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget

@@ -8,7 +8,7 @@ import pytest
 from api.causes import Cause
 from api.constants import FINALIZER_COMPOSITE, FINALIZER_POD_GROUP
 from api.defaults import defaults
-from api.inherit import fill, template_of
+from api.inherit import inherited_values, template_of
 from api.priority import PriorityClass, Resolved, resolve
 
 Json = dict[str, Any]
@@ -145,6 +145,8 @@ def test_a_template_fills_what_the_user_left_out() -> None:
     template = template_of(tree, "t")
 
     assert template == leaf
-    assert fill({"priorityClassName": "low"}, leaf) == {"schedulingPolicy": {"basic": {}}}
+    assert inherited_values({"priorityClassName": "low"}, leaf) == {
+        "schedulingPolicy": {"basic": {}}
+    }
     assert template_of(tree, "c") is None
     assert template_of(None, "t") is None

@@ -14,15 +14,15 @@ from api.constants import (
     MANAGED_BY,
 )
 from api.ownership import (
-    Maker,
-    Standing,
-    is_left_over,
+    OwnerId,
+    Ownership,
     is_meant_for_another,
+    is_orphaned,
     made_for,
-    standing,
+    ownership,
 )
 
-FIRST = Maker("jobset.x-k8s.io", "JobSet", "a", "first")
+FIRST = OwnerId("jobset.x-k8s.io", "JobSet", "a", "first")
 SECOND = FIRST._replace(uid="second")
 OURS = {LABEL_MANAGED_BY: MANAGED_BY}
 GOING = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,8 +46,8 @@ class Meta:
     controller: Owner | None = None
 
 
-def made(maker: Maker, **more: Any) -> Meta:
-    return Meta(labels=OURS, annotations={ANNOTATION_MADE_FOR: maker.said()}, **more)
+def made(owner_id: OwnerId, **more: Any) -> Meta:
+    return Meta(labels=OURS, annotations={ANNOTATION_MADE_FOR: owner_id.annotation()}, **more)
 
 
 @pytest.mark.parametrize("said", ["", "JobSet/a/first", "g/k/n/u/more"])
@@ -59,23 +59,23 @@ def test_what_does_not_say_for_whom_was_made_for_nobody(said: str) -> None:
 @pytest.mark.parametrize(
     ("meta", "want"),
     [
-        pytest.param(made(SECOND), Standing.OURS, id="made for the owner"),
-        pytest.param(made(SECOND, deletion_timestamp=GOING), Standing.PASSING, id="and deleted"),
-        pytest.param(made(FIRST), Standing.PASSING, id="made for one of its name that is gone"),
-        pytest.param(made(FIRST._replace(name="b")), Standing.FOREIGN, id="another JobSet's"),
-        pytest.param(made(FIRST._replace(kind="Job")), Standing.FOREIGN, id="another kind's"),
-        pytest.param(made(FIRST._replace(group="x")), Standing.FOREIGN, id="another group's"),
-        pytest.param(Meta(), Standing.FOREIGN, id="a user's"),
-        pytest.param(Meta(deletion_timestamp=GOING), Standing.PASSING, id="a user's, deleted"),
+        pytest.param(made(SECOND), Ownership.OURS, id="made for the owner"),
+        pytest.param(made(SECOND, deletion_timestamp=GOING), Ownership.LEAVING, id="and deleted"),
+        pytest.param(made(FIRST), Ownership.LEAVING, id="made for one of its name that is gone"),
+        pytest.param(made(FIRST._replace(name="b")), Ownership.FOREIGN, id="another JobSet's"),
+        pytest.param(made(FIRST._replace(kind="Job")), Ownership.FOREIGN, id="another kind's"),
+        pytest.param(made(FIRST._replace(group="x")), Ownership.FOREIGN, id="another group's"),
+        pytest.param(Meta(), Ownership.FOREIGN, id="a user's"),
+        pytest.param(Meta(deletion_timestamp=GOING), Ownership.LEAVING, id="a user's, deleted"),
         pytest.param(
-            Meta(annotations={ANNOTATION_MADE_FOR: SECOND.said()}),
-            Standing.FOREIGN,
+            Meta(annotations={ANNOTATION_MADE_FOR: SECOND.annotation()}),
+            Ownership.FOREIGN,
             id="a copy without the label",
         ),
     ],
 )
-def test_whose_an_object_of_a_wanted_name_is(meta: Meta, want: Standing) -> None:
-    assert standing(meta, SECOND) is want
+def test_whose_an_object_of_a_wanted_name_is(meta: Meta, want: Ownership) -> None:
+    assert ownership(meta, SECOND) is want
 
 
 NAMED = {ANNOTATION_MANAGED_GROUP: "g"}
@@ -83,7 +83,7 @@ OF_JOBSET = {JOBSET_LABEL_NAME: "a"}
 
 
 @pytest.mark.parametrize(
-    ("maker", "job", "want"),
+    ("owner_id", "job", "want"),
     [
         pytest.param(
             FIRST,
@@ -112,21 +112,23 @@ OF_JOBSET = {JOBSET_LABEL_NAME: "a"}
         pytest.param(None, Meta(), False, id="a user's group, named by its user"),
     ],
 )
-def test_pods_that_are_meant_for_another_group(maker: Maker | None, job: Meta, want: bool) -> None:
-    assert is_meant_for_another("g", maker, job) is want
+def test_pods_that_are_meant_for_another_group(
+    owner_id: OwnerId | None, job: Meta, want: bool
+) -> None:
+    assert is_meant_for_another("g", owner_id, job) is want
 
 
 @pytest.mark.parametrize(
     ("meta", "want"),
     [
         pytest.param(made(FIRST), True, id="no owner is left"),
-        pytest.param(made(FIRST, owner_references=(Owner("gone"),)), True, id="none lives"),
+        pytest.param(made(FIRST, owner_references=(Owner("gone"),)), True, id="none is alive"),
         pytest.param(
-            made(FIRST, owner_references=(Owner("gone"), Owner("alive"))), False, id="one lives"
+            made(FIRST, owner_references=(Owner("gone"), Owner("alive"))), False, id="one is alive"
         ),
         pytest.param(made(FIRST, deletion_timestamp=GOING), False, id="it goes already"),
         pytest.param(Meta(), False, id="a user's own"),
     ],
 )
 def test_what_is_left_over(meta: Meta, want: bool) -> None:
-    assert is_left_over(meta, lambda owner: owner.uid == "alive") is want
+    assert is_orphaned(meta, lambda owner: owner.uid == "alive") is want

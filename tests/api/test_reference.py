@@ -28,7 +28,7 @@ def test_every_kind_version_and_rule_has_its_place() -> None:
     assert all(f"| {rule.id} |" in page for rule in table.ALL)
 
 
-def test_a_tree_of_templates_is_told_once() -> None:
+def test_a_tree_of_templates_is_listed_once() -> None:
     lines = reference().splitlines()
 
     deep = [line for line in lines if "compositePodGroupTemplates[].compositePodGroupTem" in line]

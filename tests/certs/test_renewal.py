@@ -10,7 +10,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from certs.authority import USUAL, Lifetimes, new_authority, new_material, renewed_server
+from certs.authority import (
+    DEFAULT_LIFETIMES,
+    Lifetimes,
+    new_authority,
+    new_material,
+    renewed_server,
+)
 from certs.material import Material, MaterialError, ServerNames
 from certs.renewal import Renew, ends_at, needed, renewed
 
@@ -33,7 +39,7 @@ def bare(material: Material, *, server: bool) -> Material:
         x509.CertificateBuilder(issuer, issuer, serial_number=1)
         .public_key(server_key.public_key() if server else ca_key.public_key())
         .not_valid_before(NOW)
-        .not_valid_after(NOW + USUAL.server)
+        .not_valid_after(NOW + DEFAULT_LIFETIMES.server)
         .sign(ca_key, hashes.SHA256())
         .public_bytes(serialization.Encoding.PEM)
     )
@@ -59,42 +65,42 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
         pytest.param(GOOD, timedelta(), Renew.NOTHING, "", id="new certificates are left alone"),
         pytest.param(
             GOOD,
-            USUAL.server - USUAL.ahead - SECOND,
+            DEFAULT_LIFETIMES.server - DEFAULT_LIFETIMES.ahead - SECOND,
             Renew.NOTHING,
             "",
             id="a server certificate is left alone until 90 days before its end",
         ),
         pytest.param(
             GOOD,
-            USUAL.server - USUAL.ahead,
+            DEFAULT_LIFETIMES.server - DEFAULT_LIFETIMES.ahead,
             Renew.SERVER,
             "server certificate ends at 2027-03-01",
             id="a server certificate is renewed 90 days before its end",
         ),
         pytest.param(
             GOOD,
-            USUAL.server + SECOND,
+            DEFAULT_LIFETIMES.server + SECOND,
             Renew.SERVER,
             "ends at",
             id="an expired server certificate is renewed by the CA that is there",
         ),
         pytest.param(
             GOOD,
-            USUAL.ca - USUAL.ahead,
+            DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead,
             Renew.NEXT_AUTHORITY,
             "the CA ends at 2036-02-27",
             id="a CA gets its successor 90 days before its end",
         ),
         pytest.param(
             GOOD,
-            USUAL.ca - USUAL.ahead - SECOND,
+            DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead - SECOND,
             Renew.SERVER,
             "server certificate ends at",
             id="a CA is left alone until then",
         ),
         pytest.param(
             GOOD,
-            USUAL.ca,
+            DEFAULT_LIFETIMES.ca,
             Renew.EVERYTHING,
             "the CA ended at 2036-02-27",
             id="a CA that has ended is not overlapped with",
@@ -117,7 +123,7 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             id="a next CA that is none is dropped",
         ),
         pytest.param(
-            replace(GOOD, previous_ca=new_authority(NOW - USUAL.ca)[0]),
+            replace(GOOD, previous_ca=new_authority(NOW - DEFAULT_LIFETIMES.ca)[0]),
             timedelta(),
             Renew.FORGET_PREVIOUS,
             "the CA before this one ended at 2026-03-01",
@@ -233,7 +239,7 @@ def certificates(bundle: bytes) -> list[x509.Certificate]:
 
 
 def test_a_rotation_never_serves_what_clients_were_not_told_to_trust_before() -> None:
-    late = NOW + USUAL.ca - USUAL.ahead
+    late = NOW + DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead
     fresh = renewed_server(GOOD, NAMES, late)
 
     announced = renewed(fresh, needed(fresh, NAMES, late), NAMES, late)
@@ -276,10 +282,13 @@ def test_lifetimes_in_which_renewing_gains_nothing_are_refused(
 
 
 def test_certificates_last_as_long_as_they_should_and_a_server_never_outlives_its_ca() -> None:
-    near = NOW + USUAL.ca - USUAL.ahead - SECOND
+    near = NOW + DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead - SECOND
     last = renewed(GOOD, needed(GOOD, NAMES, near), NAMES, near)
 
-    assert ends_at(GOOD.serving) == {"ca": NOW + USUAL.ca, "server": NOW + USUAL.server}
+    assert ends_at(GOOD.serving) == {
+        "ca": NOW + DEFAULT_LIFETIMES.ca,
+        "server": NOW + DEFAULT_LIFETIMES.server,
+    }
     assert ends_at(last.serving)["server"] == ends_at(GOOD.serving)["ca"]
 
 

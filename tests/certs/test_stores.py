@@ -10,16 +10,23 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import jsonpatch
 import pytest
 
-from certs.authority import USUAL, new_material
+from certs.authority import DEFAULT_LIFETIMES, new_material
 from certs.material import Material, ServerNames
 from certs.renewal import Renew, needed
-from certs.stores import ATTEMPTS, FolderStore, Held, SecretStore, StoreContendedError, ensure
-from kube.errors import AlreadyExists, Conflict, NotFound
+from certs.stores import (
+    ATTEMPTS,
+    FolderStore,
+    SecretStore,
+    StoreContendedError,
+    StoredMaterial,
+    ensure,
+)
+from kube.errors import AlreadyExists, NotFound
 from kube.patch import PatchBuilder
 from kube.resources import SECRETS, Resource
+from tests.support.patching import patched
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 NAMES = ServerNames.of_service("muster-webhook", "muster-system")
@@ -54,12 +61,10 @@ class Secrets:
         self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
     ) -> dict[str, Any]:
         await asyncio.sleep(0)
-        patched: dict[str, Any] = jsonpatch.apply_patch(self.secret, ops.ops)
         assert self.secret is not None
-        if patched["metadata"]["resourceVersion"] != self.secret["metadata"]["resourceVersion"]:
-            raise Conflict(409, "Conflict", name)
-        self._stored(patched)
-        return patched
+        stored = patched(self.secret, ops)
+        self._stored(stored)
+        return stored
 
     def _stored(self, secret: dict[str, Any]) -> None:
         self.writes += 1
@@ -115,7 +120,7 @@ async def test_a_renewal_replaces_the_server_certificate_in_the_secret() -> None
     api = Secrets()
     first = await ensure(store_of(api), NAMES, NOW)
 
-    second = await ensure(store_of(api), NAMES, NOW + USUAL.server)
+    second = await ensure(store_of(api), NAMES, NOW + DEFAULT_LIFETIMES.server)
 
     assert second.ca_cert == first.ca_cert
     assert second.server_cert != first.server_cert
@@ -131,7 +136,7 @@ async def test_an_old_ca_that_is_no_longer_trusted_leaves_the_secret() -> None:
         next_ca=other.ca_cert,
         next_key=other.ca_key,
     )
-    await store_of(api).write(old, over=Held(None))
+    await store_of(api).write(old, over=StoredMaterial(None))
 
     assert await store_of(api).write(new_material(NAMES, NOW), over=await store_of(api).read())
 
@@ -144,7 +149,7 @@ async def test_a_ca_changes_in_two_steps_and_nothing_is_left_of_them(
     tmp_path: Path, where: str
 ) -> None:
     store = store_of(Secrets()) if where == "Secret" else FolderStore(tmp_path)
-    late = NOW + USUAL.ca - USUAL.ahead
+    late = NOW + DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead
     first = await ensure(store, NAMES, NOW)
 
     announced = await ensure(store, NAMES, late)
@@ -163,7 +168,7 @@ async def test_a_ca_changes_in_two_steps_and_nothing_is_left_of_them(
 async def test_replicas_that_announce_at_once_announce_the_same_ca() -> None:
     api = Secrets()
     await ensure(store_of(api), NAMES, NOW)
-    late = NOW + USUAL.ca - USUAL.ahead
+    late = NOW + DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead
 
     found = await asyncio.gather(*(ensure(store_of(api), NAMES, late) for _ in range(5)))
     bundle = found[0].next_ca
@@ -178,10 +183,10 @@ async def test_replicas_that_announce_at_once_announce_the_same_ca() -> None:
 class Restless:
     """A store that others rewrite whenever it is read."""
 
-    async def read(self) -> Held:
-        return Held(None)
+    async def read(self) -> StoredMaterial:
+        return StoredMaterial(None)
 
-    async def write(self, material: Material, *, over: Held) -> bool:
+    async def write(self, material: Material, *, over: StoredMaterial) -> bool:
         return False
 
 
@@ -233,8 +238,8 @@ async def test_damage_in_a_folder_is_made_good(
 
 async def test_a_folder_rewritten_since_it_was_read_is_left_alone(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    held = await store.read()
+    stored = await store.read()
     winner = await ensure(store, NAMES, NOW)
 
-    assert not await store.write(new_material(NAMES, NOW), over=held)
+    assert not await store.write(new_material(NAMES, NOW), over=stored)
     assert (await store.read()).material == winner

@@ -1,4 +1,4 @@
-"""The demo is what a newcomer sees first: it must tell the story, and must not lie about it."""
+"""The demo is what new users see first: it meets its expectations, or fails and says which not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from cli import demo
 
 ROOT = Path(__file__).resolve().parents[2]
-PROMISES = (
-    "training waits for one more pod's room",
+EXPECTATIONS = (
+    "training waits for room for one more pod",
     "all 16 pods of training run",
     "too-big waits, holds nothing",
     "all 8 pods of one-rack run in one rack",
@@ -24,19 +24,19 @@ PROMISES = (
 
 
 @pytest.mark.timeout(120)
-def test_the_demo_shows_every_promise_come_true(tmp_path: Path) -> None:
+def test_the_demo_meets_every_expectation(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cli", "demo"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 
-    played = subprocess.run(
+    completed = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
 
-    assert played.returncode == 0, played.stdout + played.stderr
-    lines = [line for line in played.stdout.splitlines() if line.startswith("  ok: ")]
-    for promise in PROMISES:
-        assert any(promise in line for line in lines), promise
-    assert "there is room for 15" in played.stdout
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    lines = [line for line in completed.stdout.splitlines() if line.startswith("  ok: ")]
+    for expectation in EXPECTATIONS:
+        assert any(expectation in line for line in lines), expectation
+    assert "there is room for 15" in completed.stdout
 
 
 @pytest.mark.timeout(60)
@@ -54,32 +54,32 @@ def test_a_demo_that_is_told_to_end_leaves_no_child_running(
         text=True,
         start_new_session=True,
     )
-    with demo_process as played:
-        assert played.stdout is not None
-        next(line for line in played.stdout if line.startswith("dashboard:"))
+    with demo_process as running:
+        assert running.stdout is not None
+        next(line for line in running.stdout if line.startswith("dashboard:"))
 
-        played.send_signal(number)
-        code = played.wait()
+        running.send_signal(number)
+        code = running.wait()
 
         with contextlib.suppress(ProcessLookupError):
-            # It led a group of its own: who is still there is a child that it left.
-            os.killpg(played.pid, signal.SIGKILL)
+            # It led its own process group: any process still in it is a child that it left.
+            os.killpg(running.pid, signal.SIGKILL)
             pytest.fail("a child of the demo still runs")
     assert code == 0
 
 
 @pytest.mark.timeout(60)
-def test_a_promise_that_does_not_come_true_fails_the_demo(
+def test_an_expectation_that_is_not_met_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def nothing_happens(stage: demo.Stage) -> None:
-        await stage.until("pigs fly", lambda _seen: False)
+    async def nothing_happens(cluster: demo.DemoCluster) -> None:
+        await cluster.until("pigs fly", lambda _seen: False)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "STORY", (("A wonder.", nothing_happens),))
-    monkeypatch.setattr(demo, "PATIENCE", 0.5)
+    monkeypatch.setattr(demo, "STEPS", (("A wonder.", nothing_happens),))
+    monkeypatch.setattr(demo, "TIMEOUT_SECONDS", 0.5)
 
     code = demo.main(keep=False)
 
     assert code == 1
-    assert "FAILED: it should be that pigs fly" in capsys.readouterr().out
+    assert "FAILED: expected that pigs fly" in capsys.readouterr().out

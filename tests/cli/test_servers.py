@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.child_processes import ChildProcesses, answers, free_port
 from cli.config import File, load, webhook_config
 from cli.demo import install_kinds
-from cli.launch import Children, answers, free_port
 from cli.main import main
 from cli.servers import address
 from kube.client import Client
@@ -96,7 +96,7 @@ async def test_all_in_one_process_becomes_ready(tmp_path: Path) -> None:
         health, url = free_port(), f"https://127.0.0.1:{free_port()}"
         arguments = ["-m", "cli", "all", "--kubeconfig", str(kubeconfig), "--url", url]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        async with Children(tmp_path / "logs", environment) as children:
+        async with ChildProcesses(tmp_path / "logs", environment) as children:
             await children.start(
                 "all",
                 [*arguments, "--health", f"127.0.0.1:{health}"],

@@ -25,7 +25,7 @@ def _pod(name: str, group: str, node: str = "") -> dict[str, Any]:
 
 
 def _group(
-    name: str, floor: int, *, reason: str = "", parent: str = "", **parts: Any
+    name: str, minimum: int, *, reason: str = "", parent: str = "", **parts: Any
 ) -> dict[str, Any]:
     condition = {
         "type": "PodGroupInitiallyScheduled",
@@ -33,7 +33,7 @@ def _group(
         "reason": "Unschedulable" if reason else "Scheduled",
         "message": reason,
     }
-    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": floor}}}
+    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
     if parent:
         spec["parentCompositePodGroupName"] = parent
     return _object(name, spec=spec, status={"conditions": [condition]}, **parts)
@@ -50,7 +50,7 @@ def test_a_jobset_shows_its_group_its_pods_and_where_they_run() -> None:
 
     assert lines == [
         "JobSet js: Scheduled, 2 of 2 pods placed",
-        "└─ PodGroup pg-js: Scheduled, 2 of 2 pods placed (at least 2 pods together) on n1 x2",
+        "└─ PodGroup pg-js: Scheduled, 2 of 2 pods placed (minCount 2) on n1 x2",
     ]
 
 
@@ -61,7 +61,7 @@ def test_a_waiting_group_gives_its_reason_below_its_line() -> None:
     lines = tree_lines(build(objects))
 
     assert lines[1:] == [
-        "└─ PodGroup pg-js: Unschedulable, 0 of 1 pods placed (at least 2 pods together)",
+        "└─ PodGroup pg-js: Unschedulable, 0 of 1 pods placed (minCount 2)",
         "      needs 2 pods, room for 1",
     ]
 
@@ -87,7 +87,7 @@ def test_a_composite_adds_up_the_pods_of_its_children() -> None:
 
     (branch,) = build(objects)
 
-    assert (branch.floor, branch.members, branch.placed, len(branch.children)) == (2, 2, 1, 2)
+    assert (branch.minimum, branch.members, branch.placed, len(branch.children)) == (2, 2, 1, 2)
 
 
 def test_a_cycle_of_parents_is_cut_and_does_not_hang() -> None:

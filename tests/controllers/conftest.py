@@ -1,4 +1,4 @@
-"""The controllers on a fake API: no loop of their own, `settle` works through their queues."""
+"""The controllers on a fake API: `settle` works through their queues, without a loop of theirs."""
 
 import random
 from typing import Any, cast
@@ -6,21 +6,20 @@ from typing import Any, cast
 import jsonpatch
 import pytest
 
-from api.integration.admission import Taken, nobody
+from api.integration.admission import Taken, no_name_taken
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
-from controllers.coscheduling import Coscheduling
-from controllers.fill import Fill
-from controllers.implicit import Implicit
-from controllers.job import job_controller
-from controllers.jobset import jobset_controller
-from controllers.leftovers import Leftovers
-from controllers.maker import Maker
-from controllers.mirror import Mirror
+from controllers.coscheduling import CoschedulingController
+from controllers.group_writer import GroupWriter
+from controllers.implicit_groups import ImplicitGroups
+from controllers.informers import Caches
+from controllers.jobs import job_controller, jobset_controller
 from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
-from controllers.protection import Protection
+from controllers.orphans import OrphanCollector
+from controllers.owner_status import OwnerStatusWriter
+from controllers.protection import ProtectionController
 from controllers.runtime import Controller, Writer
-from controllers.world import World
+from controllers.template_values import TemplateValues
 from kube.client import Client
 from kube.election import Fence
 from kube.events import ObjectReference, Recorder
@@ -31,8 +30,8 @@ from tests.support.clock import FakeClock
 Json = dict[str, Any]
 
 
-class Told:
-    """Collects the events that the controllers tell."""
+class RecordedEvents:
+    """Collects the events of the controllers."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
@@ -41,32 +40,43 @@ class Told:
         self.events.append((regarding.kind, regarding.name, reason))
 
 
-class House:
-    """World, fake API and all controllers, as one leading process has them."""
+class ControllerHarness:
+    """Caches, fake API and all controllers, as one leading process has them."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.world = World()
-        self.api = FakeApi(self.world)
-        self.told = Told()
+        self.caches = Caches()
+        self.api = FakeApi(self.caches)
+        self.recorded = RecordedEvents()
         self.fence = Fence(self.clock, 0, float("inf"))
         writer = Writer(cast("Client", self.api))
         writer.lead(self.fence)
-        self.maker = maker = Maker(self.world, writer, self.clock)
-        mirror = Mirror(self.world, writer, cast("Recorder", self.told), self.clock)
-        self.jobset = jobset_controller(self.world, maker, mirror, self.clock)
-        self.job = job_controller(self.world, maker, mirror, self.clock)
-        self.protection = Protection(self.world, writer, self.clock)
-        recorder = cast("Recorder", self.told)
-        self.implicit = Implicit(self.world, writer, maker, recorder, self.clock)
-        self.fill = Fill(self.world, writer, self.clock)
-        self.leftovers = Leftovers(self.world, writer, self.clock)
+        self.group_writer = group_writer = GroupWriter(self.caches, writer, self.clock)
+        owner_status = OwnerStatusWriter(
+            self.caches, writer, cast("Recorder", self.recorded), self.clock
+        )
+        self.jobset = jobset_controller(self.caches, group_writer, owner_status, self.clock)
+        self.job = job_controller(self.caches, group_writer, owner_status, self.clock)
+        self.protection = ProtectionController(self.caches, writer, self.clock)
+        recorder = cast("Recorder", self.recorded)
+        self.implicit_groups = ImplicitGroups(
+            self.caches, writer, group_writer, recorder, self.clock
+        )
+        self.template_values = TemplateValues(self.caches, writer, self.clock)
+        self.orphans = OrphanCollector(self.caches, writer, self.clock)
         self.coscheduling, self.plugins = (
-            Coscheduling(it, self.world, self.clock, maker=maker, mirror=mirror, writer=writer)
+            CoschedulingController(
+                it,
+                self.caches,
+                self.clock,
+                group_writer=group_writer,
+                owner_status=owner_status,
+                writer=writer,
+            )
             for it in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
         )
 
-        for controller in self.controllers:  # the same life twice is the same to the moment
+        for controller in self.controllers:  # the same sequence twice has the same timing
             jitter = random.Random(controller.name)
             controller.queue = WorkQueue(controller.name, clock=self.clock, jitter=jitter)
 
@@ -77,7 +87,7 @@ class House:
     @property
     def parts(self) -> tuple[Any, ...]:
         owners = (self.jobset, self.job, self.coscheduling, self.plugins)
-        return (*owners, self.implicit, self.fill, self.protection, self.leftovers)
+        return (*owners, self.implicit_groups, self.template_values, self.protection, self.orphans)
 
     async def settle(self, *, seconds: float = 0.0) -> None:
         """Let time pass, then work until every queue is empty."""
@@ -90,7 +100,7 @@ class House:
                     await controller.handle(key)
                     controller.queue.done(key)
 
-    def submit_jobset(self, jobset: Json, taken: Taken = nobody) -> Json:
+    def submit_jobset(self, jobset: Json, taken: Taken = no_name_taken) -> Json:
         """Store a JobSet as admission leaves it."""
         patch = jobset_admission(jobset, None, "CREATE", taken=taken).patch
         return self.api.put(jsonpatch.apply_patch(jobset, patch) | {"kind": "JobSet"})
@@ -111,7 +121,7 @@ class House:
 
 
 @pytest.fixture
-async def house() -> Any:
-    house = House()
-    yield house
-    house.close()
+async def harness() -> Any:
+    harness = ControllerHarness()
+    yield harness
+    harness.close()

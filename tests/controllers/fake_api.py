@@ -1,6 +1,6 @@
-"""An API server in memory at the client's port: it stores, guards, collects, and tells the caches.
+"""An API server in memory with the client's methods: storage, preconditions, garbage collection.
 
-`hold` keeps the events back, as a slow watch does; `flush` lets them through.
+`pause_events` holds the events back, as a slow watch does; `resume_events` delivers them.
 """
 
 import itertools
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-import jsonpatch
 import msgspec
 
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD
+from controllers.informers import Caches
 from controllers.objects import (
     COSCHEDULINGS,
     PLUGINS_POD_GROUPS,
@@ -23,17 +23,14 @@ from controllers.objects import (
     decode_pod,
     decode_workload,
 )
-from controllers.world import World
-from kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
+from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kube.meta import decode_partial
 from kube.patch import PatchBuilder
 from kube.resources import Resource
+from tests.support.patching import patched
 
 Json = dict[str, Any]
 Slot = tuple[str, str, str]
-
-PATCH_FAILED = "the server rejected our request due to an error in our request"
-"""All that an API server says of a patch that does not apply."""
 
 
 def _kind(resource: Resource) -> str:
@@ -46,26 +43,26 @@ def _kind(resource: Resource) -> str:
 class FakeApi:
     """Objects by (kind, namespace, name); `writes` lists what clients did."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, caches: Caches) -> None:
         self.objects: dict[Slot, Json] = {}
         self.writes: list[tuple[str, str, str]] = []
         self.fail_next: list[KubeError] = []
         self.unserved: set[str] = set()
         self._numbers = itertools.count(1)
-        self._held: list[Callable[[], None]] | None = None
+        self._pending: list[Callable[[], None]] | None = None
         self._feeds: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
-            JOB.kind: (world.jobs, decode_job),
-            JOBSET.kind: (world.jobsets, decode_jobset),
-            WORKLOAD.kind: (world.workloads, decode_workload),
-            POD_GROUP.kind: (world.pod_groups, decode_group),
-            COMPOSITE_POD_GROUP.kind: (world.composites, decode_group),
-            COSCHEDULINGS.full_name: (world.coschedulings, decode_coscheduling),
-            PLUGINS_POD_GROUPS.full_name: (world.plugins_pod_groups, decode_plugins_pod_group),
-            "Pod": (world.pods, decode_pod),
-            "Namespace": (world.namespaces, decode_partial),
+            JOB.kind: (caches.jobs, decode_job),
+            JOBSET.kind: (caches.jobsets, decode_jobset),
+            WORKLOAD.kind: (caches.workloads, decode_workload),
+            POD_GROUP.kind: (caches.pod_groups, decode_group),
+            COMPOSITE_POD_GROUP.kind: (caches.composites, decode_group),
+            COSCHEDULINGS.full_name: (caches.coschedulings, decode_coscheduling),
+            PLUGINS_POD_GROUPS.full_name: (caches.plugins_pod_groups, decode_plugins_pod_group),
+            "Pod": (caches.pods, decode_pod),
+            "Namespace": (caches.namespaces, decode_partial),
         }
 
-    # The port of kube.client.Client, as far as the controllers use it.
+    # The methods of kube.client.Client that the controllers use.
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         if _kind(resource) in self.unserved:
@@ -90,17 +87,7 @@ class FakeApi:
     ) -> Json:
         self._write("patch", _kind(resource), name)
         slot = (_kind(resource), namespace or "", name)
-        try:
-            patched = jsonpatch.apply_patch(self._find(slot), list(ops))
-        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-            raise Invalid(422, "Invalid", PATCH_FAILED) from error
-        # A replaced version is how a patch asks for the one it was made for.
-        if (
-            patched["metadata"]["resourceVersion"]
-            != self._find(slot)["metadata"]["resourceVersion"]
-        ):
-            raise Conflict(409, "Conflict", "another version")
-        return deepcopy(self.put(patched))
+        return deepcopy(self.put(patched(self._find(slot), ops)))
 
     async def delete(
         self,
@@ -120,7 +107,7 @@ class FakeApi:
     # What tests do to the cluster.
 
     def put(self, obj: Json) -> Json:
-        """Store an object as a user or another controller would, and tell the caches."""
+        """Store an object as a user or another controller would, and update the caches."""
         obj = deepcopy(obj)
         meta = obj["metadata"]
         number = next(self._numbers)
@@ -134,7 +121,7 @@ class FakeApi:
         self.objects[slot] = obj
         cache, decode = self._feeds[obj["kind"]]
         decoded = decode(msgspec.json.encode(obj))
-        self._tell(lambda: cache.upsert(decoded))
+        self._deliver(lambda: cache.upsert(decoded))
         return obj
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
@@ -159,32 +146,32 @@ class FakeApi:
         self.put(obj | {"metadata": obj["metadata"] | {"finalizers": []}})
 
     def forget(self, kind: str, namespace: str, name: str) -> None:
-        """An object goes, and the garbage collector misses it."""
+        """An object is deleted without the garbage collector noticing."""
         del self.objects[kind, namespace, name]
-        self._tell(lambda: self._feeds[kind][0].delete((namespace, name)))
+        self._deliver(lambda: self._feeds[kind][0].delete((namespace, name)))
 
-    def hold(self) -> None:
-        """From now on the caches see nothing; what they are still to see stays so."""
-        if self._held is None:
-            self._held = []
+    def pause_events(self) -> None:
+        """From now on no event reaches the caches."""
+        if self._pending is None:
+            self._pending = []
 
-    def unseen(self, obj: Json) -> Json:
+    def put_unseen(self, obj: Json) -> Json:
         """Store an object whose event is still under way when all others have arrived."""
-        held, self._held = self._held, []
+        held, self._pending = self._pending, []
         try:
             return self.put(obj)
         finally:
-            self._held = held
+            self._pending = held
 
-    def flush(self) -> None:
-        """Let the caches see everything."""
-        held, self._held = self._held or [], None
-        for tell in held:
-            tell()
+    def resume_events(self) -> None:
+        """Deliver all pending events to the caches."""
+        held, self._pending = self._pending or [], None
+        for event in held:
+            event()
 
     def relist(self) -> None:
         """The caches lost events, or are new: they list everything again."""
-        self._held = None
+        self._pending = None
         for kind, (cache, decode) in self._feeds.items():
             there = {slot[1:]: obj for slot, obj in self.objects.items() if slot[0] == kind}
             for known in [it.metadata for it in cache.values()]:
@@ -205,7 +192,7 @@ class FakeApi:
     def _drop(self, slot: Slot) -> None:
         gone = self.objects.pop(slot)
         cache, _ = self._feeds[slot[0]]
-        self._tell(lambda: cache.delete(slot[1:]))
+        self._deliver(lambda: cache.delete(slot[1:]))
         for kind, namespace, name in list(self.objects):
             obj = self.objects.get((kind, namespace, name))
             owners = [] if obj is None else obj["metadata"].get("ownerReferences", [])
@@ -214,11 +201,11 @@ class FakeApi:
                 if not any(owner["uid"] in alive for owner in owners):
                     self.remove(kind, namespace, name)
 
-    def _tell(self, tell: Callable[[], None]) -> None:
-        if self._held is None:
-            tell()
+    def _deliver(self, event: Callable[[], None]) -> None:
+        if self._pending is None:
+            event()
         else:
-            self._held.append(tell)
+            self._pending.append(event)
 
     def _write(self, verb: str, kind: str, name: str) -> None:
         self.writes.append((verb, kind, name))

@@ -6,7 +6,7 @@ import pytest
 
 from api.constants import ANNOTATION_SCHEDULE_TIMEOUT, LABEL_COSCHEDULING, LABEL_SUBSET
 from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
-from tests.controllers.conftest import House
+from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 
 Json = dict[str, Any]
@@ -34,112 +34,114 @@ def pod(name: str, subset: str = "", *, state: str = "", priority: str = "") -> 
     return builder.build() | {"kind": "Pod", "status": status}
 
 
-def spec(house: House, kind: str, name: str) -> Json:
-    found: Json = house.api.objects[kind, "default", name]["spec"]
+def spec(harness: ControllerHarness, kind: str, name: str) -> Json:
+    found: Json = harness.api.objects[kind, "default", name]["spec"]
     return found
 
 
-def says(house: House, kind: str, name: str, status: str, reason: str) -> None:
+def says(harness: ControllerHarness, kind: str, name: str, status: str, reason: str) -> None:
     """The scheduler says how a group stands."""
-    obj = house.api.objects[kind, "default", name]
+    obj = harness.api.objects[kind, "default", name]
     named = {"PodGroup": "PodGroupInitiallyScheduled"}
     condition = {"type": named.get(kind, "CompositePodGroupInitiallyScheduled")}
     condition |= {"status": status, "reason": reason, "message": "m"}
-    house.api.put(obj | {"status": {"conditions": [condition]}})
+    harness.api.put(obj | {"status": {"conditions": [condition]}})
 
 
 @pytest.mark.parametrize("kind", [KIND, PLUGINS_POD_GROUPS.full_name])
-async def test_one_subset_is_one_group_once_there_is_a_pod(house: House, kind: str) -> None:
-    house.api.put(group(("", 3), kind=kind))
-    await house.settle()
-    assert house.api.names(*GROUPS) == []
-    await house.clock.advance(60)
-    assert sum(len(it.queue) for it in house.controllers) == 0, "nothing is tried again"
+async def test_one_subset_is_one_group_once_there_is_a_pod(
+    harness: ControllerHarness, kind: str
+) -> None:
+    harness.api.put(group(("", 3), kind=kind))
+    await harness.settle()
+    assert harness.api.names(*GROUPS) == []
+    await harness.clock.advance(60)
+    assert sum(len(it.queue) for it in harness.controllers) == 0, "nothing is tried again"
 
-    house.api.put(pod("p", priority="high"))
-    await house.settle()
+    harness.api.put(pod("p", priority="high"))
+    await harness.settle()
 
-    assert house.api.names(*GROUPS) == ["g"]
-    assert spec(house, "PodGroup", "g") == {
+    assert harness.api.names(*GROUPS) == ["g"]
+    assert spec(harness, "PodGroup", "g") == {
         "schedulingPolicy": {"gang": {"minCount": 3}},
         "priorityClassName": "high",
         "disruptionMode": {"single": {}},
     }
 
 
-async def test_several_subsets_are_a_gang_of_gangs(house: House) -> None:
-    house.api.put(group(("ps", 2), ("worker", 4)))
-    house.api.put(pod("p", "ps"))
+async def test_several_subsets_are_a_gang_of_gangs(harness: ControllerHarness) -> None:
+    harness.api.put(group(("ps", 2), ("worker", 4)))
+    harness.api.put(pod("p", "ps"))
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.writes[:4] == [
+    assert harness.api.writes[:4] == [
         ("create", "Workload", "w-pg-g"),
         ("create", "CompositePodGroup", "g"),
         ("create", "PodGroup", "g-ps"),
         ("create", "PodGroup", "g-worker"),
     ]
-    root = spec(house, "CompositePodGroup", "g")
+    root = spec(harness, "CompositePodGroup", "g")
     assert root["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
-    worker = spec(house, "PodGroup", "g-worker")
+    worker = spec(harness, "PodGroup", "g-worker")
     assert worker["schedulingPolicy"] == {"gang": {"minCount": 4}}
     assert worker["parentCompositePodGroupName"] == "g"
 
 
-async def test_a_changed_min_member_moves_the_floors(house: House) -> None:
-    theirs = house.api.put(group(("ps", 2), ("worker", 4)))
-    house.api.put(pod("p", "ps"))
-    await house.settle()
+async def test_a_changed_min_member_moves_the_minimums(harness: ControllerHarness) -> None:
+    theirs = harness.api.put(group(("ps", 2), ("worker", 4)))
+    harness.api.put(pod("p", "ps"))
+    await harness.settle()
 
-    house.api.put(theirs | {"spec": group(("ps", 2), ("worker", 3))["spec"]})
-    await house.settle()
+    harness.api.put(theirs | {"spec": group(("ps", 2), ("worker", 3))["spec"]})
+    await harness.settle()
 
-    worker = spec(house, "PodGroup", "g-worker")
+    worker = spec(harness, "PodGroup", "g-worker")
     assert worker["schedulingPolicy"] == {"gang": {"minCount": 3}}
-    templates = spec(house, "Workload", "w-pg-g")["compositePodGroupTemplates"][0]
+    templates = spec(harness, "Workload", "w-pg-g")["compositePodGroupTemplates"][0]
     leaves = templates["podGroupTemplates"]
     assert leaves[1]["schedulingPolicy"] == {"gang": {"minCount": 3}}
 
 
 @pytest.mark.parametrize("subsets", [[("", 3)], [("ps", 2), ("worker", 4)]])
 async def test_the_root_says_how_long_its_bindings_may_take(
-    house: House, subsets: list[tuple[str, int]]
+    harness: ControllerHarness, subsets: list[tuple[str, int]]
 ) -> None:
     kind = "PodGroup" if len(subsets) == 1 else "CompositePodGroup"
 
     def said() -> str:
-        notes: Json = house.api.objects[kind, "default", "g"]["metadata"]["annotations"]
+        notes: Json = harness.api.objects[kind, "default", "g"]["metadata"]["annotations"]
         return str(notes.get(ANNOTATION_SCHEDULE_TIMEOUT, ""))
 
     theirs = group(*subsets)
     theirs["spec"]["scheduleTimeoutSeconds"] = 60
-    theirs = house.api.put(theirs)
-    house.api.put(pod("p", subsets[0][0]))
-    await house.settle()
+    theirs = harness.api.put(theirs)
+    harness.api.put(pod("p", subsets[0][0]))
+    await harness.settle()
     assert said() == "60s"
 
     theirs["spec"]["scheduleTimeoutSeconds"] = 90
-    house.api.put(theirs)
-    await house.settle()
+    harness.api.put(theirs)
+    await harness.settle()
     assert said() == "90s"
 
     del theirs["spec"]["scheduleTimeoutSeconds"]
-    house.api.put(theirs)
-    await house.settle()
+    harness.api.put(theirs)
+    await harness.settle()
     assert said() == ""
 
 
-async def test_the_status_counts_and_names_the_reason(house: House) -> None:
-    house.api.put(group(("ps", 1), ("worker", 2)))
-    house.api.put(pod("p", "ps", state="CoschedulingNotMeetMinMember"))
-    house.api.put(pod("w0", "worker", state="Unschedulable"))
-    house.api.put(pod("w1", "worker", state="Running"))
-    house.api.put(pod("w2", "worker") | {"status": {"phase": "Failed"}})
-    await house.settle()
-    says(house, "CompositePodGroup", "g", "False", "Unschedulable")
-    await house.settle(seconds=2)
+async def test_the_status_counts_and_names_the_reason(harness: ControllerHarness) -> None:
+    harness.api.put(group(("ps", 1), ("worker", 2)))
+    harness.api.put(pod("p", "ps", state="CoschedulingNotMeetMinMember"))
+    harness.api.put(pod("w0", "worker", state="Unschedulable"))
+    harness.api.put(pod("w1", "worker", state="Running"))
+    harness.api.put(pod("w2", "worker") | {"status": {"phase": "Failed"}})
+    await harness.settle()
+    says(harness, "CompositePodGroup", "g", "False", "Unschedulable")
+    await harness.settle(seconds=2)
 
-    status = house.api.objects[KIND, "default", "g"]["status"]
+    status = harness.api.objects[KIND, "default", "g"]["status"]
     (condition,) = status["conditions"]
     assert condition["type"] == "PodGroupScheduled"
     assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
@@ -151,63 +153,67 @@ async def test_the_status_counts_and_names_the_reason(house: House) -> None:
     ]
 
 
-async def test_the_status_is_written_once_for_a_swarm_and_not_again(house: House) -> None:
-    house.api.put(group(("", 3)))
+async def test_the_status_is_written_once_for_a_burst_and_not_again(
+    harness: ControllerHarness,
+) -> None:
+    harness.api.put(group(("", 3)))
     for index in range(20):
-        house.api.put(pod(f"p{index}"))
-    await house.settle()
-    await house.settle(seconds=2)
-    house.api.writes.clear()
+        harness.api.put(pod(f"p{index}"))
+    await harness.settle()
+    await harness.settle(seconds=2)
+    harness.api.writes.clear()
 
     for index in range(20):
-        house.api.put(pod(f"p{index}", state="Running"))
-    assert len(house.coscheduling.controller.queue) == 0, "all of it a little later"
-    says(house, "PodGroup", "g", "True", "Scheduled")
-    await house.settle(seconds=2)
-    house.coscheduling.resync()
-    await house.settle(seconds=60)
+        harness.api.put(pod(f"p{index}", state="Running"))
+    assert len(harness.coscheduling.controller.queue) == 0, "all of it a little later"
+    says(harness, "PodGroup", "g", "True", "Scheduled")
+    await harness.settle(seconds=2)
+    harness.coscheduling.resync()
+    await harness.settle(seconds=60)
 
-    assert house.api.writes == [("patch", KIND, "g")]
-    assert house.api.objects[KIND, "default", "g"]["status"]["subsets"][0]["running"] == 20
+    assert harness.api.writes == [("patch", KIND, "g")]
+    assert harness.api.objects[KIND, "default", "g"]["status"]["subsets"][0]["running"] == 20
 
 
-async def test_scheduler_plugins_status_has_its_own_words(house: House) -> None:
+async def test_scheduler_plugins_status_has_its_own_words(harness: ControllerHarness) -> None:
     kind = PLUGINS_POD_GROUPS.full_name
-    house.api.put(group(("", 1), kind=kind))
-    house.api.put(pod("p", state="Unschedulable"))
-    await house.settle()
-    assert house.api.objects[kind, "default", "g"]["status"] == {"phase": "Pending", "running": 0}
+    harness.api.put(group(("", 1), kind=kind))
+    harness.api.put(pod("p", state="Unschedulable"))
+    await harness.settle()
+    assert harness.api.objects[kind, "default", "g"]["status"] == {"phase": "Pending", "running": 0}
 
-    house.api.put(pod("p", state="Running"))
-    says(house, "PodGroup", "g", "True", "Scheduled")
-    await house.settle(seconds=2)
+    harness.api.put(pod("p", state="Running"))
+    says(harness, "PodGroup", "g", "True", "Scheduled")
+    await harness.settle(seconds=2)
 
-    assert house.api.objects[kind, "default", "g"]["status"] == {"phase": "Running", "running": 1}
+    assert harness.api.objects[kind, "default", "g"]["status"] == {"phase": "Running", "running": 1}
 
 
-async def test_what_others_wrote_into_the_status_meanwhile_stays(house: House) -> None:
+async def test_what_others_wrote_into_the_status_meanwhile_stays(
+    harness: ControllerHarness,
+) -> None:
     kind = PLUGINS_POD_GROUPS.full_name
-    house.api.put(group(("", 1), kind=kind))
-    house.api.put(pod("p"))
-    await house.settle()
-    obj = house.api.objects[kind, "default", "g"]
+    harness.api.put(group(("", 1), kind=kind))
+    harness.api.put(pod("p"))
+    await harness.settle()
+    obj = harness.api.objects[kind, "default", "g"]
     theirs = {"status": obj["status"] | {"occupiedBy": "somebody"}}
-    house.api.unseen(obj | theirs)
+    harness.api.put_unseen(obj | theirs)
 
-    house.api.put(pod("p", state="Running"))
-    says(house, "PodGroup", "g", "True", "Scheduled")
-    await house.settle(seconds=2)
+    harness.api.put(pod("p", state="Running"))
+    says(harness, "PodGroup", "g", "True", "Scheduled")
+    await harness.settle(seconds=2)
 
-    assert house.api.objects[kind, "default", "g"]["status"]["occupiedBy"] == "somebody"
+    assert harness.api.objects[kind, "default", "g"]["status"]["occupiedBy"] == "somebody"
 
 
-async def test_deleting_it_leaves_nothing(house: House) -> None:
-    house.api.put(group(("ps", 2), ("worker", 4)))
-    house.api.put(pod("p", "ps"))
-    await house.settle()
+async def test_deleting_it_leaves_nothing(harness: ControllerHarness) -> None:
+    harness.api.put(group(("ps", 2), ("worker", 4)))
+    harness.api.put(pod("p", "ps"))
+    await harness.settle()
 
-    house.api.remove(KIND, "default", "g")
-    house.api.remove("Pod", "default", "p")
-    await house.settle()
+    harness.api.remove(KIND, "default", "g")
+    harness.api.remove("Pod", "default", "p")
+    await harness.settle()
 
-    assert house.api.objects == {}
+    assert harness.api.objects == {}

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.constants import ANNOTATION_FLOOR_BASIS, ANNOTATION_WAITING_FOR
+from api.constants import ANNOTATION_MIN_COUNT_BASIS, ANNOTATION_WAITING_FOR
 from api.names import hashed
 from controllers.objects import JOBSETS, decode_jobset
 from kube.errors import Forbidden, ServerError
-from tests.controllers.conftest import House
+from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, make_job, make_jobset
 
@@ -27,44 +27,44 @@ def pod(name: str, group: str) -> Json:
     return make_pod(name).in_group(group).build() | {"kind": "Pod"}
 
 
-def floor(house: House, name: str) -> Any:
-    return house.api.objects["PodGroup", "default", name]["spec"]["schedulingPolicy"]
+def minimum(harness: ControllerHarness, name: str) -> Any:
+    return harness.api.objects["PodGroup", "default", name]["spec"]["schedulingPolicy"]
 
 
-def template_floor(house: House, name: str) -> int:
-    spec = house.api.objects["Workload", "default", name]["spec"]
+def template_minimum(harness: ControllerHarness, name: str) -> int:
+    spec = harness.api.objects["Workload", "default", name]["spec"]
     count: int = spec["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"]
     return count
 
 
-def is_going(house: House, kind: str, name: str) -> bool:
-    return "deletionTimestamp" in house.api.objects[kind, "default", name]["metadata"]
+def is_going(harness: ControllerHarness, kind: str, name: str) -> bool:
+    return "deletionTimestamp" in harness.api.objects[kind, "default", name]["metadata"]
 
 
 def renewed(jobset: Json) -> Json:
     return {**jobset["metadata"], "uid": "uid-of-the-second"}
 
 
-def waiting_for(house: House, kind: str = "JobSet", name: str = "a") -> str:
-    notes = house.api.objects[kind, "default", name]["metadata"].get("annotations", {})
+def waiting_for(harness: ControllerHarness, kind: str = "JobSet", name: str = "a") -> str:
+    notes = harness.api.objects[kind, "default", name]["metadata"].get("annotations", {})
     return str(notes.get(ANNOTATION_WAITING_FOR, ""))
 
 
-async def test_a_gang_costs_two_writes(house: House) -> None:
-    house.submit_jobset(gang().build())
+async def test_a_gang_costs_two_writes(harness: ControllerHarness) -> None:
+    harness.submit_jobset(gang().build())
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.writes == [("create", "Workload", "w-a"), ("create", "PodGroup", "pg-a")]
+    assert harness.api.writes == [("create", "Workload", "w-a"), ("create", "PodGroup", "pg-a")]
 
 
-async def test_a_tree_is_made_from_the_root_to_the_leaves(house: House) -> None:
+async def test_a_tree_is_made_from_the_root_to_the_leaves(harness: ControllerHarness) -> None:
     jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2)
-    house.submit_jobset(jobset.build())
+    harness.submit_jobset(jobset.build())
 
-    await house.settle()
+    await harness.settle()
 
-    assert [name for _, _, name in house.api.writes] == [
+    assert [name for _, _, name in harness.api.writes] == [
         "w-a",
         "cpg-a",
         "cpg-a-b",
@@ -73,13 +73,13 @@ async def test_a_tree_is_made_from_the_root_to_the_leaves(house: House) -> None:
     ]
 
 
-async def test_groups_are_owned_by_the_jobset_and_the_workload(house: House) -> None:
-    jobset = house.submit_jobset(gang().build())
+async def test_groups_are_owned_by_the_jobset_and_the_workload(harness: ControllerHarness) -> None:
+    jobset = harness.submit_jobset(gang().build())
 
-    await house.settle()
+    await harness.settle()
 
-    workload = house.api.objects["Workload", "default", "w-a"]
-    owners = house.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
+    workload = harness.api.objects["Workload", "default", "w-a"]
+    owners = harness.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
     assert [(it["kind"], it["uid"], it.get("controller", False)) for it in owners] == [
         ("JobSet", jobset["metadata"]["uid"], True),
         ("Workload", workload["metadata"]["uid"], False),
@@ -94,320 +94,330 @@ async def test_groups_are_owned_by_the_jobset_and_the_workload(house: House) -> 
         pytest.param(gang().suspended(), id="created suspended"),
     ],
 )
-async def test_nothing_is_made(house: House, jobset: Any) -> None:
-    house.submit_jobset(jobset.build())
+async def test_nothing_is_made(harness: ControllerHarness, jobset: Any) -> None:
+    harness.submit_jobset(jobset.build())
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.writes == []
-
-
-async def test_a_repeated_or_unchanged_event_writes_nothing(house: House) -> None:
-    house.submit_jobset(gang().build())
-    await house.settle()
-    house.api.writes.clear()
-
-    house.change("JobSet", "a")
-    house.jobset.resync()
-    await house.settle()
-
-    assert house.api.writes == []
+    assert harness.api.writes == []
 
 
-async def test_a_slow_watch_does_not_lead_to_a_second_creation(house: House) -> None:
-    house.submit_jobset(gang().build())
-    house.api.hold()
-    await house.settle()
+async def test_a_repeated_or_unchanged_event_writes_nothing(harness: ControllerHarness) -> None:
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+    harness.api.writes.clear()
 
-    house.jobset.resync()
-    await house.settle()
-    house.api.flush()
-    await house.settle()
+    harness.change("JobSet", "a")
+    harness.jobset.resync()
+    await harness.settle()
 
-    assert house.api.writes == [("create", "Workload", "w-a"), ("create", "PodGroup", "pg-a")]
+    assert harness.api.writes == []
 
 
-async def test_another_leader_s_objects_are_found_though_the_cache_is_late(house: House) -> None:
-    before = House()
-    house.submit_jobset(gang().build())
-    before.api.put(house.api.objects["JobSet", "default", "a"])
+async def test_a_slow_watch_does_not_lead_to_a_second_creation(harness: ControllerHarness) -> None:
+    harness.submit_jobset(gang().build())
+    harness.api.pause_events()
+    await harness.settle()
+
+    harness.jobset.resync()
+    await harness.settle()
+    harness.api.resume_events()
+    await harness.settle()
+
+    assert harness.api.writes == [("create", "Workload", "w-a"), ("create", "PodGroup", "pg-a")]
+
+
+async def test_another_leader_s_objects_are_found_though_the_cache_is_late(
+    harness: ControllerHarness,
+) -> None:
+    before = ControllerHarness()
+    harness.submit_jobset(gang().build())
+    before.api.put(harness.api.objects["JobSet", "default", "a"])
     await before.settle()
     before.close()
-    house.api.objects |= before.api.objects
+    harness.api.objects |= before.api.objects
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.told.events == []
-    assert len(house.api.names(*EVERYTHING)) == 2
+    assert harness.recorded.events == []
+    assert len(harness.api.names(*EVERYTHING)) == 2
 
 
-async def test_a_failed_creation_is_tried_again(house: House) -> None:
-    house.api.fail_next = [ServerError(500, "InternalError", "no")]
-    house.submit_jobset(gang().build())
-    await house.settle()
+async def test_a_failed_creation_is_tried_again(harness: ControllerHarness) -> None:
+    harness.api.fail_next = [ServerError(500, "InternalError", "no")]
+    harness.submit_jobset(gang().build())
+    await harness.settle()
 
-    await house.settle(seconds=60)
+    await harness.settle(seconds=60)
 
-    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+    assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
-    house.api.fail_next = [ServerError(500, "InternalError", "no")]
-    house.api.forget("PodGroup", "default", "pg-a")
-    await house.settle()
-    assert house.api.names(*EVERYTHING) == ["w-a"]
-    await house.settle(seconds=60)
-    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+    harness.api.fail_next = [ServerError(500, "InternalError", "no")]
+    harness.api.forget("PodGroup", "default", "pg-a")
+    await harness.settle()
+    assert harness.api.names(*EVERYTHING) == ["w-a"]
+    await harness.settle(seconds=60)
+    assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
 
 @pytest.mark.parametrize(("kind", "name"), [("PodGroup", "pg-a"), ("Workload", "w-a")])
 async def test_an_object_that_vanished_before_it_was_seen_is_made_again(
-    house: House, kind: str, name: str
+    harness: ControllerHarness, kind: str, name: str
 ) -> None:
-    house.submit_jobset(gang().build())
-    await house.settle()
-    house.api.forget(kind, "default", name)
-    house.api.hold()
-    await house.settle()
-    del house.api.objects[kind, "default", name]
-    await house.settle(seconds=10)
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+    harness.api.forget(kind, "default", name)
+    harness.api.pause_events()
+    await harness.settle()
+    del harness.api.objects[kind, "default", name]
+    await harness.settle(seconds=10)
 
-    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
-
-
-async def test_what_is_seen_at_last_is_not_looked_at_for_ever(house: House) -> None:
-    house.submit_jobset(gang().build())
-    house.api.hold()
-    await house.settle()
-    house.api.flush()
-    await house.settle(seconds=10)
-
-    await house.clock.advance(60)
-
-    assert len(house.jobset.controller.queue) == 0
+    assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
 
-async def test_what_was_made_for_a_namesake_a_moment_ago_is_made_anew(house: House) -> None:
-    house.submit_jobset(gang().build())
-    house.api.hold()
-    await house.settle()
-    house.api.objects.clear()
-    again = house.submit_jobset(gang().build() | {"metadata": renewed(gang().build())})
-    house.world.jobsets.upsert(decode_jobset(msgspec.json.encode(again)))
+async def test_what_is_seen_at_last_is_not_looked_at_for_ever(harness: ControllerHarness) -> None:
+    harness.submit_jobset(gang().build())
+    harness.api.pause_events()
+    await harness.settle()
+    harness.api.resume_events()
+    await harness.settle(seconds=10)
 
-    await house.settle()
+    await harness.clock.advance(60)
 
-    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
-
-
-async def test_groups_deleted_by_hand_are_made_again(house: House) -> None:
-    house.submit_jobset(gang().build())
-    await house.settle()
-
-    house.api.remove("PodGroup", "default", "pg-a")
-    await house.settle()
-
-    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+    assert len(harness.jobset.controller.queue) == 0
 
 
-async def test_a_floor_changed_by_hand_is_put_right(house: House) -> None:
-    house.submit_jobset(gang().build())
-    await house.settle()
+async def test_what_was_made_for_a_namesake_a_moment_ago_is_made_anew(
+    harness: ControllerHarness,
+) -> None:
+    harness.submit_jobset(gang().build())
+    harness.api.pause_events()
+    await harness.settle()
+    harness.api.objects.clear()
+    again = harness.submit_jobset(gang().build() | {"metadata": renewed(gang().build())})
+    harness.caches.jobsets.upsert(decode_jobset(msgspec.json.encode(again)))
 
-    house.change("PodGroup", "pg-a", schedulingPolicy={"gang": {"minCount": 1}})
-    await house.settle()
+    await harness.settle()
 
-    assert floor(house, "pg-a") == {"gang": {"minCount": 8}}
+    assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+
+
+async def test_groups_deleted_by_hand_are_made_again(harness: ControllerHarness) -> None:
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+
+    harness.api.remove("PodGroup", "default", "pg-a")
+    await harness.settle()
+
+    assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+
+
+async def test_a_minimum_changed_by_hand_is_put_right(harness: ControllerHarness) -> None:
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+
+    harness.change("PodGroup", "pg-a", schedulingPolicy={"gang": {"minCount": 1}})
+    await harness.settle()
+
+    assert minimum(harness, "pg-a") == {"gang": {"minCount": 8}}
 
 
 FOREIGN: Json = {"metadata": {"name": "pg-a", "namespace": "default"}, "spec": {}}
 
 
-async def test_a_foreign_group_is_left_alone_and_told_of_once(house: House) -> None:
-    house.api.put(FOREIGN | {"kind": "PodGroup"})
-    house.submit_jobset(gang().build())
-    await house.settle()
-    house.jobset.resync()
-    await house.settle()
+async def test_a_foreign_group_is_left_alone_and_reported_once(harness: ControllerHarness) -> None:
+    harness.api.put(FOREIGN | {"kind": "PodGroup"})
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+    harness.jobset.resync()
+    await harness.settle()
 
-    assert house.told.events == [("JobSet", "a", "NameTaken")]
-    assert house.api.names(*GROUPS) == ["pg-a"]
-    assert waiting_for(house).startswith("NameTaken: PodGroup pg-a exists")
+    assert harness.recorded.events == [("JobSet", "a", "NameTaken")]
+    assert harness.api.names(*GROUPS) == ["pg-a"]
+    assert waiting_for(harness).startswith("NameTaken: PodGroup pg-a exists")
 
-    house.api.remove("PodGroup", "default", "pg-a")
-    await house.settle()
-    assert ("create", "PodGroup", "pg-a") in house.api.writes[-2:]
-    assert waiting_for(house) == ""
-    assert house.maker.gone(("PodGroup", ("default", "pg-a")), JOBSETS) == [], "nobody waits now"
+    harness.api.remove("PodGroup", "default", "pg-a")
+    await harness.settle()
+    assert ("create", "PodGroup", "pg-a") in harness.api.writes[-2:]
+    assert waiting_for(harness) == ""
+    assert harness.group_writer.gone(("PodGroup", ("default", "pg-a")), JOBSETS) == [], (
+        "nobody waits now"
+    )
 
 
-async def test_a_foreign_workload_s_name_is_avoided(house: House) -> None:
-    house.api.put({"kind": "Workload", "metadata": {"name": "w-a", "namespace": "default"}})
-    house.submit_jobset(gang().build())
+async def test_a_foreign_workload_s_name_is_avoided(harness: ControllerHarness) -> None:
+    harness.api.put({"kind": "Workload", "metadata": {"name": "w-a", "namespace": "default"}})
+    harness.submit_jobset(gang().build())
 
-    await house.settle()
+    await harness.settle()
 
-    mine = [name for name in house.api.names("Workload") if name != "w-a"]
+    mine = [name for name in harness.api.names("Workload") if name != "w-a"]
     assert len(mine) == 1
     assert re.fullmatch(r"w-a-[0-9a-f]{10}", mine[0])
-    group = house.api.objects["PodGroup", "default", "pg-a"]
+    group = harness.api.objects["PodGroup", "default", "pg-a"]
     assert group["spec"]["workloadRef"]["workloadName"] == mine[0]
-    assert house.told.events == []
+    assert harness.recorded.events == []
 
 
-async def test_without_a_free_name_for_the_workload_nothing_is_made(house: House) -> None:
+async def test_without_a_free_name_for_the_workload_nothing_is_made(
+    harness: ControllerHarness,
+) -> None:
     names = ["w-a", hashed("w-a", "Workload", "default")]
     for name in names:
-        house.api.put({"kind": "Workload", "metadata": {"name": name, "namespace": "default"}})
-    house.submit_jobset(gang().build())
-    await house.settle()
-    house.api.writes.clear()
-    house.jobset.resync()
-    await house.settle()
+        harness.api.put({"kind": "Workload", "metadata": {"name": name, "namespace": "default"}})
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+    harness.api.writes.clear()
+    harness.jobset.resync()
+    await harness.settle()
 
-    assert house.told.events == [("JobSet", "a", "NameTaken")]
-    assert house.api.names(*GROUPS) == []
+    assert harness.recorded.events == [("JobSet", "a", "NameTaken")]
+    assert harness.api.names(*GROUPS) == []
 
-    house.api.remove("Workload", "default", names[1])
-    await house.settle()
-    assert house.api.names(*GROUPS) == ["pg-a"]
+    harness.api.remove("Workload", "default", names[1])
+    await harness.settle()
+    assert harness.api.names(*GROUPS) == ["pg-a"]
 
 
-async def test_a_group_of_another_jobset_is_not_touched(house: House) -> None:
+async def test_a_group_of_another_jobset_is_not_touched(harness: ControllerHarness) -> None:
     """JobSet `a` with replicatedJob `b`, and JobSet `a-b`, come to one name."""
-    house.submit_jobset(gang("a-b").build())
-    await house.settle()
+    harness.submit_jobset(gang("a-b").build())
+    await harness.settle()
     jobset = make_jobset("a").replicated_job("b", 1, job_template().pods(2), mode="Gang")
-    house.submit_jobset(jobset.build())
-    await house.settle()
+    harness.submit_jobset(jobset.build())
+    await harness.settle()
 
-    assert house.told.events == [("JobSet", "a", "NameTaken")]
-    assert floor(house, "pg-a-b") == {"gang": {"minCount": 8}}
+    assert harness.recorded.events == [("JobSet", "a", "NameTaken")]
+    assert minimum(harness, "pg-a-b") == {"gang": {"minCount": 8}}
 
 
-async def test_a_suspended_tree_goes_and_comes_as_a_whole(house: House) -> None:
+async def test_a_suspended_tree_goes_and_comes_as_a_whole(harness: ControllerHarness) -> None:
     jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2)
-    house.submit_jobset(jobset.build())
-    await house.settle()
-    made = house.api.names(*EVERYTHING)
+    harness.submit_jobset(jobset.build())
+    await harness.settle()
+    made = harness.api.names(*EVERYTHING)
 
-    house.change("JobSet", "a", suspend=True)
-    await house.settle()
-    assert house.api.names(*EVERYTHING) == ["w-a"]
-    deleted = [name for verb, _, name in house.api.writes if verb == "delete"]
+    harness.change("JobSet", "a", suspend=True)
+    await harness.settle()
+    assert harness.api.names(*EVERYTHING) == ["w-a"]
+    deleted = [name for verb, _, name in harness.api.writes if verb == "delete"]
     assert sorted(deleted[:2]) == ["pg-a-b-0", "pg-a-b-1"], "leaves first"
 
-    house.change("JobSet", "a", suspend=False)
-    await house.settle()
-    assert house.api.names(*EVERYTHING) == made
+    harness.change("JobSet", "a", suspend=False)
+    await harness.settle()
+    assert harness.api.names(*EVERYTHING) == made
 
 
-async def test_a_workload_deleted_by_hand_is_made_again(house: House) -> None:
-    house.submit_jobset(gang().build())
-    await house.settle()
-    workload = house.api.objects["Workload", "default", "w-a"]
-    house.api.put(workload | {"metadata": workload["metadata"] | {"finalizers": ["theirs/hold"]}})
+async def test_a_workload_deleted_by_hand_is_made_again(harness: ControllerHarness) -> None:
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+    workload = harness.api.objects["Workload", "default", "w-a"]
+    harness.api.put(workload | {"metadata": workload["metadata"] | {"finalizers": ["theirs/hold"]}})
 
-    house.api.remove("Workload", "default", "w-a")
-    house.jobset.resync()
-    await house.settle()
-    obj = house.api.objects["Workload", "default", "w-a"]
-    house.api.put(obj | {"metadata": obj["metadata"] | {"finalizers": []}})
-    await house.settle()
+    harness.api.remove("Workload", "default", "w-a")
+    harness.jobset.resync()
+    await harness.settle()
+    obj = harness.api.objects["Workload", "default", "w-a"]
+    harness.api.put(obj | {"metadata": obj["metadata"] | {"finalizers": []}})
+    await harness.settle()
 
-    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
-    assert not is_going(house, "Workload", "w-a")
+    assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+    assert not is_going(harness, "Workload", "w-a")
 
 
-async def test_no_group_is_made_under_a_workload_that_goes(house: House) -> None:
+async def test_no_group_is_made_under_a_workload_that_goes(harness: ControllerHarness) -> None:
     """It would lose the reference to it, and never get one to the next."""
-    house.submit_jobset(gang().build())
-    await house.settle()
-    workload = house.api.objects["Workload", "default", "w-a"]
-    house.api.put(workload | {"metadata": workload["metadata"] | {"finalizers": ["theirs/hold"]}})
-    house.api.remove("Workload", "default", "w-a")
-    house.api.remove("PodGroup", "default", "pg-a")
-    await house.settle()
-    assert house.api.names(*EVERYTHING) == ["w-a"]
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+    workload = harness.api.objects["Workload", "default", "w-a"]
+    harness.api.put(workload | {"metadata": workload["metadata"] | {"finalizers": ["theirs/hold"]}})
+    harness.api.remove("Workload", "default", "w-a")
+    harness.api.remove("PodGroup", "default", "pg-a")
+    await harness.settle()
+    assert harness.api.names(*EVERYTHING) == ["w-a"]
 
-    house.api.release("Workload", "default", "w-a")
-    await house.settle()
+    harness.api.release("Workload", "default", "w-a")
+    await harness.settle()
 
-    uid = house.api.objects["Workload", "default", "w-a"]["metadata"]["uid"]
-    owners = house.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
+    uid = harness.api.objects["Workload", "default", "w-a"]["metadata"]["uid"]
+    owners = harness.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
     assert owners[1]["uid"] == uid
 
 
-async def test_a_job_gets_its_workload_and_group(house: House) -> None:
-    house.submit_job(make_job("t").asks(gang_mode="Gang").pods(4).build())
+async def test_a_job_gets_its_workload_and_group(harness: ControllerHarness) -> None:
+    harness.submit_job(make_job("t").asks(gang_mode="Gang").pods(4).build())
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.writes == [
+    assert harness.api.writes == [
         ("create", "Workload", "w-job-t"),
         ("create", "PodGroup", "pg-job-t"),
     ]
     for name in ("w-job-t", "pg-job-t"):
-        house.api.forget("Workload" if name == "w-job-t" else "PodGroup", "default", name)
-        await house.settle()
-        assert house.api.names(*EVERYTHING) == ["pg-job-t", "w-job-t"]
+        harness.api.forget("Workload" if name == "w-job-t" else "PodGroup", "default", name)
+        await harness.settle()
+        assert harness.api.names(*EVERYTHING) == ["pg-job-t", "w-job-t"]
 
 
-async def test_a_jobset_s_job_is_left_to_its_jobset(house: House) -> None:
+async def test_a_jobset_s_job_is_left_to_its_jobset(harness: ControllerHarness) -> None:
     job = make_job("t").of_jobset("a", "b", 0, "JobSet").asks(gang_mode="Gang")
-    house.submit_job(job.build())
+    harness.submit_job(job.build())
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.writes == []
-
-
-async def test_scaling_a_job_moves_its_floor_and_success_does_not(house: House) -> None:
-    job = house.submit_job(make_job("t").asks(gang_mode="Gang").pods(4, 8).build())
-    await house.settle()
-    house.api.writes.clear()
-
-    house.api.put(job | {"status": {"succeeded": 6}})
-    await house.settle()
-    assert house.api.writes == []
-
-    house.change("Job", "t", parallelism=6)
-    await house.settle()
-    assert floor(house, "pg-job-t") == {"gang": {"minCount": 2}}
-    group = house.api.objects["PodGroup", "default", "pg-job-t"]
-    assert group["metadata"]["annotations"][ANNOTATION_FLOOR_BASIS] == "parallelism=6"
-    assert [verb for verb, _, _ in house.api.writes] == ["patch", "patch"]
-    assert template_floor(house, "w-job-t") == 6
+    assert harness.api.writes == []
 
 
-async def test_nothing_is_written_once_the_lease_may_be_lost(house: House) -> None:
-    house.fence.revoke()
-    house.submit_jobset(gang().build())
+async def test_scaling_a_job_moves_its_minimum_and_success_does_not(
+    harness: ControllerHarness,
+) -> None:
+    job = harness.submit_job(make_job("t").asks(gang_mode="Gang").pods(4, 8).build())
+    await harness.settle()
+    harness.api.writes.clear()
 
-    await house.settle()
+    harness.api.put(job | {"status": {"succeeded": 6}})
+    await harness.settle()
+    assert harness.api.writes == []
 
-    assert house.api.writes == []
-    house.fence.extend(float("inf"))
-    await house.settle(seconds=60)
-    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+    harness.change("Job", "t", parallelism=6)
+    await harness.settle()
+    assert minimum(harness, "pg-job-t") == {"gang": {"minCount": 2}}
+    group = harness.api.objects["PodGroup", "default", "pg-job-t"]
+    assert group["metadata"]["annotations"][ANNOTATION_MIN_COUNT_BASIS] == "parallelism=6"
+    assert [verb for verb, _, _ in harness.api.writes] == ["patch", "patch"]
+    assert template_minimum(harness, "w-job-t") == 6
+
+
+async def test_nothing_is_written_once_the_lease_may_be_lost(harness: ControllerHarness) -> None:
+    harness.fence.revoke()
+    harness.submit_jobset(gang().build())
+
+    await harness.settle()
+
+    assert harness.api.writes == []
+    harness.fence.extend(float("inf"))
+    await harness.settle(seconds=60)
+    assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
 
 async def test_a_bug_in_one_key_does_not_stop_the_others(
-    house: House, caplog: pytest.LogCaptureFixture
+    harness: ControllerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.api.put(gang("bad").build() | {"kind": "JobSet"})
-    house.jobset.controller.queue.add(("default", "bad", "three parts"))  # type: ignore[arg-type]
-    house.submit_jobset(gang("good").build())
+    harness.api.put(gang("bad").build() | {"kind": "JobSet"})
+    harness.jobset.controller.queue.add(("default", "bad", "three parts"))  # type: ignore[arg-type]
+    harness.submit_jobset(gang("good").build())
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.names("PodGroup") == ["pg-good"]
+    assert harness.api.names("PodGroup") == ["pg-good"]
 
 
-async def test_a_terminating_namespace_s_refusal_is_waited_out(house: House) -> None:
-    house.api.fail_next = [Forbidden(403, "Forbidden", "namespace is being terminated")]
-    house.submit_jobset(gang().build())
-    await house.settle()
+async def test_a_terminating_namespace_s_refusal_is_waited_out(harness: ControllerHarness) -> None:
+    harness.api.fail_next = [Forbidden(403, "Forbidden", "namespace is being terminated")]
+    harness.submit_jobset(gang().build())
+    await harness.settle()
 
-    house.api.remove("JobSet", "default", "a")
-    await house.settle(seconds=60)
+    harness.api.remove("JobSet", "default", "a")
+    await harness.settle(seconds=60)
 
-    assert house.api.names(*EVERYTHING) == []
+    assert harness.api.names(*EVERYTHING) == []

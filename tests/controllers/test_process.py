@@ -105,7 +105,7 @@ async def test_a_tree_comes_and_goes_with_its_jobset(client: Client) -> None:
 
 
 async def test_a_job_s_group_follows_its_life(client: Client) -> None:
-    def floor_is(count: int) -> Callable[[dict[str, Json]], bool]:
+    def min_count_is(count: int) -> Callable[[dict[str, Json]], bool]:
         def holds(there: dict[str, Json]) -> bool:
             policies = [it["spec"]["schedulingPolicy"] for it in there.values()]
             return policies == [{"gang": {"minCount": count}}]
@@ -115,18 +115,18 @@ async def test_a_job_s_group_follows_its_life(client: Client) -> None:
     async with running(client):
         await submit_job(client, make_job("t").asks(gang_mode="Gang").pods(2).build())
         await seen(client, PODS, lambda there: len(there) == 2)
-        await seen(client, POD_GROUPS, floor_is(2))
+        await seen(client, POD_GROUPS, min_count_is(2))
 
         scaled = [{"op": "add", "path": "/spec/parallelism", "value": 3}]
         await client.patch(JOBS, "t", scaled, "default")
-        await seen(client, POD_GROUPS, floor_is(3))
+        await seen(client, POD_GROUPS, min_count_is(3))
 
         suspended = [{"op": "add", "path": "/spec/suspend", "value": True}]
         await client.patch(JOBS, "t", suspended, "default")
         await seen(client, POD_GROUPS, names())
 
         await client.patch(JOBS, "t", [{"op": "remove", "path": "/spec/suspend"}], "default")
-        await seen(client, POD_GROUPS, floor_is(3))
+        await seen(client, POD_GROUPS, min_count_is(3))
 
         await client.delete(JOBS, "t", "default", propagation="Foreground")
         for resource in (POD_GROUPS, WORKLOADS, PODS):

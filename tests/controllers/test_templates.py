@@ -11,7 +11,7 @@ from api.constants import (
     LABEL_MANAGED_BY,
     LABEL_POD_GROUP,
 )
-from tests.controllers.conftest import House
+from tests.controllers.conftest import ControllerHarness
 from tests.controllers.test_owners import EVERYTHING, gang, waiting_for
 from tests.support.owners import job_template, make_job, make_jobset
 
@@ -34,82 +34,88 @@ def workload(name: str, kind: str, owner: str, *templates: Json) -> Json:
     }
 
 
-def spec(house: House, name: str, kind: str = "PodGroup") -> Json:
-    found: Json = house.api.objects[kind, "default", name]["spec"]
+def spec(harness: ControllerHarness, name: str, kind: str = "PodGroup") -> Json:
+    found: Json = harness.api.objects[kind, "default", name]["spec"]
     return found
 
 
-async def test_groups_come_from_the_user_s_workload_which_stays_as_it_was(house: House) -> None:
-    theirs = house.api.put(workload("mine", "JobSet", "a", leaf("pg-a", 3)))
-    house.submit_jobset(gang().build())
+async def test_groups_come_from_the_user_s_workload_which_stays_as_it_was(
+    harness: ControllerHarness,
+) -> None:
+    theirs = harness.api.put(workload("mine", "JobSet", "a", leaf("pg-a", 3)))
+    harness.submit_jobset(gang().build())
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.writes == [("create", "PodGroup", "pg-a")]
-    assert house.told.events == []
-    assert spec(house, "pg-a") == {
+    assert harness.api.writes == [("create", "PodGroup", "pg-a")]
+    assert harness.recorded.events == []
+    assert spec(harness, "pg-a") == {
         "workloadRef": {"workloadName": "mine", "templateName": "pg-a"},
         "schedulingPolicy": {"gang": {"minCount": 3}},
         "disruptionMode": {"single": {}},
     }
-    assert house.api.objects["Workload", "default", "mine"] == theirs
-    owners = house.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
+    assert harness.api.objects["Workload", "default", "mine"] == theirs
+    owners = harness.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
     assert [it["kind"] for it in owners] == ["JobSet", "Workload"]
 
 
-async def test_a_workload_that_comes_after_muster_s_own_is_told_of_once(house: House) -> None:
-    house.submit_jobset(gang().build())
-    await house.settle()
-    house.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
-    await house.settle()
-    house.jobset.resync()
-    await house.settle()
+async def test_a_workload_that_comes_after_muster_s_own_is_reported_once(
+    harness: ControllerHarness,
+) -> None:
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+    harness.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
+    await harness.settle()
+    harness.jobset.resync()
+    await harness.settle()
 
-    assert house.told.events == [("JobSet", "a", "WorkloadIgnored")]
-    assert spec(house, "pg-a")["workloadRef"]["workloadName"] == "w-a"
-    assert waiting_for(house) == "", "nothing waits for it"
+    assert harness.recorded.events == [("JobSet", "a", "WorkloadIgnored")]
+    assert spec(harness, "pg-a")["workloadRef"]["workloadName"] == "w-a"
+    assert waiting_for(harness) == "", "nothing waits for it"
 
-    house.api.remove("Workload", "default", "late")
-    await house.settle()
-    house.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
-    await house.settle()
-    assert house.told.events == [("JobSet", "a", "WorkloadIgnored")] * 2
+    harness.api.remove("Workload", "default", "late")
+    await harness.settle()
+    harness.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
+    await harness.settle()
+    assert harness.recorded.events == [("JobSet", "a", "WorkloadIgnored")] * 2
 
 
 @pytest.mark.parametrize("name", ["b", "pg-b"])
-async def test_a_template_is_found_by_its_replicated_job(house: House, name: str) -> None:
+async def test_a_template_is_found_by_its_replicated_job(
+    harness: ControllerHarness, name: str
+) -> None:
     jobset = make_jobset("a").replicated_job("b", 2, job_template().pods(4), mode="ReplicatedGang")
     constraint = {"topology": [{"key": "rack"}]}
     templates = [leaf("c", 1), leaf(name, 2, schedulingConstraints=constraint)]
-    house.api.put(workload("mine", "JobSet", "a", *templates))
-    house.submit_jobset(jobset.build())
+    harness.api.put(workload("mine", "JobSet", "a", *templates))
+    harness.submit_jobset(jobset.build())
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.names("PodGroup") == ["pg-a-b-0", "pg-a-b-1"]
-    assert spec(house, "pg-a-b-1")["schedulingConstraints"] == constraint
-    assert spec(house, "pg-a-b-1")["workloadRef"]["templateName"] == name
+    assert harness.api.names("PodGroup") == ["pg-a-b-0", "pg-a-b-1"]
+    assert spec(harness, "pg-a-b-1")["schedulingConstraints"] == constraint
+    assert spec(harness, "pg-a-b-1")["workloadRef"]["templateName"] == name
 
-    (job,) = house.api.objects["JobSet", "default", "a"]["spec"]["replicatedJobs"]
-    house.change("JobSet", "a", replicatedJobs=[job | {"replicas": 1}])
-    await house.settle()
-    assert house.api.names("PodGroup") == ["pg-a-b-0"]
+    (job,) = harness.api.objects["JobSet", "default", "a"]["spec"]["replicatedJobs"]
+    harness.change("JobSet", "a", replicatedJobs=[job | {"replicas": 1}])
+    await harness.settle()
+    assert harness.api.names("PodGroup") == ["pg-a-b-0"]
 
 
-async def test_a_job_takes_its_workload_s_only_template(house: House) -> None:
+async def test_a_job_takes_its_workload_s_only_template(harness: ControllerHarness) -> None:
     claims = [{"name": "c", "resourceClaimName": "d"}]
     theirs = leaf("whatever", 2, priorityClassName="high", resourceClaims=claims)
-    house.api.put(workload("mine", "Job", "t", theirs))
-    house.submit_job(make_job("t").asks(gang_mode="Gang").pods(4).build())
+    harness.api.put(workload("mine", "Job", "t", theirs))
+    harness.submit_job(make_job("t").asks(gang_mode="Gang").pods(4).build())
 
-    await house.settle()
+    await harness.settle()
 
-    assert spec(house, "pg-job-t")["schedulingPolicy"] == {"gang": {"minCount": 2}}
-    assert spec(house, "pg-job-t")["priorityClassName"] == "high"
-    assert spec(house, "pg-job-t")["resourceClaims"] == claims
+    assert spec(harness, "pg-job-t")["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    assert spec(harness, "pg-job-t")["priorityClassName"] == "high"
+    assert spec(harness, "pg-job-t")["resourceClaims"] == claims
 
 
-async def test_a_tree_comes_from_composite_templates(house: House) -> None:
+async def test_a_tree_comes_from_composite_templates(harness: ControllerHarness) -> None:
     inner: Json = {"name": "b", "schedulingPolicy": {"gang": {"minGroupCount": 1}}}
     inner |= {"podGroupTemplates": [leaf("pg-b", 2)]}
     root: Json = {"name": "cpg-a", "schedulingPolicy": {"basic": {}}}
@@ -119,89 +125,97 @@ async def test_a_tree_comes_from_composite_templates(house: House) -> None:
         "controllerRef": theirs["spec"]["controllerRef"],
         "compositePodGroupTemplates": [root],
     }
-    house.api.put(theirs)
-    house.submit_jobset(make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2).build())
+    harness.api.put(theirs)
+    harness.submit_jobset(
+        make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2).build()
+    )
 
-    await house.settle()
+    await harness.settle()
 
-    assert spec(house, "cpg-a", "CompositePodGroup")["schedulingPolicy"] == {"basic": {}}
-    child = spec(house, "cpg-a-b", "CompositePodGroup")
+    assert spec(harness, "cpg-a", "CompositePodGroup")["schedulingPolicy"] == {"basic": {}}
+    child = spec(harness, "cpg-a-b", "CompositePodGroup")
     assert child["parentCompositePodGroupName"] == "cpg-a"
     assert child["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
     assert "podGroupTemplates" not in child
-    assert spec(house, "pg-a-b-0")["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    assert spec(harness, "pg-a-b-0")["schedulingPolicy"] == {"gang": {"minCount": 2}}
 
 
-async def test_a_workload_without_the_template_is_told_of_and_mended(house: House) -> None:
-    house.api.put(workload("mine", "JobSet", "a", leaf("x", 1), leaf("y", 1)))
-    house.submit_jobset(gang().build())
-    await house.settle()
+async def test_a_workload_without_the_template_is_reported_and_corrected(
+    harness: ControllerHarness,
+) -> None:
+    harness.api.put(workload("mine", "JobSet", "a", leaf("x", 1), leaf("y", 1)))
+    harness.submit_jobset(gang().build())
+    await harness.settle()
 
-    assert house.told.events == [("JobSet", "a", "TemplateNotFound")]
-    assert waiting_for(house) == (
+    assert harness.recorded.events == [("JobSet", "a", "TemplateNotFound")]
+    assert waiting_for(harness) == (
         "TemplateNotFound: Workload mine has no template pg-a or a for PodGroup pg-a; its "
         "templates of that kind: x, y"
     )
-    assert house.api.names("PodGroup") == []
+    assert harness.api.names("PodGroup") == []
 
-    house.api.remove("Workload", "default", "mine")
-    await house.settle()
-    assert house.api.names(*EVERYTHING) == ["pg-a", "w-a"]
-    assert waiting_for(house) == ""
+    harness.api.remove("Workload", "default", "mine")
+    await harness.settle()
+    assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
+    assert waiting_for(harness) == ""
 
 
-async def test_two_workloads_of_one_jobset_hold_its_pods_until_one_goes(house: House) -> None:
+async def test_two_workloads_of_one_jobset_hold_its_pods_until_one_goes(
+    harness: ControllerHarness,
+) -> None:
     for name in ("one", "two"):
-        house.api.put(workload(name, "JobSet", "a", leaf("pg-a", 3)))
-    house.submit_jobset(gang().build())
-    await house.settle()
-    house.jobset.resync()
-    await house.settle()
+        harness.api.put(workload(name, "JobSet", "a", leaf("pg-a", 3)))
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+    harness.jobset.resync()
+    await harness.settle()
 
-    assert house.told.events == [("JobSet", "a", "WorkloadConflict")]
-    assert waiting_for(house) == (
+    assert harness.recorded.events == [("JobSet", "a", "WorkloadConflict")]
+    assert waiting_for(harness) == (
         "WorkloadConflict: Workloads one and two both name this JobSet in spec.controllerRef: its "
         "pods wait until all but one are deleted"
     )
-    assert house.api.names("PodGroup") == []
+    assert harness.api.names("PodGroup") == []
 
-    house.api.remove("Workload", "default", "one")
-    await house.settle()
-    assert spec(house, "pg-a")["workloadRef"]["workloadName"] == "two"
+    harness.api.remove("Workload", "default", "one")
+    await harness.settle()
+    assert spec(harness, "pg-a")["workloadRef"]["workloadName"] == "two"
 
 
-async def test_a_workload_that_goes_is_no_longer_the_jobset_s(house: House) -> None:
+async def test_a_workload_that_goes_is_no_longer_the_jobset_s(harness: ControllerHarness) -> None:
     going = workload("going", "JobSet", "a", leaf("pg-a", 1))
     going["metadata"]["finalizers"] = ["theirs/hold"]
-    house.api.put(going)
-    house.api.put(workload("mine", "JobSet", "a", leaf("pg-a", 3)))
-    house.api.remove("Workload", "default", "going")
+    harness.api.put(going)
+    harness.api.put(workload("mine", "JobSet", "a", leaf("pg-a", 3)))
+    harness.api.remove("Workload", "default", "going")
 
-    house.submit_jobset(gang().build())
-    await house.settle()
+    harness.submit_jobset(gang().build())
+    await harness.settle()
 
-    assert house.told.events == []
-    assert spec(house, "pg-a")["workloadRef"]["workloadName"] == "mine"
-
-
-async def test_a_workload_that_comes_after_ours_changes_nothing(house: House) -> None:
-    house.submit_jobset(gang().build())
-    await house.settle()
-    house.api.writes.clear()
-
-    house.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
-    await house.settle()
-
-    assert house.api.writes == []
+    assert harness.recorded.events == []
+    assert spec(harness, "pg-a")["workloadRef"]["workloadName"] == "mine"
 
 
-async def test_a_workload_for_a_job_of_the_jobset_s_name_is_not_the_jobset_s(house: House) -> None:
-    house.api.put(workload("mine", "Job", "a", leaf("pg-a", 3)))
-    house.submit_jobset(gang().build())
+async def test_a_workload_that_comes_after_ours_changes_nothing(harness: ControllerHarness) -> None:
+    harness.submit_jobset(gang().build())
+    await harness.settle()
+    harness.api.writes.clear()
 
-    await house.settle()
+    harness.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
+    await harness.settle()
 
-    assert house.api.names("Workload") == ["mine", "w-a"]
+    assert harness.api.writes == []
+
+
+async def test_a_workload_for_a_job_of_the_jobset_s_name_is_not_the_jobset_s(
+    harness: ControllerHarness,
+) -> None:
+    harness.api.put(workload("mine", "Job", "a", leaf("pg-a", 3)))
+    harness.submit_jobset(gang().build())
+
+    await harness.settle()
+
+    assert harness.api.names("Workload") == ["mine", "w-a"]
 
 
 def delegated(name: str = "t", **notes: str) -> Json:
@@ -223,89 +237,95 @@ def trainers_workload(*templates: Json) -> Json:
 
 
 @pytest.mark.parametrize("parent", ["", *ANNOTATIONS_PARENT_COMPOSITE])
-async def test_a_delegated_job_gets_its_group_from_the_template(house: House, parent: str) -> None:
-    house.api.put(trainers_workload(leaf("workers", 3)))
-    house.submit_job(delegated(**({parent: "above"} if parent else {})))
+async def test_a_delegated_job_gets_its_group_from_the_template(
+    harness: ControllerHarness, parent: str
+) -> None:
+    harness.api.put(trainers_workload(leaf("workers", 3)))
+    harness.submit_job(delegated(**({parent: "above"} if parent else {})))
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.writes == [("create", "PodGroup", "pg-job-t")]
-    assert spec(house, "pg-job-t") == {
+    assert harness.api.writes == [("create", "PodGroup", "pg-job-t")]
+    assert spec(harness, "pg-job-t") == {
         "workloadRef": {"workloadName": "of-trainer", "templateName": "workers"},
         "schedulingPolicy": {"gang": {"minCount": 3}},
         "disruptionMode": {"single": {}},
     } | ({"parentCompositePodGroupName": "above"} if parent else {})
-    owners = house.api.objects["PodGroup", "default", "pg-job-t"]["metadata"]["ownerReferences"]
+    owners = harness.api.objects["PodGroup", "default", "pg-job-t"]["metadata"]["ownerReferences"]
     assert [(it["kind"], it.get("controller", False)) for it in owners] == [
         ("Job", True),
         ("Workload", False),
     ]
 
 
-async def test_a_delegated_job_waits_for_the_workload_of_its_owner(house: House) -> None:
-    house.submit_job(delegated())
-    await house.settle()
-    assert house.told.events == [("Job", "t", "TemplateNotFound")]
-    assert "no Workload names Trainer run" in waiting_for(house, "Job", "t")
+async def test_a_delegated_job_waits_for_the_workload_of_its_owner(
+    harness: ControllerHarness,
+) -> None:
+    harness.submit_job(delegated())
+    await harness.settle()
+    assert harness.recorded.events == [("Job", "t", "TemplateNotFound")]
+    assert "no Workload names Trainer run" in waiting_for(harness, "Job", "t")
 
-    house.api.put(trainers_workload(leaf("workers", 3)))
-    await house.settle()
+    harness.api.put(trainers_workload(leaf("workers", 3)))
+    await harness.settle()
 
-    assert house.api.names("PodGroup") == ["pg-job-t"]
-    assert waiting_for(house, "Job", "t") == ""
+    assert harness.api.names("PodGroup") == ["pg-job-t"]
+    assert waiting_for(harness, "Job", "t") == ""
 
 
-async def test_of_several_workloads_the_first_by_name_counts(house: House) -> None:
+async def test_of_several_workloads_the_first_by_name_counts(harness: ControllerHarness) -> None:
     for name in ("z", "a"):
         made = trainers_workload(leaf("workers", 3))
         made["metadata"] |= {"name": name, "uid": name}
-        house.api.put(made)
+        harness.api.put(made)
 
-    house.submit_job(delegated())
-    await house.settle()
+    harness.submit_job(delegated())
+    await harness.settle()
 
-    assert spec(house, "pg-job-t")["workloadRef"]["workloadName"] == "a"
+    assert spec(harness, "pg-job-t")["workloadRef"]["workloadName"] == "a"
 
 
-async def test_a_delegated_job_whose_pods_name_another_group_gets_none(house: House) -> None:
-    house.api.put(trainers_workload(leaf("workers", 3)))
+async def test_a_delegated_job_whose_pods_name_another_group_gets_none(
+    harness: ControllerHarness,
+) -> None:
+    harness.api.put(trainers_workload(leaf("workers", 3)))
     job = delegated(**{ANNOTATION_MANAGED_GROUP: "pg-job-t"})
     job["spec"]["template"]["metadata"] = {"labels": {LABEL_POD_GROUP: "theirs"}}
-    house.api.put(job | {"kind": "Job"})
+    harness.api.put(job | {"kind": "Job"})
 
-    await house.settle()
+    await harness.settle()
 
-    assert house.api.writes == []
+    assert harness.api.writes == []
 
 
-async def test_a_delegated_job_of_no_owner_says_so(house: House) -> None:
+async def test_a_delegated_job_of_no_owner_says_so(harness: ControllerHarness) -> None:
     job = delegated()
     del job["metadata"]["ownerReferences"]
-    house.submit_job(job)
+    harness.submit_job(job)
 
-    await house.settle()
+    await harness.settle()
 
-    assert "no owner" in waiting_for(house, "Job", "t")
-
-
-async def test_a_delegated_job_says_which_template_is_missing(house: House) -> None:
-    house.api.put(trainers_workload(leaf("others", 3)))
-    house.submit_job(delegated())
-
-    await house.settle()
-
-    assert "no PodGroup template workers" in waiting_for(house, "Job", "t")
+    assert "no owner" in waiting_for(harness, "Job", "t")
 
 
-async def test_names_taken_at_admission_are_avoided(house: House) -> None:
+async def test_a_delegated_job_says_which_template_is_missing(harness: ControllerHarness) -> None:
+    harness.api.put(trainers_workload(leaf("others", 3)))
+    harness.submit_job(delegated())
+
+    await harness.settle()
+
+    assert "no PodGroup template workers" in waiting_for(harness, "Job", "t")
+
+
+async def test_names_taken_at_admission_are_avoided(harness: ControllerHarness) -> None:
     """The webhook saw a foreign pg-a: marks and controller agree on hashed names."""
-    jobset = house.submit_jobset(gang().build(), taken=lambda _kind, name: name == "pg-a")
+    jobset = harness.submit_jobset(gang().build(), taken=lambda _kind, name: name == "pg-a")
 
-    await house.settle()
+    await harness.settle()
 
-    (group,) = house.api.names("PodGroup")
+    (group,) = harness.api.names("PodGroup")
     assert group.startswith("pg-a-")
-    label = house.api.objects["PodGroup", "default", group]["metadata"]["labels"]
+    label = harness.api.objects["PodGroup", "default", group]["metadata"]["labels"]
     assert label[LABEL_MANAGED_BY] == "muster"
-    assert len(house.api.names("Workload")) == 1
+    assert len(harness.api.names("Workload")) == 1
     assert jobset["metadata"]["name"] == "a"

@@ -78,7 +78,7 @@ def test_an_unknown_index_is_our_own_mistake(cache: Cache[RawObject]) -> None:
         cache.by_index("colour", "red")
 
 
-def test_listeners_hear_old_and_new(cache: Cache[RawObject]) -> None:
+def test_listeners_get_old_and_new(cache: Cache[RawObject]) -> None:
     heard: list[tuple[Any, Any]] = []
 
     def listen(old: RawObject | None, new: RawObject | None) -> None:

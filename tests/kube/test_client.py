@@ -22,7 +22,7 @@ from kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from kube.guard import guarded
+from kube.fencing import fenced
 from kube.patch import PatchBuilder
 from kube.resources import JOBS, NODES, PODS
 from tests.support.api_server import Drop, Reply, ScriptedServer, Stream, failure
@@ -371,7 +371,7 @@ async def test_what_waits_for_a_connection_is_not_sent_once_it_is_not_allowed_an
         await server.answer(stream)
         slow = asyncio.ensure_future(client.request("GET", "/slow"))
         await server.received(1)
-        with guarded(lambda: bool(allowed)):
+        with fenced(lambda: bool(allowed)):
             waiting = asyncio.ensure_future(client.request("POST", "/late"))
         await asyncio.sleep(0)
         allowed.clear()

@@ -169,7 +169,7 @@ async def test_a_second_candidate_waits_while_the_first_renews(
             assert leases.spec["holderIdentity"] == "a"
 
 
-async def test_a_leader_that_stops_gives_the_lease_back_after_its_work_has_ended(
+async def test_a_leader_that_stops_releases_the_lease_after_its_work_has_ended(
     leases: LeaseServer, electing: Electing
 ) -> None:
     worker = Worker()
@@ -184,7 +184,7 @@ async def test_a_leader_that_stops_gives_the_lease_back_after_its_work_has_ended
     assert leases.spec["holderIdentity"] == ""
 
 
-async def test_a_lease_given_back_is_taken_at_the_next_look(
+async def test_a_released_lease_is_taken_at_the_next_attempt(
     leases: LeaseServer, electing: Electing, clock: FakeClock
 ) -> None:
     first, second = Worker(), Worker()
@@ -250,7 +250,7 @@ async def test_an_answer_that_never_comes_cannot_outlive_the_deadline(
     await asyncio.wait({task})
 
 
-async def test_the_fence_falls_with_the_clock_even_before_anybody_runs(
+async def test_the_fence_expires_by_the_clock_alone(
     leases: LeaseServer, electing: Electing, clock: FakeClock
 ) -> None:
     worker = Worker()
@@ -291,7 +291,7 @@ async def test_a_lease_that_was_deleted_is_lost_and_won_again(
     assert len(worker.fences) == 2
 
 
-async def test_a_foreign_touch_of_the_record_is_no_loss(
+async def test_a_change_of_the_record_by_others_is_no_loss(
     leases: LeaseServer, electing: Electing, clock: FakeClock
 ) -> None:
     worker = Worker()
@@ -355,7 +355,7 @@ async def test_work_that_ends_ends_the_leadership(leases: LeaseServer, electing:
     assert leases.spec["holderIdentity"] == ""
 
 
-async def test_work_that_fails_gives_the_lease_back_and_raises(
+async def test_work_that_fails_releases_the_lease_and_raises(
     leases: LeaseServer, electing: Electing
 ) -> None:
     async def work(fence: Fence) -> None:

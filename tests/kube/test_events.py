@@ -115,7 +115,7 @@ async def test_another_message_is_another_event(server: ScriptedServer, recorder
     assert len(names) == 2
 
 
-async def test_what_was_told_before_a_restart_is_counted_on(
+async def test_events_from_before_a_restart_are_counted_on(
     server: ScriptedServer, recorder: Recorder
 ) -> None:
     await server.answer(failure(409, "AlreadyExists"), Reply({"count": 7}), Reply({}))

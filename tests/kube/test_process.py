@@ -1,18 +1,21 @@
-"""Logs, signals, health and metrics of a process."""
+"""Logs, signals, health, metrics and memory of a process."""
 
 import asyncio
 import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from kube import memory, process
+from kube import process
 from kube.process import StatusServer, configure_logging, run_until
+
+_PIECE = 64 * 1024
 
 
 async def fetch(server: StatusServer, path: str) -> tuple[int, str]:
@@ -58,14 +61,14 @@ async def test_more_pages_can_be_served() -> None:
         assert (await fetch(server, "/debug/other"))[0] == 404
 
 
-async def test_an_act_is_done_by_a_post_and_by_nothing_else() -> None:
+async def test_an_action_is_run_by_post_only() -> None:
     done: list[str] = []
 
     async def act() -> bytes:
         done.append("it")
         return b"{}"
 
-    async with StatusServer(acts={"/debug/act": act}) as server:
+    async with StatusServer(actions={"/debug/act": act}) as server:
         assert (await fetch(server, "/debug/act"))[0] == 405
         assert done == []
         async with (
@@ -120,7 +123,7 @@ def test_an_unknown_log_level_is_refused() -> None:
 
 PROGRAM = """
 import asyncio, logging, structlog
-from kube import memory, process
+from kube import process
 from kube.process import configure_logging, run
 
 async def main(stop):
@@ -181,11 +184,11 @@ def test_a_second_signal_does_not_wait_for_a_slow_end() -> None:
     assert process.returncode != 0
 
 
-def test_freed_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freed_memory_is_trimmed_regularly(monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[int] = []
     stops: list[asyncio.Event] = []
 
-    def give_back() -> None:
+    def trim_memory() -> None:
         times.append(1)
         if len(times) == 3:
             stops[0].set()
@@ -194,9 +197,28 @@ def test_freed_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPa
         stops.append(stop)
         await asyncio.wait_for(stop.wait(), 10)
 
-    monkeypatch.setattr(process, "_TIDY_SECONDS", 0.001)
-    monkeypatch.setattr(memory, "give_back", give_back)
+    monkeypatch.setattr(process, "_TRIM_SECONDS", 0.001)
+    monkeypatch.setattr(process, "trim_memory", trim_memory)
 
     process.run(main)
 
     assert len(times) >= 3
+
+
+def resident() -> int:
+    """Resident memory of this process in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+@pytest.mark.skipif(process._malloc_trim is None, reason="not glibc")
+def test_memory_freed_between_live_objects_is_returned_to_the_system() -> None:
+    pieces = [bytes([number % 256]) * _PIECE for number in range(1_600)]
+    kept = pieces[::16]
+    pieces.clear()
+    before = resident()
+
+    process.trim_memory()
+
+    assert before - resident() > 800 * _PIECE
+    assert [piece[0] for piece in kept] == [number % 256 for number in range(0, 1_600, 16)]

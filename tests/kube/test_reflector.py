@@ -309,7 +309,7 @@ async def test_a_version_that_the_server_keeps_refusing_leads_to_a_new_list(
         await sink.until("+a", "+b", "-a")
 
 
-async def test_an_overloaded_server_is_spared_the_list(
+async def test_an_overloaded_server_gets_no_list_request(
     server: ScriptedServer, clock: FakeClock, following: Following
 ) -> None:
     await server.answer(page("a"), *[failure(429, "TooManyRequests")] * 4, Stream())
@@ -346,7 +346,7 @@ class TellsOpening(Client):
         return super().watch_lines(path, params, inactivity=inactivity, opened=both)
 
 
-async def test_a_quiet_stream_that_was_open_ends_the_trouble_before_it(
+async def test_a_quiet_stream_that_was_open_resets_the_failures(
     server: ScriptedServer, sink: Record, clock: FakeClock, tmp_path: Path
 ) -> None:
     await server.answer(*[failure(500, "InternalError")] * 5, page(), Stream())

@@ -128,14 +128,14 @@ def test_a_namesake_is_first_deleted_then_added(by_list: bool) -> None:
     assert short(changes) == ["-a", "+a@20"]
 
 
-def test_the_late_end_of_a_replaced_namesake_is_no_news() -> None:
+def test_a_late_deletion_of_a_replaced_object_is_ignored() -> None:
     state = listed(thing("a", uid="new"))
 
     assert state.feed(line("DELETED", thing("a", 21, uid="old"))) == []
     assert short(state.feed(line("DELETED", thing("a", 22, uid="new")))) == ["-a"]
 
 
-def test_a_repeated_deletion_is_no_news() -> None:
+def test_a_repeated_deletion_is_ignored() -> None:
     state = listed(thing("a"))
     state.feed(line("DELETED", thing("a", 2)))
 

@@ -1,4 +1,4 @@
-"""How much work something is, whatever machine it runs on."""
+"""Counts work in function calls, which are the same on every machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def calls(work: Callable[[], object]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    gc.disable()  # what is called after a collection is nobody's work
+    gc.disable()  # calls of a garbage collection do not count
     sys.setprofile(note)
     try:
         work()

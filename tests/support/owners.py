@@ -14,7 +14,7 @@ from api.constants import (
     MANAGED_BY,
     KindName,
 )
-from api.ownership import Maker
+from api.ownership import OwnerId
 
 Json = dict[str, Any]
 
@@ -23,7 +23,9 @@ def made_for(kind: KindName, name: str, uid: str) -> Json:
     """What stands on the objects that Muster makes for one of these."""
     return {
         "labels": {LABEL_MANAGED_BY: MANAGED_BY},
-        "annotations": {ANNOTATION_MADE_FOR: Maker(kind.group, kind.kind, name, uid).said()},
+        "annotations": {
+            ANNOTATION_MADE_FOR: OwnerId(kind.group, kind.kind, name, uid).annotation()
+        },
     }
 
 

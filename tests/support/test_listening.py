@@ -13,7 +13,7 @@ from tests.support.api_server import server_certificate
 PATIENCE = 10.0
 
 
-async def test_a_client_that_does_not_say_goodbye_is_not_waited_for() -> None:
+async def test_a_client_that_does_not_close_its_connection_is_not_waited_for() -> None:
     listener = await listening()
     client = await asyncio.to_thread(shake_hands, listener.port)
     await listener.close()
@@ -21,7 +21,7 @@ async def test_a_client_that_does_not_say_goodbye_is_not_waited_for() -> None:
         await asyncio.to_thread(read_to_the_end, raw)
 
 
-async def test_a_client_in_the_middle_of_the_handshake_is_let_go() -> None:
+async def test_a_client_in_the_middle_of_the_handshake_is_disconnected() -> None:
     listener = await listening()
     with socket.create_connection(("127.0.0.1", listener.port), PATIENCE) as raw:
         raw.send(b"\x16\x03\x01")

@@ -12,13 +12,13 @@ import jsonpatch
 
 from api.constants import KindName
 from api.priority import PriorityClass
-from webhooks.world import Composite
+from webhooks.informers import Composite
 
 POD = KindName("", "v1", "pods", "Pod")
 
 
 @dataclass
-class FakeWorld:
+class FakeLister:
     """A cluster with these PriorityClasses and objects, by (namespace, name).
 
     `deleting` are composites on their way out; they need not be among `composites`.

@@ -11,8 +11,8 @@ from api.constants import COMPOSITE_POD_GROUP, COSCHEDULING, POD_GROUP, WORKLOAD
 from api.reading import dig
 from tests.support.admission import ALL, Case
 from tests.support.admission.case import CLASSES, SYSTEM_CLASSES
-from tests.webhooks.reviews import FakeWorld, Read, review_of
-from tests.webhooks.threaded import Caller, serving
+from tests.webhooks.listener_thread import Caller, serving
+from tests.webhooks.reviews import FakeLister, Read, review_of
 
 KINDS = {
     (kind.group, kind.kind): kind
@@ -24,7 +24,7 @@ CONVERTED = (WORKLOAD, POD_GROUP)
 
 @pytest.fixture(scope="module")
 def caller() -> Iterator[Caller]:
-    with serving(FakeWorld([*CLASSES, *SYSTEM_CLASSES])) as one:
+    with serving(FakeLister([*CLASSES, *SYSTEM_CLASSES])) as one:
         yield one
 
 

@@ -17,9 +17,9 @@ from api.constants import POD_GROUP
 from kube.client import Client
 from kube.resources import SECRETS
 from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream, failure
-from tests.webhooks.clock import DatedClock
+from tests.support.dated_clock import DatedClock
+from tests.webhooks.readiness import AwaitableReadiness
 from tests.webhooks.reviews import Read, encoded, pod_group, read, review_of
-from tests.webhooks.watched import Watched
 from webhooks.app import WebhookConfig, run
 from webhooks.readiness import CACHES
 from webhooks.registration import RESOURCES, ServiceTarget, Target, UrlTarget, load_manifests
@@ -64,7 +64,7 @@ class Hook:
     """A running webhook process."""
 
     cluster: Cluster
-    readiness: Watched
+    readiness: AwaitableReadiness
     stop: asyncio.Event
     clock: DatedClock
     task: asyncio.Task[None]
@@ -72,7 +72,7 @@ class Hook:
     session: aiohttp.ClientSession
 
     async def ready(self) -> None:
-        """Let the second round of upkeep come, which makes it ready."""
+        """Let the second round of maintenance come, which makes it ready."""
         await self.clock.sleeping()
         await self.clock.advance_to_next()
         await self.readiness.is_ready.wait()
@@ -98,7 +98,7 @@ async def running(
     cluster = cluster or Cluster()
     with bound("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
-    readiness, stop, clock = Watched(), asyncio.Event(), DatedClock()
+    readiness, stop, clock = AwaitableReadiness(), asyncio.Event(), DatedClock()
     settings = WebhookConfig(
         target or UrlTarget(f"https://127.0.0.1:{port}"), host="127.0.0.1", port=port, **config
     )
@@ -153,7 +153,7 @@ async def test_it_is_not_ready_before_its_caches_are_filled(tmp_path: Path, kind
 
     async with running(tmp_path, cluster) as hook:
         for _ in range(2):
-            await hook.clock.sleeping()  # between two rounds of upkeep: all else is done
+            await hook.clock.sleeping()  # between two rounds of maintenance: all else is done
             await hook.clock.advance_to_next()
         await hook.clock.sleeping()
         before = hook.readiness.problems

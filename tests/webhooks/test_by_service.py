@@ -24,9 +24,9 @@ from kube.resources import (
     Resource,
 )
 from localcluster.cluster import LocalCluster
-from tests.webhooks.clock import DatedClock
+from tests.support.dated_clock import DatedClock
+from tests.webhooks.readiness import AwaitableReadiness
 from tests.webhooks.reviews import pod_group
-from tests.webhooks.watched import Watched
 from webhooks.app import WebhookConfig, run
 from webhooks.registration import RESOURCES, ServiceTarget, load_manifests
 from webhooks.server import bound
@@ -43,7 +43,7 @@ class Replica:
         with bound("127.0.0.1", 0) as sock:
             self.port = sock.getsockname()[1]
         self.stop = asyncio.Event()
-        self.readiness = Watched()
+        self.readiness = AwaitableReadiness()
         self.clock = DatedClock()
         config = WebhookConfig(ServiceTarget(), host="127.0.0.1", port=self.port)
         self.task = asyncio.create_task(

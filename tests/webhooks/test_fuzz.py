@@ -19,14 +19,14 @@ from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD, KindName
 from api.models import v1alpha3
 from api.priority import PriorityClass
 from api.rules import validate
-from tests.api.objects_strategy import objects
-from tests.webhooks.reviews import FakeWorld, encoded, pod_group, review_of
-from tests.webhooks.threaded import Caller, serving
+from tests.api.strategies import objects
+from tests.webhooks.listener_thread import Caller, serving
+from tests.webhooks.reviews import FakeLister, encoded, pod_group, review_of
 from webhooks.reviewer import ROUTES
 
 LONG = settings.default is not None and settings.default.max_examples > 1000
 TEMPLATE = {"name": "a", "schedulingPolicy": {"gang": {"minCount": 2}}}
-WORLD = FakeWorld(
+WORLD = FakeLister(
     [PriorityClass("a", 100), PriorityClass("b", 5, global_default=True)],
     deleting={("team", "d")},
     workloads={("team", "a"): {"spec": {"podGroupTemplates": [TEMPLATE]}}},

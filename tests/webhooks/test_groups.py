@@ -8,7 +8,7 @@ import pytest
 
 from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD, KindName
 from api.priority import PriorityClass
-from tests.webhooks.reviews import FakeWorld, Read, composite, encoded, pod_group, read, review_of
+from tests.webhooks.reviews import FakeLister, Read, composite, encoded, pod_group, read, review_of
 from webhooks.reviewer import Reviewer
 
 HIGH = PriorityClass("high", 1000, preemption_policy="Never")
@@ -23,11 +23,11 @@ def ask(
     kind: KindName,
     new: dict[str, Any] | None,
     old: dict[str, Any] | None = None,
-    world: FakeWorld | None = None,
+    lister: FakeLister | None = None,
     **request: str,
 ) -> Read:
     review = review_of(kind, new, old, **request)
-    answer = Reviewer(world or FakeWorld()).review(f"{phase}/{kind.plural}", encoded(review))
+    answer = Reviewer(lister or FakeLister()).review(f"{phase}/{kind.plural}", encoded(review))
     return read(answer, review)
 
 
@@ -91,7 +91,7 @@ def test_priority_is_resolved_on_creation(
     group = make(**spec)
     kind = POD_GROUP if make is pod_group else COMPOSITE_POD_GROUP
 
-    answer = ask("mutate", kind, group, world=FakeWorld(classes))
+    answer = ask("mutate", kind, group, lister=FakeLister(classes))
 
     assert answer.allowed
     assert answer.result is not None
@@ -129,7 +129,7 @@ def test_a_priority_error_is_forbidden_and_comes_alone(
 ) -> None:
     group = pod_group(schedulingPolicy={"gang": {"minCount": 0}}, **spec)
 
-    answer = ask("mutate", POD_GROUP, group, world=FakeWorld([HIGH]))
+    answer = ask("mutate", POD_GROUP, group, lister=FakeLister([HIGH]))
 
     assert (answer.code, answer.reason) == (403, "Forbidden")
     assert answer.faults == [(field, "FieldValueForbidden")]
@@ -176,7 +176,7 @@ def test_a_group_that_waits_for_its_template_gets_a_finalizer_only() -> None:
     reference = {"workloadName": "w", "templateName": "t"}
     group = pod_group(schedulingPolicy=None, workloadRef=reference)
 
-    answer = ask("mutate", POD_GROUP, group, world=FakeWorld([DEFAULT]))
+    answer = ask("mutate", POD_GROUP, group, lister=FakeLister([DEFAULT]))
 
     assert answer.result is not None
     assert answer.result["spec"] == {"workloadRef": reference}
@@ -266,18 +266,18 @@ def test_creation_into_a_deleting_parent_is_forbidden(kind: KindName) -> None:
     reference = {"workloadName": "w", "templateName": "t"}
     make = pod_group if kind is POD_GROUP else composite
     child = make(parentCompositePodGroupName="root", workloadRef=reference)
-    going = FakeWorld(deleting={("team", "root")})
-    elsewhere = FakeWorld(deleting={("other", "root")})
+    going = FakeLister(deleting={("team", "root")})
+    elsewhere = FakeLister(deleting={("other", "root")})
 
-    refused = ask("validate", kind, child, world=going)
+    refused = ask("validate", kind, child, lister=going)
 
     assert (refused.code, refused.reason) == (403, "Forbidden")
     assert refused.faults == [("spec.parentCompositePodGroupName", "FieldValueForbidden")]
-    assert ask("validate", kind, child, world=elsewhere).allowed
-    assert ask("validate", kind, child, child, world=going).allowed
+    assert ask("validate", kind, child, lister=elsewhere).allowed
+    assert ask("validate", kind, child, child, lister=going).allowed
 
 
-def test_claim_statuses_are_judged_on_the_status_subresource() -> None:
+def test_claim_statuses_are_validated_on_the_status_subresource() -> None:
     old = pod_group()
     new = pod_group() | {"status": {"resourceClaimStatuses": [{"name": "no-such-claim"}]}}
 
@@ -286,7 +286,7 @@ def test_claim_statuses_are_judged_on_the_status_subresource() -> None:
     assert answer.faults == [("status.resourceClaimStatuses[0].name", "FieldValueInvalid")]
 
 
-def test_a_workload_is_judged() -> None:
+def test_a_workload_is_validated() -> None:
     workload = {
         "apiVersion": "scheduling.muster.dev/v1alpha3",
         "kind": "Workload",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.webhooks.reviews import POD, FakeWorld, Read, encoded, pod, read, review_of
+from tests.webhooks.reviews import POD, FakeLister, Read, encoded, pod, read, review_of
 from webhooks.reviewer import Reviewer
 
 OURS = "muster-scheduler"
@@ -22,10 +22,10 @@ def ask(
     phase: str,
     new: dict[str, Any] | None,
     old: dict[str, Any] | None = None,
-    world: FakeWorld | None = None,
+    lister: FakeLister | None = None,
 ) -> Read:
     review = review_of(POD, new, old)
-    answer = Reviewer(world or FakeWorld()).review(f"{phase}/pods", encoded(review))
+    answer = Reviewer(lister or FakeLister()).review(f"{phase}/pods", encoded(review))
     return read(answer, review)
 
 
@@ -130,25 +130,25 @@ def test_a_pod_names_one_group(made: dict[str, Any], want: list[tuple[str, str]]
     assert answer.allowed is (not want)
 
 
-def test_pods_of_other_schedulers_are_not_judged() -> None:
-    going = FakeWorld(deleting_groups={("team", "a")})
+def test_pods_of_other_schedulers_are_not_validated() -> None:
+    going = FakeLister(deleting_groups={("team", "a")})
 
-    answer = ask("validate", pod(labels={LABEL: "a", PLUGINS: "b"}, scheduler="x"), world=going)
+    answer = ask("validate", pod(labels={LABEL: "a", PLUGINS: "b"}, scheduler="x"), lister=going)
 
     assert answer.allowed
 
 
 def test_no_pod_comes_into_a_group_that_is_being_deleted() -> None:
-    going = FakeWorld(deleting_groups={("team", "a")})
+    going = FakeLister(deleting_groups={("team", "a")})
     member = pod(labels={LABEL: "a"}, scheduler=OURS)
 
-    refused = ask("validate", member, world=going)
+    refused = ask("validate", member, lister=going)
 
     assert (refused.code, refused.reason) == (403, "Forbidden")
     assert refused.faults == [(f"metadata.labels[{LABEL}]", "FieldValueForbidden")]
     assert "is being deleted" in refused.message
-    assert ask("validate", pod(labels={LABEL: "b"}, scheduler=OURS), world=going).allowed
-    assert ask("validate", member, member, world=going).allowed
+    assert ask("validate", pod(labels={LABEL: "b"}, scheduler=OURS), lister=going).allowed
+    assert ask("validate", member, member, lister=going).allowed
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from certs.material import ServerNames
 from kube.errors import Conflict
 from kube.patch import PatchBuilder
 from kube.resources import Resource
-from tests.webhooks.registry import Registry
+from tests.webhooks.registrations import FakeRegistrations
 from webhooks.registration import (
     NotInstalledError,
     Registered,
@@ -30,15 +30,19 @@ URL = UrlTarget("https://127.0.0.1:9443")
 SERVICE = ServiceTarget()
 
 
-async def installed(target: UrlTarget | ServiceTarget) -> Registry:
+async def installed(target: UrlTarget | ServiceTarget) -> FakeRegistrations:
     """A cluster with everything registered."""
-    registry = Registry(*load_manifests()) if isinstance(target, ServiceTarget) else Registry()
+    registry = (
+        FakeRegistrations(*load_manifests())
+        if isinstance(target, ServiceTarget)
+        else FakeRegistrations()
+    )
     await register(registry, target, BUNDLE, load_manifests())
     return registry
 
 
 async def test_by_url_everything_is_installed() -> None:
-    registry = Registry()
+    registry = FakeRegistrations()
 
     registered = await register(registry, URL, BUNDLE, load_manifests())
 
@@ -52,7 +56,7 @@ async def test_by_url_everything_is_installed() -> None:
 
 
 async def test_by_service_the_ca_is_put_into_what_is_installed() -> None:
-    registry = Registry(*load_manifests())
+    registry = FakeRegistrations(*load_manifests())
 
     registered = await register(registry, SERVICE, BUNDLE, load_manifests())
 
@@ -64,7 +68,7 @@ async def test_by_service_the_ca_is_put_into_what_is_installed() -> None:
 
 async def test_by_service_what_is_not_installed_is_said() -> None:
     with pytest.raises(NotInstalledError, match="MutatingWebhookConfiguration muster"):
-        await register(Registry(), SERVICE, BUNDLE, load_manifests())
+        await register(FakeRegistrations(), SERVICE, BUNDLE, load_manifests())
 
 
 @pytest.mark.parametrize("target", [URL, SERVICE], ids=["by URL", "by Service"])
@@ -131,7 +135,7 @@ async def test_by_url_nothing_else_of_a_configuration_is_touched() -> None:
 
 
 async def test_a_replica_that_registers_first_is_no_error() -> None:
-    class Late(Registry):
+    class Late(FakeRegistrations):
         """Says that nothing is there before it has been asked to create it."""
 
         async def create(
@@ -146,7 +150,7 @@ async def test_a_replica_that_registers_first_is_no_error() -> None:
 
 
 async def test_a_change_in_between_is_a_conflict_and_not_lost() -> None:
-    class Busy(Registry):
+    class Busy(FakeRegistrations):
         """Someone else writes between each read and write."""
 
         async def patch(
@@ -166,12 +170,12 @@ async def test_by_service_webhooks_that_lead_to_several_servers_are_said() -> No
     registry = await installed(SERVICE)
     registry.webhooks()[0]["clientConfig"]["service"].update(name="other")
 
-    with pytest.raises(RegistrationError, match="do not all lead to one server"):
+    with pytest.raises(RegistrationError, match="do not all point to one server"):
         await register(registry, SERVICE, BUNDLE, load_manifests())
 
 
 async def test_a_registered_ca_that_is_no_base64_is_said() -> None:
-    class Garbling(Registry):
+    class Garbling(FakeRegistrations):
         """Answers with another caBundle than it was given."""
 
         async def create(
@@ -252,7 +256,7 @@ async def test_definitions_are_led_to_the_webhook_and_repaired(
     target: UrlTarget | ServiceTarget, want: dict[str, Any]
 ) -> None:
     manifests = load_manifests() if target is SERVICE else []
-    registry = Registry(*manifests, definition())
+    registry = FakeRegistrations(*manifests, definition())
 
     await register(registry, target, BUNDLE, load_manifests())
     key = ("CustomResourceDefinition", "podgroups.scheduling.muster.dev")
@@ -268,7 +272,7 @@ async def test_definitions_are_led_to_the_webhook_and_repaired(
 
 
 async def test_definitions_that_are_not_converted_by_webhook_are_left_alone() -> None:
-    registry = Registry(definition("None"))
+    registry = FakeRegistrations(definition("None"))
 
     await register(registry, URL, BUNDLE, load_manifests())
 
@@ -283,7 +287,7 @@ async def test_a_ca_that_someone_else_injects_is_not_written() -> None:
             webhook["clientConfig"]["caBundle"] = encoded(b"theirs")
     theirs = definition()
     theirs["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = encoded(b"theirs")
-    registry = Registry(*manifests, theirs)
+    registry = FakeRegistrations(*manifests, theirs)
 
     registered = await register(registry, ServiceTarget(inject=False), BUNDLE, load_manifests())
 

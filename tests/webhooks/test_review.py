@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.constants import JOB, POD_GROUP, WORKLOAD
-from tests.webhooks.reviews import FakeWorld, encoded, pod_group, review_of
+from tests.webhooks.reviews import FakeLister, encoded, pod_group, review_of
 from webhooks.review import MalformedReviewError
 from webhooks.reviewer import ROUTES, Reviewer, UnknownRouteError
 
@@ -62,14 +62,14 @@ def envelope(**fields: Any) -> bytes:
 )
 def test_a_malformed_review_names_the_field(body: bytes, field: str) -> None:
     with pytest.raises(MalformedReviewError) as caught:
-        Reviewer(FakeWorld()).review("validate/podgroups", body)
+        Reviewer(FakeLister()).review("validate/podgroups", body)
 
     assert [cause.field for cause in caught.value.causes] == [field]
 
 
 def test_a_path_that_serves_nothing_says_which_do() -> None:
     with pytest.raises(UnknownRouteError, match="/mutate/jobs") as caught:
-        Reviewer(FakeWorld()).review("mutate/nodes", b"")
+        Reviewer(FakeLister()).review("mutate/nodes", b"")
 
     assert caught.value.route == "mutate/nodes"
 
@@ -79,7 +79,7 @@ def test_fields_that_are_not_known_do_no_harm() -> None:
     review["request"]["somethingNew"] = {"a": 1}
     review["somethingElse"] = 1
 
-    answer = json.loads(Reviewer(FakeWorld()).review("validate/workloads", encoded(review)))
+    answer = json.loads(Reviewer(FakeLister()).review("validate/workloads", encoded(review)))
 
     assert answer["response"] == {"uid": review["request"]["uid"], "allowed": True}
 
@@ -94,7 +94,7 @@ def test_every_route_answers_every_operation(
 ) -> None:
     review = review_of(ROUTES[route].kind, obj, obj, operation=operation)
 
-    answer = json.loads(Reviewer(FakeWorld()).review(route, encoded(review)))
+    answer = json.loads(Reviewer(FakeLister()).review(route, encoded(review)))
 
     assert answer["response"]["uid"] == review["request"]["uid"]
 
@@ -103,7 +103,7 @@ def test_a_core_group_is_left_out_of_the_words_for_a_user() -> None:
     job = {"metadata": {"name": "j", "annotations": {"scheduling.muster.dev/gang-mode": "No"}}}
     review = review_of(JOB, job)
 
-    answer = json.loads(Reviewer(FakeWorld()).review("validate/jobs", encoded(review)))
+    answer = json.loads(Reviewer(FakeLister()).review("validate/jobs", encoded(review)))
 
     status = answer["response"]["status"]
     assert status["message"].startswith('Job.batch "j" is invalid: metadata.annotations[')

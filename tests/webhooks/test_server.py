@@ -19,7 +19,7 @@ from api.constants import POD_GROUP
 from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import ServerNames
-from tests.webhooks.reviews import FakeWorld, encoded, pod_group, read, review_of
+from tests.webhooks.reviews import FakeLister, encoded, pod_group, read, review_of
 from webhooks import server
 from webhooks.readiness import SERVING, Readiness
 from webhooks.reviewer import Reviewer
@@ -61,7 +61,7 @@ async def served() -> AsyncIterator[Served]:
     readiness.met(SERVING)
     trust = client_context(MATERIAL.ca_bundle)
     connector = aiohttp.TCPConnector(ssl=trust)
-    app = build(Reviewer(FakeWorld()), readiness)
+    app = build(Reviewer(FakeLister()), readiness)
     with bound("127.0.0.1", 0) as sock:
         async with (
             aiohttp.ClientSession(connector=connector, trust_env=False) as session,
@@ -160,7 +160,7 @@ async def test_a_review_on_its_way_is_answered_when_the_server_stops() -> None:
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode()
     with bound("127.0.0.1", 0) as sock:
-        app = build(Reviewer(FakeWorld()), Readiness())
+        app = build(Reviewer(FakeLister()), Readiness())
         async with Listener(app, server_context(MATERIAL), sock) as listener:
             reader, writer = await asyncio.open_connection(
                 *listener.address, ssl=client_context(MATERIAL.ca_bundle)
@@ -184,7 +184,7 @@ HALF = HEAD + b"Content-Length: 100\r\n\r\n{"
 
 
 async def test_a_client_that_is_too_slow_is_told_so() -> None:
-    app = build(Reviewer(FakeWorld()), Readiness(), body_seconds=0.01)
+    app = build(Reviewer(FakeLister()), Readiness(), body_seconds=0.01)
     with bound("127.0.0.1", 0) as sock:
         async with Listener(app, server_context(MATERIAL), sock) as listener:
             reader, writer = await asyncio.open_connection(
@@ -241,7 +241,7 @@ async def test_a_connection_on_which_no_request_comes_is_closed(
     monkeypatch.setattr(server, "HEAD_SECONDS", 0.01)
     monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", 0.01)
     with bound("127.0.0.1", 0) as sock:
-        app = build(Reviewer(FakeWorld()), Readiness())
+        app = build(Reviewer(FakeLister()), Readiness())
         async with Listener(app, server_context(MATERIAL), sock) as listener:
             reader, writer = await asyncio.open_connection(
                 *listener.address, ssl=client_context(MATERIAL.ca_bundle)

@@ -8,11 +8,11 @@ import pytest
 
 from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, KindName
 from api.priority import PriorityClass
-from tests.webhooks.reviews import FakeWorld, Read, composite, encoded, pod_group, read, review_of
+from tests.webhooks.reviews import FakeLister, Read, composite, encoded, pod_group, read, review_of
 from webhooks.reviewer import Reviewer
 
 HIGH = PriorityClass("high", 1000)
-USUAL = PriorityClass("usual", 500, global_default=True)
+DEFAULT_LIFETIMES = PriorityClass("usual", 500, global_default=True)
 REFERENCE = {"workloadName": "w", "templateName": "t"}
 GANG = {"gang": {"minCount": 3}}
 
@@ -29,11 +29,11 @@ def ask(
     phase: str,
     kind: KindName,
     new: dict[str, Any],
-    world: FakeWorld,
+    lister: FakeLister,
     old: dict[str, Any] | None = None,
 ) -> Read:
     review = review_of(kind, new, old)
-    return read(Reviewer(world).review(f"{phase}/{kind.plural}", encoded(review)), review)
+    return read(Reviewer(lister).review(f"{phase}/{kind.plural}", encoded(review)), review)
 
 
 def waiting(**spec: Any) -> dict[str, Any]:
@@ -92,14 +92,14 @@ def waiting(**spec: Any) -> dict[str, Any]:
 def test_a_group_without_a_policy_is_completed_from_its_template(
     template: dict[str, Any], spec: dict[str, Any], want: dict[str, Any]
 ) -> None:
-    world = FakeWorld([HIGH, USUAL], workloads=workload(**template))
+    lister = FakeLister([HIGH, DEFAULT_LIFETIMES], workloads=workload(**template))
 
-    answer = ask("mutate", POD_GROUP, waiting(**spec), world)
+    answer = ask("mutate", POD_GROUP, waiting(**spec), lister)
 
     assert answer.result is not None
     assert answer.result["spec"] == want | {"workloadRef": REFERENCE}
     assert answer.result["metadata"]["finalizers"]
-    assert ask("validate", POD_GROUP, answer.result, world).allowed
+    assert ask("validate", POD_GROUP, answer.result, lister).allowed
 
 
 @pytest.mark.parametrize(
@@ -111,61 +111,63 @@ def test_a_group_without_a_policy_is_completed_from_its_template(
     ],
 )
 def test_a_group_without_a_policy_waits_when_there_is_none_to_take(workloads: Any) -> None:
-    answer = ask("mutate", POD_GROUP, waiting(), FakeWorld([USUAL], workloads=workloads))
+    answer = ask(
+        "mutate", POD_GROUP, waiting(), FakeLister([DEFAULT_LIFETIMES], workloads=workloads)
+    )
 
     assert answer.result is not None
     assert answer.result["spec"] == {"workloadRef": REFERENCE}
 
 
 def test_a_template_whose_priority_is_wrong_is_said_alone() -> None:
-    world = FakeWorld([HIGH], workloads=workload(schedulingPolicy=GANG, priorityClassName="gone"))
+    lister = FakeLister([HIGH], workloads=workload(schedulingPolicy=GANG, priorityClassName="gone"))
 
-    answer = ask("mutate", POD_GROUP, waiting(), world)
+    answer = ask("mutate", POD_GROUP, waiting(), lister)
 
     assert answer.code == 403
     assert answer.faults == [("spec.priorityClassName", "FieldValueForbidden")]
 
 
-def test_the_late_fill_is_completed_and_judged_by_the_live_template() -> None:
-    world = FakeWorld([USUAL], workloads=workload(schedulingPolicy=GANG))
+def test_the_late_fill_is_completed_and_validated_by_the_live_template() -> None:
+    lister = FakeLister([DEFAULT_LIFETIMES], workloads=workload(schedulingPolicy=GANG))
     filled = waiting()
     filled["spec"]["schedulingPolicy"] = GANG
 
-    answer = ask("mutate", POD_GROUP, filled, world, waiting())
+    answer = ask("mutate", POD_GROUP, filled, lister, waiting())
 
     assert answer.result is not None
     assert answer.result["spec"]["priority"] == 500
     assert answer.result["spec"]["disruptionMode"] == {"single": {}}
-    assert ask("validate", POD_GROUP, answer.result, world, waiting()).allowed
+    assert ask("validate", POD_GROUP, answer.result, lister, waiting()).allowed
 
 
 def test_another_policy_than_the_template_s_is_refused_as_it_was_sent() -> None:
-    world = FakeWorld([USUAL], workloads=workload(schedulingPolicy=GANG))
+    lister = FakeLister([DEFAULT_LIFETIMES], workloads=workload(schedulingPolicy=GANG))
     sent = waiting()
     sent["spec"]["schedulingPolicy"] = {"basic": {}}
 
-    answer = ask("mutate", POD_GROUP, sent, world, waiting())
+    answer = ask("mutate", POD_GROUP, sent, lister, waiting())
 
     assert answer.result == sent
-    judged = ask("validate", POD_GROUP, sent, world, waiting())
-    assert judged.faults == [("spec.schedulingPolicy", "FieldValueInvalid")]
+    answer = ask("validate", POD_GROUP, sent, lister, waiting())
+    assert answer.faults == [("spec.schedulingPolicy", "FieldValueInvalid")]
 
 
 def test_a_late_fill_with_another_number_than_the_class_has_is_forbidden() -> None:
-    world = FakeWorld([USUAL], workloads=workload(schedulingPolicy=GANG))
+    lister = FakeLister([DEFAULT_LIFETIMES], workloads=workload(schedulingPolicy=GANG))
     filled = waiting(priority=7)
     filled["spec"]["schedulingPolicy"] = GANG
 
-    answer = ask("mutate", POD_GROUP, filled, world, waiting())
+    answer = ask("mutate", POD_GROUP, filled, lister, waiting())
 
     assert answer.faults == [("spec.priority", "FieldValueForbidden")]
 
 
 def test_any_other_update_is_left_alone() -> None:
-    world = FakeWorld([USUAL], workloads=workload(schedulingPolicy=GANG))
+    lister = FakeLister([DEFAULT_LIFETIMES], workloads=workload(schedulingPolicy=GANG))
 
-    still_waiting = ask("mutate", POD_GROUP, waiting(), world, waiting())
-    had_a_policy = ask("mutate", POD_GROUP, pod_group(), world, pod_group())
+    still_waiting = ask("mutate", POD_GROUP, waiting(), lister, waiting())
+    had_a_policy = ask("mutate", POD_GROUP, pod_group(), lister, pod_group())
 
     assert still_waiting.result == waiting()
     assert had_a_policy.result == pod_group()
@@ -207,7 +209,7 @@ TREE = [
             pod_group(workloadRef=REFERENCE, priorityClassName="high"),
             workload(composites=TREE),
             [],
-            id="as the template says, with another floor",
+            id="as the template says, with another minimum",
         ),
         pytest.param(
             POD_GROUP,
@@ -216,8 +218,8 @@ TREE = [
             ),
             workload(composites=TREE),
             [
-                "spec.schedulingPolicy: it is not as in template 't' of Workload 'w'",
-                "spec.priorityClassName: it is not as in template 't' of Workload 'w'",
+                "spec.schedulingPolicy: it differs from template 't' of Workload 'w'",
+                "spec.priorityClassName: it differs from template 't' of Workload 'w'",
             ],
             id="unlike the template",
         ),
@@ -226,7 +228,7 @@ TREE = [
 def test_references_that_lead_nowhere_are_warnings(
     kind: KindName, group: dict[str, Any], workloads: Any, want: list[str]
 ) -> None:
-    answer = ask("validate", kind, group, FakeWorld(workloads=workloads))
+    answer = ask("validate", kind, group, FakeLister(workloads=workloads))
 
     assert answer.allowed
     assert [warning.partition(";")[0] for warning in answer.warnings] == want
@@ -261,7 +263,7 @@ def chain(*names: str) -> dict[tuple[str, str], str]:
             COMPOSITE_POD_GROUP,
             composite,
             chain("a", "trainers"),
-            "lead back to 'trainers'",
+            "form a cycle through 'trainers'",
             id="a cycle",
         ),
         pytest.param(
@@ -274,11 +276,11 @@ def test_parents_that_cannot_be_right_are_warnings(
     kind: KindName, make: Any, composites: Any, want: str
 ) -> None:
     group = make(workloadRef=REFERENCE, parentCompositePodGroupName="a")
-    world = FakeWorld(composites=composites, workloads=workload(schedulingPolicy=GANG))
+    lister = FakeLister(composites=composites, workloads=workload(schedulingPolicy=GANG))
     if kind is COMPOSITE_POD_GROUP:
-        world.workloads = workload(composites=[{"name": "t"}])
+        lister.workloads = workload(composites=[{"name": "t"}])
 
-    answer = ask("validate", kind, group, world)
+    answer = ask("validate", kind, group, lister)
 
     assert answer.allowed
     assert [want in warning for warning in answer.warnings] == ([True] if want else [])
@@ -287,7 +289,7 @@ def test_parents_that_cannot_be_right_are_warnings(
 def test_a_refused_group_is_not_warned_as_well() -> None:
     wrong = pod_group(workloadRef=REFERENCE, schedulingPolicy={"gang": {"minCount": 0}})
 
-    answer = ask("validate", POD_GROUP, wrong, FakeWorld())
+    answer = ask("validate", POD_GROUP, wrong, FakeLister())
 
     assert answer.faults
     assert answer.warnings == []

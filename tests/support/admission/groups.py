@@ -110,7 +110,7 @@ CASES = (
         ("spec.schedulingPolicy", REQUIRED),
     ),
     no(
-        "a composite with the floor of a PodGroup",
+        "a composite with the minimum of a PodGroup",
         composite_group(schedulingPolicy=gang()),
         ("spec.schedulingPolicy.gang.minGroupCount", REQUIRED),
     ),

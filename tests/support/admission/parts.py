@@ -1,4 +1,4 @@
-"""What templates and groups have in common: each case is told of each of them."""
+"""What templates and groups have in common: each case exists for each of them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -52,7 +52,7 @@ COMPOSITES = (COMPOSITE_TEMPLATE, COMPOSITE)
 EVERYWHERE = LEAVES + COMPOSITES
 
 
-def told_of(
+def for_each_holder(
     holders: tuple[Holder, ...],
     sentence: str,
     part: dict[str, Any],
@@ -74,48 +74,54 @@ def told_of(
         )
 
 
-POLICY, FLOOR = "schedulingPolicy", "schedulingPolicy.gang.minCount"
-GROUP_FLOOR = "schedulingPolicy.gang.minGroupCount"
+POLICY, MINIMUM = "schedulingPolicy", "schedulingPolicy.gang.minCount"
+GROUP_MINIMUM = "schedulingPolicy.gang.minGroupCount"
 TOPOLOGY = "schedulingConstraints.topology"
 CLAIMS, CLAIM = "resourceClaims", "resourceClaims[0]"
 
 CASES = (
     # Policy.
-    *told_of(EVERYWHERE, "the basic policy", {POLICY: BASIC}),
-    *told_of(LEAVES, "a gang of one", {POLICY: gang(1)}),
-    *told_of(COMPOSITES, "a gang of one child", {POLICY: group_gang(1)}),
-    *told_of(EVERYWHERE, "no policy", {POLICY: None}, (POLICY, REQUIRED)),
-    *told_of(EVERYWHERE, "an empty policy", {POLICY: {}}, (POLICY, INVALID)),
-    *told_of(LEAVES, "two policies", {POLICY: gang() | BASIC}, (POLICY, INVALID)),
-    *told_of(COMPOSITES, "two policies", {POLICY: group_gang() | BASIC}, (POLICY, INVALID)),
-    *told_of(LEAVES, "a gang without a floor", {POLICY: {"gang": {}}}, (FLOOR, REQUIRED)),
-    *told_of(COMPOSITES, "a gang without a floor", {POLICY: {"gang": {}}}, (GROUP_FLOOR, REQUIRED)),
-    *told_of(LEAVES, "a floor of 0", {POLICY: gang(0)}, (FLOOR, INVALID)),
-    *told_of(LEAVES, "a floor below 0", {POLICY: gang(-1)}, (FLOOR, INVALID)),
-    *told_of(COMPOSITES, "a floor of 0", {POLICY: group_gang(0)}, (GROUP_FLOOR, INVALID)),
-    *told_of(
-        LEAVES,
-        "a floor that is a text",
-        {POLICY: gang("3")},
-        (FLOOR, TYPE),
+    *for_each_holder(EVERYWHERE, "the basic policy", {POLICY: BASIC}),
+    *for_each_holder(LEAVES, "a gang of one", {POLICY: gang(1)}),
+    *for_each_holder(COMPOSITES, "a gang of one child", {POLICY: group_gang(1)}),
+    *for_each_holder(EVERYWHERE, "no policy", {POLICY: None}, (POLICY, REQUIRED)),
+    *for_each_holder(EVERYWHERE, "an empty policy", {POLICY: {}}, (POLICY, INVALID)),
+    *for_each_holder(LEAVES, "two policies", {POLICY: gang() | BASIC}, (POLICY, INVALID)),
+    *for_each_holder(COMPOSITES, "two policies", {POLICY: group_gang() | BASIC}, (POLICY, INVALID)),
+    *for_each_holder(
+        LEAVES, "a gang without a minimum", {POLICY: {"gang": {}}}, (MINIMUM, REQUIRED)
     ),
-    *told_of(LEAVES, "a floor that is true", {POLICY: gang(True)}, (FLOOR, TYPE)),
-    *told_of(
+    *for_each_holder(
+        COMPOSITES, "a gang without a minimum", {POLICY: {"gang": {}}}, (GROUP_MINIMUM, REQUIRED)
+    ),
+    *for_each_holder(LEAVES, "a minimum of 0", {POLICY: gang(0)}, (MINIMUM, INVALID)),
+    *for_each_holder(LEAVES, "a minimum below 0", {POLICY: gang(-1)}, (MINIMUM, INVALID)),
+    *for_each_holder(
+        COMPOSITES, "a minimum of 0", {POLICY: group_gang(0)}, (GROUP_MINIMUM, INVALID)
+    ),
+    *for_each_holder(
         LEAVES,
-        "a floor of 40 bits",
+        "a minimum that is a text",
+        {POLICY: gang("3")},
+        (MINIMUM, TYPE),
+    ),
+    *for_each_holder(LEAVES, "a minimum that is true", {POLICY: gang(True)}, (MINIMUM, TYPE)),
+    *for_each_holder(
+        LEAVES,
+        "a minimum of 40 bits",
         {POLICY: gang(2**40)},
-        (FLOOR, TYPE),
+        (MINIMUM, TYPE),
         whole=(("<nil>", INVALID),),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a gang that is a number",
         {POLICY: {"gang": 3}},
         (f"{POLICY}.gang", TYPE),
-        (FLOOR, REQUIRED),
+        (MINIMUM, REQUIRED),
         server=((f"{POLICY}.gang", TYPE),),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a policy that is a text",
         {POLICY: "gang"},
@@ -124,64 +130,68 @@ CASES = (
         server=((POLICY, TYPE),),
     ),
     # Topology.
-    *told_of(EVERYWHERE, "one topology", {"schedulingConstraints": topology("example.com/rack")}),
-    *told_of(LEAVES, "no topologies", {"schedulingConstraints": {}}),
-    *told_of(LEAVES, "an empty list of topologies", {"schedulingConstraints": topology()}),
-    *told_of(
+    *for_each_holder(
+        EVERYWHERE, "one topology", {"schedulingConstraints": topology("example.com/rack")}
+    ),
+    *for_each_holder(LEAVES, "no topologies", {"schedulingConstraints": {}}),
+    *for_each_holder(LEAVES, "an empty list of topologies", {"schedulingConstraints": topology()}),
+    *for_each_holder(
         LEAVES,
         "a preferred topology",
         {"schedulingConstraints": {"topology": [{"key": "rack", "preferred": True}]}},
     ),
-    *told_of(
+    *for_each_holder(
         EVERYWHERE,
         "two topologies",
         {"schedulingConstraints": topology("zone", "rack")},
         (TOPOLOGY, TOO_MANY),
     ),
-    *told_of(
+    *for_each_holder(
         EVERYWHERE,
         "a topology without a key",
         {"schedulingConstraints": {"topology": [{}]}},
         (f"{TOPOLOGY}[0].key", REQUIRED),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a topology of an empty key",
         {"schedulingConstraints": topology("")},
         (f"{TOPOLOGY}[0].key", REQUIRED),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a topology key with a blank",
         {"schedulingConstraints": topology("my rack")},
         (f"{TOPOLOGY}[0].key", INVALID),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a topology key of two prefixes",
         {"schedulingConstraints": topology("a/b/c")},
         (f"{TOPOLOGY}[0].key", INVALID),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a topology key of a prefix alone",
         {"schedulingConstraints": topology("example.com/")},
         (f"{TOPOLOGY}[0].key", INVALID),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a topology key longer than labels have",
         {"schedulingConstraints": topology("k" * 64)},
         (f"{TOPOLOGY}[0].key", INVALID),
     ),
     # Disruption mode.
-    *told_of(EVERYWHERE, "mode single", {"disruptionMode": SINGLE}),
-    *told_of(LEAVES, "mode all", {"disruptionMode": ALL_MODE}),
-    *told_of(EVERYWHERE, "an empty mode", {"disruptionMode": {}}, ("disruptionMode", INVALID)),
-    *told_of(
+    *for_each_holder(EVERYWHERE, "mode single", {"disruptionMode": SINGLE}),
+    *for_each_holder(LEAVES, "mode all", {"disruptionMode": ALL_MODE}),
+    *for_each_holder(
+        EVERYWHERE, "an empty mode", {"disruptionMode": {}}, ("disruptionMode", INVALID)
+    ),
+    *for_each_holder(
         LEAVES, "two modes", {"disruptionMode": SINGLE | ALL_MODE}, ("disruptionMode", INVALID)
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a mode that is a text",
         {"disruptionMode": "All"},
@@ -190,71 +200,71 @@ CASES = (
         server=(("disruptionMode", TYPE),),
     ),
     # Priority, in a Workload: it is not resolved there.
-    *told_of((TEMPLATE,), "a class that nobody made", {"priorityClassName": "nobody"}),
-    *told_of((TEMPLATE,), "the highest priority of users", {"priority": 1_000_000_000}),
-    *told_of((TEMPLATE,), "a priority below 0", {"priority": -1}),
-    *told_of(
+    *for_each_holder((TEMPLATE,), "a class that nobody made", {"priorityClassName": "nobody"}),
+    *for_each_holder((TEMPLATE,), "the highest priority of users", {"priority": 1_000_000_000}),
+    *for_each_holder((TEMPLATE,), "a priority below 0", {"priority": -1}),
+    *for_each_holder(
         (TEMPLATE,),
         "a priority above the highest",
         {"priority": 1_000_000_001},
         ("priority", INVALID),
     ),
-    *told_of(
+    *for_each_holder(
         (TEMPLATE,),
         "a priority above the highest with a class of the system's",
         {"priority": 2_000_000_000, "priorityClassName": "system-cluster-critical"},
     ),
-    *told_of(
+    *for_each_holder(
         (TEMPLATE,),
         "a class name that is no DNS name",
         {"priorityClassName": "Very High"},
         ("priorityClassName", INVALID),
     ),
-    *told_of(EVERYWHERE, "preemption policy Never", {"preemptionPolicy": "Never"}),
-    *told_of(
+    *for_each_holder(EVERYWHERE, "preemption policy Never", {"preemptionPolicy": "Never"}),
+    *for_each_holder(
         EVERYWHERE,
         "an unknown preemption policy",
         {"preemptionPolicy": "Sometimes"},
         ("preemptionPolicy", NOT_SUPPORTED),
     ),
     # Claims.
-    *told_of(LEAVES, "four claims", {CLAIMS: [claim(f"c{at}") for at in range(4)]}),
-    *told_of(
+    *for_each_holder(LEAVES, "four claims", {CLAIMS: [claim(f"c{at}") for at in range(4)]}),
+    *for_each_holder(
         LEAVES, "a claim by template", {CLAIMS: [{"name": "c", "resourceClaimTemplateName": "t.x"}]}
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES, "five claims", {CLAIMS: [claim(f"c{at}") for at in range(5)]}, (CLAIMS, TOO_MANY)
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "one claim name twice",
         {CLAIMS: [claim("c", "x"), claim("c", "y")]},
         (f"{CLAIMS}[1].name", DUPLICATE),
         server=((f"{CLAIMS}[1]", DUPLICATE),),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a claim without a name",
         {CLAIMS: [{"resourceClaimName": "x"}]},
         (f"{CLAIM}.name", REQUIRED),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES, "a claim name with a dot", {CLAIMS: [claim("a.b")]}, (f"{CLAIM}.name", INVALID)
     ),
-    *told_of(LEAVES, "a claim of nothing", {CLAIMS: [{"name": "c"}]}, (CLAIM, INVALID)),
-    *told_of(
+    *for_each_holder(LEAVES, "a claim of nothing", {CLAIMS: [{"name": "c"}]}, (CLAIM, INVALID)),
+    *for_each_holder(
         LEAVES,
         "a claim of both kinds",
         {CLAIMS: [claim("c") | {"resourceClaimTemplateName": "t"}]},
         (CLAIM, INVALID),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a claim whose reference is no DNS name",
         {CLAIMS: [claim("c", "My Claim")]},
         (f"{CLAIM}.resourceClaimName", INVALID),
     ),
-    *told_of(
+    *for_each_holder(
         LEAVES,
         "a claim of an empty reference",
         {CLAIMS: [claim("c", "")]},

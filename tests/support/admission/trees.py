@@ -198,7 +198,7 @@ CASES = (
         ("spec.compositePodGroupTemplates[1].podGroupTemplates[0].priorityClassName", INVALID),
     ),
     no(
-        "a composite template with the floor of a gang",
+        "a composite template with the minimum of a gang",
         tree(composite(schedulingPolicy=gang(), podGroupTemplates=[leaf()])),
         (f"{ROOT}.schedulingPolicy.gang.minGroupCount", REQUIRED),
     ),

@@ -1,4 +1,4 @@
-"""Updates: a spec is fixed once it is stored, but for the floors."""
+"""Updates: a spec is fixed once it is stored, but for the minimums."""
 
 from tests.support.admission.case import INVALID, REQUIRED, TYPE, Case, Json, changed
 from tests.support.admission.objects import (
@@ -27,7 +27,7 @@ from tests.support.admission.objects import (
 # As admission completed them.
 DONE: Json = {"disruptionMode": SINGLE, "priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
 JOB: Json = {"apiGroup": "batch", "kind": "Job", "name": "train"}
-POLICY, FLOOR = "spec.schedulingPolicy", "spec.schedulingPolicy.gang.minCount"
+POLICY, MINIMUM = "spec.schedulingPolicy", "spec.schedulingPolicy.gang.minCount"
 CLAIMS = "status.resourceClaimStatuses"
 
 
@@ -42,13 +42,15 @@ def composed(**spec: object) -> Json:
 CLAIMING = group(resourceClaims=[claim("gpu")])
 
 CASES: tuple[Case, ...] = (
-    changed("a lower floor", group(), group(schedulingPolicy=gang(1))),
-    changed("a higher floor", group(), group(schedulingPolicy=gang(9))),
-    changed("a composite's floor", composed(), composed(schedulingPolicy=group_gang(3))),
-    changed("a floor of 0", group(), group(schedulingPolicy=gang(0)), (FLOOR, INVALID)),
-    changed("the floor unset", group(), group(schedulingPolicy={"gang": {}}), (FLOOR, REQUIRED)),
+    changed("a lower minimum", group(), group(schedulingPolicy=gang(1))),
+    changed("a higher minimum", group(), group(schedulingPolicy=gang(9))),
+    changed("a composite's minimum", composed(), composed(schedulingPolicy=group_gang(3))),
+    changed("a minimum of 0", group(), group(schedulingPolicy=gang(0)), (MINIMUM, INVALID)),
     changed(
-        "a composite's floor of 0",
+        "the minimum unset", group(), group(schedulingPolicy={"gang": {}}), (MINIMUM, REQUIRED)
+    ),
+    changed(
+        "a composite's minimum of 0",
         composed(),
         composed(schedulingPolicy=group_gang(0)),
         ("spec.schedulingPolicy.gang.minGroupCount", INVALID),
@@ -75,7 +77,7 @@ CASES: tuple[Case, ...] = (
         group(schedulingPolicy={"gang": 3}),
         (POLICY, INVALID),
         ("spec.schedulingPolicy.gang", TYPE),
-        (FLOOR, REQUIRED),
+        (MINIMUM, REQUIRED),
         server=(("spec.schedulingPolicy.gang", TYPE),),
     ),
     changed(
@@ -179,7 +181,7 @@ CASES: tuple[Case, ...] = (
     ),
     changed("a delay that is one", group(), with_metadata(group(), annotations={DELAY: "5m"})),
     changed(
-        "a delay that is no duration, with a floor",
+        "a delay that is no duration, with a minimum",
         group(),
         with_metadata(group(schedulingPolicy=gang(1)), annotations={DELAY: "soon"}),
         (DELAY_PATH, INVALID),
@@ -198,9 +200,9 @@ CASES: tuple[Case, ...] = (
         ("spec.disruptionMode", INVALID),
     ),
     # Workloads.
-    changed("the floor of a template", flat(), flat(leaf(schedulingPolicy=gang(5)))),
+    changed("the minimum of a template", flat(), flat(leaf(schedulingPolicy=gang(5)))),
     changed(
-        "a floor in a tree",
+        "a minimum in a tree",
         tree(composite(podGroupTemplates=[leaf()])),
         tree(
             composite(
@@ -209,7 +211,7 @@ CASES: tuple[Case, ...] = (
         ),
     ),
     changed(
-        "a floor of 0 in a template",
+        "a minimum of 0 in a template",
         flat(),
         flat(leaf(schedulingPolicy=gang(0))),
         ("spec.podGroupTemplates[0].schedulingPolicy.gang.minCount", INVALID),

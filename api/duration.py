@@ -1,0 +1,15 @@
+"""Durations in annotations: `preemption-delay`, `schedule-timeout`."""
+
+import re
+from typing import Any, Final
+
+_DURATION: Final = re.compile(r"([0-9]{1,6})(s|m|h)")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+
+TEXT: Final = 'must be a whole number of at most 6 digits and a unit, s, m or h, as in "90s"'
+
+
+def seconds(written: Any) -> float | None:
+    """The annotation's value in seconds; None for a value that is no duration."""
+    match = _DURATION.fullmatch(written) if isinstance(written, str) else None
+    return float(match[1]) * _UNITS[match[2]] if match else None

@@ -1,0 +1,338 @@
+"""Writes the objects of one Job or JobSet: the Workload, then groups from the root to the leaves.
+
+A Workload that a user created for the owner is respected: groups come from its templates. An object
+of the wanted name that is not the owner's is never adopted or changed. If it is going away (being
+deleted, or left by a deleted owner of the same name) the controller waits for that; otherwise a
+Workload gets its hashed name, and a group, which pods name already, is not created (admission
+avoids the names that are taken then).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from api import names
+from api.constants import (
+    ANNOTATION_MIN_COUNT_BASIS,
+    ANNOTATION_SCHEDULE_TIMEOUT,
+    COMPOSITE_POD_GROUP,
+    EVENT_NAME_TAKEN,
+    EVENT_TEMPLATE_NOT_FOUND,
+    EVENT_WORKLOAD_CONFLICT,
+    WORKLOAD,
+)
+from api.integration.templates import TemplateNotFoundError, adapt
+from api.ownership import Ownership, made_for, ownership
+from controllers.informers import BY_OWNER, Caches
+from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, ObjectKey, Owner, Workload
+from controllers.runtime import BlockedError, RequeueError, Writer, bounded
+from kube.clock import Clock
+from kube.errors import AlreadyExists, NotFound
+from kube.meta import Json, Key, ObjectMeta, decode_partial
+from kube.patch import PatchBuilder, pointer
+from kube.resources import Resource
+
+_CREATES_AT_ONCE: Final = 16
+# How long a created object may take to show up in the cache before it is asked for again.
+_CACHE_LAG_SECONDS: Final = 5.0
+# The deletion event of an object queues its owner again; this is only in case it is lost.
+_DELETION_SECONDS: Final = 10.0
+
+WantedObjects = Callable[[str | None], list[Json]]
+"""The wanted objects, Workload first, for a Workload of the given name (None: the usual one)."""
+
+
+class GroupWriter:
+    """Creates and corrects generated objects, and remembers which owners wait for a taken name."""
+
+    def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
+        """`caches` is read; subscribers of the same caches call `seen` and `gone`."""
+        self._caches = caches
+        self._writer = writer
+        self._clock = clock
+        self._made: dict[ObjectKey, tuple[float, ObjectMeta]] = {}
+        self._blocked: dict[tuple[ObjectKey, Resource], set[Key]] = {}
+
+    async def ensure(self, owner: Owner, wanted_objects: WantedObjects) -> None:
+        """Create what is missing, correct minCount and minGroupCount.
+
+        Raises RequeueError, BlockedError, kube errors.
+        """
+        found = self._user_workload(owner)
+        if found is not None:
+            groups = _from_templates(wanted_objects, found)
+            await self.ensure_groups(owner, groups, found.metadata)
+            await self._delete_unwanted(owner, groups)
+            return
+        workload = await self._ensure_workload(owner, wanted_objects)
+        wanted = wanted_objects(workload.name)
+        await self._correct_templates(workload, wanted[0])
+        await self.ensure_groups(owner, wanted[1:], workload)
+        await self._delete_unwanted(owner, wanted[1:])
+        self._check_all_cached(wanted[:1])
+
+    async def ensure_groups(
+        self, owner: Owner, wanted: list[Json], workload: ObjectMeta | None = None
+    ) -> None:
+        """Create missing groups, root first, and correct their minCount and minGroupCount.
+
+        Each gets a plain reference to `workload`. Raises as `ensure` does.
+        """
+        taken: list[str] = []
+        leaves = []
+        for obj in wanted:
+            if workload is not None:
+                obj["metadata"]["ownerReferences"].append(_owner_reference(workload))
+            if obj["kind"] == COMPOSITE_POD_GROUP.kind:
+                await self._ensure_group(COMPOSITES, owner, obj, taken)
+            else:
+                leaves.append(obj)
+        await bounded(
+            [partial(self._ensure_group, POD_GROUPS, owner, it, taken) for it in leaves],
+            _CREATES_AT_ONCE,
+        )
+        if taken:
+            raise BlockedError(EVENT_NAME_TAKEN, min(taken))
+        self._check_all_cached(wanted)
+
+    async def delete_groups(self, owner: Owner) -> None:
+        """Delete the owner's groups, leaves first, if no active pod names one of them."""
+        leaves = self._caches.pod_groups.by_index(BY_OWNER, owner.metadata.uid)
+        if not any(self._caches.is_in_use(POD_GROUPS.kind, leaf) for leaf in leaves):
+            await self._delete_unwanted(owner, [])
+
+    async def _delete_unwanted(self, owner: Owner, wanted: list[Json]) -> None:
+        """Delete the owner's groups that are neither wanted nor in use, leaves first.
+
+        A deletion cannot be undone: an owner that grows again soon keeps what pods use.
+        """
+        names_wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in wanted}
+        for resource in (POD_GROUPS, COMPOSITES):
+            groups = self._caches.groups(resource.kind).by_index(BY_OWNER, owner.metadata.uid)
+            await bounded(
+                [
+                    partial(self._delete, resource, group.metadata)
+                    for group in groups
+                    if (resource.kind, group.metadata.name) not in names_wanted
+                    and group.metadata.deletion_timestamp is None
+                    and not self._caches.is_in_use(resource.kind, group)
+                ],
+                _CREATES_AT_ONCE,
+            )
+
+    def seen(self, slot: ObjectKey) -> None:
+        """A created object is in the cache: forget what was remembered of it."""
+        self._made.pop(slot, None)
+
+    def gone(self, slot: ObjectKey, resource: Resource) -> list[Key]:
+        """An object is gone: the owners of this kind that its name blocked may go on."""
+        return sorted(self._blocked.pop((slot, resource), ()))
+
+    def ignored_workloads(self, owner: Owner) -> str:
+        """The warning about Workloads that users created too late; empty for none."""
+        found = self._user_workloads(owner)
+        if not found or not self._caches.workloads.by_index(BY_OWNER, owner.metadata.uid):
+            return ""
+        return (
+            f"Workload {_listed(found)} has no effect: it was created after the one that Muster "
+            f"made for this {owner.kind}. Delete it, or recreate the {owner.kind} while it exists"
+        )
+
+    def _user_workload(self, owner: Owner) -> Workload | None:
+        """The one Workload that a user created for the owner, unless ours exists already."""
+        if self._caches.workloads.by_index(BY_OWNER, owner.metadata.uid):
+            return None
+        found = self._user_workloads(owner)
+        if len(found) > 1:
+            raise BlockedError(
+                EVENT_WORKLOAD_CONFLICT,
+                f"Workloads {_listed(found)} both name this {owner.kind} in spec.controllerRef: "
+                "its pods wait until all but one are deleted",
+            )
+        return found[0] if found else None
+
+    def _user_workloads(self, owner: Owner) -> list[Workload]:
+        """The Workloads that users created for the owner."""
+        namespace, name = owner.metadata.key
+        found = self._caches.workloads_for(namespace, owner.resource.group, owner.kind, name)
+        return [it for it in found if made_for(it.metadata) is None]
+
+    async def _ensure_workload(self, owner: Owner, wanted_objects: WantedObjects) -> ObjectMeta:
+        """The owner's own Workload, created if it is missing."""
+        for mine in self._caches.workloads.by_index(BY_OWNER, owner.metadata.uid):
+            if mine.metadata.deletion_timestamp is not None:
+                raise RequeueError(
+                    f"Workload {mine.metadata.name} is being deleted", _DELETION_SECONDS
+                )
+            return mine.metadata
+        wanted = wanted_objects(None)[0]
+        made = await self._create(WORKLOADS, owner, wanted)
+        if made is not None:
+            return made
+        other = names.hashed(wanted["metadata"]["name"], WORKLOAD.kind, owner.metadata.namespace)
+        made = await self._create(WORKLOADS, owner, wanted_objects(other)[0])
+        if made is None:
+            raise BlockedError(EVENT_NAME_TAKEN, self._note_taken(owner, WORKLOADS, other))
+        return made
+
+    async def _correct_templates(self, workload: ObjectMeta, wanted: Json) -> None:
+        """Let minCount and minGroupCount of our Workload's templates follow its owner."""
+        found = self._caches.workloads.get(*workload.key)
+        if found is None:
+            return
+        ops = PatchBuilder()
+        _correct_minimums(ops, ("spec",), found.as_object()["spec"], wanted["spec"])
+        if ops:
+            await self._writer.patch(
+                WORKLOADS, workload.name, ops.of_uid(workload.uid), workload.namespace
+            )
+
+    async def _ensure_group(
+        self, resource: Resource, owner: Owner, wanted: Json, taken: list[str]
+    ) -> None:
+        namespace, name = _key(wanted)
+        found = self._caches.groups(resource.kind).get(namespace, name)
+        if found is None:
+            if await self._create(resource, owner, wanted) is None:
+                taken.append(self._note_taken(owner, resource, name))
+            return
+        if not self._is_ours(owner, found.metadata):
+            taken.append(self._note_taken(owner, resource, name))
+            return
+        ops = _corrections(found, wanted)
+        if ops:
+            await self._writer.patch(resource, name, ops.of_uid(found.metadata.uid), namespace)
+
+    def _check_all_cached(self, objects: list[Json]) -> None:
+        if any((obj["kind"], _key(obj)) in self._made for obj in objects):
+            # If an object is deleted before the cache has it, no event says so: look again.
+            raise RequeueError("created objects are not in the cache yet", _CACHE_LAG_SECONDS)
+
+    async def _create(self, resource: Resource, owner: Owner, wanted: Json) -> ObjectMeta | None:
+        """The owner's object, just created or existing; None if the name belongs to another."""
+        namespace, name = _key(wanted)
+        slot = (resource.kind, (namespace, name))
+        made = self._made.get(slot)
+        if made is not None and self._is_fresh(made, owner):
+            return made[1]
+        try:
+            live = await self._writer.create(resource, wanted)
+        except AlreadyExists:
+            live = await self._writer.get(resource, name, namespace)
+        meta = decode_partial(msgspec.json.encode(live)).metadata
+        if not self._is_ours(owner, meta):
+            return None
+        if self._cached(resource, meta.key) is None:
+            self._made[slot] = (self._clock.monotonic(), meta)
+        return meta
+
+    def _cached(self, resource: Resource, key: Key) -> Group | Workload | None:
+        if resource == WORKLOADS:
+            return self._caches.workloads.get(*key)
+        return self._caches.groups(resource.kind).get(*key)
+
+    async def _delete(self, resource: Resource, meta: ObjectMeta) -> None:
+        try:
+            await self._writer.delete(resource, meta.name, meta.namespace, uid=meta.uid)
+        except NotFound:
+            return
+
+    def _is_fresh(self, made: tuple[float, ObjectMeta], owner: Owner) -> bool:
+        at, meta = made
+        return (
+            made_for(meta) == owner.owner_id and self._clock.monotonic() - at < _CACHE_LAG_SECONDS
+        )
+
+    def _is_ours(self, owner: Owner, meta: ObjectMeta) -> bool:
+        """Whether it is the owner's. Raises RequeueError for an object that is going away."""
+        found = ownership(meta, owner.owner_id)
+        if found is Ownership.LEAVING:
+            raise RequeueError(
+                f"{meta.name} of a former owner must be gone first", _DELETION_SECONDS
+            )
+        return found is Ownership.OURS
+
+    def _note_taken(self, owner: Owner, resource: Resource, name: str) -> str:
+        """Remember that the owner waits for the name; the message for the owner."""
+        key = owner.metadata.key
+        slot = (resource.kind, (owner.metadata.namespace, name))
+        self._blocked.setdefault((slot, owner.resource), set()).add(key)
+        return (
+            f"{resource.kind} {name} exists and was not made for this {owner.kind}, whose pods "
+            "wait until it is deleted"
+        )
+
+
+def _corrections(found: Group, wanted: Json) -> PatchBuilder:
+    """What may change on a live group: its minimum with the note of its basis, and its timeout."""
+    ops = PatchBuilder()
+    _correct_timeout(ops, found.metadata.annotations, wanted["metadata"]["annotations"])
+    basis = wanted["metadata"]["annotations"].get(ANNOTATION_MIN_COUNT_BASIS)
+    if basis is not None and found.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS) == basis:
+        return ops
+    for field, value in _minimums(wanted["spec"]["schedulingPolicy"]):
+        gang = found.policy.get("gang")
+        if isinstance(gang, dict) and gang.get(field) != value:
+            ops.add(pointer("spec", "schedulingPolicy", "gang", field), value)
+    if basis is not None:
+        ops.add(pointer("metadata", "annotations", ANNOTATION_MIN_COUNT_BASIS), basis)
+    return ops
+
+
+def _correct_timeout(ops: PatchBuilder, live: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    path = pointer("metadata", "annotations", ANNOTATION_SCHEDULE_TIMEOUT)
+    value = wanted.get(ANNOTATION_SCHEDULE_TIMEOUT)
+    if value == live.get(ANNOTATION_SCHEDULE_TIMEOUT):
+        return
+    if value is None:
+        ops.remove(path)
+    else:
+        ops.add(path, value)
+
+
+def _correct_minimums(
+    ops: PatchBuilder, path: tuple[str | int, ...], live: Json, wanted: Json
+) -> None:
+    """Add what changes the minimums of live templates to the wanted ones.
+
+    Lists pair by position: replicatedJobs and subsets are neither renamed nor moved.
+    """
+    for key in ("podGroupTemplates", "compositePodGroupTemplates"):
+        pairs = zip(live.get(key) or [], wanted.get(key) or [], strict=False)
+        for at, (found, expected) in enumerate(pairs):
+            here = (*path, key, at)
+            for field, value in _minimums(expected["schedulingPolicy"]):
+                if (found.get("schedulingPolicy") or {}).get("gang", {}).get(field) != value:
+                    ops.add(pointer(*here, "schedulingPolicy", "gang", field), value)
+            _correct_minimums(ops, here, found, expected)
+
+
+def _from_templates(wanted_objects: WantedObjects, workload: Workload) -> list[Json]:
+    try:
+        return adapt(wanted_objects(workload.metadata.name)[1:], workload.as_object())
+    except TemplateNotFoundError as error:
+        raise BlockedError(EVENT_TEMPLATE_NOT_FOUND, str(error)) from error
+
+
+def _minimums(policy: Json) -> Iterator[tuple[str, int]]:
+    yield from policy.get("gang", {}).items()
+
+
+def _listed(workloads: list[Workload]) -> str:
+    return " and ".join(sorted(it.metadata.name for it in workloads))
+
+
+def _key(obj: Json) -> Key:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
+
+
+def _owner_reference(workload: ObjectMeta) -> Json:
+    """The plain reference to the Workload, beside the controlling one to the Job or JobSet."""
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": WORKLOAD.kind,
+        "name": workload.name,
+        "uid": workload.uid,
+    }

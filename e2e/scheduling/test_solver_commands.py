@@ -1,0 +1,166 @@
+"""`muster explain`, `tree`, `simulate`, `snapshot` and `replay`, and the scheduler's own snapshot.
+
+All of them say what the running scheduler says of the same cluster.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import aiohttp
+import yaml
+
+from e2e.controlplane.places import ROOT
+from e2e.muster import SCHEDULER
+from e2e.suite.environment import Environment
+from e2e.suite.groups import leaf, members, remove_finalizers
+from e2e.suite.objects import Json, job, jobset, of_jobset, replicated_job
+from kube.resources import JOBSETS
+from scheduler import snapshot as snapshots
+from scheduler.snapshot import Decision, Snapshot
+
+HOLD = "test.muster.dev/hold"
+
+
+async def muster(env: Environment, *arguments: str, code: int = 0) -> str:
+    """What the command writes; fails with that unless it ends with `code`."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "cli",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "KUBECONFIG": str(env.cluster.kubeconfig)},
+    )
+    output, _ = await process.communicate()
+    text = output.decode()
+    assert process.returncode == code, text
+    return text
+
+
+async def debug_snapshot(env: Environment) -> bytes:
+    """The scheduler's own."""
+    url = env.muster.page(SCHEDULER, "/debug/snapshot")
+    async with aiohttp.ClientSession(trust_env=False) as session, session.get(url) as answer:
+        assert answer.status == 200
+        return await answer.read()
+
+
+def again(data: bytes) -> bytes:
+    """The snapshot of a state made from one, its decisions made anew."""
+    snapshot = snapshots.decode(data, "live")
+    state, queue = snapshots.restore(snapshot)
+    return snapshots.encode(snapshots.take(state, queue, snapshot.limits, snapshot.priorities))
+
+
+def decision_on(snapshot: Snapshot, env: Environment, name: str) -> Decision:
+    (found,) = (it for it in snapshot.decisions if it.root[1:] == (env.name, name))
+    return found
+
+
+def manifest(folder: Path, *documents: Json) -> str:
+    file = folder / "manifest.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    return str(file)
+
+
+async def test_all_commands_agree_with_the_scheduler(
+    env: Environment, important: str, tmp_path: Path
+) -> None:
+    node = await env.add_node(cpu=6)
+    await env.create(JOBSETS, jobset("train", replicated_job("w", env.name, replicas=1)))
+    await env.runs(of_jobset("train"), 4)
+    await env.create(JOBSETS, jobset("late", replicated_job("w", env.name, replicas=1)))
+    blocker = await env.waits("pg-late", needed=4, free=2)
+    here = ("-n", env.name)
+
+    explained = await muster(env, "explain", "jobset/late", *here)
+    assert f"waits (capacity): {blocker['summary']}" in explained
+    running = await muster(env, "explain", "jobset/train", *here)
+    assert "4 of 4 pods placed" in running
+    assert "nothing of it waits" in running
+
+    tree = await muster(env, "tree", *here)
+    assert "PodGroup pg-train: Scheduled, 4 of 4 pods placed" in tree
+    assert blocker["summary"] in tree
+
+    fits = await muster(env, "simulate", "-f", manifest(tmp_path, job("a", env.name, pods=2)),
+                        *here)  # fmt: skip
+    assert f"fits: {node} x2" in fits
+    large = job("b", env.name, pods=3)
+    waits = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here, code=1)
+    assert "needs room for 3 more pods, there is room for 2" in waits
+    assert "would evict" not in waits
+    large["spec"]["template"]["spec"]["priorityClassName"] = important
+    evicts = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here, code=1)
+    assert "would evict pods of lower priority, 1 in all" in evicts
+
+    file = tmp_path / "snapshot.json"
+    assert " roots wait" in await muster(env, "snapshot", str(file))
+    replayed = await muster(env, "replay", str(file))
+    assert f"PodGroup {env.name}/pg-late: as recorded" in replayed
+    asked = await muster(env, "explain", "podgroup/pg-late", *here, "--snapshot", str(file))
+    assert asked == explained
+
+    # The scheduler's own knows the classes as well.
+    file.write_bytes(await debug_snapshot(env))
+    evicts = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here,
+                          "--snapshot", str(file), code=1)  # fmt: skip
+    assert "would evict pods of lower priority, 1 in all" in evicts
+
+
+async def test_a_snapshot_of_a_live_cluster_is_replayed_bit_for_bit(
+    env: Environment, tmp_path: Path
+) -> None:
+    await env.add_node(cpu=3)
+    await env.add_node(cpu=3)
+    await leaf(env, "runs", 4)
+    await env.runs(members("runs"), 4)
+    await leaf(env, "late", 3)
+    blocker = await env.waits("late", needed=3, free=2)
+    file = tmp_path / "snapshot.json"
+
+    own = await debug_snapshot(env)
+    await muster(env, "snapshot", str(file))
+
+    for data in (own, file.read_bytes()):
+        taken = snapshots.decode(data, "live")
+        decision = decision_on(taken, env, "late")
+        assert decision.blocker is not None
+        assert decision.blocker.summary == blocker["summary"]
+        assert again(data) == data
+
+
+async def test_a_snapshot_in_the_middle_of_a_preemption_is_replayed_bit_for_bit(
+    env: Environment, important: str, tmp_path: Path
+) -> None:
+    await env.add_node(cpu=2)
+    await leaf(env, "low", 2, mode="all", finalizers=(HOLD,),
+               of_pod={"terminationGracePeriodSeconds": 30})  # fmt: skip
+    await env.runs(members("low"), 2)
+    await leaf(env, "high", 2, priority_class=important,
+               of_pod={"priorityClassName": important})  # fmt: skip
+
+    async def victims_leave() -> bool:
+        return all("deletionTimestamp" in pod["metadata"] for pod in await low_pods(env))
+
+    await env.until("the victims to terminate", victims_leave)
+    data = await debug_snapshot(env)
+    await remove_finalizers(env, members("low"))
+    await env.runs(members("high"), 2)
+
+    taken = snapshots.decode(data, "live")
+    decision = decision_on(taken, env, "high")
+    assert [held.root[2] for held in taken.held] == ["high"]
+    assert decision.nominated is not None
+    assert decision.evicts == []
+    assert again(data) == data
+    file = tmp_path / "snapshot.json"
+    file.write_bytes(data)
+    assert f"PodGroup {env.name}/high: as recorded" in await muster(env, "replay", str(file))
+
+
+async def low_pods(env: Environment) -> list[Json]:
+    return await env.pods(members("low"))

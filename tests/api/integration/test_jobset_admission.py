@@ -1,0 +1,368 @@
+"""A JobSet's admission: its marks, what it may not ask for, and what may not change."""
+
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from api.constants import ANNOTATION_GROUP_SCOPE, GROUP
+from api.integration.jobset import jobset_admission
+from tests.support.owners import JobBuilder, JobSetBuilder, job_template, make_jobset
+
+Json = dict[str, Any]
+FORBIDDEN, INVALID = "FieldValueForbidden", "FieldValueInvalid"
+NOT_SUPPORTED, TOO_MANY = "FieldValueNotSupported", "FieldValueTooMany"
+
+
+def note(word: str, holder: str = "") -> str:
+    return f"{holder}metadata.annotations[{GROUP}/{word}]"
+
+
+def job_note(word: str, at: int = 0) -> str:
+    return note(word, f"spec.replicatedJobs[{at}].template.")
+
+
+def asking(**words: str) -> JobSetBuilder:
+    return make_jobset().asks(**words)
+
+
+def pods(count: int) -> JobBuilder:
+    return job_template().pods(count)
+
+
+def faults(jobset: Json, old: Json | None = None) -> list[tuple[str, str]]:
+    operation = "CREATE" if old is None else "UPDATE"
+    return [(it.field, it.reason) for it in jobset_admission(jobset, old, operation).causes]
+
+
+@pytest.mark.parametrize(
+    ("jobset", "want"),
+    [
+        pytest.param(
+            asking(gang_mode="Gang").replicated_job("a", 1, pods(1), mode="Gang"),
+            [("spec.replicatedJobs[0].gangConfig.gangMode", FORBIDDEN)],
+            id="both levels, by field",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang").replicated_job("a", 1, pods(1).asks(gang_mode="Gang")),
+            [(job_note("gang-mode"), FORBIDDEN)],
+            id="both levels, by annotation",
+        ),
+        pytest.param(
+            asking(gang_mode="Everything").replicated_job("a"),
+            [(note("gang-mode"), NOT_SUPPORTED)],
+            id="an unknown mode",
+        ),
+        pytest.param(
+            asking(gang_mode="ReplicatedGang").replicated_job("a"),
+            [(note("gang-mode"), NOT_SUPPORTED)],
+            id="a replicatedJob's mode on the JobSet",
+        ),
+        pytest.param(
+            make_jobset().replicated_job("a", mode="Composite"),
+            [("spec.replicatedJobs[0].gangConfig.gangMode", NOT_SUPPORTED)],
+            id="the JobSet's mode on a replicatedJob",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang").field_mode("Off").replicated_job("a"),
+            [("spec.gangConfig.gangMode", INVALID)],
+            id="annotation and field disagree",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang").in_order().replicated_job("a").replicated_job("b"),
+            [("spec.startupPolicy.startupPolicyOrder", INVALID)],
+            id="a JobSet-wide gang that starts in order",
+        ),
+        pytest.param(
+            asking(gang_mode="Composite").replicated_job("a").replicated_job("b", depends_on="a"),
+            [("spec.replicatedJobs[1].dependsOn", INVALID)],
+            id="a tree of which one part waits for another",
+        ),
+        pytest.param(
+            make_jobset()
+            .in_order()
+            .replicated_job("a", mode="Gang")
+            .replicated_job("b", mode="Gang", depends_on="a"),
+            [],
+            id="replicatedJob gangs work with order",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang")
+            .replicated_job("a", mode="Off")
+            .replicated_job("b", depends_on="a"),
+            [],
+            id="waiting for what is not in the gang",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", min_count="0").replicated_job("a"),
+            [(note("min-count"), INVALID)],
+            id="min-count 0",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", min_count="many").replicated_job("a"),
+            [(note("min-count"), INVALID)],
+            id="min-count that is no number",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", min_count="9").replicated_job("a", 2, pods(4)),
+            [(note("min-count"), INVALID)],
+            id="min-count above the number of pods",
+        ),
+        pytest.param(
+            asking(gang_mode="Composite", min_count="2").replicated_job(
+                "a", 2, pods(4).asks(min_count="5", replicated_job_min_count="3")
+            ),
+            [
+                (note("min-count"), INVALID),
+                (job_note("min-count"), INVALID),
+                (job_note("replicated-job-min-count"), INVALID),
+            ],
+            id="min-count above the members, at each level of a tree",
+        ),
+        pytest.param(
+            make_jobset().replicated_job(
+                "a", 2, pods(4).asks(gang_mode="ReplicatedGang", min_count="5")
+            ),
+            [(job_note("min-count"), INVALID)],
+            id="min-count above the pods of a Job",
+        ),
+        pytest.param(
+            asking(gang_mode="Basic", min_count="1").replicated_job("a"),
+            [(note("min-count"), FORBIDDEN)],
+            id="min-count of a Basic group",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", topology="not a label").replicated_job("a"),
+            [(note("topology"), INVALID)],
+            id="a topology that is no label key",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", topology="a", preferred_topology="b").replicated_job("a"),
+            [(note("preferred-topology"), INVALID)],
+            id="two topologies",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", disruption_mode="all").replicated_job("a"),
+            [(note("disruption-mode"), NOT_SUPPORTED)],
+            id="an unknown disruption mode",
+        ),
+        pytest.param(
+            asking(gang_mode="Composite", disruption_mode="All").replicated_job(
+                "a", 1, pods(1).asks(disruption_mode="Single")
+            ),
+            [(job_note("disruption-mode"), INVALID)],
+            id="Single below All",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang")
+            .replicated_job("a", 1, pods(1).priority_class("high"))
+            .replicated_job("b", 1, pods(1)),
+            [("spec.replicatedJobs[1].template.spec.template.spec.priorityClassName", INVALID)],
+            id="two priorities in one gang",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang").replicated_job("a", 1, pods(1).scheduler("other")),
+            [("spec.replicatedJobs[0].template.spec.template.spec.schedulerName", INVALID)],
+            id="a third scheduler",
+        ),
+        pytest.param(
+            make_jobset()
+            .replicated_job("a", 2, mode="ReplicatedGang")
+            .replicated_job("a-1", mode="Gang"),
+            [("spec.replicatedJobs[0].name", INVALID), ("spec.replicatedJobs[1].name", INVALID)],
+            id="two groups of one name",
+        ),
+    ],
+)
+def test_creation(jobset: JobSetBuilder, want: list[tuple[str, str]]) -> None:
+    assert faults(jobset.build()) == want
+
+
+@pytest.mark.parametrize(
+    ("mode", "want"),
+    [
+        pytest.param("Composite", [("spec.replicatedJobs", TOO_MANY)], id="a template for each"),
+        pytest.param("Gang", [], id="one template for all"),
+    ],
+)
+def test_nine_replicated_jobs(mode: str, want: list[tuple[str, str]]) -> None:
+    jobset = asking(gang_mode=mode)
+    for at in range(9):
+        jobset.replicated_job(f"job-{at}")
+
+    assert faults(jobset.build()) == want
+
+
+def test_the_priority_fault_names_both_paths() -> None:
+    jobset = asking(gang_mode="Gang").replicated_job("a", 1, pods(1).priority_class("high"))
+
+    (cause,) = jobset_admission(jobset.replicated_job("b").build(), None, "CREATE").causes
+
+    assert "spec.replicatedJobs[0].template.spec.template.spec.priorityClassName" in cause.message
+    assert "spec.replicatedJobs[1].template.spec.template.spec.priorityClassName" in cause.field
+
+
+def marks(jobset: Json) -> list[str | None]:
+    return [
+        job["template"].get("metadata", {}).get("annotations", {}).get(ANNOTATION_GROUP_SCOPE)
+        for job in jobset["spec"]["replicatedJobs"]
+    ]
+
+
+def admitted(new: Json, old: Json | None = None) -> Json:
+    patch = jobset_admission(new, old, "CREATE" if old is None else "UPDATE").patch
+    patched: Json = jsonpatch.apply_patch(new, patch)
+    return patched
+
+
+@pytest.mark.parametrize(
+    ("jobset", "want"),
+    [
+        pytest.param(
+            asking(gang_mode="Gang").replicated_job("a").replicated_job("b", mode="Off"),
+            ["JobSet", None],
+            id="a gang of the JobSet",
+        ),
+        pytest.param(
+            make_jobset()
+            .replicated_job("a", mode="Gang")
+            .replicated_job("b", mode="ReplicatedGang")
+            .replicated_job("c"),
+            ["ReplicatedJob", "Job", None],
+            id="gangs of replicatedJobs",
+        ),
+        pytest.param(asking(gang_mode="Composite").replicated_job("a"), ["Job"], id="a tree"),
+        pytest.param(
+            asking(gang_mode="Gang").replicated_job("a", 1, pods(1).in_group("theirs")),
+            [None],
+            id="pods that name a group already",
+        ),
+        pytest.param(
+            make_jobset().replicated_job("a", 1, pods(1).asks(group_scope="JobSet")),
+            [None],
+            id="a mark copied from another JobSet",
+        ),
+    ],
+)
+def test_marks(jobset: JobSetBuilder, want: list[str | None]) -> None:
+    marked = admitted(jobset.build())
+
+    assert marks(marked) == want
+    assert jobset_admission(marked, None, "CREATE").patch == []
+
+
+def test_applying_the_unchanged_manifest_changes_nothing() -> None:
+    manifest = asking(gang_mode="Gang").replicated_job("a").replicated_job("b").build()
+    stored = admitted(manifest)
+
+    assert admitted(manifest, stored) == stored
+    assert faults(manifest, stored) == []
+
+
+def test_a_jobset_older_than_muster_gets_no_marks_later() -> None:
+    stored = asking(gang_mode="Gang").replicated_job("a").build()
+
+    assert marks(admitted(stored, stored)) == [None]
+
+
+STORED = asking(gang_mode="Gang", topology="example.com/rack").replicated_job("a", 1, pods(4))
+
+
+@pytest.mark.parametrize(
+    ("new", "want"),
+    [
+        pytest.param(
+            asking(gang_mode="Composite", topology="example.com/rack").replicated_job(
+                "a", 1, pods(4)
+            ),
+            [(note("gang-mode"), INVALID)],
+            id="another mode",
+        ),
+        pytest.param(
+            asking(topology="example.com/rack").replicated_job("a", 1, pods(4)),
+            [(note("gang-mode"), INVALID)],
+            id="the mode unset",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang").replicated_job("a", 1, pods(4)),
+            [(note("topology"), INVALID)],
+            id="the topology unset",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", preferred_topology="example.com/rack").replicated_job(
+                "a", 1, pods(4)
+            ),
+            [(note("preferred-topology"), INVALID)],
+            id="the topology only preferred",
+        ),
+        pytest.param(
+            asking(
+                gang_mode="Gang", topology="example.com/rack", disruption_mode="All"
+            ).replicated_job("a", 1, pods(4)),
+            [(note("disruption-mode"), INVALID)],
+            id="a disruption mode set later",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", topology="example.com/rack", min_count="2").replicated_job(
+                "a", 1, pods(4)
+            ),
+            [],
+            id="a minimum set later",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", topology="example.com/rack", min_count="5").replicated_job(
+                "a", 1, pods(4)
+            ),
+            [(note("min-count"), INVALID)],
+            id="a minimum above the members",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang", topology="example.com/rack").replicated_job(
+                "a", 1, pods(4), mode="Off"
+            ),
+            [("spec.replicatedJobs[0].gangConfig.gangMode", INVALID)],
+            id="a replicatedJob's mode set later",
+        ),
+    ],
+)
+def test_update(new: JobSetBuilder, want: list[tuple[str, str]]) -> None:
+    assert faults(new.build(), STORED.build()) == want
+
+
+def test_options_without_effect_are_warned_about() -> None:
+    jobset = asking(topology="a").replicated_job(
+        "a", 1, pods(1).asks(gang_mode="Gang", replicated_job_min_count="1")
+    )
+
+    warnings = jobset_admission(jobset.build(), None, "CREATE").warnings
+
+    assert [it.split(": has")[0] for it in warnings] == [
+        note("topology"),
+        job_note("replicated-job-min-count"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "jobset",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"metadata": None, "spec": []}, id="wrong types on top"),
+        pytest.param(
+            {"metadata": {"annotations": []}, "spec": {"replicatedJobs": [1, {"template": "x"}]}},
+            id="wrong types inside",
+        ),
+        pytest.param(
+            {
+                "spec": {
+                    "gangConfig": {"gangMode": "Gang"},
+                    "replicatedJobs": [{"template": {"metadata": [], "spec": {"template": 1}}}],
+                }
+            },
+            id="a template that cannot be marked",
+        ),
+    ],
+)
+def test_any_structure_is_accepted(jobset: Json) -> None:
+    admission = jobset_admission(jobset, jobset, "UPDATE")
+
+    assert admission.patch == jobset_admission(jobset, None, "CREATE").patch == []

@@ -1,0 +1,49 @@
+"""Results of the end-to-end measurements: kept, merged and shown."""
+
+from pathlib import Path
+
+from bench.e2e import results as e2e
+from bench.e2e.cases import KUBE_SCHEDULER, MUSTER, RAW
+from bench.e2e.results import Result
+
+
+def test_new_results_take_the_place_of_old_ones_in_the_order_of_the_cases(tmp_path: Path) -> None:
+    file = tmp_path / "e2e.json"
+    e2e.keep([Result("racks", MUSTER, 5000, 3000, rate=1.0)], file)
+    e2e.keep([Result("plain", RAW, 5000, 3000, rate=2.0)], file)
+
+    kept = e2e.keep([Result("racks", MUSTER, 5000, 3000, rate=3.0)], file)
+
+    assert [(it.case, it.rate) for it in kept] == [("plain", 2.0), ("racks", 3.0)]
+    assert e2e.load(file) == kept
+
+
+def test_a_rate_is_shown_beside_the_raw_one_of_its_case() -> None:
+    raw = Result("racks", RAW, 5000, 3000, rate=2000.0, rates={"16": 1500.0, "48": 2000.0})
+    ours = Result("racks", MUSTER, 5000, 3000, 750, 3000, 1500.0, writes={
+        "pods/binding": 3000, "reservations": 75}, early=75)  # fmt: skip
+    late = Result("racks", KUBE_SCHEDULER, 5000, 3000, 750, 100, 50.0)
+
+    _, _, of_raw, of_ours, of_late = e2e.table([raw, ours, late]).splitlines()
+
+    assert "2,000 (48 connections)" in of_raw
+    assert "| 1,500 | 0.75 |" in of_ours
+    assert "| 0.10 |" in of_ours  # writes besides Bindings
+    assert "100 of 3,000" in of_late
+
+
+def test_of_several_runs_the_middle_one_is_kept_and_of_raw_rates_the_best_median() -> None:
+    ours = [
+        Result("racks", MUSTER, 5000, 3000, rate=rate, first=rate) for rate in (3.0, 1.0, 2.0, 9.0)
+    ]
+    raw = [
+        Result("racks", RAW, 5000, 3000, rate=max(few, many), rates={"16": few, "48": many})
+        for few, many in ((5.0, 6.0), (9.0, 7.0), (4.0, 8.0))
+    ]
+
+    kept, limit = e2e.middle(ours), e2e.middle(raw)
+
+    assert (kept.rate, kept.first, kept.runs) == (2.0, 2.0, [1.0, 2.0, 3.0, 9.0])
+    assert (limit.rate, limit.rates) == (7.0, {"16": 5.0, "48": 7.0})
+    assert "7 (48 connections; 3 runs: 6 to 9)" in e2e.table([limit, kept])
+    assert "| 2 (4 runs: 1 to 9) | 0.29 |" in e2e.table([limit, kept])

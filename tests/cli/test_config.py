@@ -1,0 +1,64 @@
+"""The webhook's part of the configuration file, and what is made of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from certs.authority import DEFAULT_LIFETIMES
+from cli.config import File, load, webhook_config
+from kube.errors import ConfigError
+
+URL = "https://127.0.0.1:9000"
+
+
+def file_exists(folder: Path, text: str) -> File:
+    path = folder / "muster.yaml"
+    path.write_text(text)
+    return load(path)
+
+
+def test_by_service_it_listens_for_all_and_drains() -> None:
+    config = webhook_config(File(), None)
+
+    assert (config.host, config.port, config.drain_seconds) == ("0.0.0.0", 9443, 10)
+    assert config.lifetimes == DEFAULT_LIFETIMES
+    assert config.announced_seconds == 60
+
+
+def test_by_url_it_listens_there_and_ends_at_once() -> None:
+    config = webhook_config(File(), URL)
+
+    assert (config.host, config.port, config.drain_seconds) == ("127.0.0.1", 9000, 0)
+
+
+def test_what_the_file_says_counts(tmp_path: Path) -> None:
+    file = file_exists(
+        tmp_path,
+        "webhook: {host: 127.0.0.2, port: 7, drainSeconds: 3, certDir: /certs,"
+        " certificates: {caDays: 30, serverDays: 20, aheadDays: 10, announcedSeconds: 5}}",
+    )
+
+    config = webhook_config(file, URL)
+
+    assert (config.host, config.port, config.drain_seconds) == ("127.0.0.2", 7, 3)
+    assert config.cert_dir == Path("/certs")
+    assert config.lifetimes.ca == timedelta(days=30)
+    assert config.announced_seconds == 5
+
+
+def test_certificates_that_others_make_are_mounted_and_not_announced(tmp_path: Path) -> None:
+    file = file_exists(tmp_path, "webhook: {certificates: {mounted: /mounted}}")
+
+    config = webhook_config(file, None)
+
+    assert config.mounted_certificates == Path("/mounted")
+    assert config.target.names.dns
+    assert "inject=False" in repr(config.target)
+
+
+def test_lifetimes_in_which_renewing_gains_nothing_name_the_fields(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="caDays >= serverDays > aheadDays"):
+        file_exists(tmp_path, "webhook: {certificates: {aheadDays: 365}}")

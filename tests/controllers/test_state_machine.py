@@ -1,0 +1,422 @@
+"""Any life of Jobs and JobSets, with any trouble on the way, ends with exactly the right objects.
+
+The model is the pure specification: `jobset_groups` and `job_groups` of what is there.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from api.constants import (
+    ANNOTATION_MADE_FOR,
+    JOBSET_LABEL_NAME,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+)
+from api.integration.job import job_groups, read_job
+from api.integration.jobset import jobset_groups
+from kube.errors import ServerError, TooManyRequests
+from tests.controllers.conftest import ControllerHarness
+from tests.support.builders import make_pod
+from tests.support.owners import job_template, make_job, make_jobset
+
+Json = dict[str, Any]
+
+LINGER = "test.muster.dev/terminating"
+GROUPS = ("PodGroup", "CompositePodGroup")
+MADE = ("Workload", *GROUPS)
+ACTIVE = ("", "Pending", "Running")
+NAMES = st.sampled_from(["a", "b", "a-b"])
+KINDS = st.sampled_from(["Job", "JobSet"])
+COUNTS = st.integers(1, 4)
+# Longer than any wait of the controllers.
+LONG = 120.0
+
+
+class Lifecycle(RuleBasedStateMachine):
+    """Users, other controllers and faults act; the controllers work when they may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.harness = self.run(_harness())
+        self.uids = 0
+        self.pods = 0
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.runner.run(work)
+
+    # What users do.
+
+    @rule(name=NAMES, replicas=COUNTS, pods=COUNTS, suspended=st.booleans(), mode=st.sampled_from(
+        ["Off", "Basic", "Gang", "Composite", "own Gang", "own ReplicatedGang"]))  # fmt: skip
+    def create_jobset(
+        self, name: str, mode: str, replicas: int, pods: int, suspended: bool
+    ) -> None:
+        if ("JobSet", "default", name) in self.harness.api.objects:
+            return
+        template = job_template().pods(pods)
+        made = make_jobset(name).suspended(suspended)
+        if mode.startswith("own "):
+            template = template.asks(gang_mode=mode.removeprefix("own "))
+        else:
+            made = made.asks(gang_mode=mode)
+        # Replicated job `b` of JobSet `a`, and JobSet `a-b`, want one name.
+        obj = self._new(made.replicated_job("b", replicas, template).build())
+        self.do(lambda: self.harness.submit_jobset(obj))
+
+    @rule(name=NAMES, parallelism=COUNTS, completions=st.none() | COUNTS, suspended=st.booleans())
+    def create_job(
+        self, name: str, parallelism: int, completions: int | None, suspended: bool
+    ) -> None:
+        if ("Job", "default", name) in self.harness.api.objects:
+            return
+        made = make_job(name).asks(gang_mode="Gang").pods(parallelism, completions)
+        self.do(lambda: self.harness.submit_job(self._new(made.suspended(suspended).build())))
+
+    @rule(name=NAMES, parallelism=COUNTS)
+    def scale(self, name: str, parallelism: int) -> None:
+        if self._living("Job", name):
+            self.do(lambda: self.harness.change("Job", name, parallelism=parallelism))
+
+    @rule(name=NAMES, replicas=COUNTS, pods=COUNTS)
+    def scale_a_jobset(self, name: str, replicas: int, pods: int) -> None:
+        """JobSet v0.11.0 refuses it; later ones need not."""
+        if self._living("JobSet", name):
+            (job,) = self._spec("JobSet", name)["replicatedJobs"]
+            template = job["template"] | {"spec": job["template"]["spec"] | {"parallelism": pods}}
+            scaled = [job | {"replicas": replicas, "template": template}]
+            self.do(lambda: self.harness.change("JobSet", name, replicatedJobs=scaled))
+
+    @rule(kind=KINDS, name=NAMES, suspend=st.booleans())
+    def suspend_or_resume(self, kind: str, name: str, suspend: bool) -> None:
+        if self._living(kind, name):
+            self.do(lambda: self.harness.change(kind, name, suspend=suspend))
+
+    @rule(kind=KINDS, name=NAMES)
+    def delete(self, kind: str, name: str) -> None:
+        if self._living(kind, name):
+            self.do(lambda: self.harness.api.remove(kind, "default", name))
+
+    @rule(kind=KINDS, name=NAMES)
+    def delete_and_orphan(self, kind: str, name: str) -> None:
+        if self._living(kind, name):
+            self.do(lambda: self.harness.api.orphan(kind, "default", name))
+
+    @rule(data=st.data())
+    def delete_something_generated(self, data: st.DataObject) -> None:
+        there = [slot for slot in self.harness.api.objects if slot[0] in MADE]
+        if there:
+            slot = data.draw(st.sampled_from(sorted(there)))
+            self.do(lambda: self.harness.api.remove(*slot))
+
+    # What other controllers do.
+
+    @rule(kind=KINDS, name=NAMES)
+    def pods_are_started(self, kind: str, name: str) -> None:
+        """One in each group, as the Job controller would; also instead of ones that failed."""
+        if self._living(kind, name) and not self._spec(kind, name).get("suspend"):
+            self.do(lambda: self._start_pods(kind, name))
+
+    @rule(data=st.data(), phase=st.sampled_from(["Succeeded", "Failed", "gone"]))
+    def end_a_pod(self, data: st.DataObject, phase: str) -> None:
+        pods = self.harness.api.names("Pod")
+        if not pods:
+            return
+        name = data.draw(st.sampled_from(pods))
+        if phase == "gone":
+            self.do(lambda: self._lose_pod(name))
+            return
+        pod = self.harness.api.objects["Pod", "default", name]
+        self.do(lambda: self.harness.api.put(pod | {"status": {"phase": phase}}))
+
+    @rule(name=NAMES)
+    def a_jobset_restarts(self, name: str) -> None:
+        """Its Jobs are made again, and their pods fail."""
+        if self._living("JobSet", name) and not self._spec("JobSet", name).get("suspend"):
+            self.do(lambda: self._restart(name))
+
+    # What goes wrong.
+
+    @rule()
+    def events_are_late(self) -> None:
+        self.do(self.harness.api.pause_events)
+
+    @rule()
+    def events_arrive(self) -> None:
+        self.do(self.harness.api.resume_events)
+
+    @rule()
+    def events_were_lost(self) -> None:
+        self.do(self.harness.api.relist)
+
+    @rule(count=st.integers(1, 3))
+    def requests_fail(self, count: int) -> None:
+        errors = [ServerError(500, "InternalError", "no"), TooManyRequests(429, "TooMany", "no")]
+        self.harness.api.fail_next += [errors[index % 2] for index in range(count)]
+
+    @rule(linger=st.booleans())
+    def the_controller_is_killed(self, linger: bool) -> None:
+        """Another one takes over; the first may go on writing for a moment, from old caches."""
+        self.run(self._replace(linger=linger))
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 30.0]))
+    def the_controllers_work(self, seconds: float) -> None:
+        self.run(self.harness.settle(seconds=seconds))
+
+    # What must hold.
+
+    @precondition(lambda self: self.harness.api._pending is None)
+    @rule()
+    def settled_objects_are_those_of_the_specification(self) -> None:
+        self.run(self._settle())
+        self._compare()
+
+    @invariant()
+    def no_object_has_two_controllers(self) -> None:
+        """An orphaned one has none."""
+        for (kind, _, name), obj in self.harness.api.objects.items():
+            if kind in MADE:
+                owners = obj["metadata"].get("ownerReferences", [])
+                assert sum(bool(it.get("controller")) for it in owners) <= 1, (kind, name)
+
+    def teardown(self) -> None:
+        try:
+            self.do(self.harness.api.relist)
+            self.run(self._settle())
+            self._compare()
+            self.run(self._end())
+            assert self.harness.api.names(*MADE) == []
+        finally:
+            self.do(self.harness.close)
+            self.runner.close()
+
+    def do(self, act: Any) -> None:
+        """Act inside the loop: caches wake queues there."""
+
+        async def inside() -> None:
+            act()
+
+        self.run(inside())
+
+    def _new(self, obj: Json) -> Json:
+        self.uids += 1
+        obj["metadata"]["uid"] = f"{obj['metadata']['uid']}-{self.uids}"
+        return obj
+
+    def _living(self, kind: str, name: str) -> bool:
+        return ("deletionTimestamp" not in self._meta(kind, name)) and bool(self._meta(kind, name))
+
+    def _meta(self, kind: str, name: str) -> Json:
+        found: Json = self.harness.api.objects.get((kind, "default", name), {}).get("metadata", {})
+        return found
+
+    def _spec(self, kind: str, name: str) -> Json:
+        spec: Json = self.harness.api.objects[kind, "default", name]["spec"]
+        return spec
+
+    def _start_pods(self, kind: str, name: str) -> None:
+        api = self.harness.api
+        for group in _specified(api.objects[kind, "default", name]):
+            if group["kind"] != "PodGroup":
+                continue
+            in_group = group["metadata"]["name"]
+            there = api.objects.get(("PodGroup", "default", in_group), {}).get("metadata", {})
+            if "deletionTimestamp" in there:
+                continue  # admission refuses it
+            job = self._job_of(kind, name, in_group)["metadata"]
+            self.pods += 1
+            pod = make_pod(f"p{self.pods}").in_group(in_group)
+            made = pod.owned_by("Job", job["name"], job["uid"]).build() | {"kind": "Pod"}
+            made["metadata"]["finalizers"] = [LINGER]
+            api.put(made)
+
+    def _job_of(self, kind: str, name: str, group: str) -> Json:
+        """The Job whose pods are in the group; a JobSet's is made if need be."""
+        api = self.harness.api
+        owner: Json = api.objects[kind, "default", name]
+        if kind == "Job":
+            return owner
+        job = f"{name}-of-{group}"
+        if ("Job", "default", job) not in api.objects:
+            made = make_job(job).managed(group).of_jobset(name, "b", 0, "JobSet").build()
+            reference: Json = {
+                "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                "kind": "JobSet",
+                "name": name,
+            }
+            reference |= {"uid": owner["metadata"]["uid"], "controller": True}
+            made["metadata"]["ownerReferences"] = [reference]
+            api.put(self._new(made) | {"kind": "Job"})
+        found: Json = api.objects["Job", "default", job]
+        return found
+
+    def _lose_pod(self, name: str) -> None:
+        self.harness.api.remove("Pod", "default", name)
+        self.harness.api.release("Pod", "default", name)
+
+    def _restart(self, jobset: str) -> None:
+        api, uid = self.harness.api, self._meta("JobSet", jobset)["uid"]
+        for kind, _, name in list(api.objects):
+            obj = api.objects.get((kind, "default", name))
+            if kind == "Job" and obj and uid in _owner_uids(obj):
+                for pod in api.names("Pod"):
+                    if obj["metadata"]["uid"] in _owner_uids(api.objects["Pod", "default", pod]):
+                        self._lose_pod(pod)
+                api.remove(kind, "default", name)
+        self._start_pods("JobSet", jobset)
+
+    async def _settle(self) -> None:
+        self.harness.api.fail_next.clear()
+        for _ in range(6):
+            await self.harness.settle(seconds=LONG)
+
+    async def _replace(self, *, linger: bool) -> None:
+        old, self.harness = self.harness, ControllerHarness()
+        if linger:
+            for part in old.parts:
+                part.resync()
+            await old.settle()
+        old.close()
+        self.harness.api.objects = old.api.objects
+        self.harness.api._numbers = old.api._numbers
+        self.harness.api.relist()
+        for part in self.harness.parts:
+            part.resync()
+
+    async def _end(self) -> None:
+        for kind in ("JobSet", "Job"):
+            for name in self.harness.api.names(kind):
+                self.harness.api.remove(kind, "default", name)
+        for name in self.harness.api.names("Pod"):
+            self._lose_pod(name)
+        await self._settle()
+
+    def _compare(self) -> None:
+        wanted: dict[tuple[str, str], Json] = {}
+        maybe: set[tuple[str, str]] = set()
+        for (kind, _, _), obj in self.harness.api.objects.items():
+            if kind not in {"Job", "JobSet"}:
+                continue
+            slots = {(it["kind"], it["metadata"]["name"]): it for it in _specified(obj)}
+            if obj["spec"].get("suspend"):
+                maybe |= set(slots)  # the Workload stays; groups as long as pods run
+            elif not self._clashes(obj) and not self._waits_for_others(obj, set(slots)):
+                wanted |= slots
+            else:
+                maybe |= set(slots)
+        there = {(slot[0], slot[2]) for slot in self.harness.api.objects if slot[0] in MADE}
+        held = self._with_its_tree({slot for slot in there if self._is_in_use(slot)})
+        assert set(wanted) <= there, set(wanted) - there
+        assert there <= set(wanted) | maybe | held, there - set(wanted) - maybe - held
+        for (kind, name), obj in wanted.items():
+            live = self.harness.api.objects[kind, "default", name]
+            assert live["metadata"]["labels"][LABEL_MANAGED_BY] == MANAGED_BY
+            if kind != "Workload" and "deletionTimestamp" not in live["metadata"]:
+                assert live["spec"] == obj["spec"], (kind, name)
+
+    def _clashes(self, obj: Json) -> bool:
+        """Whether another one's object has a wanted name; then it is told, and nothing is taken."""
+        return any(
+            reason == "NameTaken" and name == obj["metadata"]["name"]
+            for _, name, reason in self.harness.recorded.events
+        )
+
+    def _waits_for_others(self, owner: Json, slots: set[tuple[str, str]]) -> bool:
+        """Whether what a namesake left has the names, and goes first: pods hold it."""
+        uid = owner["metadata"]["uid"]
+        there = [self._meta(*slot) for slot in slots]
+        return any("deletionTimestamp" in it or _maker_uid(it) != uid for it in there if it)
+
+    def _is_in_use(self, slot: tuple[str, str]) -> bool:
+        """Whether pods, or children that pods hold, keep an object whose owner is gone."""
+        kind, name = slot
+        api = self.harness.api
+        meta = self._meta(kind, name)
+        others = [(key[0], key[2]) for key in api.objects if key[0] in GROUPS]
+        if kind == "Workload":
+            referred = [
+                it for it in others if meta["uid"] in _owner_uids({"metadata": self._meta(*it)})
+            ]
+            return not meta["ownerReferences"] and any(self._is_in_use(it) for it in referred)
+        if kind == "PodGroup":
+            return any(
+                self._keeps(obj, name, _maker_uid(meta))
+                for key, obj in api.objects.items()
+                if key[0] == "Pod"
+            )
+        return any(
+            api.objects[it[0], "default", it[1]]["spec"].get("parentCompositePodGroupName") == name
+            and self._is_in_use(it)
+            for it in others
+        )
+
+    def _with_its_tree(self, held: set[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Of a Workload that is kept everything is: it goes as a whole, after its last pod."""
+        kept = {slot for slot in held if slot[0] == "Workload"}
+        grown: set[tuple[str, str]] = set()
+        while kept != grown:
+            grown = kept
+            uids = {self._meta(*slot)["uid"] for slot in grown}
+            kept = grown | {
+                (kind, name)
+                for (kind, _, name), obj in self.harness.api.objects.items()
+                if kind in GROUPS and uids.intersection(_owner_uids(obj))
+            }
+        return held | kept
+
+    def _keeps(self, pod: Json, group: str, owner_id: str) -> bool:
+        """Whether a pod runs in the group, and nothing says that it is meant for another one."""
+        if pod["metadata"]["labels"]["scheduling.muster.dev/pod-group"] != group:
+            return False
+        if pod.get("status", {}).get("phase", "") not in ACTIVE:
+            return False
+        (job_uid,) = _owner_uids(pod) or ("",)
+        jobs = [
+            obj
+            for key, obj in self.harness.api.objects.items()
+            if key[0] == "Job" and obj["metadata"]["uid"] == job_uid
+        ]
+        if not jobs:
+            return True
+        above = _owner_uids(jobs[0])
+        orphaned = JOBSET_LABEL_NAME in jobs[0]["metadata"].get("labels", {}) and not above
+        return orphaned or owner_id in {job_uid, *above}
+
+
+def _specified(owner: Json) -> list[Json]:
+    return jobset_groups(owner) if owner["kind"] == "JobSet" else job_groups(owner)
+
+
+def _owner_uids(obj: Json) -> list[str]:
+    return [it["uid"] for it in obj["metadata"].get("ownerReferences", [])]
+
+
+def _maker_uid(meta: Json) -> str:
+    uid: str = meta["annotations"][ANNOTATION_MADE_FOR].rpartition("/")[2]
+    return uid
+
+
+async def _harness() -> ControllerHarness:
+    return ControllerHarness()
+
+
+@pytest.mark.timeout(1200)
+def test_any_life_converges() -> None:
+    machine = settings(
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run = Lifecycle.TestCase
+    run.settings = machine
+    run("runTest").debug()
+
+
+def test_the_model_reads_jobs_as_admission_marks_them() -> None:
+    assert read_job(make_job("t").asks(gang_mode="Gang").managed("pg-job-t").build()).managed

@@ -1,0 +1,256 @@
+"""What a webhook knows besides the review itself: a lister, and the informers behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    POD_GROUP,
+    WORKLOAD,
+)
+from api.ownership import made_for
+from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
+from kube.cache import Cache
+from kube.client import Client
+from kube.meta import Key, ObjectMeta, decode_partial
+from kube.reflector import Reflector
+from kube.resources import PRIORITY_CLASSES, Resource
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A CompositePodGroup, the facts in use; `parent` is "" for a root."""
+
+    parent: str = ""
+    deleting: bool = False
+
+
+class Lister(Protocol):
+    """Reads from the informer caches, which may be slightly behind the API server."""
+
+    def priority_classes(self) -> Sequence[PriorityClass]:
+        """All PriorityClasses."""
+
+    def workload(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The `spec` of a Workload inside an otherwise empty object; None if it is not there."""
+
+    def composite(self, namespace: str, name: str) -> Composite | None:
+        """A CompositePodGroup; None if it is not there."""
+
+    def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
+        """Whether a PodGroup is there and being deleted."""
+
+    def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
+        """Whether a group of this kind is there that was not made for the owner (kind, name)."""
+
+
+class HasObjectMeta(Protocol):
+    """Anything decoded with its whole metadata."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+class PriorityClassObject(msgspec.Struct, rename="camel", gc=False):
+    """A `scheduling.k8s.io/v1` PriorityClass, the fields in use."""
+
+    metadata: ObjectMeta
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+class PriorityClasses:
+    """Sink of PriorityClasses."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, PriorityClass] = {}
+        self._all: tuple[PriorityClass, ...] = ()
+
+    def all(self) -> Sequence[PriorityClass]:
+        """All of them, made once for each change and not for each review."""
+        return self._all
+
+    def upsert(self, obj: PriorityClassObject) -> None:
+        """A class is there, as it is now."""
+        self._by_name[obj.metadata.name] = PriorityClass(
+            obj.metadata.name,
+            obj.value,
+            obj.global_default,
+            obj.preemption_policy or DEFAULT_PREEMPTION_POLICY,
+        )
+        self._all = tuple(self._by_name.values())
+
+    def delete(self, key: Key) -> None:
+        """A class is gone."""
+        self._by_name.pop(key[1], None)
+        self._all = tuple(self._by_name.values())
+
+
+class DeletingObjects:
+    """Sink of any kind that remembers which objects are being deleted."""
+
+    def __init__(self) -> None:
+        self._keys: set[Key] = set()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._keys
+
+    def upsert(self, obj: HasObjectMeta) -> None:
+        """An object is there; deletion cannot be taken back, but the name can be used again."""
+        if obj.metadata.deletion_timestamp is None:
+            self._keys.discard(obj.metadata.key)
+        else:
+            self._keys.add(obj.metadata.key)
+
+    def delete(self, key: Key) -> None:
+        """An object is gone."""
+        self._keys.discard(key)
+
+
+class GroupOwners(DeletingObjects):
+    """The same, and the owner that each group was made for: a name may belong to another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._owners: dict[Key, tuple[str, str] | None] = {}
+
+    def upsert(self, obj: HasObjectMeta) -> None:
+        """A group exists: one of ours, made for a Job or JobSet, or one of somebody else's."""
+        super().upsert(obj)
+        owner_id = made_for(obj.metadata)
+        self._owners[obj.metadata.key] = (owner_id.kind, owner_id.name) if owner_id else None
+
+    def delete(self, key: Key) -> None:
+        """A group is gone."""
+        super().delete(key)
+        self._owners.pop(key, None)
+
+    def is_taken(self, key: Key, owner: tuple[str, str]) -> bool:
+        """Whether a group of this name exists that was not made for an owner of this name."""
+        return key in self._owners and self._owners[key] != owner
+
+
+class WorkloadMeta(msgspec.Struct, rename="camel", gc=False):
+    """The metadata that caches need."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+
+
+class WorkloadObject(msgspec.Struct, gc=False):
+    """A Workload; its templates are read as they stand."""
+
+    metadata: WorkloadMeta
+    spec: dict[str, Any] = {}
+
+
+class CompositeSpec(msgspec.Struct, rename="camel", gc=False):
+    """The one field of a composite's spec in use."""
+
+    parent_composite_pod_group_name: str | None = None
+
+
+class CompositeObject(msgspec.Struct, gc=False):
+    """A CompositePodGroup as it is watched."""
+
+    metadata: ObjectMeta
+    spec: CompositeSpec = msgspec.field(default_factory=CompositeSpec)
+
+
+class Composites:
+    """Sink of CompositePodGroups: their parents, and the owner that each was made for."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Key, str] = {}
+        self._owners = GroupOwners()
+
+    def get(self, key: Key) -> Composite | None:
+        """What is known of one; None if it is not there."""
+        parent = self._parents.get(key)
+        return None if parent is None else Composite(parent, key in self._owners)
+
+    def is_taken(self, key: Key, owner: tuple[str, str]) -> bool:
+        """Whether a composite of this name exists that was not made for an owner of this name."""
+        return self._owners.is_taken(key, owner)
+
+    def upsert(self, obj: CompositeObject) -> None:
+        """A composite is there, as it is now."""
+        self._owners.upsert(obj)
+        self._parents[obj.metadata.key] = obj.spec.parent_composite_pod_group_name or ""
+
+    def delete(self, key: Key) -> None:
+        """A composite is gone."""
+        self._owners.delete(key)
+        self._parents.pop(key, None)
+
+
+class ClusterInformers:
+    """The lister over the webhook's own informers."""
+
+    def __init__(self, client: Client) -> None:
+        self._classes = PriorityClasses()
+        self._pod_groups = GroupOwners()
+        self._workloads: Cache[WorkloadObject] = Cache()
+        self._composites = Composites()
+        self._reflectors: dict[str, Reflector[Any]] = {
+            resource.plural: Reflector(client, resource, sink, decode=decode)
+            for resource, sink, decode in (
+                (PRIORITY_CLASSES, self._classes, _decoder(PriorityClassObject)),
+                (Resource(*WORKLOAD), self._workloads, _decoder(WorkloadObject)),
+                (Resource(*COMPOSITE_POD_GROUP), self._composites, _decoder(CompositeObject)),
+                (Resource(*POD_GROUP), self._pod_groups, decode_partial),
+            )
+        }
+
+    @property
+    def synced(self) -> Mapping[str, asyncio.Event]:
+        """For each resource (its plural): set once the first list of it is known.
+
+        Before that no object of it may be taken for missing, or for not being deleted.
+        """
+        return {plural: reflector.synced for plural, reflector in self._reflectors.items()}
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors.values():
+                group.create_task(reflector.run())
+
+    def priority_classes(self) -> Sequence[PriorityClass]:
+        """All PriorityClasses."""
+        return self._classes.all()
+
+    def workload(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The `spec` of a Workload inside an otherwise empty object; None if it is not there."""
+        found = self._workloads.get(namespace, name)
+        return {"spec": found.spec} if found else None
+
+    def composite(self, namespace: str, name: str) -> Composite | None:
+        """A CompositePodGroup; None if it is not there."""
+        return self._composites.get((namespace, name))
+
+    def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
+        """Whether a PodGroup is there and being deleted."""
+        return (namespace, name) in self._pod_groups
+
+    def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
+        """Whether a group of this kind is there that was not made for the owner (kind, name)."""
+        if kind == COMPOSITE_POD_GROUP.kind:
+            return self._composites.is_taken((namespace, name), owner)
+        return self._pod_groups.is_taken((namespace, name), owner)
+
+
+def _decoder(form: type[T]) -> Callable[[bytes], T]:
+    return msgspec.json.Decoder(form).decode
