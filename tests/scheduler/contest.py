@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from scheduler.core.forest import Group, Pod
@@ -53,15 +54,22 @@ class Contest(World):
         return spec.key
 
     def runs(
-        self, group: str | None, *nodes: str, cpu: int = 1, priority: int = 0, **labels: str
+        self,
+        group: str | None,
+        *nodes: str,
+        cpu: int = 1,
+        others: Mapping[str, int] | None = None,
+        priority: int = 0,
+        **labels: str,
     ) -> list[PodInfo]:
         """One running pod on each of the nodes."""
+        requirements = Requirements(requests(cpu, **(others or {})))
         infos = []
         for node in nodes:
             self._serial += 1
             name = f"v{self._serial:05}"
             info = PodInfo(
-                f"uid-{name}", "ns", name, Requirements(requests(cpu)), node, group, priority,
+                f"uid-{name}", "ns", name, requirements, node, group, priority,
                 created=f"{self._serial:05}", phase="Running", started=float(self._serial),
                 labels=labels,
             )  # fmt: skip
@@ -69,14 +77,23 @@ class Contest(World):
             infos.append(info)
         return infos
 
-    def waits(self, group: str | None, count: int = 1, *, cpu: int = 1, priority: int = 0,
-              preempts: bool = True) -> list[PodInfo]:  # fmt: skip
+    def waits(
+        self,
+        group: str | None,
+        count: int = 1,
+        *,
+        cpu: int = 1,
+        others: Mapping[str, int] | None = None,
+        priority: int = 0,
+        preempts: bool = True,
+    ) -> list[PodInfo]:
+        requirements = Requirements(requests(cpu, **(others or {})))
         infos = []
         for _ in range(count):
             self._serial += 1
             name = f"w{self._serial:05}"
             info = PodInfo(
-                f"uid-{name}", "ns", name, Requirements(requests(cpu)), "", group, priority,
+                f"uid-{name}", "ns", name, requirements, "", group, priority,
                 created=f"{self._serial:05}", preempts=preempts,
             )  # fmt: skip
             self.state.set_pod(info)

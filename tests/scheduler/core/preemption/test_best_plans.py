@@ -7,17 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, preempt
-from tests.scheduler.best import Best, Exact
 from tests.scheduler.contest import Contest
-from tests.scheduler.instances import (
+from tests.scheduler.oracle.cluster import build, decide
+from tests.scheduler.oracle.instances import (
     PREEMPTOR,
+    ROOT,
     Instance,
-    build,
     preemption_instance,
     topology_instance,
 )
+from tests.scheduler.oracle.solver import ExactSolver, Optimum
 
 
 @pytest.mark.timeout(1800)
@@ -27,9 +28,8 @@ def test_what_fits_under_topology_is_found(
     found: Counter[str] = Counter()
     for seed in range(500 if long else 40):
         instance = topology_instance(seed)
-        world = build(instance)
-        placed = isinstance(place(world.state, world.root("top"), SearchBudget()), Placement)
-        feasible = Exact(instance).feasible()
+        placed = isinstance(decide(instance, build(instance)), Placement)
+        feasible = ExactSolver(instance).feasible()
         assert feasible or not placed, f"seed {seed}: placed what does not fit"
         if feasible:
             found["placed" if placed else "missed"] += 1
@@ -46,13 +46,13 @@ def test_victims_are_those_of_the_exact_solver(
     ratios = []
     for seed in range(500 if long else 40):
         instance = preemption_instance(seed)
-        best = Exact(instance).best()
+        best = ExactSolver(instance).optimum()
         world = build(instance)
-        decision = place(world.state, world.root("top"), SearchBudget())
+        decision = decide(instance, world)
         if isinstance(decision, Placement):
             assert best is not None, f"seed {seed}: placed what does not fit"
             continue
-        plan = preempt(world.state, world.root("top"), decision, SearchBudget())
+        plan = preempt(world.state, world.root(ROOT), decision, SearchBudget())
         outcome = judge(world, plan, best)
         found[outcome] += 1
         if outcome == "equal" and isinstance(plan, Plan) and best is not None:
@@ -65,7 +65,7 @@ def test_victims_are_those_of_the_exact_solver(
     assert sum(ratios) <= 1.05 * len(ratios), sum(ratios) / len(ratios)
 
 
-def judge(world: Contest, plan: Plan | Refusal, best: Best | None) -> str:
+def judge(world: Contest, plan: Plan | Refusal, best: Optimum | None) -> str:
     """How the plan compares; whatever it is, it must be lawful and without an unneeded victim."""
     if isinstance(plan, Refusal):
         return "impossible" if best is None else "missed"
@@ -83,9 +83,9 @@ def lawful(world: Contest, plan: Plan) -> None:
             members = unit.group.members.values()
             assert set(unit.pods) == {pod.info.uid for pod in members if pod.info.node}
         others = [uid for other in plan.victims if other is not unit for uid in other.pods]
-        assert not world.fits_without("top", others), f"{unit.name} need not go"
+        assert not world.fits_without(ROOT, others), f"{unit.name} need not go"
     everyone = [uid for unit in plan.victims for uid in unit.pods]
-    assert world.fits_without("top", everyone)
+    assert world.fits_without(ROOT, everyone)
 
 
 def test_the_instances_are_worth_solving() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.place import Placement
-from tests.scheduler import exact
+from tests.scheduler.oracle.cluster import build, decide
+from tests.scheduler.oracle.greedy import greedily_placed
+from tests.scheduler.oracle.instances import tight_instance
+from tests.scheduler.oracle.solver import ExactSolver
 
 SEED = 6012
 
@@ -16,13 +19,13 @@ def test_nearly_all_that_can_be_placed_is(long: bool, record_property: object) -
     solvable, placed, greedy, missed = 0, 0, 0, list[int]()
     count = 500 if long else 40
     for number in range(count):
-        problem = exact.instance(SEED, number)
-        can = exact.solvable(problem)
-        does = isinstance(exact.muster(problem), Placement)
+        instance = tight_instance(SEED, number)
+        can = ExactSolver(instance).feasible()
+        does = isinstance(decide(instance, build(instance)), Placement)
         assert can or not does, f"instance {number}"
         solvable += can
         placed += does
-        greedy += exact.greedy(problem)
+        greedy += greedily_placed(instance)
         if can and not does:
             missed.append(number)
 

@@ -1,0 +1,105 @@
+"""An instance as the scheduler sees it, and the scheduler's answer, checked."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from scheduler.core.model import NodeInfo
+from scheduler.core.place import Placement, Refusal, SearchBudget, place
+from tests.scheduler.contest import Contest
+from tests.scheduler.oracle.instances import PREEMPTOR, RESOURCES, ROOT, Amounts, Instance, Tree
+from tests.scheduler.world import GIB
+
+
+def build(instance: Instance) -> Contest:
+    """Nodes n0, n1, ... in the instance's order; cpu counts in cores."""
+    world = Contest()
+    for index, node in enumerate(instance.nodes):
+        allocatable = {"memory": 64 * GIB, "pods": 110, **_named(node.allocatable)}
+        world.state.set_node(NodeInfo(f"n{index}", allocatable, node.labels))
+    for index, group in enumerate(instance.running):
+        name = f"r{index}"
+        world.group(name, 1, priority=group.priority, mode="all" if group.whole else "single")
+        for pod in group.pods:
+            labels = {"app": pod.app} if pod.app else {}
+            world.runs(
+                name,
+                f"n{pod.node}",
+                cpu=pod.requests[0],
+                others=_others(pod.requests),
+                priority=group.priority,
+                **labels,
+            )
+    for app, allowed in instance.budgets.items():
+        world.budget(app, allowed, app=app)
+    _add(world, instance.tree, None)
+    return world
+
+
+def _add(world: Contest, tree: Tree, parent: str | None) -> None:
+    world.group(
+        tree.name,
+        tree.minimum,
+        priority=PREEMPTOR,
+        composite=bool(tree.children),
+        parent=parent,
+        topology=tree.key,
+        preferred=tree.preferred,
+    )
+    for child in tree.children:
+        _add(world, child, tree.name)
+    for pod in tree.pods:
+        world.waits(tree.name, cpu=pod[0], others=_others(pod), priority=PREEMPTOR)
+
+
+def _named(amounts: Amounts) -> dict[str, int]:
+    return {"cpu": amounts[0] * 1000, **_others(amounts)}
+
+
+def _others(amounts: Amounts) -> dict[str, int]:
+    """All but cpu."""
+    return dict(zip(RESOURCES[1:], amounts[1:], strict=False))
+
+
+def decide(instance: Instance, world: Contest) -> Placement | Refusal:
+    """The decision core's answer for the tree; what it places is checked pod by pod."""
+    decision = place(world.state, world.root(ROOT), SearchBudget())
+    if isinstance(decision, Placement):
+        _check(instance, world, decision)
+    return decision
+
+
+def _check(instance: Instance, world: Contest, placement: Placement) -> None:
+    used: Counter[tuple[str, str]] = Counter()
+    placed: defaultdict[str, list[str]] = defaultdict(list)
+    for group in instance.running:
+        for pod in group.pods:
+            for resource, amount in _named(pod.requests).items():
+                used[f"n{pod.node}", resource] += amount
+    infos = {pod.info.name: pod.info for pod in world.state.pods.values()}
+    for pod_name, node_name in world.where(placement).items():
+        info = infos[pod_name]
+        placed[info.group or ""].append(node_name)
+        for resource, amount in info.requirements.requests:
+            used[node_name, resource] += amount
+    nodes = {f"n{index}": node for index, node in enumerate(instance.nodes)}
+    for name, node in nodes.items():
+        for resource, amount in _named(node.allocatable).items():
+            assert used[name, resource] <= amount, (name, resource)
+    assert _whole(instance.tree, placed), placed
+    for tree in instance.tree:
+        if tree.key is not None and not tree.preferred:
+            where = [name for leaf in tree.leaves() for name in placed[leaf.name]]
+            values = {nodes[name].labels.get(tree.key) for name in where}
+            assert len(values) <= 1, (tree.name, values)
+            assert None not in values, tree.name
+
+
+def _whole(tree: Tree, placed: Mapping[str, list[str]]) -> bool:
+    """Its minimum is met, and no group in it has some pods but fewer than its minimum."""
+    if not tree.children:
+        count = len(placed.get(tree.name, ()))
+        assert count in (0, *range(tree.minimum, len(tree.pods) + 1)), tree.name
+        return count >= tree.minimum
+    return sum([_whole(child, placed) for child in tree.children]) >= tree.minimum

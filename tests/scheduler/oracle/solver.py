@@ -1,0 +1,153 @@
+"""The exact solver: whether an instance has a solution at all, and the best choice of victims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from tests.scheduler.oracle.instances import PREEMPTOR, Amounts, Instance, Tree
+
+Domain = dict[int, cp_model.IntVar]
+"""For each node that has the label: whether its value of the label is the one that is chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The lexicographic optimum of what a choice of victims costs."""
+
+    violations: int
+    priority: int
+    units: int
+
+
+class ExactSolver:
+    """One CP-SAT model of the nodes, the tree and what may be evicted for it.
+
+    Groups that do not count may have pods in it too: that takes room, so it makes no answer better.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.model = cp_model.CpModel()
+        self.load: list[list[list[cp_model.LinearExpr]]] = [
+            [[] for _ in node.allocatable] for node in instance.nodes
+        ]
+        self.units = [
+            (group.priority, pods)
+            for group in instance.running
+            for pods in ([group.pods] if group.whole else [(pod,) for pod in group.pods])
+        ]
+        self.gone = [self.model.new_bool_var(f"gone{i}") for i in range(len(self.units))]
+        self._running()
+        self.model.add(self._stands(instance.tree, []) == 1)
+        self._capacity()
+
+    def feasible(self) -> bool:
+        """Whether there is any solution."""
+        return self._solve() is not None
+
+    def optimum(self) -> Optimum | None:
+        """The cheapest victims: budgets exceeded, then highest priority, then units."""
+        violations = self._violations()
+        top = self.model.new_int_var(-1, PREEMPTOR, "top")
+        for (priority, _), gone in zip(self.units, self.gone, strict=True):
+            self.model.add(top >= priority).only_enforce_if(gone)
+        found = []
+        for goal in (violations, top, sum(self.gone)):
+            self.model.minimize(goal)
+            solver = self._solve()
+            if solver is None:
+                return None
+            value = round(solver.objective_value)
+            self.model.add(goal <= value)
+            found.append(value)
+        return Optimum(*found)
+
+    def _solve(self) -> cp_model.CpSolver | None:
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = 1
+        status = solver.solve(self.model)
+        if status == cp_model.INFEASIBLE:
+            return None
+        if status != cp_model.OPTIMAL:
+            raise AssertionError(solver.status_name(status))
+        return solver
+
+    def _running(self) -> None:
+        """What stays takes its room."""
+        for (priority, pods), gone in zip(self.units, self.gone, strict=True):
+            if priority >= PREEMPTOR:
+                self.model.add(gone == 0)
+            for pod in pods:
+                self._take(pod.node, pod.requests, gone.negated())
+
+    def _stands(self, tree: Tree, above: Sequence[Domain]) -> cp_model.IntVar:
+        """Whether its minimum is met, within the domains chosen for it and above it."""
+        stands = self.model.new_bool_var(f"{tree.name} stands")
+        domains = [*above, *self._domain(tree)]
+        if tree.children:
+            counted = [self._stands(child, domains) for child in tree.children]
+        else:
+            counted = [
+                here
+                for size, count in sorted(Counter(tree.pods).items())
+                for here in self._places(size, count, domains)
+            ]
+        self.model.add(sum(counted) >= tree.minimum).only_enforce_if(stands)
+        return stands
+
+    def _domain(self, tree: Tree) -> Iterator[Domain]:
+        """The one that its pods must lie in, if there must be one."""
+        if tree.key is None or tree.preferred:
+            return
+        chosen: dict[str, cp_model.IntVar] = {}
+        by_node = {}
+        for index, node in enumerate(self.instance.nodes):
+            value = node.labels.get(tree.key)
+            if value is not None:
+                if value not in chosen:
+                    chosen[value] = self.model.new_bool_var(f"{tree.name} in {tree.key}={value}")
+                by_node[index] = chosen[value]
+        self.model.add(sum(chosen.values()) <= 1)
+        yield by_node
+
+    def _places(
+        self, size: Amounts, count: int, domains: Sequence[Domain]
+    ) -> list[cp_model.IntVar]:
+        """How many of these equal pods each node gets."""
+        places = []
+        for node in range(len(self.instance.nodes)):
+            here = self.model.new_int_var(0, count, "")
+            for domain in domains:
+                self.model.add(here <= count * domain.get(node, 0))
+            self._take(node, size, here)
+            places.append(here)
+        self.model.add(sum(places) <= count)
+        return places
+
+    def _take(self, node: int, size: Amounts, times: cp_model.LinearExpr) -> None:
+        for terms, amount in zip(self.load[node], size, strict=True):
+            terms.append(amount * times)
+
+    def _capacity(self) -> None:
+        for node, load in zip(self.instance.nodes, self.load, strict=True):
+            for amount, terms in zip(node.allocatable, load, strict=True):
+                self.model.add(sum(terms) <= amount)
+
+    def _violations(self) -> cp_model.LinearExprT:
+        total = []
+        for app, allowed in self.instance.budgets.items():
+            covered = sum(
+                gone
+                for (_, pods), gone in zip(self.units, self.gone, strict=True)
+                for pod in pods
+                if pod.app == app
+            )
+            over = self.model.new_int_var(0, 100, f"over {app}")
+            self.model.add(over >= covered - allowed)
+            total.append(over)
+        return sum(total)
