@@ -16,12 +16,14 @@ from kube.errors import Unreachable
 from kube.events import Recorder
 from kube.process import Page, run_until
 from kube.settings import LeaderElection
+from scheduler.activity import Activity
 from scheduler.binder import Binder
 from scheduler.config import Config
 from scheduler.core.place import SearchBudget
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
+from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
@@ -57,41 +59,43 @@ class Scheduler:
         self._config = config
         self._clock = clock = clock or SystemClock()
         self._leading = False
+        self._changed = asyncio.Event()
         self.state = State()
         self.queue = Queue(self.state, retry=config.retry_seconds)
-        self._events = Recorder(client, "muster-scheduler", clock)
+        self._recorder = Recorder(client, "muster-scheduler", clock)
         self._informers = Informers(client, self.state, self._wake)
+        events = GroupEvents(self._recorder, self.state, self._informers.observed)
+        activity = Activity()
         self._reporter = Reporter(
             client,
             self.state,
-            self._events,
+            events,
+            activity,
             clock=clock,
             config=config.status,
             observed=self._informers.observed,
             pending=self._informers.pods.pending,
-            busy=lambda: self._binder.busy or self._evictor.busy,
-            binding=lambda root: self._binder.binding(root),  # noqa: PLW0108 - it is made below
         )
         self._binder = Binder(
             client,
             self.state,
             self.queue,
+            events,
+            activity,
             clock=clock,
             workers=config.bind_workers,
             timeout=config.bind_timeout_seconds,
             changed=self._wake,
-            given_up=self._reporter.given_up,
             claims=Claims(client, self.state, clock),
-            deciding=lambda: self._loop.deciding,
         )
         self._evictor = Evictor(
             client,
             self.state,
-            self._events,
+            events,
+            activity,
             clock=clock,
             writers=config.preemption.writers,
             changed=self._wake,
-            tell=self._reporter.tell,
         )
         self._preemptor = Preemptor(
             self.state,
@@ -114,7 +118,7 @@ class Scheduler:
             preemptor=self._preemptor,
             starvation=self._starvation,
         )
-        self._loop = Loop(cycle, self.queue, clock)
+        self._loop = Loop(cycle, self.queue, clock, activity=activity, changed=self._changed)
 
     @property
     def synced(self) -> bool:
@@ -158,11 +162,11 @@ class Scheduler:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Trouble with the API server is waited out."""
         watches = [reflector.run() for reflector in self._informers.reflectors]
-        await run_until(stop, *watches, self._events.run(), self._lead_when_synced())
+        await run_until(stop, *watches, self._recorder.run(), self._lead_when_synced())
 
     def _wake(self) -> None:
         if self._leading:
-            self._loop.wake()
+            self._changed.set()
         else:
             # Whoever begins to lead looks at everything; until then the record would only grow.
             self.state.take_changes()

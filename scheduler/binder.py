@@ -12,25 +12,28 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
 import structlog
 
-from kube.backoff import Backoff
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import PODS
-from scheduler.api_protocols import LATER, Binds
+from scheduler.activity import Activity
+from scheduler.api_protocols import BinderApi
 from scheduler.core.forest import Pod
 from scheduler.core.model import COMPOSITE_POD_GROUP, GroupKey
 from scheduler.core.place import Placement
 from scheduler.core.state import State
+from scheduler.group_events import GroupEvents
 from scheduler.metrics import BINDS, BINDS_OPEN, GANGS_GIVEN_UP, RESUMED
 from scheduler.queue import Queue
 from scheduler.reservations import Entry, Open, Record, Reservations, Reserved
+from scheduler.retry import RETRIABLE, backoff, retry
 from scheduler.volume_binder import Claims
 
 _log = structlog.get_logger()
@@ -64,45 +67,38 @@ class _Order:
 
 
 class Binder:
-    """Workers over one queue of bindings. `given_up` is called with a root that is taken back."""
+    """Workers over one queue of Bindings. `changed` is called when a decision did not hold."""
 
     def __init__(
         self,
-        api: Binds,
+        api: BinderApi,
         state: State,
         queue: Queue,
+        events: GroupEvents,
+        activity: Activity,
         *,
         clock: Clock,
         workers: int = 160,
         timeout: float = 120.0,
         changed: Callable[[], None] = lambda: None,
-        given_up: Callable[[GroupKey, str], None] = lambda _key, _message: None,
         claims: Claims | None = None,
-        deciding: Callable[[], bool] = lambda: False,
     ) -> None:
         self._api = api
         self._state = state
         self._queue = queue
+        self._events = events
+        self._activity = activity
         self._clock = clock
         self._workers = workers
         self._timeout = timeout
         self._changed = changed
-        self._given_up = given_up
         self._claims = claims
         self._orders: deque[_Order] = deque()
         self._intents: dict[GroupKey, Intent] = {}
         self._waiting = asyncio.Semaphore(0)
-        self._reservations = Reservations(api, clock=clock, plenty=self._plenty, deciding=deciding)
-
-    @property
-    def busy(self) -> bool:
-        """Whether a binding is decided and not answered."""
-        return any(intent.open for intent in self._intents.values())
-
-    def binding(self, root: GroupKey) -> bool:
-        """Whether a binding of this root is decided and not answered."""
-        intent = self._intents.get(root)
-        return intent is not None and intent.open > 0
+        self._reservations = Reservations(
+            api, clock=clock, activity=activity, saturated=self._saturated
+        )
 
     def submit(self, placement: Placement) -> None:
         """Queue the bindings of a root, behind those decided before it."""
@@ -115,8 +111,7 @@ class Binder:
             _Order(intent, pod, names(row))
             for pod, row in zip(placement.pods, placement.rows, strict=True)
         ]
-        intent.open += len(orders)
-        BINDS_OPEN.inc(len(orders))
+        self._add_open(intent, len(orders))
         if self._can_be_half(placement, intent):
             self._reservations.add(self._entry(intent, orders))
         else:
@@ -135,6 +130,7 @@ class Binder:
         self._orders.clear()
         self._intents.clear()
         self._waiting = asyncio.Semaphore(0)
+        self._activity.binding.clear()
         self._reservations.begin()
         BINDS_OPEN.set(0)
         for pod in [pod for pod in self._state.pods.values() if pod.assumed]:
@@ -154,7 +150,7 @@ class Binder:
         spec = group.spec if group is not None else None
         return (spec.bind_within if spec is not None else 0.0) or self._timeout
 
-    def _plenty(self) -> bool:
+    def _saturated(self) -> bool:
         return len(self._orders) >= 2 * self._workers
 
     def _can_be_half(self, placement: Placement, intent: Intent) -> bool:
@@ -219,9 +215,8 @@ class Binder:
             group = self._state.forest.groups.get(intent.root)
             if orders and group is not None and group.standing and group.parent is None:
                 intent.bound = self._bound(left)
-                intent.open = len(orders)
                 self._intents[intent.root] = intent
-                BINDS_OPEN.inc(len(orders))
+                self._add_open(intent, len(orders))
                 self._release(orders)
                 RESUMED.labels("finished").inc()
                 return True
@@ -280,19 +275,19 @@ class Binder:
 
     async def _bind(self, order: _Order, fence: Fence) -> None:
         """Bind one pod, trying again while only the connection is at fault."""
-        pod, backoff = order.pod, Backoff(first=0.1, limit=5.0)
+        pod, waits = order.pod, backoff()
         while self._wanted(order):
             if not fence.valid():
                 return  # the lease may be another's: whoever leads next decides anew
             try:
                 info = pod.info
                 await self._api.bind(info.namespace, info.name, info.uid, order.node)
-            except LATER as error:
+            except RETRIABLE as error:
                 _retried.inc()
                 if self._clock.monotonic() >= order.intent.deadline:
                     self._reject(order, str(error))
                     return
-                await self._clock.sleep(backoff.next())
+                await self._clock.sleep(waits.next())
             except KubeError as error:
                 await self._settle(order, error)
                 return
@@ -350,9 +345,16 @@ class Binder:
         self._state.forget(info.uid)
         self._changed()
 
+    def _add_open(self, intent: Intent, count: int) -> None:
+        intent.open += count
+        BINDS_OPEN.inc(count)
+        if intent.open:
+            self._activity.binding.add(intent.root)
+        else:
+            self._activity.binding.discard(intent.root)
+
     def _close(self, intent: Intent) -> None:
-        intent.open -= 1
-        BINDS_OPEN.dec()
+        self._add_open(intent, -1)
         if intent.open:
             return
         if not intent.failed:
@@ -395,7 +397,7 @@ class Binder:
         GANGS_GIVEN_UP.inc()
         seconds = self._time_for(intent.root)
         message = f"{len(intent.bound)} pods bound, the rest could not be in {seconds:g} s"
-        self._given_up(intent.root, message)
+        self._events.entity(intent.root, "Warning", "GangBindFailed", message)
         self._queue.block(intent.root)
         try:
             for pod in intent.bound:
@@ -408,17 +410,15 @@ class Binder:
 
     async def _delete(self, pod: Pod, fence: Fence) -> bool:
         """Delete a pod, trying again while only the connection is at fault; False if we may not."""
-        info, backoff = pod.info, Backoff(first=0.1, limit=5.0)
-        while fence.valid():
-            try:
+        info = pod.info
+
+        async def delete() -> None:
+            with suppress(NotFound, Conflict):  # gone, or a namesake: nothing of ours is there
                 await self._api.delete(PODS, info.name, info.namespace, uid=info.uid)
-            except (NotFound, Conflict):
-                pass  # gone, or a namesake: nothing of ours is left there
-            except LATER:
-                await self._clock.sleep(backoff.next())
-                continue
-            except KubeError as error:
-                _log.error("pod not deleted", namespace=info.namespace, pod=info.name,
-                           problem=str(error))  # fmt: skip
+
+        try:
+            return await retry(delete, fence, self._clock)
+        except KubeError as error:
+            _log.error("pod not deleted", namespace=info.namespace, pod=info.name,
+                       problem=str(error))  # fmt: skip
             return True
-        return False

@@ -19,23 +19,24 @@ from api.constants import (
     REASON_PREEMPTION,
     SCHEDULER_NAME,
 )
-from kube.backoff import Backoff
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
-from kube.events import EventType, ObjectReference
 from kube.patch import PatchBuilder
 from kube.resources import PODS, Resource
-from scheduler.api_protocols import LATER, Evicts, Tells
+from scheduler.activity import Activity
+from scheduler.api_protocols import EvictorApi
 from scheduler.core.forest import Group, Pod
-from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.model import GroupKey
 from scheduler.core.place import Placement
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.preemption.units import unit_owner
 from scheduler.core.state import State
+from scheduler.group_events import GroupEvents
 from scheduler.metrics import EVICTIONS_OPEN, VICTIMS
 from scheduler.priority_semaphore import PrioritySemaphore
-from scheduler.status import RESOURCES
+from scheduler.resources import GROUPS
+from scheduler.retry import RETRIABLE, retry
 
 _log = structlog.get_logger()
 
@@ -55,32 +56,26 @@ class Evictor:
 
     def __init__(
         self,
-        api: Evicts,
+        api: EvictorApi,
         state: State,
-        events: Tells,
+        events: GroupEvents,
+        activity: Activity,
         *,
         clock: Clock,
         writers: int,
         changed: Callable[[], None],
-        tell: Callable[[GroupKey, EventType, str, str], None],
     ) -> None:
-        """`tell` says an event on a group and on what it was made for."""
+        """`changed` is called when a victim cannot be deleted."""
         self._api = api
         self._state = state
         self._events = events
+        self._activity = activity
         self._clock = clock
         self._semaphore = PrioritySemaphore(writers)
         self._plans = count()
-        self._open: set[int] = set()
         self._changed = changed
-        self._tell = tell
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
         self._nominated: dict[GroupKey, dict[str, tuple[Pod, str]]] = {}
-
-    @property
-    def busy(self) -> bool:
-        """Whether a plan is not carried out yet."""
-        return bool(self._open)
 
     def evict(self, plan: Plan, priority: int) -> None:
         """Mark and delete all pods of the victims, in the background."""
@@ -90,11 +85,13 @@ class Evictor:
         message = f"{SCHEDULER_NAME}: preempted for {winner} of priority {priority}"
         names = ", ".join(unit.name for unit in plan.victims[:5])
         more = f" and {len(plan.victims) - 5} more" if len(plan.victims) > 5 else ""
-        self._say(plan.root, "Normal", "Preempting", f"evicts {len(pods)} pods: {names}{more}")
+        self._events.entity(
+            plan.root, "Normal", "Preempting", f"evicts {len(pods)} pods: {names}{more}"
+        )
         for group in groups:
-            self._say(group.key, "Warning", "Preempted", message)
+            self._events.entity(group.key, "Warning", "Preempted", message)
         for pod in pods:
-            self._events.event(_reference(pod), "Warning", "Preempted", message)
+            self._events.pod(pod, "Warning", "Preempted", message)
         self._begin(groups, pods, message)
 
     def nominate(self, placement: Placement) -> None:
@@ -120,7 +117,7 @@ class Evictor:
     def resume(self) -> None:
         """End what an earlier leader had begun: where one pod is marked its whole unit goes."""
         self._jobs = asyncio.Queue()
-        self._open.clear()
+        self._activity.evicting.clear()
         EVICTIONS_OPEN.set(0)
         self._nominated.clear()
         begun = [p for p in self._state.pods.values() if p.info.targeted and p.placed]
@@ -152,7 +149,7 @@ class Evictor:
 
     def _begin(self, groups: list[Group], pods: list[Pod], message: str) -> None:
         plan = next(self._plans)
-        self._open.add(plan)
+        self._activity.evicting.add(plan)
         self._submit(lambda fence: self._carry_out(plan, groups, pods, message, fence))
 
     async def _carry_out(
@@ -162,7 +159,7 @@ class Evictor:
         await self._each(plan, marked, lambda group: self._mark_group(group, message), fence)
         await self._each(plan, pods, lambda pod: self._mark_pod(pod, message), fence)
         await self._each(plan, pods, self._delete, fence)
-        self._open.discard(plan)
+        self._activity.evicting.discard(plan)
 
     async def _each(
         self, plan: int, things: Sequence[_T], act: Callable[[_T], Awaitable[None]], fence: Fence
@@ -172,24 +169,21 @@ class Evictor:
 
     async def _persist(self, rank: int, act: Callable[[], Awaitable[None]], fence: Fence) -> None:
         """Do it, again as long as only the connection or a newer version is in the way."""
-        backoff = Backoff(first=0.1, limit=5.0)
-        while fence.valid():
-            try:
-                async with self._semaphore.turn(rank):
-                    await act()
-            except NotFound:
-                return  # gone, which is what was wanted
-            except (Conflict, *LATER):
-                await self._clock.sleep(backoff.next())
-            except KubeError as error:
-                _log.error("eviction refused", problem=str(error))
-                return
-            else:
-                return
+
+        async def request() -> None:
+            async with self._semaphore.turn(rank):
+                await act()
+
+        try:
+            await retry(request, fence, self._clock, on=(Conflict, *RETRIABLE))
+        except NotFound:
+            pass  # gone, which is what was wanted
+        except KubeError as error:
+            _log.error("eviction refused", problem=str(error))
 
     async def _mark_group(self, group: Group, message: str) -> None:
         kind, namespace, name = group.key
-        await self._mark(RESOURCES[kind], namespace, name, None, message)
+        await self._mark(GROUPS[kind], namespace, name, None, message)
 
     async def _mark_pod(self, pod: Pod, message: str) -> None:
         info = pod.info
@@ -226,7 +220,7 @@ class Evictor:
             await self._api.delete(PODS, info.name, info.namespace, uid=info.uid)
         except (NotFound, Conflict):
             return  # gone, or a namesake is there
-        except LATER:
+        except RETRIABLE:
             raise
         except KubeError:
             self._state.units.spare([pod])
@@ -246,19 +240,6 @@ class Evictor:
                 await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
 
         self._submit(lambda fence: self._persist(_LAST, write, fence))
-
-    def _say(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
-        if key[0] != SINGLE_POD:
-            self._tell(key, kind, reason, message)
-            return
-        pod = self._state.singles.get(key)
-        if pod is not None:
-            self._events.event(_reference(pod), kind, reason, message)
-
-
-def _reference(pod: Pod) -> ObjectReference:
-    info = pod.info
-    return ObjectReference("v1", "Pod", info.namespace, info.name, info.uid)
 
 
 def _running(group: Group) -> list[Pod]:

@@ -10,25 +10,25 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Final
 
 import msgspec
 import structlog
 
-from api.constants import RESERVATION
-from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import AlreadyExists, KubeError, NotFound
 from kube.meta import Json
-from kube.resources import Resource
-from scheduler.api_protocols import LATER, Stores
+from scheduler.activity import Activity
+from scheduler.api_protocols import ReservationApi
 from scheduler.core.model import GroupKey
 from scheduler.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN
-
-RESERVATIONS: Final = Resource(*RESERVATION)
+from scheduler.resources import RESERVATIONS
+from scheduler.retry import RETRIABLE, backoff, retry
 
 _LIMIT: Final = 1 << 20
 _TICK: Final = 0.02
@@ -110,23 +110,22 @@ class Entry:
 class Reservations:
     """Writes and deletes Reservations.
 
-    `plenty` says whether there is enough to bind meanwhile, `deciding` whether more roots are being
-    decided at this moment.
+    `saturated` says whether enough Bindings are queued to keep all workers busy for now.
     """
 
     def __init__(
         self,
-        api: Stores,
+        api: ReservationApi,
         *,
         clock: Clock,
-        plenty: Callable[[], bool],
-        deciding: Callable[[], bool] = lambda: False,
+        activity: Activity,
+        saturated: Callable[[], bool],
         limit: int = _LIMIT,
     ) -> None:
         self._api = api
         self._clock = clock
-        self._plenty = plenty
-        self._deciding = deciding
+        self._activity = activity
+        self._saturated = saturated
         self._limit = limit
         self._pending: list[Entry] = []
         self._wanted = asyncio.Event()
@@ -161,7 +160,7 @@ class Reservations:
 
     async def read(self, fence: Fence) -> list[Open]:
         """What earlier leaders left, oldest first. Waits for the API server as long as we lead."""
-        backoff = Backoff(first=0.1, limit=5.0)
+        waits = backoff()
         while fence.valid():
             try:
                 return self._opened((await self._api.list(RESERVATIONS))["items"])
@@ -170,7 +169,7 @@ class Reservations:
                 return []
             except KubeError as error:
                 _log.warning("Reservations not read", problem=str(error))
-                await self._clock.sleep(backoff.next())
+                await self._clock.sleep(waits.next())
         return []
 
     def _opened(self, items: list[Json]) -> list[Open]:
@@ -196,7 +195,7 @@ class Reservations:
             await self._wanted.wait()
             await self._clock.sleep(max(0.0, last + _PAUSE - self._clock.monotonic()))
             for _ in range(_PATIENCE):
-                if not (self._plenty() or self._too_few()):
+                if not (self._saturated() or self._too_few()):
                     break
                 await self._clock.sleep(_TICK)
             self._wanted.clear()
@@ -206,7 +205,7 @@ class Reservations:
 
     def _too_few(self) -> bool:
         """Whether others are about to join those that wait to be written."""
-        return len(self._pending) < _SHARED and self._deciding()
+        return len(self._pending) < _SHARED and self._activity.deciding
 
     async def _store(self, entries: list[Entry], fence: Fence) -> None:
         problems: dict[int, str] = {}
@@ -230,44 +229,41 @@ class Reservations:
 
     async def _create(self, body: Json, fence: Fence) -> str | None:
         """Store it; returns why not."""
-        backoff = Backoff(first=0.1, limit=5.0)
-        while fence.valid():
+
+        async def create() -> None:
             try:
                 await self._api.create(RESERVATIONS, body)
             except AlreadyExists:
-                break  # ours: the answer to an earlier try was lost
-            except LATER as error:
+                pass  # ours: the answer to an earlier try was lost
+            except RETRIABLE as error:
                 _log.warning("Reservation not written", problem=str(error))
-                await self._clock.sleep(backoff.next())
-                continue
-            except KubeError as error:
-                RESERVATIONS_WRITTEN.labels("refused").inc()
-                _log.error("Reservation refused", problem=str(error))
-                return str(error)
-            break
-        else:
-            return "the lease is lost"
+                raise
+
+        try:
+            if not await retry(create, fence, self._clock):
+                return "the lease is lost"
+        except KubeError as error:
+            RESERVATIONS_WRITTEN.labels("refused").inc()
+            _log.error("Reservation refused", problem=str(error))
+            return str(error)
         RESERVATIONS_WRITTEN.labels("written").inc()
         return None
 
     async def _delete(self, fence: Fence) -> None:
         while True:
             record = await self._done.get()
-            backoff = Backoff(first=0.1, limit=5.0)
-            while fence.valid():
-                try:
-                    await self._api.delete(RESERVATIONS, record.name)
-                except NotFound:
-                    pass
-                except LATER:
-                    await self._clock.sleep(backoff.next())
-                    continue
-                except KubeError as error:
-                    # The next leader finds it done with, and tries again.
-                    _log.error("Reservation not deleted", name=record.name, problem=str(error))
-                    break
+            try:
+                deleted = await retry(partial(self._delete_one, record.name), fence, self._clock)
+            except KubeError as error:
+                # The next leader finds it done with, and tries again.
+                _log.error("Reservation not deleted", name=record.name, problem=str(error))
+                continue
+            if deleted:
                 RESERVATIONS_OPEN.dec()
-                break
+
+    async def _delete_one(self, name: str) -> None:
+        with suppress(NotFound):
+            await self._api.delete(RESERVATIONS, name)
 
 
 def _parts(entries: list[Entry], limit: int) -> Iterator[list[tuple[int, list[Reserved]]]]:

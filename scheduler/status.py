@@ -15,21 +15,20 @@ from typing import Final
 import structlog
 
 from api.constants import (
-    COMPOSITE_POD_GROUP,
     CONDITION_DISRUPTION_TARGET,
     CONDITION_POD_SCHEDULED,
-    POD_GROUP,
     REASON_INCOMPLETE,
     REASON_SCHEDULED,
 )
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
-from kube.events import EventType, ObjectReference
+from kube.events import EventType
 from kube.meta import Json
 from kube.patch import PatchBuilder
-from kube.resources import PODS, Resource
-from scheduler.api_protocols import Patches, Tells
+from kube.resources import PODS
+from scheduler.activity import Activity
+from scheduler.api_protocols import Patcher
 from scheduler.conditions import (
     GroupView,
     PodView,
@@ -46,17 +45,13 @@ from scheduler.config import Status
 from scheduler.core.explain import Blocker
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
+from scheduler.group_events import GroupEvents
 from scheduler.metrics import REPORTS_DUE, STATUS_WRITES
+from scheduler.resources import GROUPS
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.objects import GroupObject
 
 _log = structlog.get_logger()
-
-RESOURCES = {
-    kind.kind: Resource(kind.group, kind.version, kind.plural, kind.kind)
-    for kind in (POD_GROUP, COMPOSITE_POD_GROUP)
-}
-
 
 _Write = Callable[[], Awaitable[None]]
 
@@ -85,33 +80,30 @@ class _Due:
 class Reporter:
     """Collects roots to report and writes their statuses.
 
-    `busy` says whether binds or evictions are under way, `binding` whether binds are for this root:
-    what could be said of it in that moment is soon untrue.
+    What is said about a root while it is being bound is soon untrue, so that waits.
     `observed` and `pending` are the caches' own maps, read at the moment of writing.
     """
 
     def __init__(
         self,
-        api: Patches,
+        api: Patcher,
         state: State,
-        events: Tells,
+        events: GroupEvents,
+        activity: Activity,
         *,
         clock: Clock,
         config: Status,
         observed: dict[GroupKey, GroupObject],
         pending: dict[str, PendingPod],
-        busy: Callable[[], bool],
-        binding: Callable[[GroupKey], bool] = lambda _key: False,
     ) -> None:
         self._api = api
         self._state = state
         self._events = events
+        self._activity = activity
         self._clock = clock
         self._config = config
         self._observed = observed
         self._pending = pending
-        self._busy = busy
-        self._binding = binding
         self._blockers: dict[GroupKey, Blocker] = {}
         self._due: dict[GroupKey, _Due] = {}
         self._pods_due: dict[GroupKey, float] = {}
@@ -137,10 +129,6 @@ class Reporter:
         self._pods_due.pop(key, None)
         self._schedule(key, self._clock.monotonic())
 
-    def given_up(self, key: GroupKey, message: str) -> None:
-        """Its binding was taken back."""
-        self.tell(key, "Warning", "GangBindFailed", message)
-
     async def run(self, fence: Fence) -> None:
         """Write what is due until cancelled, but nothing once the lease may be lost."""
         while True:
@@ -153,7 +141,7 @@ class Reporter:
 
     async def flush(self, fence: Fence) -> bool:
         """Write what is due now, as far as it goes into one round; whether more roots are due."""
-        now, busy = self._clock.monotonic(), self._busy()
+        now, busy = self._clock.monotonic(), self._activity.busy
         ready = (key for key, due in self._due.items() if self._is_time(key, due, now, busy=busy))
         due = list(islice(ready, _ROUND))
         for key in due:
@@ -187,7 +175,7 @@ class Reporter:
         at = due.latest if busy else due.at
         if now < at:
             return False
-        if self._binding(key) or self._unconfirmed(key):
+        if key in self._activity.binding or self._unconfirmed(key):
             return now >= due.latest + _BINDING_SECONDS
         return not (busy and self._gathers(key)) or now >= at + _SETTLING_SECONDS
 
@@ -239,7 +227,7 @@ class Reporter:
             key = view.group.key
             ops = PatchBuilder().at_version(observed.metadata.resource_version)
             ops.add("/status", status)
-            resource = RESOURCES[key[0]]
+            resource = GROUPS[key[0]]
             answer = await self._api.patch(resource, key[2], ops, key[1], subresource="status")
             # Until the watch brings it back this is the latest we know.
             observed.status = status
@@ -248,7 +236,7 @@ class Reporter:
             # A group that has only begun to gather its members is no news.
             if changed and view.reason is not None and view.reason != REASON_INCOMPLETE:
                 kind: EventType = "Normal" if view.scheduled else "Warning"
-                self.tell(key, kind, view.reason, view.message)
+                self._events.entity(key, kind, view.reason, view.message)
 
         return write
 
@@ -346,20 +334,6 @@ class Reporter:
     def _forget_gone(self) -> None:
         if len(self._said) > 2 * len(self._pending) + 1000:
             self._said = {uid: said for uid, said in self._said.items() if uid in self._pending}
-
-    def tell(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
-        """One event on the group; for a root one on the Job or JobSet it was made for, too."""
-        observed = self._observed.get(key)
-        if observed is None:
-            return
-        meta = observed.metadata
-        self._events.event(ObjectReference.of(RESOURCES[key[0]], meta), kind, reason, message)
-        owner = meta.controller
-        if owner is not None and observed.spec.parent_composite_pod_group_name is None:
-            reference = ObjectReference(
-                owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
-            )
-            self._events.event(reference, kind, reason, f"{key[0]} {key[2]}: {message}")
 
 
 def _disrupted(condition: Json) -> bool:

@@ -10,41 +10,26 @@ decision finds it so, be it another leader's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
-from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, KubeError
 from kube.meta import Json
-from kube.patch import Operation, PatchBuilder, pointer
-from kube.resources import PVCS, PVS, Resource
-from scheduler.api_protocols import LATER
+from kube.patch import PatchBuilder, pointer
+from kube.resources import PVCS, PVS
+from scheduler.api_protocols import VolumeBinderApi
 from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimInfo, ClaimKey
 from scheduler.core.state import State
+from scheduler.retry import RETRIABLE, retry
+from scheduler.waiting import wait_until
 from scheduler.watch.volumes import SELECTED_NODE
 
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 """Tells the volume controller that the reference was not made by a person, and is its own."""
-
-
-class Api(Protocol):
-    """Reading and patching claims and volumes. Raises kube.errors."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        ops: PatchBuilder | Sequence[Operation],
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> Json: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +47,7 @@ class _TakenError(Exception):
 class Claims:
     """What has to happen to a pod's claims before it may be bound."""
 
-    def __init__(self, api: Api, state: State, clock: Clock) -> None:
+    def __init__(self, api: VolumeBinderApi, state: State, clock: Clock) -> None:
         self._api = api
         self._state = state
         self._storage = state.storage
@@ -113,20 +98,17 @@ class Claims:
 
     async def _write(self, key: ClaimKey, node: str, fence: Fence) -> None:
         """Raises KubeError or _TakenError, but not while only the connection is at fault."""
-        backoff = Backoff(first=0.1, limit=5.0)
-        while fence.valid():
-            claim, promise = self._storage.claims.get(key), self._storage.promises.get(key)
-            if claim is None or claim.volume or promise is None:
-                return  # nothing is left to be written; what that means is seen in the end
-            try:
-                if promise.volume:
-                    await self._give(promise.volume, claim, fence)
-                else:
-                    await self._select(key, node, fence)
-            except (*LATER, Conflict):
-                await self._clock.sleep(backoff.next())
-            else:
-                return
+        request = partial(self._write_once, key, node, fence)
+        await retry(request, fence, self._clock, on=(*RETRIABLE, Conflict))
+
+    async def _write_once(self, key: ClaimKey, node: str, fence: Fence) -> None:
+        claim, promise = self._storage.claims.get(key), self._storage.promises.get(key)
+        if claim is None or claim.volume or promise is None:
+            return  # nothing is left to be written; what that means is seen in the end
+        if promise.volume:
+            await self._give(promise.volume, claim, fence)
+        else:
+            await self._select(key, node, fence)
 
     async def _give(self, name: str, claim: ClaimInfo, fence: Fence) -> None:
         volume = await self._api.get(PVS, name)
@@ -161,16 +143,7 @@ class Claims:
             until = min(deadline, fence.until)
             if self._clock.monotonic() >= until:
                 return f"was not bound for {node} in time"
-            await self._news(wait, until)
-
-    async def _news(self, wait: _Wait, until: float) -> None:
-        news = asyncio.ensure_future(wait.news.wait())
-        timer = asyncio.ensure_future(self._clock.sleep(until - self._clock.monotonic()))
-        try:
-            await asyncio.wait({news, timer}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
-            timer.cancel()
+            await wait_until(wait.news, until, self._clock)
 
 
 def _selection(claim: Json, node: str) -> PatchBuilder:

@@ -14,7 +14,7 @@ from kube.reflector import Reflector
 from kube.resources import NAMESPACES, NODES, PDBS, PODS, PRIORITY_CLASSES
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.core.state import State
-from scheduler.status import RESOURCES
+from scheduler.resources import GROUPS
 from scheduler.watch import volumes as storage
 from scheduler.watch.event_handlers import Budgets, Classes, Groups, Namespaces, Nodes, Pods
 from scheduler.watch.objects import (
@@ -55,7 +55,7 @@ class Informers:
             *(
                 Reflector(
                     client,
-                    RESOURCES[kind],
+                    GROUPS[kind],
                     Groups(kind, state, changed, self.observed),
                     decode=decode_group,
                 )
@@ -79,7 +79,7 @@ async def read(client: Client, *, seconds: float = 60) -> Informers:
     """One look at a cluster. Raises KubeError where it cannot be had within so many seconds."""
     # Reflectors wait for what is not there; a person wants to know at once.
     try:
-        for resource in RESOURCES.values():
+        for resource in GROUPS.values():
             await client.request("GET", resource.path(), params={"limit": "1"})
     except NotFound as error:
         raise ConfigError(

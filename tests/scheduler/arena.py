@@ -15,7 +15,6 @@ from scheduler.config import Preemption
 from scheduler.core.model import GroupKey
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
-from scheduler.loop import Loop
 from scheduler.preemptor import Preemptor
 from tests.scheduler.contest import Contest
 from tests.scheduler.harness import FakeApi, Harness
@@ -111,11 +110,11 @@ class Arena(Harness):
         self.evictor = Evictor(
             self.arena,
             self.world.state,
-            self.events,
+            self.group_events,
+            self.activity,
             clock=self.clock,
             writers=WRITERS,
-            changed=self._wake,
-            tell=self.reporter.tell,
+            changed=self.changed.set,
         )
         self.preemptor = Preemptor(
             self.world.state,
@@ -132,7 +131,7 @@ class Arena(Harness):
             clock=self.clock,
             preemptor=self.preemptor,
         )
-        self.loop = Loop(cycle, self.queue, self.clock)
+        self.loop = self.loop_of(cycle)
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         return [*super()._parts(), self.evictor.run(self.fence)]

@@ -19,13 +19,15 @@ from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
 from kube.resources import PVCS, PVS, Resource
+from scheduler.activity import Activity
 from scheduler.binder import Binder
 from scheduler.config import Starvation, Status
 from scheduler.core.model import GroupKey, PodInfo
 from scheduler.cycle import Cycle
+from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
 from scheduler.queue import Queue
-from scheduler.reservations import RESERVATIONS
+from scheduler.resources import RESERVATIONS
 from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
 from scheduler.volume_binder import Claims
@@ -180,26 +182,29 @@ class Harness:
         self.pending: dict[str, PendingPod] = {}
         state = self.world.state
         self.queue = Queue(state)
+        self.activity = Activity()
+        self.changed = asyncio.Event()
+        self.group_events = GroupEvents(self.events, state, self.observed)
         self.reporter = Reporter(
             self.api,
             state,
-            self.events,
+            self.group_events,
+            self.activity,
             clock=self.clock,
             config=Status(),
             observed=self.observed,
             pending=self.pending,
-            busy=lambda: self.binder.busy,
-            binding=lambda root: self.binder.binding(root),  # noqa: PLW0108 - it is made below
         )
         self.binder = Binder(
             self.api,
             state,
             self.queue,
+            self.group_events,
+            self.activity,
             clock=self.clock,
             workers=4,
             timeout=timeout,
-            changed=self._wake,
-            given_up=self.reporter.given_up,
+            changed=self.changed.set,
             claims=Claims(self.api, state, self.clock),
         )
         config = starvation or Starvation()
@@ -212,11 +217,11 @@ class Harness:
             clock=self.clock,
             starvation=self.starvation,
         )
-        self.loop = Loop(cycle, self.queue, self.clock)
+        self.loop = self.loop_of(cycle)
         self.fence = Fence(self.clock, 1, float("inf"))
 
-    def _wake(self) -> None:
-        self.loop.wake()
+    def loop_of(self, cycle: Cycle) -> Loop:
+        return Loop(cycle, self.queue, self.clock, activity=self.activity, changed=self.changed)
 
     @contextlib.asynccontextmanager
     async def leading(self, *, unsettled: str = "") -> AsyncIterator[None]:
@@ -267,14 +272,14 @@ class Harness:
 
     async def settle(self, seconds: float = 0.0) -> None:
         """Let everything that can happen happen, and so much time pass."""
-        self.loop.wake()
+        self.changed.set()
         for _ in range(5):
             await settle()
             await self.clock.advance(0.002)  # the loop's pause between two looks
         step = 0.25
         for _ in range(int(seconds / step)):
             await self.clock.advance(step)
-            self.loop.wake()
+            self.changed.set()
         for _ in range(10):
             await settle()
 

@@ -9,6 +9,7 @@ import pytest
 
 from kube.errors import Forbidden, KubeError, Unreachable
 from kube.meta import Json
+from scheduler.activity import Activity
 from scheduler.reservations import Reservations
 from tests.scheduler.harness import Harness
 
@@ -75,19 +76,18 @@ async def test_what_comes_alone_is_written_at_once_and_a_stream_shares_its_write
 
 async def test_the_first_write_waits_for_what_is_decided_in_the_same_moment() -> None:
     harness = Harness()
-    deciding = [True]
+    activity = Activity(deciding=True)
     roots: list[int] = []
     harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
-    journal = Reservations(
-        harness.api, clock=harness.clock, plenty=lambda: False, deciding=lambda: bool(deciding)
+    harness.binder._reservations = Reservations(
+        harness.api, clock=harness.clock, activity=activity, saturated=lambda: False
     )
-    harness.binder._reservations = journal
     gangs(harness, 3)
 
     async with harness.leading():
         await harness.settle()
         assert roots == []
-        deciding.clear()
+        activity.deciding = False
         await harness.settle(1)
 
     assert roots == [3]
@@ -98,7 +98,10 @@ async def test_enough_roots_for_a_write_wait_for_no_more() -> None:
     roots: list[int] = []
     harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
     harness.binder._reservations = Reservations(
-        harness.api, clock=harness.clock, plenty=lambda: False, deciding=lambda: True
+        harness.api,
+        clock=harness.clock,
+        activity=Activity(deciding=True),
+        saturated=lambda: False,
     )
     gangs(harness, 4)
 
@@ -171,7 +174,11 @@ async def test_without_a_reservation_nothing_of_a_gang_is_bound() -> None:
 async def test_a_large_decision_is_split_and_stored_whole_before_it_is_bound() -> None:
     harness = Harness()
     harness.binder._reservations = Reservations(
-        harness.api, clock=harness.clock, plenty=lambda: False, limit=700
+        harness.api,
+        clock=harness.clock,
+        activity=Activity(),
+        saturated=lambda: False,
+        limit=700,
     )
     gangs(harness, 1, size=60)
     sizes: list[int] = []

@@ -285,7 +285,7 @@ async def test_the_claim_is_told_its_node_and_bound_before_the_pod(comes: bool) 
         "value": "a",
     }
     assert harness.api.bound == ({info.name: "a"} if comes else {})
-    assert harness.binder.busy == (not comes)
+    assert harness.activity.busy == (not comes)
 
 
 async def test_a_node_that_a_provisioner_gives_back_is_not_waited_for() -> None:
@@ -299,7 +299,7 @@ async def test_a_node_that_a_provisioner_gives_back_is_not_waited_for() -> None:
         await harness.settle(2)
         unbound(world, "a")
         await harness.settle(2)
-        waits = harness.binder.busy
+        waits = harness.activity.busy
         unbound(world)
         world.node("a", unschedulable=True)
         world.node("b")

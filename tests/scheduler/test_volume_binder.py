@@ -183,12 +183,12 @@ async def test_a_claim_that_is_not_bound_in_time_gives_its_volume_back() -> None
 
     async with harness.leading():
         await harness.settle(9)
-        waits = harness.binder.busy
+        waits = harness.activity.busy
         harness.world.node("b", unschedulable=True, labels={HOST: "b"})
         await harness.settle(3)
 
     assert waits
-    assert not harness.binder.busy
+    assert not harness.activity.busy
     assert harness.api.bound == {}
     assert list(harness.world.state.storage.promises) == []
 
@@ -237,10 +237,10 @@ async def test_nobody_waits_for_a_claim_longer_than_the_lease() -> None:
 
     async with harness.leading():
         await harness.settle(2)
-        waits = harness.binder.busy
+        waits = harness.activity.busy
         await harness.settle(2)
 
-    assert (waits, harness.binder.busy) == (True, False)
+    assert (waits, harness.activity.busy) == (True, False)
 
 
 @pytest.mark.parametrize("what", ["the pod", "the node", "the claim"])
@@ -254,7 +254,7 @@ async def test_what_goes_while_its_claim_is_bound_is_not_waited_for(what: str) -
 
     async with harness.leading():
         await harness.settle(1)
-        waits = harness.binder.busy
+        waits = harness.activity.busy
         if what == "the pod":
             state.remove_pod(info.uid)
         elif what == "the node":
@@ -264,7 +264,7 @@ async def test_what_goes_while_its_claim_is_bound_is_not_waited_for(what: str) -
         await harness.settle(1)
 
     assert waits
-    assert not harness.binder.busy
+    assert not harness.activity.busy
     assert harness.api.bound == {}
 
 
@@ -281,7 +281,7 @@ async def test_a_reference_that_the_controller_takes_back_is_not_waited_for() ->
         disk(harness.world, "disk", "b", available=False)
         await harness.settle(1)
 
-    assert not harness.binder.busy
+    assert not harness.activity.busy
 
 
 async def test_a_pod_is_not_bound_where_its_volume_turned_out_not_to_be() -> None:
