@@ -139,7 +139,7 @@ def _copy(kubeconfig: Path | None, snapshot: Path | None) -> Copy:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
             sources = await read(client)
             limits = Limits.of(SearchBudget(), overdue=time.time() - Preemption().patience_seconds)
-            return Copy(sources.state, limits, sources.classes.all(), sources.observed)
+            return Copy(sources.state, limits, sources.priority_classes.all(), sources.observed)
 
     return asyncio.run(look())
 

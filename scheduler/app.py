@@ -157,7 +157,7 @@ class Scheduler:
         )
         # Who does not lead has no queue of its own.
         queue = self.queue if self._leading else queue_of(self.state)
-        return encode(take(self.state, queue, limits, self._informers.classes.all()))
+        return encode(take(self.state, queue, limits, self._informers.priority_classes.all()))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Trouble with the API server is waited out."""

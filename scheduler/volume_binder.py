@@ -26,7 +26,7 @@ from scheduler.core.model import ClaimInfo, ClaimKey
 from scheduler.core.state import State
 from scheduler.retry import RETRIABLE, retry
 from scheduler.waiting import wait_until
-from scheduler.watch.volumes import SELECTED_NODE
+from scheduler.watch.volume_decode import SELECTED_NODE
 
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 """Tells the volume controller that the reference was not made by a person, and is its own."""

@@ -17,8 +17,8 @@ from api.groups import WorkloadForm, group_of_pod
 from scheduler.core.model import GroupKey, GroupSpec, NodeInfo, PodInfo, Taint, Topology
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.watch.objects import ConditionType, GroupObject, Node, Pod, PodDisruptionBudget
-from scheduler.watch.pod_terms import expressions
 from scheduler.watch.requirements import amounts, requirements_of, requirements_of_others
+from scheduler.watch.selectors import label_expressions
 
 NEVER: Final = "Never"
 
@@ -84,10 +84,10 @@ def _just_bound(pod: Pod, before: PodInfo) -> bool:
     )
 
 
-def budget(obj: PodDisruptionBudget) -> DisruptionBudget:
+def disruption_budget(obj: PodDisruptionBudget) -> DisruptionBudget:
     """What the budget protects, and how much of that may go now."""
     meta = obj.metadata
-    selected = expressions(obj.spec.selector)
+    selected = label_expressions(obj.spec.selector)
     return DisruptionBudget((meta.namespace, meta.name), selected, obj.status.disruptions_allowed)
 
 

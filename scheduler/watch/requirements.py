@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from kube.quantity import parse_milli, parse_value
-from scheduler.core.model import ClaimKey, Expression, HostPort, Requirements, Term, Toleration
-from scheduler.watch import pod_terms as company
-from scheduler.watch.objects import ClaimSource, Container, NodeSelectorTerm, Pod, PodSpec
+from scheduler.core.model import ClaimKey, HostPort, Requirements, Term, Toleration
+from scheduler.watch import pod_terms
+from scheduler.watch.objects import ClaimSource, Container, Pod, PodSpec
+from scheduler.watch.selectors import node_selector_term
 
 # All others are of clouds of old, or may not be used twice on a node by their own rules.
 _KNOWN_VOLUMES = frozenset(
@@ -75,9 +76,9 @@ def requirements_of_others(pod: Pod) -> Requirements:
     return Requirements(
         requests=pod_requests(pod.spec),
         ports=_host_ports(pod.spec),
-        required_anti_affinity=company.required_anti_affinity(pod),
+        required_anti_affinity=pod_terms.required_anti_affinity(pod),
         claims=_claims(pod),
-        preferred_affinity=company.preferred_affinity(pod),
+        preferred_affinity=pod_terms.preferred_affinity(pod),
     )
 
 
@@ -93,13 +94,13 @@ def requirements_of(pod: Pod) -> Requirements:
         ),
         unsupported=tuple(_undecided(spec)),
         ports=_host_ports(spec),
-        required_affinity=company.required_affinity(pod),
-        required_anti_affinity=company.required_anti_affinity(pod),
-        spread=company.spread(pod),
+        required_affinity=pod_terms.required_affinity(pod),
+        required_anti_affinity=pod_terms.required_anti_affinity(pod),
+        spread=pod_terms.spread(pod),
         claims=_claims(pod),
         preferred_node_affinity=_preferred_node_affinity(spec),
-        preferred_affinity=company.preferred_affinity(pod),
-        preferred_spread=company.preferred_spread(pod),
+        preferred_affinity=pod_terms.preferred_affinity(pod),
+        preferred_spread=pod_terms.preferred_spread(pod),
     )
 
 
@@ -108,20 +109,13 @@ def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
     required = node.required_during_scheduling_ignored_during_execution if node else None
     if required is None:
         return None
-    return tuple(_term(term) for term in required.node_selector_terms)
+    return tuple(node_selector_term(term) for term in required.node_selector_terms)
 
 
 def _preferred_node_affinity(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
     node = spec.affinity.node_affinity if spec.affinity else None
     soft = node.preferred_during_scheduling_ignored_during_execution if node else ()
-    return tuple((term.weight, _term(term.preference)) for term in soft)
-
-
-def _term(term: NodeSelectorTerm) -> Term:
-    return Term(
-        tuple(Expression(e.key, e.operator, tuple(e.values)) for e in term.match_expressions),
-        tuple(Expression(e.key, e.operator, tuple(e.values)) for e in term.match_fields),
-    )
+    return tuple((term.weight, node_selector_term(term.preference)) for term in soft)
 
 
 def _undecided(spec: PodSpec) -> Iterable[str]:

@@ -14,14 +14,24 @@ import yaml
 from kube.client import Client
 from kube.meta import Json, Key, RawObject, decode_raw
 from kube.reflector import Reflector
-from kube.resources import CRDS, LEASES, NAMESPACES, NODES, PDBS, PODS, PVCS, PVS, Resource
+from kube.resources import (
+    CRDS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PDBS,
+    PODS,
+    PVCS,
+    PVS,
+    STORAGE_CLASSES,
+    Resource,
+)
 from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.config import Config, Status
 from scheduler.resources import GROUPS
 from scheduler.watch.informers import read
-from scheduler.watch.volumes import STORAGE_CLASSES
 
 CONFIG = Config(status=Status(delay_seconds=0.05, pods_seconds=0.2))
 ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)

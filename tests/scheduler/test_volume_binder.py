@@ -12,8 +12,9 @@ from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import PVCS, PVS
 from scheduler.core.model import PodInfo, StorageClassInfo
-from scheduler.watch import volumes as watched
-from scheduler.watch.volumes import SELECTED_NODE
+from scheduler.watch.volume_decode import SELECTED_NODE
+from scheduler.watch.volume_handlers import VolumeHandler
+from scheduler.watch.volume_objects import decode_volume
 from tests.scheduler.harness import Harness
 from tests.scheduler.test_promises import DATA, claim, disk, user
 from tests.scheduler.test_recovery import lead, left_behind
@@ -403,12 +404,11 @@ async def test_a_volume_that_is_gone_when_it_is_to_be_given_is_replaced() -> Non
 
 def test_a_volume_whose_size_cannot_be_read_is_left_out() -> None:
     state = prepared().world.state
-    (kind,) = [kind for kind in watched.kinds(state) if kind.resource == PVS]
-    sink = watched._Sink(kind, state, lambda: None)
+    handler = VolumeHandler(state, lambda: None)
     body = {"metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "1Gi"}}}
-    sink.upsert(kind.decode(msgspec.json.encode(body)))
+    handler.upsert(decode_volume(msgspec.json.encode(body)))
     seen = list(state.storage.volumes)
     body["spec"] = {"capacity": {"storage": "much"}}
-    sink.upsert(kind.decode(msgspec.json.encode(body)))
+    handler.upsert(decode_volume(msgspec.json.encode(body)))
 
     assert (seen, list(state.storage.volumes)) == (["disk"], [])
