@@ -1,4 +1,4 @@
-"""The decision loop: cycles while there is something to decide, sleep until something changes."""
+"""The decision loop: runs cycles while a root is ready, then waits until something changes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from scheduler.queue import Queue
 from scheduler.waiting import wait_until
 
 _SLICE: Final = 0.002
-"""Seconds of deciding before bindings and watches get their turn."""
+"""Seconds of deciding after which other tasks may run: Bindings and watches."""
 
 _PAUSE: Final = 0.002
-"""Seconds between two looks at what changed: a watch tells of many things in one moment."""
+"""Seconds between two rounds: a watch delivers many events at once."""
 
 
 class Loop:
@@ -39,7 +39,7 @@ class Loop:
         self._ended = asyncio.Event()
 
     async def round(self) -> None:
-        """Until all that is ready by now has been decided; `run` must be running."""
+        """Wait until all that is ready now has been decided; `run` must be running."""
         ended = self._ended
         self._changed.set()
         await ended.wait()
@@ -56,7 +56,7 @@ class Loop:
             await self._sleep()
 
     async def drain(self) -> None:
-        """Decide all that is ready, letting others run in between."""
+        """Decide all that is ready; other tasks run in between."""
         self._cycle.refresh()
         until = self._clock.monotonic() + _SLICE
         while self._queue:
@@ -65,12 +65,12 @@ class Loop:
                 self._activity.deciding = len(self._queue) > 0
                 await asyncio.sleep(0)
                 until = self._clock.monotonic() + _SLICE
-            # What arrived meanwhile, and what the decisions themselves changed.
+            # What arrived meanwhile, and what the decisions changed.
             self._cycle.refresh()
         self._activity.deciding = False
 
     async def _sleep(self) -> None:
-        """Until woken, or until something refused is due."""
+        """Wait for a change, or until a refused root is due."""
         due = self._queue.next_time()
         if due is None:
             await self._changed.wait()

@@ -1,10 +1,9 @@
-"""Claims that wait for their first consumer: has them bound as promised, before their pod is.
+"""Binds claims of StorageClasses with WaitForFirstConsumer as decided, before their pod is bound.
 
-A volume that exists is given the claim's reference, a claim whose volume is still to be made the
-node's name; Kubernetes' volume controllers and provisioners do the rest. As in kube-scheduler this
-comes before the Binding: a pod whose volumes cannot be had there goes back to the queue and has
-never run. What was written is not taken back: the volume is the claim's by then, and the next
-decision finds it so, be it another leader's.
+A volume that exists gets a claimRef; a claim whose volume is to be provisioned gets the annotation
+selected-node. Kubernetes' volume controllers and provisioners do the rest. As in kube-scheduler
+this precedes the Binding: if it fails, the pod returns to the queue and has never run. What was
+written is not taken back: the next decision, even another leader's, finds the claim bound.
 """
 
 from __future__ import annotations
@@ -29,105 +28,105 @@ from scheduler.waiting import wait_until
 from scheduler.watch.volume_decode import SELECTED_NODE
 
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-"""Tells the volume controller that the reference was not made by a person, and is its own."""
+"""The annotation of a claimRef that a scheduler or controller wrote, and not a user."""
 
 
 @dataclass(slots=True, eq=False)
-class _Wait:
-    """Somebody who waits for a claim; `told`: it, or its volume, was seen with what we wrote."""
+class _Waiter:
+    """One pod that waits for a claim; `seen`: the watch delivered what was written for it."""
 
-    told: bool = False
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-class _TakenError(Exception):
-    """The volume is another claim's by now, or about to go."""
+    seen: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Claims:
-    """What has to happen to a pod's claims before it may be bound."""
+class _VolumeTakenError(Exception):
+    """The volume is bound to another claim by now, or is being deleted."""
+
+
+class VolumeBinder:
+    """Binds the claims of pods that are about to be bound."""
 
     def __init__(self, api: VolumeBinderApi, state: State, clock: Clock) -> None:
         self._api = api
         self._state = state
         self._storage = state.storage
         self._clock = clock
-        self._waits: dict[ClaimKey, set[_Wait]] = {}
-        self._storage.promises.heard = self._hear
+        self._waiters: dict[ClaimKey, set[_Waiter]] = {}
+        self._storage.promises.heard = self._claim_changed
 
     def unbound(self, pod: Pod) -> list[ClaimKey]:
-        """Claims that the pod's node decides about."""
+        """The pod's claims that are bound for its node, and are not bound yet."""
         return self._storage.unbound(pod.info.requirements)
 
-    async def settle(self, pod: Pod, node: str, deadline: float, fence: Fence) -> str:
-        """Wait until all are bound for that node; what went wrong, or nothing."""
+    async def bind_volumes(self, pod: Pod, node: str, deadline: float, fence: Fence) -> str:
+        """Bind all claims of the pod for that node; the problem if that fails, else nothing."""
         keys = self.unbound(pod)
-        waits = {key: _Wait() for key in keys}
-        for key, wait in waits.items():
-            self._waits.setdefault(key, set()).add(wait)
+        waiters = {key: _Waiter() for key in keys}
+        for key, waiter in waiters.items():
+            self._waiters.setdefault(key, set()).add(waiter)
         try:
             for key in keys:
-                await self._write(key, node, fence)
-            for key, wait in waits.items():
-                problem = await self._bound(key, node, wait, deadline, fence)
+                await self._assign_with_retry(key, node, fence)
+            for key, waiter in waiters.items():
+                problem = await self._wait_for_bound(key, node, waiter, deadline, fence)
                 if problem:
                     return f'persistentvolumeclaim "{key[1]}" {problem}'
-        except (KubeError, _TakenError) as error:
+        except (KubeError, _VolumeTakenError) as error:
             return str(error)
         finally:
-            for key, wait in waits.items():
-                self._waits[key].discard(wait)
-                if not self._waits[key]:
-                    del self._waits[key]
+            for key, waiter in waiters.items():
+                self._waiters[key].discard(waiter)
+                if not self._waiters[key]:
+                    del self._waiters[key]
         return ""
 
-    def _hear(self, key: ClaimKey) -> None:
-        for wait in self._waits.get(key, ()):
-            wait.told = wait.told or self._told(key)
-            wait.news.set()
+    def _claim_changed(self, key: ClaimKey) -> None:
+        for waiter in self._waiters.get(key, ()):
+            waiter.seen = waiter.seen or self._is_seen(key)
+            waiter.changed.set()
 
-    def _told(self, key: ClaimKey) -> bool:
-        """Whether what was written for the claim can be seen."""
-        claim, promise = self._storage.claims.get(key), self._storage.promises.get(key)
-        if claim is None or promise is None:
+    def _is_seen(self, key: ClaimKey) -> bool:
+        """Whether the watch has delivered what was written for the claim."""
+        claim, assumed = self._storage.claims.get(key), self._storage.promises.get(key)
+        if claim is None or assumed is None:
             return False
-        if not promise.volume:
+        if not assumed.volume:
             return bool(claim.selected_node)
-        volume = self._storage.volumes.get(promise.volume)
+        volume = self._storage.volumes.get(assumed.volume)
         return volume is not None and volume.claim == key
 
-    async def _write(self, key: ClaimKey, node: str, fence: Fence) -> None:
-        """Raises KubeError or _TakenError, but not while only the connection is at fault."""
-        request = partial(self._write_once, key, node, fence)
+    async def _assign_with_retry(self, key: ClaimKey, node: str, fence: Fence) -> None:
+        """Raises KubeError or _VolumeTakenError; retries while only the connection is at fault."""
+        request = partial(self._assign, key, node, fence)
         await retry(request, fence, self._clock, on=(*RETRIABLE, Conflict))
 
-    async def _write_once(self, key: ClaimKey, node: str, fence: Fence) -> None:
-        claim, promise = self._storage.claims.get(key), self._storage.promises.get(key)
-        if claim is None or claim.volume or promise is None:
-            return  # nothing is left to be written; what that means is seen in the end
-        if promise.volume:
-            await self._give(promise.volume, claim, fence)
+    async def _assign(self, key: ClaimKey, node: str, fence: Fence) -> None:
+        claim, assumed = self._storage.claims.get(key), self._storage.promises.get(key)
+        if claim is None or claim.volume or assumed is None:
+            return  # nothing to write; `_wait_for_bound` says what that means
+        if assumed.volume:
+            await self._prebind(assumed.volume, claim, fence)
         else:
-            await self._select(key, node, fence)
+            await self._select_node(key, node, fence)
 
-    async def _give(self, name: str, claim: ClaimInfo, fence: Fence) -> None:
+    async def _prebind(self, name: str, claim: ClaimInfo, fence: Fence) -> None:
         volume = await self._api.get(PVS, name)
         patch = _reference(volume, claim)
         if patch and fence.valid():
             await self._api.patch(PVS, name, patch)
 
-    async def _select(self, key: ClaimKey, node: str, fence: Fence) -> None:
+    async def _select_node(self, key: ClaimKey, node: str, fence: Fence) -> None:
         claim = await self._api.get(PVCS, key[1], key[0])
         patch = _selection(claim, node)
         if patch and fence.valid():
             await self._api.patch(PVCS, key[1], patch, key[0])
 
-    async def _bound(
-        self, key: ClaimKey, node: str, wait: _Wait, deadline: float, fence: Fence
+    async def _wait_for_bound(
+        self, key: ClaimKey, node: str, waiter: _Waiter, deadline: float, fence: Fence
     ) -> str:
-        """Wait until the claim is bound to a volume that the node can use; else what is wrong."""
+        """Wait until the claim is bound to a volume that the node can use; else the problem."""
         while True:
-            wait.news.clear()
+            waiter.changed.clear()
             claim = self._storage.claims.get(key)
             if claim is None:
                 return "is gone"
@@ -137,17 +136,17 @@ class Claims:
                 return "" if fits else f"was bound to {claim.volume}, out of reach of {node}"
             if not claim.volume and self._storage.promises.get(key) is None:
                 return f"is not wanted on {node} any more"
-            if not claim.volume and wait.told and not self._told(key):
-                # So provisioners say that they cannot, and the controller that it may not.
+            if not claim.volume and waiter.seen and not self._is_seen(key):
+                # Provisioners and the volume controller remove the annotation when they cannot.
                 return f"can have no volume on {node}"
             until = min(deadline, fence.until)
             if self._clock.monotonic() >= until:
                 return f"was not bound for {node} in time"
-            await wait_until(wait.news, until, self._clock)
+            await wait_until(waiter.changed, until, self._clock)
 
 
 def _selection(claim: Json, node: str) -> PatchBuilder:
-    """Nothing where the claim says so already."""
+    """The selected-node annotation; empty if the claim has it already."""
     patch = PatchBuilder()
     metadata = claim["metadata"]
     annotations = metadata.get("annotations")
@@ -160,15 +159,15 @@ def _selection(claim: Json, node: str) -> PatchBuilder:
 
 
 def _reference(volume: Json, claim: ClaimInfo) -> PatchBuilder:
-    """The volume's reference to the claim; nothing where it is there. Raises _TakenError."""
+    """The claimRef of the volume; empty if it is there already. Raises _VolumeTakenError."""
     patch = PatchBuilder()
     metadata, ref = volume["metadata"], volume["spec"].get("claimRef")
     uid = ref.get("uid", "") if ref else ""
     if ref and ((ref["namespace"], ref["name"]) != claim.key or uid not in ("", claim.uid)):
         of = f"{ref['namespace']}/{ref['name']}"
-        raise _TakenError(f'persistentvolume "{metadata["name"]}" is {of}\'s by now')
+        raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is {of}\'s by now')
     if "deletionTimestamp" in metadata:
-        raise _TakenError(f'persistentvolume "{metadata["name"]}" is being deleted')
+        raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is being deleted')
     if uid:
         return patch
     patch.at_version(metadata["resourceVersion"])

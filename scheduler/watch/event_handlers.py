@@ -30,9 +30,9 @@ class PendingPod:
 class NodeHandler:
     """Handles events of nodes."""
 
-    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._state = state
-        self._changed = changed
+        self._on_change = on_change
 
     def upsert(self, obj: Node) -> None:
         """A node with a quantity that cannot be read takes no pods: it is left out and logged."""
@@ -43,36 +43,36 @@ class NodeHandler:
             self._state.remove_node(obj.metadata.name)
         else:
             self._state.set_node(info)
-        self._changed()
+        self._on_change()
 
     def delete(self, key: Key) -> None:
         self._state.remove_node(key[1])
-        self._changed()
+        self._on_change()
 
 
 class NamespaceHandler:
     """Handles events of namespaces, whose labels namespace selectors look at."""
 
-    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._state = state
-        self._changed = changed
+        self._on_change = on_change
 
     def upsert(self, obj: Namespace) -> None:
         self._state.set_namespace(obj.metadata.name, obj.metadata.labels)
-        self._changed()
+        self._on_change()
 
     def delete(self, key: Key) -> None:
         self._state.set_namespace(key[1], {})
-        self._changed()
+        self._on_change()
 
 
 class PodHandler:
     """Handles events of all pods. `pending` has what status patches of our waiting pods need."""
 
-    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self.pending: dict[str, PendingPod] = {}
         self._state = state
-        self._changed = changed
+        self._on_change = on_change
         self._uids: dict[Key, str] = {}
 
     def upsert(self, obj: Pod) -> None:
@@ -94,13 +94,13 @@ class PodHandler:
         else:
             self.pending.pop(meta.uid, None)
         self._state.set_pod(info)
-        self._changed()
+        self._on_change()
 
     def delete(self, key: Key) -> None:
         uid = self._uids.pop(key, None)
         if uid is not None:
             self._forget(uid)
-            self._changed()
+            self._on_change()
 
     def _forget(self, uid: str) -> None:
         self.pending.pop(uid, None)
@@ -144,25 +144,25 @@ class GroupHandler:
         self,
         kind: str,
         state: State,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         observed: dict[GroupKey, GroupObject],
     ) -> None:
         self._kind = kind
         self._state = state
-        self._changed = changed
+        self._on_change = on_change
         self._observed = observed
 
     def upsert(self, obj: GroupObject) -> None:
         spec = decode.group_spec(self._kind, obj)
         self._observed[spec.key] = obj
         self._state.set_group(spec)
-        self._changed()
+        self._on_change()
 
     def delete(self, key: Key) -> None:
         group: GroupKey = (self._kind, *key)
         self._observed.pop(group, None)
         self._state.remove_group(group)
-        self._changed()
+        self._on_change()
 
 
 def skip_unreadable(resource: str, name: str, error: QuantityError) -> None:

@@ -56,45 +56,45 @@ from scheduler.watch.volume_objects import (
 
 
 def _nothing() -> None:
-    """The default of `changed`."""
+    """The default of `on_change`."""
 
 
 @dataclass(slots=True)
 class Informers:
     """The reflectors, and the state that they keep up to date.
 
-    `observed` are the group objects as last delivered; `changed` is called after each event.
+    `observed` are the group objects as last delivered; `on_change` is called after each event.
     """
 
     client: Client
     state: State
-    changed: Callable[[], None] = _nothing
+    on_change: Callable[[], None] = _nothing
     observed: dict[GroupKey, GroupObject] = field(default_factory=dict)
     priority_classes: PriorityClassHandler = field(default_factory=PriorityClassHandler)
     pods: PodHandler = field(init=False)
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        client, state, changed = self.client, self.state, self.changed
-        self.pods = PodHandler(state, changed)
+        client, state, on_change = self.client, self.state, self.on_change
+        self.pods = PodHandler(state, on_change)
         self.reflectors = (
-            Reflector(client, NODES, NodeHandler(state, changed), decode=decode_node),
+            Reflector(client, NODES, NodeHandler(state, on_change), decode=decode_node),
             Reflector(
-                client, NAMESPACES, NamespaceHandler(state, changed), decode=decode_namespace
+                client, NAMESPACES, NamespaceHandler(state, on_change), decode=decode_namespace
             ),
             Reflector(client, PDBS, DisruptionBudgetHandler(state), decode=decode_budget),
             Reflector(client, PRIORITY_CLASSES, self.priority_classes, decode=decode_raw),
-            Reflector(client, PVCS, ClaimHandler(state, changed), decode=decode_claim),
-            Reflector(client, PVS, VolumeHandler(state, changed), decode=decode_volume),
+            Reflector(client, PVCS, ClaimHandler(state, on_change), decode=decode_claim),
+            Reflector(client, PVS, VolumeHandler(state, on_change), decode=decode_volume),
             Reflector(
-                client, STORAGE_CLASSES, StorageClassHandler(state, changed), decode=decode_class
+                client, STORAGE_CLASSES, StorageClassHandler(state, on_change), decode=decode_class
             ),
-            Reflector(client, CSI_NODES, CsiNodeHandler(state, changed), decode=decode_csi_node),
+            Reflector(client, CSI_NODES, CsiNodeHandler(state, on_change), decode=decode_csi_node),
             *(
                 Reflector(
                     client,
                     GROUPS[kind],
-                    GroupHandler(kind, state, changed, self.observed),
+                    GroupHandler(kind, state, on_change, self.observed),
                     decode=decode_group,
                 )
                 for kind in (COMPOSITE_POD_GROUP, POD_GROUP)

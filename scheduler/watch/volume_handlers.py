@@ -13,14 +13,14 @@ from scheduler.watch.volume_objects import Claim, CsiNode, StorageClass, Volume
 
 
 class _StorageHandler:
-    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._state = state
         self._storage = state.storage
-        self._changed = changed
+        self._on_change = on_change
 
     def _after_change(self) -> None:
         self._state.storage_changed()
-        self._changed()
+        self._on_change()
 
 
 class ClaimHandler(_StorageHandler):

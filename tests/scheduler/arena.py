@@ -114,7 +114,7 @@ class Arena(Harness):
             self.activity,
             clock=self.clock,
             writers=WRITERS,
-            changed=self.changed.set,
+            on_change=self.changed.set,
         )
         self.preemptor = Preemptor(
             self.world.state,

@@ -30,7 +30,7 @@ from scheduler.queue import Queue
 from scheduler.resources import RESERVATIONS
 from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
-from scheduler.volume_binder import Claims
+from scheduler.volume_binder import VolumeBinder
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.world import World
@@ -204,8 +204,8 @@ class Harness:
             clock=self.clock,
             workers=4,
             timeout=timeout,
-            changed=self.changed.set,
-            claims=Claims(self.api, state, self.clock),
+            on_change=self.changed.set,
+            volume_binder=VolumeBinder(self.api, state, self.clock),
         )
         config = starvation or Starvation()
         self.starvation = StarvationMonitor(state, self.queue, clock=self.clock, config=config)

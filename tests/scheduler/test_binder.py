@@ -158,7 +158,7 @@ async def test_nothing_is_bound_once_the_lease_may_be_lost() -> None:
 
     async with harness.leading():
         await harness.settle(5)
-    harness.binder.abandon()
+    harness.binder.reset()
 
     assert harness.api.attempts == []
     assert not any(pod.assumed for pod in harness.world.state.pods.values())

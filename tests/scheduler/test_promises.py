@@ -524,7 +524,7 @@ def test_promises_are_the_same_after_writing_and_reading() -> None:
     state, restored = restore(decode(encode(snapshot), "a test"))
 
     assert list(state.storage.promises) == list(world.state.storage.promises)
-    assert len(snapshot.promised) == 2
+    assert len(snapshot.assumed_volumes) == 2
     assert list(decide(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
     assert encode(take(state, restored, LIMITS)) == encode(snapshot)
 

@@ -199,13 +199,13 @@ def test_taking_a_snapshot_changes_nothing() -> None:
     [
         pytest.param(b"{", "broken is no snapshot: ", id="not JSON"),
         pytest.param(b'{"format": 1}', "broken is no snapshot: ", id="something else"),
-        pytest.param(None, "broken has format 99, this version of muster reads 3", id="newer"),
+        pytest.param(None, "broken has format 99, this version of muster reads 4", id="newer"),
     ],
 )
 def test_a_file_that_is_no_snapshot_is_refused_by_name(data: bytes | None, want: str) -> None:
     world, queue = churned(0)
     if data is None:
-        data = encode(take(world.state, queue, LIMITS)).replace(b'"format":3', b'"format":99')
+        data = encode(take(world.state, queue, LIMITS)).replace(b'"format":4', b'"format":99')
 
     with pytest.raises(ConfigError, match=want):
         decode(data, "broken")

@@ -46,7 +46,7 @@ async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
                 "at most 1 pod of this kind fit: lower the floor or add nodes"
             ),
         ),
-        ("True", "Scheduled", "has its floor placed"),
+        ("True", "Scheduled", "has its minCount placed"),
     ]
     status = harness.observed[key].status or {}
     assert "blocker" not in status
@@ -109,7 +109,7 @@ async def test_a_scheduled_group_says_what_was_reached_of_its_preference(levels:
         harness.world.pods(leaf, 2)
         await harness.settle(6)
 
-    placed = "has its floor placed, in"
+    placed = f"has its {'minGroupCount' if levels > 1 else 'minCount'} placed, in"
     assert before == ("True", "Scheduled", f"{placed} one rack as preferred: r000")
     message = f"{placed} 2 values of rack where one was preferred: r000, r001"
     assert harness.condition(key) == ("True", "Scheduled", message)
