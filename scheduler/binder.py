@@ -411,7 +411,9 @@ class Binder:
         """
         GANGS_GIVEN_UP.inc()
         seconds = self._timeout_of(intent.root)
-        message = f"{len(intent.bound)} pods bound, the rest could not be in {seconds:g} s"
+        message = (
+            f"{len(intent.bound)} pods bound, the rest could not be bound within {seconds:g} s"
+        )
         self._events.entity(intent.root, "Warning", "GangBindFailed", message)
         self._queue.block(intent.root)
         try:

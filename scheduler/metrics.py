@@ -54,7 +54,7 @@ STARVATION_ACTIVE = Gauge(
     "1 while a starving root goes before all roots of no higher priority.",
 )
 STARVATIONS = Counter(
-    "muster_scheduler_starvations_total", "How often a starving root was let go first."
+    "muster_scheduler_starvations_total", "How often a starving root began to go before others."
 )
 EVICTIONS_OPEN = Gauge(
     "muster_scheduler_evictions_open", "Preemption plans and nominations not yet carried out."

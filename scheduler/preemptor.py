@@ -105,13 +105,13 @@ class Preemptor:
         if left > 0:
             PREEMPTIONS.labels("delayed").inc()
             self._queue.retry_at(key, self._clock.monotonic() + left)
-            return f"evicts {_victims_text(plan)} unless there is room in {left:.0f} s"
+            return f"evicts {_victims_text(plan)} unless there is room within {left:.0f} s"
         self._nominate(plan, entity)
         self._delayed_since.pop(key, None)
         self._state.units.mark_evicting(pod for unit in plan.victims for pod in unit.pods.values())
         self._evictor.evict(plan, entity.priority)
         PREEMPTIONS.labels("evict").inc()
-        return f"{_victims_text(plan)} are evicted for it"
+        return f"evicts {_victims_text(plan)}"
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
         """Drop the nominations of entities that cannot be decided any more."""

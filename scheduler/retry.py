@@ -36,7 +36,7 @@ async def retry(
 ) -> bool:
     """Repeat the request while it raises one of `on`; other errors go to the caller.
 
-    False if it had not succeeded while the lease was surely held.
+    False if the lease may have been lost before it succeeded.
     """
     waits = backoff()
     while fence.valid():

@@ -22,7 +22,7 @@ _log = structlog.get_logger()
 
 
 class StarvationMonitor:
-    """Counts decisions if that is configured, and lets a starving root go first."""
+    """Is told of all decisions, and if configured lets a starving root go first."""
 
     def __init__(
         self,

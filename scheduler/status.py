@@ -254,10 +254,12 @@ class Reporter:
         conditions, changed = _with_condition(view, observed, now)
         if (
             view.scheduled
-            and any(map(_disrupted, conditions))
+            and any(map(_is_disruption_target, conditions))
             and not has_leaving_pods(self._state, view.group)
         ):
-            conditions = [_cleared(each, now) if _disrupted(each) else each for each in conditions]
+            conditions = [
+                _cleared(each, now) if _is_disruption_target(each) else each for each in conditions
+            ]
         status["conditions"] = conditions
         return status, changed
 
@@ -337,7 +339,7 @@ class Reporter:
             self._written = {uid: each for uid, each in written if uid in self._pending}
 
 
-def _disrupted(condition: Json) -> bool:
+def _is_disruption_target(condition: Json) -> bool:
     return bool(
         condition.get("type") == CONDITION_DISRUPTION_TARGET and condition.get("status") == "True"
     )
@@ -345,8 +347,8 @@ def _disrupted(condition: Json) -> bool:
 
 def _cleared(condition: Json, now: str) -> Json:
     """The DisruptionTarget condition of a group that was evicted and runs again."""
-    said = {"reason": REASON_SCHEDULED, "message": "runs again"}
-    return {**condition, "status": "False", **said, "lastTransitionTime": now}
+    changes = {"status": "False", "reason": REASON_SCHEDULED, "message": "runs again"}
+    return {**condition, **changes, "lastTransitionTime": now}
 
 
 def _with_condition(view: GroupView, observed: GroupObject, now: str) -> tuple[list[Json], bool]:
@@ -358,17 +360,19 @@ def _with_condition(view: GroupView, observed: GroupObject, now: str) -> tuple[l
         return before, False
     if old is not None and old.get("status") == "True":
         # Only the message may change: where it runs.
-        kept = {**old, "message": view.message} if view.scheduled else old
-        return [kept if each is old else each for each in before], False
+        current = {**old, "message": view.message} if view.scheduled else old
+        return [current if each is old else each for each in before], False
     status = "True" if view.scheduled else "False"
     changed = old is None or (old.get("status"), old.get("reason")) != (status, view.reason)
-    turned = old is None or old.get("status") != status
+    transition = old is None or old.get("status") != status
     condition = {
         "type": name,
         "status": status,
         "reason": view.reason,
         "message": view.message,
         "observedGeneration": observed.metadata.generation,
-        "lastTransitionTime": now if turned or old is None else old.get("lastTransitionTime", now),
+        "lastTransitionTime": now
+        if transition or old is None
+        else old.get("lastTransitionTime", now),
     }
     return [c for c in before if c.get("type") != name] + [condition], changed

@@ -133,12 +133,12 @@ class VolumeBinder:
             if claim.volume in self._storage.volumes:
                 row = self._state.nodes.row_of.get(node, -1)
                 fits = self._storage.reaches(claim.volume, row)
-                return "" if fits else f"was bound to {claim.volume}, out of reach of {node}"
+                return "" if fits else f"was bound to {claim.volume}, which {node} cannot use"
             if not claim.volume and self._storage.promises.get(key) is None:
-                return f"is not wanted on {node} any more"
+                return f"is no longer to be bound for {node}"
             if not claim.volume and waiter.seen and not self._is_seen(key):
                 # Provisioners and the volume controller remove the annotation when they cannot.
-                return f"can have no volume on {node}"
+                return f"could not be provisioned for {node}"
             until = min(deadline, fence.until)
             if self._clock.monotonic() >= until:
                 return f"was not bound for {node} in time"
@@ -165,7 +165,7 @@ def _reference(volume: Json, claim: ClaimInfo) -> PatchBuilder:
     uid = ref.get("uid", "") if ref else ""
     if ref and ((ref["namespace"], ref["name"]) != claim.key or uid not in ("", claim.uid)):
         of = f"{ref['namespace']}/{ref['name']}"
-        raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is {of}\'s by now')
+        raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is bound to {of}')
     if "deletionTimestamp" in metadata:
         raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is being deleted')
     if uid:

@@ -21,7 +21,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """What a status patch of a waiting pod needs to know."""
+    """What a status patch of a waiting pod needs."""
 
     resource_version: str
     conditions: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""From a pod's spec to its terms about other pods, hard and soft: affinity, anti-affinity, spread.
+"""From a pod's spec to its terms about other pods: affinity, anti-affinity, topology spread.
 
-`matchLabelKeys` become part of the selector here. Real API servers have done so already; once more
-changes nothing.
+`matchLabelKeys` are merged into the selector here. Real API servers have done so already; doing it
+again changes nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def required_anti_affinity(pod: Pod) -> tuple[PodTerm, ...]:
 
 
 def spread(pod: Pod) -> tuple[Spread, ...]:
-    """Spread constraints that must hold."""
+    """Topology spread constraints with DoNotSchedule."""
     return tuple(_spreads(pod, "DoNotSchedule"))
 
 
 def preferred_affinity(pod: Pod) -> tuple[WeightedPodTerm, ...]:
-    """Preferred pod affinity, and anti-affinity with its weights below zero."""
+    """Preferred pod affinity, and preferred anti-affinity with negative weights."""
     affinity = pod.spec.affinity
     if affinity is None:
         return ()
@@ -46,7 +46,7 @@ def preferred_affinity(pod: Pod) -> tuple[WeightedPodTerm, ...]:
 
 
 def preferred_spread(pod: Pod) -> tuple[Spread, ...]:
-    """Spread constraints that are only preferred."""
+    """Topology spread constraints with ScheduleAnyway."""
     return tuple(_spreads(pod, "ScheduleAnyway"))
 
 

@@ -21,7 +21,7 @@ class _Struct(msgspec.Struct, rename="camel", gc=False):
 
 
 class StorageMetadata(_Struct):
-    """With annotations, in which claims and volumes carry their state."""
+    """With the annotations that are part of the state of claims and volumes."""
 
     name: str = ""
     namespace: str = ""
@@ -33,19 +33,19 @@ class StorageMetadata(_Struct):
 
 
 class Sizes(_Struct):
-    """An amount of storage, as a quantity."""
+    """A resource list with storage only."""
 
     storage: str | int = 0
 
 
 class ClaimResources(_Struct):
-    """How much a claim asks for."""
+    """The storage that a claim requests."""
 
     requests: Sizes = msgspec.field(default_factory=Sizes)
 
 
 class ClaimSpec(_Struct):
-    """What a claim asks for."""
+    """The requirements of a claim."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -71,19 +71,19 @@ class Claim(_Struct):
 
 
 class VolumeAffinity(_Struct):
-    """The nodes that reach a volume."""
+    """The nodes from which a volume is accessible."""
 
     required: NodeSelector | None = None
 
 
 class CsiSource(_Struct):
-    """A volume of a CSI driver."""
+    """The CSI driver of a volume."""
 
     driver: str = ""
 
 
 class ClaimRef(_Struct):
-    """The claim that a volume is meant for; without a UID any of the name."""
+    """The claim that a volume is reserved for; without a UID any claim of that name."""
 
     namespace: str = ""
     name: str = ""
@@ -91,7 +91,7 @@ class ClaimRef(_Struct):
 
 
 class VolumeSpec(_Struct):
-    """What a volume is, as far as nodes and claims matter."""
+    """The fields of a volume that decide which nodes and claims can use it."""
 
     node_affinity: VolumeAffinity | None = None
     csi: CsiSource | None = None
@@ -118,7 +118,7 @@ class Volume(_Struct):
 
 
 class TopologyTerm(_Struct):
-    """Labels of the nodes for which a class can provision."""
+    """Labels of the nodes for which a StorageClass can provision volumes."""
 
     match_label_expressions: list[NodeSelectorRequirement] = []
 
@@ -133,7 +133,7 @@ class StorageClass(_Struct):
 
 
 class DriverLimit(_Struct):
-    """How many volumes; None for no limit."""
+    """How many volumes a driver can attach; None for no limit."""
 
     count: int | None = None
 
@@ -146,7 +146,7 @@ class Driver(_Struct):
 
 
 class CsiNodeSpec(_Struct):
-    """The drivers."""
+    """The CSI drivers of a node."""
 
     drivers: list[Driver] = []
 
