@@ -1,4 +1,4 @@
-"""A harness in which roots may evict others: victims leave when the test lets them."""
+"""A harness with preemption: victims end when the test says so."""
 
 from __future__ import annotations
 
@@ -105,8 +105,9 @@ class Arena(Harness):
         self.contest = Contest()
         self.contest.state = self.world.state
         self.arena = ArenaApi(self.world)
+        # Statuses still go to the fake of the base: what they say may change while victims end.
         self.api = self.arena
-        self.binder._api = self.arena  # the base has wired its own
+        self.binder._api = self.arena
         self.evictor = Evictor(
             self.arena,
             self.world.state,

@@ -1,7 +1,7 @@
-"""A whole scheduler over a pretended API server, in virtual time.
+"""A whole scheduler with a fake API server, in virtual time.
 
 `Harness` wires the real queue, cycle, binder and reporter; only the API server is a fake, which
-answers Bindings and lets the state hear of them as a watch would.
+answers Bindings and delivers them to the state as a watch would.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tests.support.clock import FakeClock, settle
 class FakeApi:
     """Binds, deletes and patches pods and groups; `fail` may raise for a pod name.
 
-    The answer about a pod that is `held` waits for its event. A volume that is patched is the
+    The answer about a pod in `delayed` waits for its event. A volume that is patched is the
     claim's at once, and with `binds_volumes` the claim is bound to it.
     """
 
@@ -58,7 +58,7 @@ class FakeApi:
     deliver: bool = True
     stored: dict[str, Json] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
-    held: dict[str, asyncio.Event] = field(default_factory=dict)
+    delayed: dict[str, asyncio.Event] = field(default_factory=dict)
 
     def info(self, name: str) -> PodInfo | None:
         pods = self.world.state.pods.values()
@@ -68,8 +68,8 @@ class FakeApi:
         self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
     ) -> None:
         await asyncio.sleep(0)
-        if pod in self.held:
-            await self.held[pod].wait()
+        if pod in self.delayed:
+            await self.delayed[pod].wait()
         self.attempts.append(pod)
         error = self.fail(pod)
         if error is not None:
@@ -79,9 +79,9 @@ class FakeApi:
         self.bound[pod] = node
         self.log.append(f"bind {pod}")
         if self.deliver:
-            self.hear(pod)
+            self.deliver_binding(pod)
 
-    def hear(self, name: str) -> None:
+    def deliver_binding(self, name: str) -> None:
         """The watch event of a binding."""
         info = self.info(name)
         assert info is not None
@@ -173,7 +173,12 @@ class FakeEvents:
 
 
 class Harness:
-    def __init__(self, *, timeout: float = 120.0, starvation: Starvation | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        timeout: float = 120.0,
+        starvation: Starvation | None = None,
+    ) -> None:
         self.world = World()
         self.clock = FakeClock()
         self.api = FakeApi(self.world)

@@ -54,7 +54,7 @@ async def test_a_binding_whose_answer_was_lost_is_accepted() -> None:
     harness.api.fail = fail
     async with harness.leading():
         await harness.settle(5)
-        harness.api.hear(second)
+        harness.api.deliver_binding(second)
         await harness.settle(5)
 
     assert harness.api.bound == {first: "n0", second: "n2"}
@@ -202,12 +202,12 @@ async def test_a_pod_that_is_deleted_before_its_binding_is_sent_is_not_bound() -
     waiting = [harness.world.pod() for _ in range(4)]
     late = harness.world.pod()
     for pod in waiting:
-        harness.api.held[pod.name] = asyncio.Event()
+        harness.api.delayed[pod.name] = asyncio.Event()
 
     async with harness.leading():
         await harness.settle()
         harness.world.state.set_pod(replace(late, terminating=True))
-        for answer in harness.api.held.values():
+        for answer in harness.api.delayed.values():
             answer.set()
         await harness.settle(2)
 
@@ -223,7 +223,7 @@ async def test_what_somebody_else_has_bound_is_not_taken_back() -> None:
 
     async with harness.leading(unsettled="it is tried again for ever"):
         await harness.settle(1)
-        harness.api.hear(first)
+        harness.api.deliver_binding(first)
         await harness.settle(20)
 
     assert harness.api.deleted == []
@@ -264,7 +264,7 @@ async def test_a_reservation_stays_until_all_of_its_roots_are_bound() -> None:
         harness.world.gang(name, 2)
     harness.world.pods("early", 2)
     slow, _ = harness.world.pods("late", 2)
-    answer = harness.api.held[slow.name] = asyncio.Event()
+    answer = harness.api.delayed[slow.name] = asyncio.Event()
 
     async with harness.leading():
         await harness.settle(2)

@@ -1,4 +1,4 @@
-"""Turns: who is blocked, and how long somebody waits whose binding failed."""
+"""The queue: blocked roots, and the back-off after a failed binding."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ async def test_a_gang_is_not_reported_while_it_is_being_bound() -> None:
     world.pods("quick", 2)
     last = world.pods("slow", 2)[-1]
     harness.observe(slow, quick)
-    answered = harness.api.held[last.name] = asyncio.Event()
+    answered = harness.api.delayed[last.name] = asyncio.Event()
 
     async with harness.leading():
         await harness.settle(6)
@@ -308,7 +308,7 @@ async def test_a_gang_is_told_of_once_the_watch_confirms_its_binds(
         await harness.settle(waits)
         early = [name for _, name, _ in harness.api.patches]
         for pod in pods:
-            harness.api.hear(pod.name)
+            harness.api.deliver_binding(pod.name)
         await harness.settle(2)
         assert harness.condition(group)[0] == "True"
 
@@ -323,7 +323,7 @@ async def test_gangs_that_gather_members_are_told_of_later_while_others_are_boun
     world.pods("few", 2)
     last = world.pod()
     harness.observe(few)
-    answered = harness.api.held[last.name] = asyncio.Event()
+    answered = harness.api.delayed[last.name] = asyncio.Event()
 
     async with harness.leading():
         await harness.settle(15)
@@ -360,7 +360,7 @@ async def test_pods_that_wait_are_told_later_while_others_are_bound() -> None:
     last = world.pod()
     huge = world.pod(cpu=9)
     harness.observe_pods()
-    answered = harness.api.held[last.name] = asyncio.Event()
+    answered = harness.api.delayed[last.name] = asyncio.Event()
 
     def told() -> list[str]:
         return [name for kind, name, _ in harness.api.patches if kind == "Pod"]
