@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -32,6 +32,7 @@ from scheduler.core.state import State
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import BINDS, BINDS_OPEN, GANGS_GIVEN_UP, RESUMED
 from scheduler.queue import Queue
+from scheduler.recovery import bound_pods, refresh_pods
 from scheduler.reservations import (
     PendingDecision,
     Reservations,
@@ -147,7 +148,7 @@ class Binder:
         for decision in await self._reservations.read(fence):
             intent = self._intent_of(decision)
             if not self._bind_rest(intent, decision):
-                await self._refresh_pods(decision)
+                await refresh_pods(self._api, self._state, decision)
                 self._resume(intent, decision)
 
     def _timeout_of(self, root: GroupKey) -> float:
@@ -225,7 +226,7 @@ class Binder:
         else:
             group = self._state.forest.groups.get(intent.root)
             if bindings and group is not None and group.standing and group.parent is None:
-                intent.bound = self._bound(decision)
+                intent.bound = bound_pods(self._state, decision)
                 self._intents[intent.root] = intent
                 self._add_open(intent, len(bindings))
                 self._enqueue(bindings)
@@ -235,34 +236,15 @@ class Binder:
             self._state.forget(binding.pod.info.uid)
         return False
 
-    async def _refresh_pods(self, decision: StoredDecision) -> None:
-        """Ask for the pods themselves: the cache may not have the last leader's Bindings yet."""
-        for reserved in decision.pods:
-            pod = self._state.pods.get(reserved.uid)
-            if pod is None or not pod.waiting:
-                continue
-            try:
-                obj = await self._api.get(PODS, pod.info.name, pod.info.namespace)
-            except KubeError as error:
-                _log.warning("pod not read", pod=pod.info.name, problem=str(error))
-                continue
-            node = (obj.get("spec") or {}).get("nodeName")
-            if node and obj["metadata"].get("uid") == reserved.uid:
-                self._state.set_pod(replace(pod.info, node=node))
-
     def _resume(self, intent: Intent, decision: StoredDecision) -> None:
         """Keep the intent of a half-bound group, which the queue completes first; drop others."""
-        intent.bound = self._bound(decision)
+        intent.bound = bound_pods(self._state, decision)
         if self._not_half_bound(intent):
             RESUMED.labels("given up").inc()
             self._reservations.close(intent.reservations)
         else:
             RESUMED.labels("continued").inc()
             self._intents[intent.root] = intent
-
-    def _bound(self, decision: StoredDecision) -> list[Pod]:
-        pods = (self._state.pods.get(reserved.uid) for reserved in decision.pods)
-        return [pod for pod in pods if pod is not None and pod.info.node]
 
     async def _work(self, fence: Fence, group: asyncio.TaskGroup) -> None:
         while True:
