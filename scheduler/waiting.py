@@ -9,10 +9,10 @@ from kube.clock import Clock
 
 async def wait_until(event: asyncio.Event, until: float, clock: Clock) -> None:
     """Until the event is set, at most until that time of the monotonic clock."""
-    set_ = asyncio.ensure_future(event.wait())
+    signal = asyncio.ensure_future(event.wait())
     timer = asyncio.ensure_future(clock.sleep(until - clock.monotonic()))
     try:
-        await asyncio.wait({set_, timer}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({signal, timer}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        set_.cancel()
+        signal.cancel()
         timer.cancel()

@@ -1,4 +1,4 @@
-"""The decision loop lets others have their turn, and says whether it is at work."""
+"""The decision loop lets other tasks run in between, and says whether it is deciding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Decisions(list[int]):
         return True
 
 
-async def test_others_have_their_turn_and_see_whether_more_is_being_decided() -> None:
+async def test_other_tasks_run_in_between_and_see_whether_more_is_being_decided() -> None:
     clock = FakeClock()
     work = Decisions(clock, 3)
     activity = Activity()

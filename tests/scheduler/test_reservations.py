@@ -1,4 +1,4 @@
-"""Reservations: stored before the first Binding, few, small enough, and gone in the end."""
+"""Reservations: stored before the first Binding, few, small enough, and deleted in the end."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_one_reservation_covers_all_roots_decided_in_a_tick() -> None:
     assert len(stored) == 1
 
 
-async def test_what_comes_alone_is_written_at_once_and_a_stream_shares_its_writes() -> None:
+async def test_a_single_decision_is_written_at_once_and_a_stream_shares_writes() -> None:
     harness = Harness()
     harness.world.nodes(1, cpu=40)
     async with harness.leading():
@@ -93,7 +93,7 @@ async def test_the_first_write_waits_for_what_is_decided_in_the_same_moment() ->
     assert roots == [3]
 
 
-async def test_enough_roots_for_a_write_wait_for_no_more() -> None:
+async def test_with_enough_roots_a_write_waits_for_no_more() -> None:
     harness = Harness()
     roots: list[int] = []
     harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
@@ -118,7 +118,7 @@ async def test_enough_roots_for_a_write_wait_for_no_more() -> None:
         pytest.param(1, 3, False, id="a group that need not be whole"),
     ],
 )
-async def test_what_cannot_be_left_half_costs_no_reservation(
+async def test_a_decision_that_cannot_be_left_half_bound_needs_no_reservation(
     minimum: int, pods: int, gang: bool
 ) -> None:
     harness = Harness()
@@ -135,7 +135,7 @@ async def test_what_cannot_be_left_half_costs_no_reservation(
     assert stored == []
 
 
-async def test_a_lost_answer_to_the_write_does_no_harm() -> None:
+async def test_a_lost_answer_to_the_write_is_harmless() -> None:
     harness = Harness()
     gangs(harness, 1)
     lost = [Unreachable("POST", "/", "reset")]
@@ -171,7 +171,7 @@ async def test_without_a_reservation_nothing_of_a_gang_is_bound() -> None:
     assert harness.api.stored == {}
 
 
-async def test_a_large_decision_is_split_and_stored_whole_before_it_is_bound() -> None:
+async def test_a_large_decision_is_split_and_all_parts_are_stored_before_it_is_bound() -> None:
     harness = Harness()
     harness.binder._reservations = Reservations(
         harness.api,
@@ -236,7 +236,7 @@ async def test_nothing_is_stored_or_deleted_once_the_lease_may_be_lost() -> None
     assert harness.api.bound == {}
 
 
-async def test_a_reservation_with_nothing_in_it_goes() -> None:
+async def test_an_empty_reservation_is_deleted() -> None:
     harness = Harness()
     empty: dict[str, Any] = {"metadata": {"name": "x-1"}, "spec": {}}
     harness.api.stored["x-1"] = empty

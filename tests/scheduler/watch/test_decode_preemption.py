@@ -1,4 +1,4 @@
-"""What preemption reads from objects: policies, delays, marks, ends of grace, budgets."""
+"""What preemption reads: policies, delays, conditions, ends of grace periods, budgets."""
 
 from __future__ import annotations
 
