@@ -16,7 +16,7 @@ from scheduler.core.model import POD_GROUP, GroupSpec, PodInfo
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state import State
 from scheduler.queue import Queue
-from scheduler.watch.event_handlers import Nodes, Pods
+from scheduler.watch.event_handlers import NodeHandler, PodHandler
 from scheduler.watch.objects import Pod, decode_node, decode_pod
 
 _GANG = 4
@@ -64,7 +64,7 @@ def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
 def decoded(pods: int = 2_000) -> Iterator[float]:
     """Watch lines of pods that run, as they come from a socket, until the state knows them."""
     state = cluster(1_000)
-    sink = Pods(state, lambda: None)
+    handler = PodHandler(state, lambda: None)
     watch: WatchState[Pod] = WatchState(decode_pod)
     watch.begin_list()
     watch.feed_page(b'{"metadata":{"resourceVersion":"1"}}')
@@ -78,7 +78,7 @@ def decoded(pods: int = 2_000) -> Iterator[float]:
         for line in lines:
             for change in watch.feed(line):
                 assert isinstance(change, Upserted)
-                sink.upsert(change.obj)
+                handler.upsert(change.obj)
         spent += clock() - start
     yield spent / pods
     assert len(state.pods) == pods
@@ -89,11 +89,12 @@ def memory(nodes: int = 5_000, pods: int = 20_000) -> float:
     gc.collect()
     before = _resident_mib()
     state = State()
-    node_sink, pod_sink = Nodes(state, lambda: None), Pods(state, lambda: None)
+    nodes_handler = NodeHandler(state, lambda: None)
+    pods_handler = PodHandler(state, lambda: None)
     for index in range(nodes):
-        node_sink.upsert(decode_node(_node(index)))
+        nodes_handler.upsert(decode_node(_node(index)))
     for index in range(pods):
-        pod_sink.upsert(decode_pod(json.dumps(_pod(index, nodes)).encode()))
+        pods_handler.upsert(decode_pod(json.dumps(_pod(index, nodes)).encode()))
     gc.collect()
     assert len(state.pods) == pods
     return round(_resident_mib() - before, 1)

@@ -139,7 +139,9 @@ def _cluster_copy(kubeconfig: Path | None, snapshot: Path | None) -> ClusterCopy
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
             sources = await read(client)
             limits = Limits.of(SearchBudget(), overdue=time.time() - Preemption().patience_seconds)
-            return ClusterCopy(sources.state, limits, sources.classes.all(), sources.observed)
+            return ClusterCopy(
+                sources.state, limits, sources.priority_classes.all(), sources.observed
+            )
 
     return asyncio.run(read_cluster())
 

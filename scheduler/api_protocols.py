@@ -1,56 +1,24 @@
-"""What the scheduler needs of the world outside, as narrow as its parts use it."""
+"""What the scheduler needs of an API server, as narrow as its parts use it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
-from kube.errors import (
-    ConfigError,
-    LeaseLost,
-    ServerError,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
 from kube.resources import Resource
 
-LATER: Final = (Unreachable, ServerError, TooManyRequests, Unauthorized, ConfigError, LeaseLost)
-"""Not the fault of what was asked: the same again may do, as long as the lease is held."""
 
-
-class Stores(Protocol):
-    """Objects of one's own, whole. Raises kube.errors."""
-
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json: ...
-
-    async def list(self, resource: Resource, namespace: str | None = None) -> Json: ...
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-    ) -> None: ...
-
-
-class Binds(Stores, Protocol):
-    """Binding pods, looking one up, deleting one. Raises kube.errors."""
-
-    async def bind(
-        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
-    ) -> None: ...
+class Getter(Protocol):
+    """Gets one object. Raises kube.errors."""
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
 
 
-class Patches(Protocol):
-    """JSON patches. Raises kube.errors."""
+class Patcher(Protocol):
+    """Sends JSON patches. Raises kube.errors."""
 
     async def patch(
         self,
@@ -63,10 +31,8 @@ class Patches(Protocol):
     ) -> Json: ...
 
 
-class Evicts(Patches, Protocol):
-    """Looking at objects, marking them, deleting pods. Raises kube.errors."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
+class Deleter(Protocol):
+    """Deletes one object; with a UID only that one. Raises kube.errors."""
 
     async def delete(
         self,
@@ -78,8 +44,32 @@ class Evicts(Patches, Protocol):
     ) -> None: ...
 
 
-class Tells(Protocol):
-    """Events; never blocks."""
+class ReservationApi(Deleter, Protocol):
+    """Stores, lists and deletes Reservations. Raises kube.errors."""
+
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json: ...
+
+    async def list(self, resource: Resource, namespace: str | None = None) -> Json: ...
+
+
+class BinderApi(ReservationApi, Getter, Protocol):
+    """Binds pods, gets one, deletes one; and Reservations. Raises kube.errors."""
+
+    async def bind(
+        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
+    ) -> None: ...
+
+
+class VolumeBinderApi(Getter, Patcher, Protocol):
+    """Gets and patches claims and volumes. Raises kube.errors."""
+
+
+class EvictorApi(Getter, Patcher, Deleter, Protocol):
+    """Gets and marks pods and groups, deletes pods. Raises kube.errors."""
+
+
+class EventRecorder(Protocol):
+    """Takes events; never blocks."""
 
     def event(
         self, regarding: ObjectReference, event_type: EventType, reason: str, message: str

@@ -1,4 +1,4 @@
-"""The scheduler process: watches into the state, and while it leads, decisions out of it."""
+"""The scheduler process: keeps the state up to date, and decides while it leads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from kube.errors import Unreachable
 from kube.events import Recorder
 from kube.process import Page, run_until
 from kube.settings import LeaderElection
+from scheduler.activity import Activity
 from scheduler.binder import Binder
 from scheduler.config import Config
 from scheduler.core.place import SearchBudget
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
+from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
@@ -34,13 +36,13 @@ from scheduler.watch.informers import Informers
 LEASE: Final = "muster-scheduler"
 
 _OPEN_WITHIN: Final = 5.0
-"""Seconds that connections for Bindings may take to open; then they are opened one by one."""
+"""Seconds to open connections for Bindings in advance; later they are opened on demand."""
 
 _log = structlog.get_logger()
 
 
 class Scheduler:
-    """All parts of one scheduler, wired. `run` follows the cluster and decides while it leads."""
+    """All parts of one scheduler. `run` watches the cluster, and decides while it leads."""
 
     def __init__(
         self,
@@ -58,41 +60,43 @@ class Scheduler:
         self._clock = clock = clock or SystemClock()
         self._leading = False
         claim_news = ClaimNews()
+        self._changed = asyncio.Event()
         self.state = State(claim_news.changed)
         self.queue = Queue(self.state, retry=config.retry_seconds)
-        self._events = Recorder(client, "muster-scheduler", clock)
-        self._informers = Informers(client, self.state, self._wake)
+        self._recorder = Recorder(client, "muster-scheduler", clock)
+        self._informers = Informers(client, self.state, self._state_changed)
+        events = GroupEvents(self._recorder, self.state, self._informers.observed)
+        activity = Activity()
         self._reporter = Reporter(
             client,
             self.state,
-            self._events,
+            events,
+            activity,
             clock=clock,
             config=config.status,
             observed=self._informers.observed,
             pending=self._informers.pods.pending,
-            busy=lambda: self._binder.busy or self._evictor.busy,
-            binding=lambda root: self._binder.binding(root),  # noqa: PLW0108 - it is made below
         )
         self._binder = Binder(
             client,
             self.state,
             self.queue,
+            events,
+            activity,
             clock=clock,
             workers=config.bind_workers,
             timeout=config.bind_timeout_seconds,
-            changed=self._wake,
-            given_up=self._reporter.given_up,
-            claims=VolumeBinder(client, self.state, clock, claim_news),
-            deciding=lambda: self._loop.deciding,
+            on_change=self._state_changed,
+            volume_binder=VolumeBinder(client, self.state, clock, claim_news),
         )
         self._evictor = Evictor(
             client,
             self.state,
-            self._events,
+            events,
+            activity,
             clock=clock,
             writers=config.preemption.writers,
-            changed=self._wake,
-            tell=self._reporter.tell,
+            on_change=self._state_changed,
         )
         self._preemptor = Preemptor(
             self.state,
@@ -115,7 +119,7 @@ class Scheduler:
             preemptor=self._preemptor,
             starvation=self._starvation,
         )
-        self._loop = Loop(cycle, self.queue, clock)
+        self._loop = Loop(cycle, self.queue, clock, activity=activity, changed=self._changed)
 
     @property
     def synced(self) -> bool:
@@ -124,17 +128,17 @@ class Scheduler:
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
-        """Ready means that the caches are whole; a replica that does not lead is ready too."""
+        """Ready means that the caches are in sync; a replica that does not lead is ready too."""
         return {"caches": lambda: self.synced}
 
     @property
     def pages(self) -> Mapping[str, Page]:
-        """For debugging: the whole input of the next decision, which `muster replay` reads."""
+        """For debugging: the whole input of the next decision, for `muster replay`."""
         return {"/debug/snapshot": self._snapshot}
 
     @property
     def acts(self) -> Mapping[str, Page]:
-        """For debugging: have all that waits decided anew, as a new leader does."""
+        """For debugging: decide all that waits again, as a new leader does."""
         return {"/debug/decide": self._decide_all}
 
     async def _decide_all(self) -> bytes:
@@ -152,20 +156,20 @@ class Scheduler:
             preempts=preemption.enabled,
             overdue=self._clock.now().timestamp() - preemption.patience_seconds,
         )
-        # Who does not lead has no queue of its own.
+        # A replica that does not lead has no queue.
         queue = self.queue if self._leading else queue_of(self.state)
-        return encode(take(self.state, queue, limits, self._informers.classes.all()))
+        return encode(take(self.state, queue, limits, self._informers.priority_classes.all()))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`. Trouble with the API server is waited out."""
+        """Work until `stop`. Failures of the API server are retried."""
         watches = [reflector.run() for reflector in self._informers.reflectors]
-        await run_until(stop, *watches, self._events.run(), self._lead_when_synced())
+        await run_until(stop, *watches, self._recorder.run(), self._lead_when_synced())
 
-    def _wake(self) -> None:
+    def _state_changed(self) -> None:
         if self._leading:
-            self._loop.wake()
+            self._changed.set()
         else:
-            # Whoever begins to lead looks at everything; until then the record would only grow.
+            # A new leader looks at everything; until then the changes would only accumulate.
             self.state.take_changes()
 
     def _budget(self) -> SearchBudget:
@@ -178,8 +182,8 @@ class Scheduler:
         )
 
     async def _lead_when_synced(self) -> None:
-        # The first lists are here to stay: to look through them again and again costs a seventh of
-        # reading them. Afterwards the collector looks at what comes after them, as often as ever.
+        # The objects of the first lists stay: scanning them again and again would cost a seventh of
+        # reading them. They are frozen, and the collector runs as usual on what comes later.
         usual = gc.get_threshold()
         gc.set_threshold(50_000, 20, 100)
         await asyncio.gather(self._informers.wait(), self._open_connections())
@@ -197,19 +201,19 @@ class Scheduler:
         )
 
     async def _open_connections(self) -> None:
-        """For the first Bindings, while the lists are read: handshakes would delay them."""
+        """Open connections while the lists are read: handshakes would delay the first Bindings."""
         try:
             async with asyncio.timeout(_OPEN_WITHIN):
                 await self._client.open_connections(self._config.bind_workers)
         except (Unreachable, TimeoutError) as error:
-            _log.info("connections are opened when they are needed", problem=repr(error))
+            _log.info("connections are opened on demand", problem=repr(error))
 
     async def _lead(self, fence: Fence) -> None:
-        """Decide and act until the lease is lost, after ending what earlier terms began."""
+        """Decide and act until the lease is lost, after completing what earlier leaders began."""
         self._leading = True
-        self._binder.abandon()
-        self._preemptor.abandon()
-        self._starvation.abandon()
+        self._binder.reset()
+        self._preemptor.reset()
+        self._starvation.reset()
         await self._binder.recover(fence)
         self._evictor.resume()
         self.state.reconsider_all()

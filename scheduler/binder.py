@@ -1,10 +1,10 @@
-"""Sends Bindings: all pods of all decided roots side by side, with a fixed number of workers.
+"""Sends Bindings: the pods of all decided roots concurrently, with a fixed number of workers.
 
-A decision that must not be left half done is in a Reservation before its first Binding is sent, so
-that whoever leads next can end it (`recover`). A binding that fails is settled pod by pod (see
-`_settle`); what is left of its gang goes back to the queue, which completes half-running gangs
-first. A gang that is still short of its floor when its time is over is taken back: the members
-bound for it are deleted, those that ran before stay.
+A gang is in a Reservation before its first Binding is sent, so that the next leader can complete it
+(`recover`). When a Binding fails, the pod gives back its place (see `_handle_refusal`) and its root
+returns to the queue, where half-bound gangs go first. A gang that has fewer than minCount pods when
+its time is over is given up: the members bound by this intent are deleted, those that ran before
+stay.
 """
 
 from __future__ import annotations
@@ -12,25 +12,35 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
 import structlog
 
-from kube.backoff import Backoff
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import PODS
-from scheduler.api_protocols import LATER, Binds
+from scheduler.activity import Activity
+from scheduler.api_protocols import BinderApi
 from scheduler.core.forest import Pod
 from scheduler.core.model import COMPOSITE_POD_GROUP, GroupKey
 from scheduler.core.place import Placement
 from scheduler.core.state import State
+from scheduler.group_events import GroupEvents
 from scheduler.metrics import BINDS, BINDS_OPEN, GANGS_GIVEN_UP, RESUMED
 from scheduler.queue import Queue
-from scheduler.reservations import Entry, Open, Record, Reservations, Reserved
+from scheduler.recovery import bound_pods, refresh_pods
+from scheduler.reservations import (
+    PendingDecision,
+    Reservations,
+    ReservedPod,
+    StoredDecision,
+    StoredReservation,
+)
+from scheduler.retry import RETRIABLE, backoff, retry
 from scheduler.volume_binder import VolumeBinder
 
 _log = structlog.get_logger()
@@ -40,10 +50,10 @@ _bound, _retried, _refused = (BINDS.labels(result) for result in ("bound", "retr
 
 @dataclass(slots=True)
 class Intent:
-    """A root being bound. It lives until its group stands or is taken back at `deadline`.
+    """A root being bound, until enough of its pods are bound or it is given up at `deadline`.
 
-    `since` is when it was written down first; `reserved` are the UIDs that the Reservations in
-    `records` name.
+    `since` is when it was first stored, `open` how many Bindings have no answer yet, and `reserved`
+    are the UIDs of the pods in `reservations`.
     """
 
     root: GroupKey
@@ -53,114 +63,107 @@ class Intent:
     failed: bool = False
     bound: list[Pod] = field(default_factory=list)
     reserved: set[str] = field(default_factory=set)
-    records: list[Record] = field(default_factory=list)
+    reservations: list[StoredReservation] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
+class _PodBinding:
     intent: Intent
     pod: Pod
     node: str
 
 
 class Binder:
-    """Workers over one queue of bindings. `given_up` is called with a root that is taken back."""
+    """Workers over one queue of Bindings. `on_change` is called when the state may have changed."""
 
     def __init__(
         self,
-        api: Binds,
+        api: BinderApi,
         state: State,
         queue: Queue,
+        events: GroupEvents,
+        activity: Activity,
         *,
         clock: Clock,
         workers: int = 160,
         timeout: float = 120.0,
-        changed: Callable[[], None] = lambda: None,
-        given_up: Callable[[GroupKey, str], None] = lambda _key, _message: None,
-        claims: VolumeBinder | None = None,
-        deciding: Callable[[], bool] = lambda: False,
+        on_change: Callable[[], None] = lambda: None,
+        volume_binder: VolumeBinder | None = None,
     ) -> None:
         self._api = api
         self._state = state
         self._queue = queue
+        self._events = events
+        self._activity = activity
         self._clock = clock
         self._workers = workers
         self._timeout = timeout
-        self._changed = changed
-        self._given_up = given_up
-        self._claims = claims
-        self._orders: deque[_Order] = deque()
+        self._on_change = on_change
+        self._volume_binder = volume_binder
+        self._queued: deque[_PodBinding] = deque()
         self._intents: dict[GroupKey, Intent] = {}
-        self._waiting = asyncio.Semaphore(0)
-        self._reservations = Reservations(api, clock=clock, plenty=self._plenty, deciding=deciding)
-
-    @property
-    def busy(self) -> bool:
-        """Whether a binding is decided and not answered."""
-        return any(intent.open for intent in self._intents.values())
-
-    def binding(self, root: GroupKey) -> bool:
-        """Whether a binding of this root is decided and not answered."""
-        intent = self._intents.get(root)
-        return intent is not None and intent.open > 0
+        self._available = asyncio.Semaphore(0)
+        self._reservations = Reservations(
+            api, clock=clock, activity=activity, saturated=self._saturated
+        )
 
     def submit(self, placement: Placement) -> None:
-        """Queue the bindings of a root, behind those decided before it."""
+        """Queue the Bindings of a root, behind those decided before it."""
         intent = self._intents.get(placement.root)
         if intent is None:
-            deadline = self._clock.monotonic() + self._time_for(placement.root)
+            deadline = self._clock.monotonic() + self._timeout_of(placement.root)
             intent = self._intents[placement.root] = Intent(placement.root, deadline)
         names = self._state.nodes.name_of
-        orders = [
-            _Order(intent, pod, names(row))
+        bindings = [
+            _PodBinding(intent, pod, names(row))
             for pod, row in zip(placement.pods, placement.rows, strict=True)
         ]
-        intent.open += len(orders)
-        BINDS_OPEN.inc(len(orders))
-        if self._can_be_half(placement, intent):
-            self._reservations.add(self._entry(intent, orders))
+        self._add_open(intent, len(bindings))
+        if self._needs_reservation(placement, intent):
+            self._reservations.add(self._pending_decision(intent, bindings))
         else:
-            self._release(orders)
+            self._enqueue(bindings)
 
     async def run(self, fence: Fence) -> None:
-        """Send bindings while the lease holds; until cancelled."""
+        """Send Bindings while the lease is held; until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reservations.run(fence))
             for _ in range(self._workers):
                 group.create_task(self._work(fence, group))
             group.create_task(self._watch_deadlines(fence))
 
-    def abandon(self) -> None:
-        """Forget every decision that is not bound: another process may decide now."""
-        self._orders.clear()
+    def reset(self) -> None:
+        """Forget all decisions that are not bound: another process may have led meanwhile."""
+        self._queued.clear()
         self._intents.clear()
-        self._waiting = asyncio.Semaphore(0)
-        self._reservations.begin()
+        self._available = asyncio.Semaphore(0)
+        self._activity.binding.clear()
+        self._reservations.reset()
         BINDS_OPEN.set(0)
         for pod in [pod for pod in self._state.pods.values() if pod.assumed]:
             self._state.forget(pod.info.uid)
 
     async def recover(self, fence: Fence) -> None:
-        """Finish, or give up, what earlier leaders began to bind; before anything is decided."""
-        for left in await self._reservations.read(fence):
-            intent = self._intent_of(left)
-            if not self._finish(intent, left):
-                await self._learn(left)
-                self._continue(intent, left)
+        """Complete or give up what earlier leaders began to bind, before anything is decided."""
+        for decision in await self._reservations.read(fence):
+            intent = self._intent_of(decision)
+            if not self._bind_rest(intent, decision):
+                await refresh_pods(self._api, self._state, decision)
+                self._resume(intent, decision)
 
-    def _time_for(self, root: GroupKey) -> float:
-        """Seconds that the bindings of a root may take."""
+    def _timeout_of(self, root: GroupKey) -> float:
+        """Seconds that binding the root may take."""
         group = self._state.forest.groups.get(root)
         spec = group.spec if group is not None else None
         return (spec.bind_within if spec is not None else 0.0) or self._timeout
 
-    def _plenty(self) -> bool:
-        return len(self._orders) >= 2 * self._workers
+    def _saturated(self) -> bool:
+        return len(self._queued) >= 2 * self._workers
 
-    def _can_be_half(self, placement: Placement, intent: Intent) -> bool:
-        """Whether a crash among these bindings could leave less than a floor.
+    def _needs_reservation(self, placement: Placement, intent: Intent) -> bool:
+        """Whether a crash during these Bindings could leave fewer than minCount pods.
 
-        One pod alone and extras of a group that stands cannot, nor what is written down already.
+        It could not for a single pod, for extras of a running group, and for pods stored already.
         """
         if intent.reserved:
             return any(pod.info.uid not in intent.reserved for pod in placement.pods)
@@ -168,45 +171,50 @@ class Binder:
             return len(placement.pods) > 1
         return placement.minimums > 1
 
-    def _entry(self, intent: Intent, orders: list[_Order]) -> Entry:
-        pods = [Reserved(order.pod.info.uid, order.node) for order in orders]
+    def _pending_decision(self, intent: Intent, bindings: list[_PodBinding]) -> PendingDecision:
+        pods = [ReservedPod(binding.pod.info.uid, binding.node) for binding in bindings]
         intent.reserved.update(pod.uid for pod in pods)
         intent.since = intent.since or rfc3339(self._clock.now())
 
-        def stored(records: list[Record]) -> None:
+        def stored(reservations: list[StoredReservation]) -> None:
             if self._intents.get(intent.root) is intent:
-                intent.records += records
-                self._release(orders)
+                intent.reservations += reservations
+                self._enqueue(bindings)
             else:
-                self._reservations.close(records)
+                self._reservations.close(reservations)
 
         def failed(problem: str) -> None:
             intent.reserved.difference_update(pod.uid for pod in pods)
-            for order in orders:
-                self._reject(order, problem)
-                self._close(intent)
+            for binding in bindings:
+                self._reject(binding, problem)
+                self._answered(intent)
 
         attempt = self._queue.failures(intent.root) + 1
-        return Entry(intent.root, attempt, intent.since, pods, stored, failed)
+        return PendingDecision(intent.root, attempt, intent.since, pods, stored, failed)
 
-    def _release(self, orders: list[_Order]) -> None:
-        self._orders.extend(orders)
-        for _ in orders:
-            self._waiting.release()
+    def _enqueue(self, bindings: list[_PodBinding]) -> None:
+        self._queued.extend(bindings)
+        for _ in bindings:
+            self._available.release()
 
-    def _intent_of(self, left: Open) -> Intent:
-        """An earlier leader's decision as ours, with what remains of its time."""
-        since = datetime.fromisoformat(left.since) if left.since else self._clock.now()
+    def _intent_of(self, decision: StoredDecision) -> Intent:
+        """Our intent for an earlier leader's decision, with the remaining time."""
+        since = datetime.fromisoformat(decision.since) if decision.since else self._clock.now()
         age = max(0.0, (self._clock.now() - since).total_seconds())
-        deadline = self._clock.monotonic() + max(0.0, self._time_for(left.root) - age)
-        intent = Intent(left.root, deadline, left.since, records=list(left.records))
-        intent.reserved.update(pod.uid for pod in left.pods)
+        deadline = self._clock.monotonic() + max(0.0, self._timeout_of(decision.root) - age)
+        intent = Intent(
+            decision.root, deadline, decision.since, reservations=list(decision.reservations)
+        )
+        intent.reserved.update(pod.uid for pod in decision.pods)
         return intent
 
-    def _finish(self, intent: Intent, left: Open) -> bool:
-        """Take the places that were decided, if that makes the group whole; else none."""
-        orders: list[_Order] = []
-        for reserved in left.pods:
+    def _bind_rest(self, intent: Intent, decision: StoredDecision) -> bool:
+        """Assume the decided nodes for all pods still unbound, or for none; whether it did.
+
+        It does if all of them still fit and the group is then complete.
+        """
+        bindings: list[_PodBinding] = []
+        for reserved in decision.pods:
             pod = self._state.pods.get(reserved.uid)
             if pod is None or not pod.waiting:
                 continue
@@ -214,161 +222,152 @@ class Binder:
             if row is None or not self._state.framework.slots_in(pod.shape, np.array([row])).any():
                 break
             self._state.assume([pod], [row])
-            orders.append(_Order(intent, pod, reserved.node))
+            bindings.append(_PodBinding(intent, pod, reserved.node))
         else:
             group = self._state.forest.groups.get(intent.root)
-            if orders and group is not None and group.standing and group.parent is None:
-                intent.bound = self._bound(left)
-                intent.open = len(orders)
+            if bindings and group is not None and group.standing and group.parent is None:
+                intent.bound = bound_pods(self._state, decision)
                 self._intents[intent.root] = intent
-                BINDS_OPEN.inc(len(orders))
-                self._release(orders)
+                self._add_open(intent, len(bindings))
+                self._enqueue(bindings)
                 RESUMED.labels("finished").inc()
                 return True
-        for order in orders:
-            self._state.forget(order.pod.info.uid)
+        for binding in bindings:
+            self._state.forget(binding.pod.info.uid)
         return False
 
-    async def _learn(self, left: Open) -> None:
-        """Our cache may be behind the last leader's bindings: ask, before they are doubted."""
-        for reserved in left.pods:
-            pod = self._state.pods.get(reserved.uid)
-            if pod is None or not pod.waiting:
-                continue
-            try:
-                there = await self._api.get(PODS, pod.info.name, pod.info.namespace)
-            except KubeError as error:
-                _log.warning("pod not read", pod=pod.info.name, problem=str(error))
-                continue
-            node = (there.get("spec") or {}).get("nodeName")
-            if node and there["metadata"].get("uid") == reserved.uid:
-                self._state.set_pod(replace(pod.info, node=node))
-
-    def _continue(self, intent: Intent, left: Open) -> None:
-        """What is half bound is completed first, within its time; what is not is decided anew."""
-        intent.bound = self._bound(left)
-        if self._stands(intent):
+    def _resume(self, intent: Intent, decision: StoredDecision) -> None:
+        """Keep the intent of a half-bound group, which the queue completes first; drop others."""
+        intent.bound = bound_pods(self._state, decision)
+        if self._not_half_bound(intent):
             RESUMED.labels("given up").inc()
-            self._reservations.close(intent.records)
+            self._reservations.close(intent.reservations)
         else:
             RESUMED.labels("continued").inc()
             self._intents[intent.root] = intent
 
-    def _bound(self, left: Open) -> list[Pod]:
-        pods = (self._state.pods.get(reserved.uid) for reserved in left.pods)
-        return [pod for pod in pods if pod is not None and pod.info.node]
-
     async def _work(self, fence: Fence, group: asyncio.TaskGroup) -> None:
         while True:
-            await self._waiting.acquire()
-            order = self._orders.popleft()
-            if self._claims is not None and self._claims.unbound(order.pod):
-                # Making volumes takes its time, in which others can be bound.
-                group.create_task(self._bind_claims(self._claims, order, fence))
+            await self._available.acquire()
+            binding = self._queued.popleft()
+            if self._volume_binder is not None and self._volume_binder.unbound(binding.pod):
+                # Provisioning takes time, in which this worker can bind others.
+                group.create_task(self._bind_volumes(self._volume_binder, binding, fence))
                 continue
-            await self._bind(order, fence)
-            self._close(order.intent)
+            await self._bind(binding, fence)
+            self._answered(binding.intent)
 
-    async def _bind_claims(self, claims: VolumeBinder, order: _Order, fence: Fence) -> None:
-        problem = await claims.settle(order.pod, order.node, order.intent.deadline, fence)
+    async def _bind_volumes(
+        self, volume_binder: VolumeBinder, binding: _PodBinding, fence: Fence
+    ) -> None:
+        problem = await volume_binder.bind_volumes(
+            binding.pod, binding.node, binding.intent.deadline, fence
+        )
         if not problem:
-            self._release([order])
+            self._enqueue([binding])
             return
-        if fence.valid() and self._wanted(order):
-            self._reject(order, problem)
-        self._close(order.intent)
+        if fence.valid() and self._still_valid(binding):
+            self._reject(binding, problem)
+        self._answered(binding.intent)
 
-    async def _bind(self, order: _Order, fence: Fence) -> None:
-        """Bind one pod, trying again while only the connection is at fault."""
-        pod, backoff = order.pod, Backoff(first=0.1, limit=5.0)
-        while self._wanted(order):
+    async def _bind(self, binding: _PodBinding, fence: Fence) -> None:
+        """Bind one pod, and retry while only the connection is at fault."""
+        pod, waits = binding.pod, backoff()
+        while self._still_valid(binding):
             if not fence.valid():
-                return  # the lease may be another's: whoever leads next decides anew
+                return  # the lease may be lost: the next leader decides again
             try:
                 info = pod.info
-                await self._api.bind(info.namespace, info.name, info.uid, order.node)
-            except LATER as error:
+                await self._api.bind(info.namespace, info.name, info.uid, binding.node)
+            except RETRIABLE as error:
                 _retried.inc()
-                if self._clock.monotonic() >= order.intent.deadline:
-                    self._reject(order, str(error))
+                if self._clock.monotonic() >= binding.intent.deadline:
+                    self._reject(binding, str(error))
                     return
-                await self._clock.sleep(backoff.next())
+                await self._clock.sleep(waits.next())
             except KubeError as error:
-                await self._settle(order, error)
+                await self._handle_refusal(binding, error)
                 return
             else:
                 _bound.inc()
-                order.intent.bound.append(pod)
+                binding.intent.bound.append(pod)
                 return
 
-    def _wanted(self, order: _Order) -> bool:
-        """Whether the decision still stands: the pod is there, unbound, and so is its node."""
-        pod = order.pod
+    def _still_valid(self, binding: _PodBinding) -> bool:
+        """Whether the pod still exists, is not bound, and its node exists."""
+        pod = binding.pod
         if self._state.pods.get(pod.info.uid) is not pod or not pod.assumed:
             return False
         if pod.row < 0 or pod.info.terminating:
-            self._reject(order, f"node {order.node} or the pod is going")
+            self._reject(binding, f"node {binding.node} is gone or the pod is being deleted")
             return False
         return True
 
-    async def _settle(self, order: _Order, error: KubeError) -> None:
-        """The API server refused: accept what is there, or give the place back."""
-        pod = order.pod.info
+    async def _handle_refusal(self, binding: _PodBinding, error: KubeError) -> None:
+        """The API server refused: accept a Binding that exists, else give the place back."""
+        pod = binding.pod.info
         _refused.inc()
         if not isinstance(error, Conflict | NotFound):
-            self._reject(order, str(error))
+            self._reject(binding, str(error))
             return
         try:
-            there = await self._api.get(PODS, pod.name, pod.namespace)
+            obj = await self._api.get(PODS, pod.name, pod.namespace)
         except NotFound:
             self._state.remove_pod(pod.uid)
-            self._changed()
+            self._on_change()
             return
         except KubeError as unreadable:
-            self._reject(order, str(unreadable))
+            self._reject(binding, str(unreadable))
             return
-        if there["metadata"].get("uid") != pod.uid:
+        if obj["metadata"].get("uid") != pod.uid:
             self._state.remove_pod(pod.uid)
-        elif node := (there.get("spec") or {}).get("nodeName"):
-            # Bound, by an answer that was lost or by somebody else; its watch event will say so.
-            if node == order.node:
-                order.intent.bound.append(order.pod)
+        elif node := (obj.get("spec") or {}).get("nodeName"):
+            # Bound, by a request whose answer was lost or by others; its watch event will follow.
+            if node == binding.node:
+                binding.intent.bound.append(binding.pod)
         else:
-            self._reject(order, str(error))
-        self._changed()
+            self._reject(binding, str(error))
+        self._on_change()
 
-    def _reject(self, order: _Order, problem: str) -> None:
-        info = order.pod.info
+    def _reject(self, binding: _PodBinding, problem: str) -> None:
+        info = binding.pod.info
         _log.warning(
             "binding failed",
             namespace=info.namespace,
             pod=info.name,
-            node=order.node,
+            node=binding.node,
             problem=problem,
         )
-        order.intent.failed = True
+        binding.intent.failed = True
         self._state.forget(info.uid)
-        self._changed()
+        self._on_change()
 
-    def _close(self, intent: Intent) -> None:
-        intent.open -= 1
-        BINDS_OPEN.dec()
+    def _add_open(self, intent: Intent, count: int) -> None:
+        intent.open += count
+        BINDS_OPEN.inc(count)
+        if intent.open:
+            self._activity.binding.add(intent.root)
+        else:
+            self._activity.binding.discard(intent.root)
+
+    def _answered(self, intent: Intent) -> None:
+        self._add_open(intent, -1)
         if intent.open:
             return
         if not intent.failed:
             self._queue.succeed(intent.root)
-            self._end(intent)
+            self._complete(intent)
             return
         intent.failed = False
         self._queue.fail(intent.root, self._clock.monotonic())
-        self._changed()
+        self._on_change()
 
-    def _end(self, intent: Intent) -> None:
-        """Nothing of it is left to do."""
+    def _complete(self, intent: Intent) -> None:
+        """The root needs no more Bindings."""
         if self._intents.get(intent.root) is intent:
             del self._intents[intent.root]
-        self._reservations.close(intent.records)
-        intent.records = []
+        self._reservations.close(intent.reservations)
+        intent.reservations = []
 
     async def _watch_deadlines(self, fence: Fence) -> None:
         while True:
@@ -377,48 +376,48 @@ class Binder:
             for intent in list(self._intents.values()):
                 if intent.open:
                     continue
-                if self._stands(intent):
-                    self._end(intent)
+                if self._not_half_bound(intent):
+                    self._complete(intent)
                 elif now >= intent.deadline:
-                    await self._take_back(intent, fence)
+                    await self._give_up(intent, fence)
 
-    def _stands(self, intent: Intent) -> bool:
-        """Whether nothing is half done: the group has its floor, or nothing of it runs."""
+    def _not_half_bound(self, intent: Intent) -> bool:
+        """Whether the group has its minCount bound, or no pod at all."""
         group = self._state.forest.groups.get(intent.root)
         return group is None or not group.incomplete
 
-    async def _take_back(self, intent: Intent, fence: Fence) -> None:
-        """Delete what was bound for a gang that did not become whole in time.
+    async def _give_up(self, intent: Intent, fence: Fence) -> None:
+        """Delete what was bound for a gang that could not be completed in time.
 
-        Nothing is decided for it meanwhile: a member that is about to go counts for nothing.
+        The gang is not decided until that is done: its members would still count as bound.
         """
         GANGS_GIVEN_UP.inc()
-        seconds = self._time_for(intent.root)
-        message = f"{len(intent.bound)} pods bound, the rest could not be in {seconds:g} s"
-        self._given_up(intent.root, message)
+        seconds = self._timeout_of(intent.root)
+        message = (
+            f"{len(intent.bound)} pods bound, the rest could not be bound within {seconds:g} s"
+        )
+        self._events.entity(intent.root, "Warning", "GangBindFailed", message)
         self._queue.block(intent.root)
         try:
             for pod in intent.bound:
                 if not await self._delete(pod, fence):
-                    return  # whoever leads next finds the Reservation, and its time over
-            self._end(intent)
+                    return  # the next leader finds the Reservation, and that its time is over
+            self._complete(intent)
         finally:
             self._queue.unblock(intent.root)
-            self._changed()
+            self._on_change()
 
     async def _delete(self, pod: Pod, fence: Fence) -> bool:
-        """Delete a pod, trying again while only the connection is at fault; False if we may not."""
-        info, backoff = pod.info, Backoff(first=0.1, limit=5.0)
-        while fence.valid():
-            try:
+        """Delete a pod; False if the lease may be lost before it is deleted."""
+        info = pod.info
+
+        async def delete() -> None:
+            with suppress(NotFound, Conflict):  # gone, or another pod has its name
                 await self._api.delete(PODS, info.name, info.namespace, uid=info.uid)
-            except (NotFound, Conflict):
-                pass  # gone, or a namesake: nothing of ours is left there
-            except LATER:
-                await self._clock.sleep(backoff.next())
-                continue
-            except KubeError as error:
-                _log.error("pod not deleted", namespace=info.namespace, pod=info.name,
-                           problem=str(error))  # fmt: skip
+
+        try:
+            return await retry(delete, fence, self._clock)
+        except KubeError as error:
+            _log.error("pod not deleted", namespace=info.namespace, pod=info.name,
+                       problem=str(error))  # fmt: skip
             return True
-        return False

@@ -1,7 +1,6 @@
-"""What the status of groups and pods should say, worked out from the state. No I/O.
+"""The conditions and blockers of groups and pods, derived from the state. No I/O.
 
-Every level of a tree says where it stands; the group at fault keeps its own words, the others
-point at it.
+Every group of a tree has a condition; that of the group at fault says why, the others name it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _RETRY_ON: Final = {
     "capacity": ["room on a node", "a new or changed node", "a change of the group"],
     "constraint": ["a new or changed node", "a change of the group"],
     "quorum": ["a new member", "a change of the group"],
-    "priority": ["a start of what goes first", "a change of the group"],
+    "priority": ["the start of the group that goes first", "a change of the group"],
     "invalid": ["a change of the group or its members"],
 }
 
@@ -43,7 +42,7 @@ _VOLUMES: Final = "a change of its claims or of volumes"
 
 
 def retry_on(blocker: Blocker) -> list[str]:
-    """The events that have what waits decided again."""
+    """The events after which the root is decided again."""
     volumes = any(about_volumes(reason) for reason, _ in blocker.counts)
     return _RETRY_ON[blocker.kind] + ([_VOLUMES] if volumes else [])
 
@@ -67,17 +66,17 @@ class GroupView:
 class PodView:
     """What the PodScheduled condition of a waiting pod should say.
 
-    `sameness` is what must change before it is worth another write: not each free place.
+    It is written again only when `significant` changes, not for each change of free places.
     """
 
     pod: Pod
     reason: str
     message: str
-    sameness: tuple[object, ...]
+    significant: tuple[object, ...]
 
 
 def waiting_for(state: State, top: Group) -> Blocker | None:
-    """Why a tree is not even tried, as a blocker; None if it is."""
+    """Why a tree is not ready to be decided, as a blocker; None if it is."""
     held = state.forest.not_ready(top)
     return None if held is None else _blocker(held)
 
@@ -87,7 +86,7 @@ def group_views(state: State, top: Group, blocker: Blocker | None) -> list[Group
     bound: dict[GroupKey, bool] = {}
     groups = [group for group in top.walk() if group.spec is not None]
     for group in reversed(groups):
-        bound[group.key] = _stands(group, bound)
+        bound[group.key] = _minimum_bound(group, bound)
     return [_view(state, group, blocker, scheduled=bound[group.key]) for group in groups]
 
 
@@ -103,7 +102,7 @@ def pod_views(root: GroupKey, pods: Iterator[Pod], blocker: Blocker) -> Iterator
             reason = REASON_UNSCHEDULABLE
         else:
             reason = REASON_GROUP_WAITS
-        message = _told(blocker, at=None if fault else blocker.at)
+        message = _message(blocker, at=None if fault else blocker.at)
         same = (reason, blocker.kind, blocker.at, blocker.needed, blocker.impossible)
         yield PodView(pod, reason, message, same)
 
@@ -147,25 +146,26 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
     return document
 
 
-def _blocker(held: NotReady) -> Blocker:
-    return Blocker(_advised(held), "quorum", held.at.key, held.needed, held.present)
+def _blocker(not_ready: NotReady) -> Blocker:
+    summary, needed = _summary(not_ready), not_ready.needed
+    return Blocker(summary, "quorum", not_ready.at.key, needed, not_ready.present)
 
 
-def _advised(held: NotReady) -> str:
-    """The message with the one thing to do about it, where somebody can do something."""
-    group, missing = held.at, held.needed - held.present
+def _summary(not_ready: NotReady) -> str:
+    """The message, and what users can do about it."""
+    group, missing = not_ready.at, not_ready.needed - not_ready.present
     if group.spec is None:
         callers = "child groups" if group.composite else "pods"
-        return f"{held.message}: create it, or correct the name that its {callers} give"
+        return f"{not_ready.message}: create it, or correct the name that its {callers} give"
     if missing > 0 and not group.composite:
-        return f"{held.message}: if no more come, the events of their Job say why"
+        return f"{not_ready.message}: if no more come, the events of their Job say why"
     if missing > 0:
-        return f"{held.message}: if no more come, lower minGroupCount"
-    return held.message
+        return f"{not_ready.message}: if no more come, lower minGroupCount"
+    return not_ready.message
 
 
-def _stands(group: Group, bound: dict[GroupKey, bool]) -> bool:
-    """Whether the floor is bound as the API server sees it, decisions on their way not counted."""
+def _minimum_bound(group: Group, bound: dict[GroupKey, bool]) -> bool:
+    """Whether minCount pods or minGroupCount groups are bound; assumed pods do not count."""
     minimum = group.minimum
     if minimum is None:
         return False
@@ -176,8 +176,8 @@ def _stands(group: Group, bound: dict[GroupKey, bool]) -> bool:
     return sum(pod.running and not pod.assumed for pod in group.members.values()) >= minimum
 
 
-def leaves(state: State, group: Group) -> bool:
-    """Whether pods of the subtree are on their way out, or about to be."""
+def has_leaving_pods(state: State, group: Group) -> bool:
+    """Whether pods of the subtree are terminating or being evicted."""
     members = (pod for leaf in group.leaves() for pod in leaf.members.values())
     return any(pod.node and state.units.leaves(pod) for pod in members)
 
@@ -185,9 +185,9 @@ def leaves(state: State, group: Group) -> bool:
 def _view(state: State, group: Group, blocker: Blocker | None, *, scheduled: bool) -> GroupView:
     counts = _counts(group)
     if scheduled:
-        # A group that runs may still wait for extras; those of another group are not its matter.
+        # It may still wait for pods beyond minCount; other groups report theirs themselves.
         own = blocker if blocker is not None and blocker.at == group.key else None
-        message = f"has its floor placed{_reached(state, group)}"
+        message = f"has {_minimum_name(group)} placed{_topology_reached(state, group)}"
         return GroupView(group, REASON_SCHEDULED, message, counts, own)
     if blocker is None:
         return GroupView(group, None, "", counts, None)
@@ -195,12 +195,18 @@ def _view(state: State, group: Group, blocker: Blocker | None, *, scheduled: boo
     reason = {"quorum": REASON_INCOMPLETE, "invalid": REASON_INVALID}.get(
         blocker.kind, REASON_UNSCHEDULABLE
     )
-    message = _told(blocker, at=None if fault else blocker.at)
+    message = _message(blocker, at=None if fault else blocker.at)
     return GroupView(group, reason, message, counts, replace(blocker, summary=message))
 
 
-def _reached(state: State, group: Group) -> str:
-    """How much of a preferred topology there is."""
+def _minimum_name(group: Group) -> str:
+    if group.spec is not None and group.spec.gang:
+        return "its minGroupCount" if group.composite else "its minCount"
+    return "a child group" if group.composite else "a pod"
+
+
+def _topology_reached(state: State, group: Group) -> str:
+    """In how many domains of a preferred topology the group runs."""
     if group.topology is None or not group.topology.preferred:
         return ""
     key = group.topology.key
@@ -228,11 +234,11 @@ def _counts(group: Group) -> dict[str, int]:
 
 
 def confirmed(group: Group) -> bool:
-    """Whether the watch has told of all binds of the subtree."""
+    """Whether the watch has delivered all Bindings of the subtree."""
     return not any(pod.assumed for leaf in group.leaves() for pod in leaf.members.values())
 
 
-def _told(blocker: Blocker, at: GroupKey | None) -> str:
+def _message(blocker: Blocker, at: GroupKey | None) -> str:
     if at is None or at[0] == SINGLE_POD:
         return blocker.summary
     kind = "pod group" if at[0] == "PodGroup" else "composite pod group"

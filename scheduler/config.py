@@ -8,16 +8,16 @@ from kube.settings import Count, Seconds, Section
 
 
 class Search(Section, frozen=True):
-    """How hard one decision tries: fills of a leaf, and milliseconds."""
+    """The budget of one decision: placements of a PodGroup that it may try, and milliseconds."""
 
     steps: Count = 500
     milliseconds: Count = 100
 
 
 class Status(Section, frozen=True):
-    """When conditions are written: so long after a change, and at most so much later while binding.
+    """When conditions are written: `delay` after a change, at most `busy` later while binding.
 
-    A group that waits for members is reported on its pods once it has not changed for `pods`.
+    Pods of a group that lacks members get theirs once it has not changed for `pods_seconds`.
     """
 
     delay_seconds: Seconds = 0.5
@@ -27,9 +27,9 @@ class Status(Section, frozen=True):
 
 
 class Preemption(Section, frozen=True):
-    """Whether groups may evict others, and how far that goes.
+    """Whether roots may preempt others.
 
-    A victim that still runs `patience_seconds` after its grace is over is not waited for any more.
+    A victim that still runs `patience_seconds` after its grace period is not waited for any more.
     """
 
     enabled: bool = True
@@ -38,10 +38,10 @@ class Preemption(Section, frozen=True):
 
 
 class Starvation(Section, frozen=True):
-    """Whether a root that starves may close the door to others of no higher priority.
+    """Whether a starving root goes before others of no higher priority.
 
     It starves once it was refused for `after_seconds` in which `after_passed` of those were placed.
-    The door is closed for `closed_seconds` at most.
+    They wait for it for `closed_seconds` at most.
     """
 
     enabled: bool = False

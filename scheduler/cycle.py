@@ -1,6 +1,6 @@
-"""One root at a time, decided against one state: pop, place, then bind or refuse, and record.
+"""The scheduling cycle: pops one root, places it, and has it bound or refused.
 
-Nothing is awaited in here, so nothing changes while a decision is made.
+Nothing is awaited here, so the state does not change during a decision.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from scheduler.queue import PLACES, Queue
 from scheduler.starvation import StarvationMonitor
 
 _BATCH_PODS: Final = 96
-"""Pods of roots that are decided together: few enough not to be late for all else."""
+"""Pods of roots that are decided as one batch: few enough not to delay other tasks."""
 
-_sizes = {place_name: QUEUE_ROOTS.labels(place_name) for place_name in PLACES}
+_sizes = {name: QUEUE_ROOTS.labels(name) for name in PLACES}
 _placed, _refused = DECISIONS.labels("placed"), DECISIONS.labels("refused")
 
 
 class Binding(Protocol):
-    """Where decided placements go."""
+    """Takes placements to bind."""
 
     def submit(self, placement: Placement) -> None:
-        """Bind all pods of the placement; their places are taken already."""
+        """Bind all pods of the placement, which are assumed already."""
         ...
 
 
 class Reporting(Protocol):
-    """Where outcomes are told."""
+    """Takes outcomes to report."""
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
-        """Something about these entities or groups changed."""
+        """These entities or groups changed."""
         ...
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
@@ -54,7 +54,7 @@ class Reporting(Protocol):
 
 
 class Cycle:
-    """Takes what the queue offers and acts on the answer of the decision core."""
+    """Decides the roots of the queue and acts on the decisions."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Cycle:
         preemptor: Preemptor | None = None,
         starvation: StarvationMonitor | None = None,
     ) -> None:
-        """Without a preemptor nobody is evicted, without a doorkeeper nobody waits for others."""
+        """Without `preemptor` nothing is evicted, without `starvation` no root goes first."""
         self._state = state
         self._queue = queue
         self._binding = binding
@@ -79,25 +79,25 @@ class Cycle:
         self._starvation = starvation
 
     def refresh(self) -> None:
-        """Let the queue and the reports know what changed since the last time."""
+        """Tell the queue and the reporter what changed since the last time."""
         changes = self._state.take_changes()
         self._queue.refresh(changes, self._clock.monotonic())
         self._reporting.touched(changes.entities)
         if self._preemptor is not None:
-            self._preemptor.gone(sorted(changes.entities))
+            self._preemptor.forget_gone(sorted(changes.entities))
         if self._starvation is not None:
-            self._starvation.gone(sorted(changes.entities))
-        for place_name, size in self._queue.sizes().items():
-            _sizes[place_name].set(size)
+            self._starvation.forget_gone(sorted(changes.entities))
+        for name, size in self._queue.sizes().items():
+            _sizes[name].set(size)
 
     def step(self) -> bool:
-        """Decide one root, or some that are alike; False if none is ready."""
+        """Decide one root, or a batch of equal ones; False if none is ready."""
         key = self._queue.pop()
         if key is None:
             return False
         entity = self._queue.entity(key)
         if entity is None:
-            return True  # it went away between two cycles
+            return True  # deleted between two cycles
         kind = signature(entity)
         if kind is None or not batchable(self._state, kind.shape):
             self._decide(key, entity)
@@ -106,7 +106,7 @@ class Cycle:
         return True
 
     def _decide_batch(self, roots: list[Group | Pod]) -> None:
-        """Roots whose turns follow each other; who finds no room is told so alone."""
+        """Equal roots that follow each other; those that do not fit are decided one by one."""
         placements: list[Placement] = []
         while len(roots) > 1:
             with DECISION_SECONDS.time():
@@ -137,7 +137,7 @@ class Cycle:
         if self._preemptor is not None:
             self._preemptor.placed(key)
         self._reporting.placed(key)
-        # Extras that did not fit are refused in a cycle of their own, with their own reasons.
+        # Pods beyond minCount that did not fit are refused in a cycle of their own.
         self._queue.review(key)
 
     def _refuse(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> None:

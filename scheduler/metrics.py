@@ -1,4 +1,4 @@
-"""What the scheduler counts."""
+"""The metrics of the scheduler."""
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -6,7 +6,7 @@ DECISIONS = Counter(
     "muster_scheduler_decisions_total", "Roots decided, by outcome: placed or refused.", ["outcome"]
 )
 ROUNDS = Counter(
-    "muster_scheduler_rounds_total", "Times that everything ready had been decided, once each."
+    "muster_scheduler_rounds_total", "How often the scheduler had decided all that was ready."
 )
 DECISION_SECONDS = Histogram(
     "muster_scheduler_decision_seconds",
@@ -15,51 +15,52 @@ DECISION_SECONDS = Histogram(
 )
 SEARCH_STEPS = Histogram(
     "muster_scheduler_search_steps",
-    "Fills of one leaf that a decision took.",
+    "Placements of one PodGroup that a decision tried.",
     buckets=(1, 2, 4, 8, 16, 64, 256, 1024),
 )
 QUEUE_ROOTS = Gauge(
-    "muster_scheduler_roots", "Roots by place: ready, refused, backing off.", ["at"]
+    "muster_scheduler_roots", "Roots in the queue: ready, refused, backing off.", ["at"]
 )
 BINDS = Counter("muster_scheduler_binds_total", "Bindings sent, by result.", ["result"])
-BINDS_OPEN = Gauge("muster_scheduler_binds_open", "Bindings decided and not yet answered.")
+BINDS_OPEN = Gauge("muster_scheduler_binds_open", "Bindings decided and without an answer.")
 GANGS_GIVEN_UP = Counter(
     "muster_scheduler_bindings_given_up_total",
-    "Roots whose binding did not end within its time and was taken back.",
+    "Roots whose pods could not all be bound in time; those bound were deleted.",
 )
 RESERVATIONS_WRITTEN = Counter(
-    "muster_scheduler_reservations_total", "Reservations, by result of the write.", ["result"]
+    "muster_scheduler_reservations_total", "Writes of Reservations, by result.", ["result"]
 )
 RESERVATIONS_OPEN = Gauge(
     "muster_scheduler_reservations_open", "Reservations stored and not yet deleted."
 )
 RESUMED = Counter(
     "muster_scheduler_resumed_total",
-    "Decisions found in Reservations when beginning to lead: finished, continued or given up.",
+    "Decisions that a new leader found in Reservations: finished, continued or given up.",
     ["outcome"],
 )
 PREEMPTIONS = Counter(
     "muster_scheduler_preemptions_total",
-    "Refused roots by what preemption could do: evict, wait for those that leave, delayed, none.",
+    "Refused roots by preemption: evict, wait (for victims to end), delayed, none.",
     ["outcome"],
 )
 PREEMPTION_SECONDS = Histogram(
     "muster_scheduler_preemption_seconds",
-    "Time to decide whom to evict for one root.",
+    "Time to decide about preemption for one root.",
     buckets=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
-VICTIMS = Counter("muster_scheduler_victims_total", "Pods evicted for others.")
+VICTIMS = Counter("muster_scheduler_victims_total", "Pods evicted by preemption.")
 STARVATION_ACTIVE = Gauge(
-    "muster_scheduler_door_closed", "1 while a starving root goes before all of no higher priority."
+    "muster_scheduler_starvation_active",
+    "1 while a starving root goes before all roots of no higher priority.",
 )
 STARVATIONS = Counter(
-    "muster_scheduler_door_closings_total", "How often a starving root closed the door."
+    "muster_scheduler_starvations_total", "How often a starving root began to go before others."
 )
 EVICTIONS_OPEN = Gauge(
-    "muster_scheduler_evictions_open", "Evictions and nominations decided and not yet carried out."
+    "muster_scheduler_evictions_open", "Preemption plans and nominations not yet carried out."
 )
 REPORTS_DUE = Gauge(
-    "muster_scheduler_reports_due", "Reports of roots and of their pods to be made."
+    "muster_scheduler_reports_due", "Roots whose status, or whose pods' status, is to be written."
 )
 STATUS_WRITES = Counter(
     "muster_scheduler_status_writes_total",
@@ -68,6 +69,6 @@ STATUS_WRITES = Counter(
 )
 UNUSABLE_OBJECTS = Counter(
     "muster_scheduler_unusable_objects_total",
-    "Objects left out because of bad amounts.",
+    "Objects skipped because a quantity in them cannot be read.",
     ["resource"],
 )

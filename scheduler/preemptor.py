@@ -1,7 +1,7 @@
-"""What a refusal leads to: whom to evict for the root, and the place that is held for it meanwhile.
+"""What a refusal leads to: whom to evict for the root, and its nomination for their places.
 
-Decides only; `evictor` carries out. A root is decided anew each time it is woken, so a plan that
-the world has made obsolete is simply not found again, and its hold goes with it.
+Decides only; `evictor` carries out. A root is decided again each time it is woken: a plan that the
+cluster has made obsolete is not found again, and its nomination is dropped.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from scheduler.queue import Queue
 
 
 class Evicting(Protocol):
-    """Who carries plans out."""
+    """Carries out preemption plans."""
 
     def evict(self, plan: Plan, priority: int) -> None:
         """Mark and delete all pods of the victims."""
         ...
 
     def nominate(self, placement: Placement) -> None:
-        """Say on its pods where a root will go."""
+        """Set nominatedNodeName of the root's pods."""
         ...
 
     def withdraw(self, root: GroupKey) -> None:
-        """What was nominated for a root no longer holds."""
+        """Clear nominatedNodeName of the root's pods."""
         ...
 
     def forget(self, root: GroupKey) -> None:
-        """What was nominated for a root has come true."""
+        """The root is being bound."""
         ...
 
 
 class Preemptor:
-    """Finds room by eviction for roots that were refused."""
+    """Decides whom to evict for roots that were refused."""
 
     def __init__(
         self,
         state: State,
         queue: Queue,
-        evicting: Evicting,
+        evictor: Evicting,
         *,
         clock: Clock,
         config: Preemption,
@@ -59,78 +59,78 @@ class Preemptor:
     ) -> None:
         self._state = state
         self._queue = queue
-        self._evicting = evicting
+        self._evictor = evictor
         self._clock = clock
         self._config = config
         self._budget = budget
-        self._since: dict[GroupKey, float] = {}
+        self._delayed_since: dict[GroupKey, float] = {}
 
     def placed(self, key: GroupKey) -> None:
-        """The root is being bound: what it held is its own now."""
-        self._since.pop(key, None)
+        """The root is being bound: its nomination is over."""
+        self._delayed_since.pop(key, None)
         if self._state.nominations.drop(key) is not None:
-            self._evicting.forget(key)
+            self._evictor.forget(key)
 
     def refused(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> str:
-        """Evict for the root if that helps. Gives what to add to the reason why it waits."""
+        """Evict for the root if that helps. Returns what to add to its blocker's summary."""
         if not self._config.enabled:
             return ""
         effort = Effort(overdue=self._clock.now().timestamp() - self._config.patience_seconds)
         with PREEMPTION_SECONDS.time():
             plan = preempt(self._state, entity, refusal, self._budget(), effort)
         if isinstance(plan, Refusal):
-            self._give_up(key)
+            self._drop_nomination(key)
             PREEMPTIONS.labels("none").inc()
             return ""
         if not plan.victims:
-            self._hold(plan, entity)
+            self._nominate(plan, entity)
             PREEMPTIONS.labels("wait").inc()
             return "waits for evicted pods to end"
-        left = self._left(key, entity)
+        left = self._delay_left(key, entity)
         if left > 0:
             PREEMPTIONS.labels("delayed").inc()
-            self._queue.look_again(key, self._clock.monotonic() + left)
-            return f"evicts {_amount(plan)} unless there is room in {left:.0f} s"
-        self._hold(plan, entity)
-        self._since.pop(key, None)
+            self._queue.retry_at(key, self._clock.monotonic() + left)
+            return f"evicts {_victims_text(plan)} unless there is room within {left:.0f} s"
+        self._nominate(plan, entity)
+        self._delayed_since.pop(key, None)
         self._state.units.mark_evicting(pod for unit in plan.victims for pod in unit.pods.values())
-        self._evicting.evict(plan, entity.priority)
+        self._evictor.evict(plan, entity.priority)
         PREEMPTIONS.labels("evict").inc()
-        return f"{_amount(plan)} are evicted for it"
+        return f"evicts {_victims_text(plan)}"
 
-    def gone(self, keys: Iterable[GroupKey]) -> None:
-        """Drop what roots hold that cannot be decided any more."""
+    def forget_gone(self, keys: Iterable[GroupKey]) -> None:
+        """Drop the nominations of entities that cannot be decided any more."""
         for key in keys:
             if key in self._state.nominations and self._queue.entity(key) is None:
-                self._give_up(key)
-            if key in self._since and self._queue.entity(key) is None:
-                del self._since[key]
+                self._drop_nomination(key)
+            if key in self._delayed_since and self._queue.entity(key) is None:
+                del self._delayed_since[key]
 
-    def abandon(self) -> None:
-        """Forget everything: another process may decide now."""
-        self._since.clear()
+    def reset(self) -> None:
+        """Forget everything: another process may have led meanwhile."""
+        self._delayed_since.clear()
         self._state.nominations.clear()
 
-    def _give_up(self, key: GroupKey) -> None:
+    def _drop_nomination(self, key: GroupKey) -> None:
         if self._state.end_nomination(key):
-            self._evicting.withdraw(key)
+            self._evictor.withdraw(key)
 
-    def _left(self, key: GroupKey, entity: Group | Pod) -> float:
-        """Seconds until its delay is over, which begins when it first could evict."""
+    def _delay_left(self, key: GroupKey, entity: Group | Pod) -> float:
+        """Seconds until its preemption delay is over, which begins when it first could evict."""
         delay = _delay(entity)
         if not delay:
             return 0.0
         now = self._clock.monotonic()
-        return self._since.setdefault(key, now) + delay - now
+        return self._delayed_since.setdefault(key, now) + delay - now
 
-    def _hold(self, plan: Plan, entity: Group | Pod) -> None:
+    def _nominate(self, plan: Plan, entity: Group | Pod) -> None:
         places: dict[Shape, Counter[str]] = {}
         name_of = self._state.nodes.name_of
         for pod, row in zip(plan.placement.pods, plan.placement.rows, strict=True):
             places.setdefault(pod.shape, Counter())[name_of(row)] += 1
-        held = tuple((shape, tuple(counts.items())) for shape, counts in places.items())
-        self._state.nominations.set(Nomination(plan.root, entity.priority, held))
-        self._evicting.nominate(plan.placement)
+        nominated = tuple((shape, tuple(counts.items())) for shape, counts in places.items())
+        self._state.nominations.set(Nomination(plan.root, entity.priority, nominated))
+        self._evictor.nominate(plan.placement)
 
 
 def _delay(entity: Group | Pod) -> float:
@@ -139,7 +139,7 @@ def _delay(entity: Group | Pod) -> float:
     return entity.spec.delay if entity.spec is not None else 0.0
 
 
-def _amount(plan: Plan) -> str:
+def _victims_text(plan: Plan) -> str:
     pods = sum(len(unit.pods) for unit in plan.victims)
     words = "1 pod" if pods == 1 else f"{pods} pods"
     named = ", ".join(unit.name for unit in plan.victims[:3])

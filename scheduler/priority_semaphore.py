@@ -1,4 +1,4 @@
-"""So many at a time, and of those who wait the one of the lowest rank first."""
+"""A semaphore whose waiters are served by priority."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from itertools import count
 
 
 class PrioritySemaphore:
-    """Like a semaphore, but who waits is served by rank, then by when it came."""
+    """Waiters are served by priority, the lowest number first, then in the order they came."""
 
-    def __init__(self, places: int) -> None:
-        self._free = places
+    def __init__(self, permits: int) -> None:
+        self._free = permits
         self._numbers = count()
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
 
     @asynccontextmanager
-    async def turn(self, rank: int) -> AsyncIterator[None]:
-        """Inside the block one place is taken."""
-        await self._take(rank)
+    async def acquired(self, priority: int) -> AsyncIterator[None]:
+        """Holds one permit inside the block."""
+        await self._acquire(priority)
         try:
             yield
         finally:
-            self._give()
+            self._release()
 
-    async def _take(self, rank: int) -> None:
+    async def _acquire(self, priority: int) -> None:
         if self._free:
             self._free -= 1
             return
-        called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (rank, next(self._numbers), called))
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiters, (priority, next(self._numbers), waiter))
         try:
-            await called
+            await waiter
         except asyncio.CancelledError:
-            if called.done() and not called.cancelled():
-                self._give()  # its turn had come
+            if waiter.done() and not waiter.cancelled():
+                self._release()  # it had been handed a permit
             raise
 
-    def _give(self) -> None:
-        """Call the next one; its place is never free in between."""
-        while self._waiting:
-            *_, called = heapq.heappop(self._waiting)
-            if not called.done():
-                called.set_result(None)
+    def _release(self) -> None:
+        """Hand the permit to the next waiter; only without waiters does it become free."""
+        while self._waiters:
+            *_, waiter = heapq.heappop(self._waiters)
+            if not waiter.done():
+                waiter.set_result(None)
                 return
         self._free += 1

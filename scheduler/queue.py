@@ -1,10 +1,10 @@
-"""Which root is decided next, and which wait for what.
+"""The scheduling queue: which root is decided next, and when refused ones are tried again.
 
-ready     may be tried now, by priority, half-running ones first, then by creation and name
-refused   was tried and did not fit; wakes when room appears for its shapes, or something of it
-          changes, and after `retry` seconds in any case
+ready     by priority, then half-running groups first, then by creation and name
+refused   did not fit; ready again when room appears for its shapes, when the root changes, and
+          after `retry` seconds in any case
 failing   binding it failed; waits 1 s, doubling to 10 s
-All other entities (held for lack of members, a parent, a policy) are not here and cost nothing.
+All other entities (they lack members, a parent or a policy) are not here and cost nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
 
 _STALE: Final = 5.0
-"""Seconds after which an entity that cannot gain from new room is tried all the same, so that the
-numbers people read are not old ones."""
+"""Seconds after which an entity that cannot gain from new room is decided all the same, so that its
+status shows current numbers."""
 
 PLACES: Final = ("ready", "refused", "backing off")
 
@@ -38,7 +38,7 @@ Rank = tuple[int, bool, str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """`shape` and `needed`: less room than that in all cannot help; None if that is not known."""
+    """Less room than `needed` pods of `shape` cannot help; None if that is not known."""
 
     priority: int
     shapes: frozenset[Shape]
@@ -69,35 +69,35 @@ class Queue:
         return len(self._ready)
 
     def waiting(self) -> list[GroupKey]:
-        """All that is here, in the order of their turn if all of them were ready now."""
+        """All entities, in the order in which they would be decided if all were ready."""
         keys = {*self._ready, *self._refused, *self._failing}
         entities = ((key, self.entity(key)) for key in keys)
         ranked = ((_rank(entity), key) for key, entity in entities if entity is not None)
         return [key for _, key in sorted(ranked)]
 
     def sizes(self) -> dict[str, int]:
-        """How many are in each place."""
+        """How many are ready, refused and backing off."""
         sizes = (len(self._ready), len(self._refused), len(self._failing))
         return dict(zip(PLACES, sizes, strict=True))
 
     def refresh(self, changes: Changes, now: float) -> None:
-        """Take in what changed: entities to look at again, rows with new room, times that came."""
+        """Apply changes: entities to review, nodes with new room, waiting times that ended."""
         for key in sorted(changes.entities - changes.reconsider):
             if self.entity(key) is None:
                 self._drop(key)
         for key in sorted(changes.reconsider):
             self.review(key)
         if changes.rows and self._refused:
-            self._room(sorted(changes.rows), now)
+            self._wake_for_room(sorted(changes.rows), now)
         if self._state.nodes.generation != self._generation:
-            # Nodes came, went or were relabelled: whatever was counted on them is not true now.
+            # Nodes were added, removed or relabelled: counts that were made on them are outdated.
             self._generation = self._state.nodes.generation
             for key in self._refused:
                 self._stale.setdefault(key, now + _STALE)
-        self._time(now)
+        self._wake_due(now)
 
     def pop(self) -> GroupKey | None:
-        """The next entity to decide. It is nowhere then, until one of the methods below is told."""
+        """The next entity to decide; it has left the queue until a method below is called."""
         while self._heap:
             rank, key = heapq.heappop(self._heap)
             if self._ready.get(key) == rank:
@@ -107,7 +107,7 @@ class Queue:
         return None
 
     def pop_batch(self, kind: Signature, most: int) -> list[Group | Pod]:
-        """Up to so many entities of this kind whose turn comes now; as `pop`."""
+        """Up to `most` equal entities that follow each other at the head; as `pop`."""
         found: list[Group | Pod] = []
         while self._heap and len(found) < most:
             rank, key = self._heap[0]
@@ -121,7 +121,7 @@ class Queue:
         return found
 
     def entity(self, key: GroupKey) -> Group | Pod | None:
-        """What may be decided under this key now: a root with its quorum, or a waiting pod."""
+        """The entity that may be decided now: a root with its quorum, or a waiting pod."""
         if key[0] == SINGLE_POD:
             return self._state.singles.get(key)
         group = self._state.forest.groups.get(key)
@@ -144,19 +144,19 @@ class Queue:
         for each in refusal.shapes:
             self._by_shape.setdefault(each, set()).add(key)
 
-    def look_again(self, key: GroupKey, at: float) -> None:
-        """Have it decided at that time, if nothing wakes it earlier."""
+    def retry_at(self, key: GroupKey, at: float) -> None:
+        """Decide it at that time, if not earlier."""
         self._due[key] = at
 
     def fail(self, key: GroupKey, now: float) -> None:
-        """Binding it failed: try again a little later, later still each time."""
+        """Binding it failed: try again after a back-off."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._drop(key)
         self._failing[key] = now + min(_LAST_BACKOFF, _FIRST_BACKOFF * 2 ** min(failures, 8))
 
     def succeed(self, key: GroupKey) -> None:
-        """It was bound: the next failure is a first one again."""
+        """It was bound: the back-off begins anew."""
         self._failures.pop(key, None)
 
     def failures(self, key: GroupKey) -> int:
@@ -164,7 +164,7 @@ class Queue:
         return self._failures.get(key, 0)
 
     def block(self, key: GroupKey) -> None:
-        """Let it not be decided until `unblock`."""
+        """Do not decide it until `unblock`."""
         self._blocked.add(key)
         self._drop(key)
 
@@ -174,7 +174,7 @@ class Queue:
         self.review(key)
 
     def next_time(self) -> float | None:
-        """When the next refused or failing entity is due, if there is one."""
+        """When the next refused or failing entity is due, if any."""
         times = [*self._failing.values(), *self._due.values()]
         first = next(iter(self._refused.values()), None)
         if first is not None:
@@ -183,7 +183,7 @@ class Queue:
         return min(times, default=None)
 
     def review(self, key: GroupKey) -> None:
-        """Make it ready if it may be tried, and forget it otherwise."""
+        """Make it ready if it may be decided, else drop it."""
         if key in self._failing or key in self._blocked:
             return
         self._drop(key)
@@ -206,19 +206,22 @@ class Queue:
             if not waiting:
                 del self._by_shape[shape]
 
-    def _room(self, rows: list[int], now: float) -> None:
-        """Wake those for whose shapes there is room on one of the rows, and enough in all."""
+    def _wake_for_room(self, rows: list[int], now: float) -> None:
+        """Make ready those with room for a shape on one of the rows, and enough room in all."""
         framework, nominations = self._state.framework, self._state.nominations
         region = np.array([row for row in rows if row < framework.nodes.size], np.int64)
         open_to = [s for s in self._by_shape if framework.optimistic_slots(s, region).any()]
-        held = nominations.on(region.tolist()) if open_to else {}
+        nominated = nominations.on(region.tolist()) if open_to else {}
         free_to = set(open_to)
-        if held:
+        if nominated:
             with nominations.taken(region.tolist()):
                 free_to = {s for s in open_to if framework.optimistic_slots(s, region).any()}
         woken: set[GroupKey] = set()
         for shape in open_to:
-            woken |= self._by_shape[shape] if shape in free_to else self._entitled(shape, held)
+            if shape in free_to:
+                woken |= self._by_shape[shape]
+            else:
+                woken |= self._gaining(shape, nominated)
         for key in sorted(woken):
             refused = self._refused[key]
             if refused.shape is None or (
@@ -228,19 +231,20 @@ class Queue:
             else:
                 self._stale.setdefault(key, now + _STALE)
 
-    def _entitled(self, shape: Shape, held: Mapping[GroupKey, Nomination]) -> set[GroupKey]:
-        """Who gains where all room is held: a higher priority, and who has all that it holds."""
-        keys, lowest = self._by_shape[shape], min(hold.priority for hold in held.values())
+    def _gaining(self, shape: Shape, nominated: Mapping[GroupKey, Nomination]) -> set[GroupKey]:
+        """Roots that gain where all room is nominated: of higher priority, or nominated there."""
+        keys = self._by_shape[shape]
+        lowest = min(nomination.priority for nomination in nominated.values())
         higher = {key for key in keys if self._refused[key].priority > lowest}
-        return higher | {key for key in keys & held.keys() if self._complete(key)}
+        return higher | {key for key in keys & nominated.keys() if self._enough_free(key)}
 
-    def _complete(self, key: GroupKey) -> bool:
-        """Whether enough of its places are free: until then one victim more makes no difference."""
+    def _enough_free(self, key: GroupKey) -> bool:
+        """Whether enough of its nominated places are free by now."""
         refused = self._refused[key]
         shape = refused.shape
         return shape is None or self._state.nominations.free(key, shape) >= refused.needed
 
-    def _time(self, now: float) -> None:
+    def _wake_due(self, now: float) -> None:
         for key, at in list(self._failing.items()):
             if at <= now:
                 del self._failing[key]
@@ -268,7 +272,7 @@ def _rank(entity: Group | Pod) -> Rank:
     if spec is None:
         raise LookupError(entity.key)
     kind, namespace, name = entity.key
-    # Among its equals half a gang is whole again before anybody takes its room, or the part that
-    # runs would run for nothing. Priority goes before that: what an earlier leader had begun to
-    # bind is finished from its Reservation, not from here.
+    # Among equal priorities half-running gangs go first, or others would take the room they need.
+    # They do not go before higher priorities: what an earlier leader began to bind is completed
+    # from its Reservation.
     return (-entity.priority, not entity.incomplete, spec.created, namespace, name, kind)

@@ -1,8 +1,8 @@
-"""Decisions written down before they are carried out, so that no crash leaves half a gang for good.
+"""Decisions stored before they are carried out, so that no crash leaves half a gang for good.
 
-All roots decided since the last write share one Reservation (more where it would pass `limit`
-bytes); their bindings are released when it is stored, and it is deleted when all of its roots are
-done with. Whoever leads next reads what is left and finishes it, or gives it up.
+All roots decided since the last write share one Reservation (several where it would exceed `limit`
+bytes). Their Bindings are sent once it is stored, and it is deleted when all of its roots are bound
+or given up. The next leader reads the Reservations that remain and completes or gives up each root.
 """
 
 from __future__ import annotations
@@ -10,278 +10,276 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Final
 
 import msgspec
 import structlog
 
-from api.constants import RESERVATION
-from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import AlreadyExists, KubeError, NotFound
 from kube.meta import Json
-from kube.resources import Resource
-from scheduler.api_protocols import LATER, Stores
+from scheduler.activity import Activity
+from scheduler.api_protocols import ReservationApi
 from scheduler.core.model import GroupKey
 from scheduler.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN
-
-RESERVATIONS: Final = Resource(*RESERVATION)
+from scheduler.resources import RESERVATIONS
+from scheduler.retry import RETRIABLE, backoff, retry
 
 _LIMIT: Final = 1 << 20
 _TICK: Final = 0.02
-_PATIENCE: Final = 10
-"""Ticks that a write may wait, for others to share it, while there is enough to bind."""
-_SHARED: Final = 4
-"""Roots that make a write worth while although more are being decided."""
-_PAUSE: Final = 0.05
-"""Seconds from one write to the next: what comes alone waits for no other, a stream is shared."""
+_MOST_TICKS: Final = 10
+"""How many ticks a write may wait for more decisions to share it."""
+_ENOUGH_ROOTS: Final = 4
+"""A write with this many roots does not wait for those that are still being decided."""
+_INTERVAL: Final = 0.05
+"""Seconds between two writes: a single decision is written at once, a stream shares writes."""
 
 _PUNCTUATION: Final = 10
-"""Bytes of four quotes, escaped, a colon and a comma."""
+"""Bytes per pod besides UID and node: four escaped quotes, a colon and a comma."""
 
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
-    """One pod of a decision."""
+class ReservedPod:
+    """One pod of a decision, and its node."""
 
     uid: str
     node: str
 
 
-class Root(msgspec.Struct, frozen=True):
-    """Whose pods an intent is about."""
+class RootReference(msgspec.Struct, frozen=True):
+    """The root of a stored decision."""
 
     kind: str
     namespace: str
     name: str
 
 
-class Written(msgspec.Struct, frozen=True):
-    """An intent as it stands in a Reservation, as JSON in a string of its own.
+class WrittenIntent(msgspec.Struct, frozen=True):
+    """One entry of `spec.intents` of a Reservation: JSON in a string.
 
-    `pods` are nodes by UID: 4 gangs of 5,000 share a Reservation. As objects the API server would
-    check, default, own and cache them field by field, which cost it as much as 600 bindings for
-    3,000 pods.
+    `pods` are nodes by UID. It is a string because the API server would validate, default, track
+    and cache an object field by field; for 3,000 pods that took as long as 600 Bindings.
     """
 
-    root: Root
+    root: RootReference
     attempt: int
     since: str
     pods: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """A decision that an earlier leader wrote down, with the Reservations that hold it."""
+class StoredDecision:
+    """A decision of an earlier leader, with the Reservations that contain it."""
 
     root: GroupKey
     attempt: int
     since: str
-    pods: tuple[Reserved, ...]
-    records: tuple[Record, ...]
+    pods: tuple[ReservedPod, ...]
+    reservations: tuple[StoredReservation, ...]
 
 
 @dataclass(eq=False, slots=True)
-class Record:
-    """One Reservation on the server; it goes when no decision in it is left."""
+class StoredReservation:
+    """A Reservation on the API server; it is deleted when no decision in it is unfinished."""
 
     name: str
-    left: int
+    unfinished: int
 
 
 @dataclass(slots=True)
-class Entry:
-    """A decision to be written. `stored` is called with its Reservations, or `failed` with why."""
+class PendingDecision:
+    """A decision to be stored. `stored` is called with its Reservations, or `failed` with why."""
 
     root: GroupKey
     attempt: int
     since: str
-    pods: list[Reserved]
-    stored: Callable[[list[Record]], None]
+    pods: list[ReservedPod]
+    stored: Callable[[list[StoredReservation]], None]
     failed: Callable[[str], None]
-    records: list[Record] = field(default_factory=list)
+    reservations: list[StoredReservation] = field(default_factory=list)
+
+
+_Part = list[tuple[int, list[ReservedPod]]]
 
 
 class Reservations:
-    """Writes and deletes Reservations.
+    """Stores and deletes Reservations.
 
-    `plenty` says whether there is enough to bind meanwhile, `deciding` whether more roots are being
-    decided at this moment.
+    `saturated` says whether enough Bindings are queued to keep all workers busy for now.
     """
 
     def __init__(
         self,
-        api: Stores,
+        api: ReservationApi,
         *,
         clock: Clock,
-        plenty: Callable[[], bool],
-        deciding: Callable[[], bool] = lambda: False,
+        activity: Activity,
+        saturated: Callable[[], bool],
         limit: int = _LIMIT,
     ) -> None:
         self._api = api
         self._clock = clock
-        self._plenty = plenty
-        self._deciding = deciding
+        self._activity = activity
+        self._saturated = saturated
         self._limit = limit
-        self._pending: list[Entry] = []
-        self._wanted = asyncio.Event()
-        self._done: asyncio.Queue[Record] = asyncio.Queue()
-        self.begin()
+        self._pending: list[PendingDecision] = []
+        self._has_pending = asyncio.Event()
+        self._finished: asyncio.Queue[StoredReservation] = asyncio.Queue()
+        self.reset()
 
-    def begin(self) -> None:
-        """A new term: nothing is pending, and names are of a series nobody has used."""
+    def reset(self) -> None:
+        """Begin a new term: nothing is pending, and names begin with a random prefix."""
         self._series = secrets.token_hex(6)
         self._numbers = count(1)
         self._pending = []
-        self._done = asyncio.Queue()
+        self._finished = asyncio.Queue()
         RESERVATIONS_OPEN.set(0)
 
-    def add(self, entry: Entry) -> None:
-        """Have this decision written with the next ones."""
-        self._pending.append(entry)
-        self._wanted.set()
+    def add(self, decision: PendingDecision) -> None:
+        """Store this decision with the next write."""
+        self._pending.append(decision)
+        self._has_pending.set()
 
-    def close(self, records: Iterable[Record]) -> None:
-        """A decision in these Reservations is carried out or given up."""
-        for record in records:
-            record.left -= 1
-            if not record.left:
-                self._done.put_nowait(record)
+    def close(self, reservations: Iterable[StoredReservation]) -> None:
+        """One decision in these Reservations is bound or given up."""
+        for reservation in reservations:
+            reservation.unfinished -= 1
+            if not reservation.unfinished:
+                self._finished.put_nowait(reservation)
 
     async def run(self, fence: Fence) -> None:
-        """Write and delete while the lease holds; until cancelled."""
+        """Store and delete while the lease is held; until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._write(fence))
-            group.create_task(self._delete(fence))
+            group.create_task(self._write_pending(fence))
+            group.create_task(self._delete_finished(fence))
 
-    async def read(self, fence: Fence) -> list[Open]:
-        """What earlier leaders left, oldest first. Waits for the API server as long as we lead."""
-        backoff = Backoff(first=0.1, limit=5.0)
+    async def read(self, fence: Fence) -> list[StoredDecision]:
+        """Decisions that earlier leaders left, oldest first. Retries while the lease is held."""
+        waits = backoff()
         while fence.valid():
             try:
-                return self._opened((await self._api.list(RESERVATIONS))["items"])
+                return self._decisions_of((await self._api.list(RESERVATIONS))["items"])
             except NotFound:
                 _log.error("Reservations are not installed", crd=RESERVATIONS.full_name)
                 return []
             except KubeError as error:
                 _log.warning("Reservations not read", problem=str(error))
-                await self._clock.sleep(backoff.next())
+                await self._clock.sleep(waits.next())
         return []
 
-    def _opened(self, items: list[Json]) -> list[Open]:
-        opened: dict[GroupKey, Open] = {}
-        for item in sorted(items, key=_age):
+    def _decisions_of(self, items: list[Json]) -> list[StoredDecision]:
+        by_root: dict[GroupKey, StoredDecision] = {}
+        for item in sorted(items, key=_by_age):
             intents = (item.get("spec") or {}).get("intents") or []
-            record = Record(item["metadata"]["name"], len(intents))
+            reservation = StoredReservation(item["metadata"]["name"], len(intents))
             RESERVATIONS_OPEN.inc()
             if not intents:
-                self._done.put_nowait(record)
+                self._finished.put_nowait(reservation)
             for intent in intents:
-                found = _read(intent, record)
+                found = _read(intent, reservation)
                 if found is None:
-                    self.close([record])
+                    self.close([reservation])
                     continue
-                before = opened.get(found.root)
-                opened[found.root] = found if before is None else _merge(before, found)
-        return list(opened.values())
+                before = by_root.get(found.root)
+                by_root[found.root] = found if before is None else _merge(before, found)
+        return list(by_root.values())
 
-    async def _write(self, fence: Fence) -> None:
+    async def _write_pending(self, fence: Fence) -> None:
         last = float("-inf")
         while True:
-            await self._wanted.wait()
-            await self._clock.sleep(max(0.0, last + _PAUSE - self._clock.monotonic()))
-            for _ in range(_PATIENCE):
-                if not (self._plenty() or self._too_few()):
+            await self._has_pending.wait()
+            await self._clock.sleep(max(0.0, last + _INTERVAL - self._clock.monotonic()))
+            for _ in range(_MOST_TICKS):
+                if not (self._saturated() or self._more_are_coming()):
                     break
                 await self._clock.sleep(_TICK)
-            self._wanted.clear()
-            entries, self._pending = self._pending, []
+            self._has_pending.clear()
+            decisions, self._pending = self._pending, []
             last = self._clock.monotonic()
-            await self._store(entries, fence)
+            await self._store(decisions, fence)
 
-    def _too_few(self) -> bool:
-        """Whether others are about to join those that wait to be written."""
-        return len(self._pending) < _SHARED and self._deciding()
+    def _more_are_coming(self) -> bool:
+        """Whether few decisions are pending and more roots are being decided."""
+        return len(self._pending) < _ENOUGH_ROOTS and self._activity.deciding
 
-    async def _store(self, entries: list[Entry], fence: Fence) -> None:
+    async def _store(self, decisions: list[PendingDecision], fence: Fence) -> None:
         problems: dict[int, str] = {}
-        for members in _parts(entries, self._limit):
+        for members in _split(decisions, self._limit):
             name = f"{self._series}-{next(self._numbers)}"
-            body = _body(name, [_intent(entries[at], pods) for at, pods in members])
+            body = _body(name, [_intent(decisions[at], pods) for at, pods in members])
             problem = await self._create(body, fence)
             if problem is not None:
                 problems |= {at: problem for at, _pods in members}
                 continue
             RESERVATIONS_OPEN.inc()
-            record = Record(name, len(members))
+            reservation = StoredReservation(name, len(members))
             for at, _pods in members:
-                entries[at].records.append(record)
-        for at, entry in enumerate(entries):
+                decisions[at].reservations.append(reservation)
+        for at, decision in enumerate(decisions):
             if at in problems:
-                self.close(entry.records)
-                entry.failed(problems[at])
+                self.close(decision.reservations)
+                decision.failed(problems[at])
             else:
-                entry.stored(entry.records)
+                decision.stored(decision.reservations)
 
     async def _create(self, body: Json, fence: Fence) -> str | None:
-        """Store it; returns why not."""
-        backoff = Backoff(first=0.1, limit=5.0)
-        while fence.valid():
+        """Create the Reservation; returns the error if it cannot be."""
+
+        async def create() -> None:
             try:
                 await self._api.create(RESERVATIONS, body)
             except AlreadyExists:
-                break  # ours: the answer to an earlier try was lost
-            except LATER as error:
+                pass  # ours: the answer to an earlier try was lost
+            except RETRIABLE as error:
                 _log.warning("Reservation not written", problem=str(error))
-                await self._clock.sleep(backoff.next())
-                continue
-            except KubeError as error:
-                RESERVATIONS_WRITTEN.labels("refused").inc()
-                _log.error("Reservation refused", problem=str(error))
-                return str(error)
-            break
-        else:
-            return "the lease is lost"
+                raise
+
+        try:
+            if not await retry(create, fence, self._clock):
+                return "the lease is lost"
+        except KubeError as error:
+            RESERVATIONS_WRITTEN.labels("refused").inc()
+            _log.error("Reservation refused", problem=str(error))
+            return str(error)
         RESERVATIONS_WRITTEN.labels("written").inc()
         return None
 
-    async def _delete(self, fence: Fence) -> None:
+    async def _delete_finished(self, fence: Fence) -> None:
         while True:
-            record = await self._done.get()
-            backoff = Backoff(first=0.1, limit=5.0)
-            while fence.valid():
-                try:
-                    await self._api.delete(RESERVATIONS, record.name)
-                except NotFound:
-                    pass
-                except LATER:
-                    await self._clock.sleep(backoff.next())
-                    continue
-                except KubeError as error:
-                    # The next leader finds it done with, and tries again.
-                    _log.error("Reservation not deleted", name=record.name, problem=str(error))
-                    break
+            reservation = await self._finished.get()
+            try:
+                deleted = await retry(partial(self._delete, reservation.name), fence, self._clock)
+            except KubeError as error:
+                # The next leader finds its roots bound, and deletes it.
+                _log.error("Reservation not deleted", name=reservation.name, problem=str(error))
+                continue
+            if deleted:
                 RESERVATIONS_OPEN.dec()
-                break
+
+    async def _delete(self, name: str) -> None:
+        with suppress(NotFound):
+            await self._api.delete(RESERVATIONS, name)
 
 
-def _parts(entries: list[Entry], limit: int) -> Iterator[list[tuple[int, list[Reserved]]]]:
-    """Entries, by their index, in parts of at most `limit` bytes; a large one is in several."""
-    part: list[tuple[int, list[Reserved]]] = []
+def _split(decisions: list[PendingDecision], limit: int) -> Iterator[_Part]:
+    """Decisions, by index, in parts of at most `limit` bytes; a large decision is in several."""
+    part: _Part = []
     size = 0
-    for at, entry in enumerate(entries):
+    for at, decision in enumerate(decisions):
         part.append((at, []))
-        size += _size(_intent(entry, []))
-        for pod in entry.pods:
+        size += _size(_intent(decision, []))
+        for pod in decision.pods:
             more = _PUNCTUATION + len(pod.uid) + len(pod.node)
             if size + more > limit and any(pods for _, pods in part):
                 yield [(index, pods) for index, pods in part if pods]
-                part, size = [(at, [])], _size(_intent(entry, []))
+                part, size = [(at, [])], _size(_intent(decision, []))
             part[-1][1].append(pod)
             size += more
     if part:
@@ -289,7 +287,7 @@ def _parts(entries: list[Entry], limit: int) -> Iterator[list[tuple[int, list[Re
 
 
 def _size(text: str) -> int:
-    """Bytes of a string inside a JSON document, with what surrounds it."""
+    """Bytes of a string in a JSON document, with its quotes and comma."""
     return len(msgspec.json.encode(text)) + 1
 
 
@@ -302,36 +300,37 @@ def _body(name: str, intents: list[str]) -> Json:
     }
 
 
-def _intent(entry: Entry, pods: list[Reserved]) -> str:
+def _intent(decision: PendingDecision, pods: list[ReservedPod]) -> str:
     nodes = {pod.uid: pod.node for pod in pods}
-    written = Written(Root(*entry.root), entry.attempt, entry.since, nodes)
+    written = WrittenIntent(RootReference(*decision.root), decision.attempt, decision.since, nodes)
     return msgspec.json.encode(written).decode()
 
 
-def _read(intent: object, record: Record) -> Open | None:
-    """None, and a line in the log, for what is none of ours."""
+def _read(intent: object, reservation: StoredReservation) -> StoredDecision | None:
+    """None, and an error in the log, for an intent that cannot be decoded."""
     try:
-        written = msgspec.json.decode(msgspec.convert(intent, str), type=Written)
+        written = msgspec.json.decode(msgspec.convert(intent, str), type=WrittenIntent)
     except msgspec.MsgspecError as error:
         _log.error(
-            "an intent that cannot be read is left out", name=record.name, problem=str(error)
+            "intent skipped: it cannot be decoded", name=reservation.name, problem=str(error)
         )
         return None
     root = written.root
-    pods = tuple(Reserved(uid, node) for uid, node in written.pods.items())
+    pods = tuple(ReservedPod(uid, node) for uid, node in written.pods.items())
     key = (root.kind, root.namespace, root.name)
-    return Open(key, written.attempt, written.since, pods, (record,))
+    return StoredDecision(key, written.attempt, written.since, pods, (reservation,))
 
 
-def _merge(first: Open, second: Open) -> Open:
-    """Two entries of one root: parts of one decision, or a decision and its later addition."""
+def _merge(first: StoredDecision, second: StoredDecision) -> StoredDecision:
+    """Two intents of one root: parts of one decision, or a decision and a later addition."""
+    reservations = first.reservations + second.reservations
     pods = {pod.uid: pod for pod in (*first.pods, *second.pods)}
     attempt, since = max(first.attempt, second.attempt), first.since or second.since
-    return Open(first.root, attempt, since, tuple(pods.values()), first.records + second.records)
+    return StoredDecision(first.root, attempt, since, tuple(pods.values()), reservations)
 
 
-def _age(item: Json) -> tuple[str, int]:
-    """Creation, then the number in the series: two of one second are in order too."""
+def _by_age(item: Json) -> tuple[str, int]:
+    """By creation, then by the number in the name, for those of one second."""
     meta = item["metadata"]
     number = meta["name"].rpartition("-")[2]
     return (meta.get("creationTimestamp") or "", int(number) if number.isdigit() else 0)

@@ -1,8 +1,8 @@
 """The whole input of the scheduler as one value: state, queue, budget, and what it decides.
 
-A state made from a snapshot decides bit for bit as the one it was taken from: nodes keep their
-rows, shapes and waiting pods their order. No object of the cluster is in it, only what decisions
-look at: no environment, no commands, no Secrets.
+A state made from a snapshot decides exactly as the one it was taken from: nodes keep their rows,
+shapes and waiting pods their order. It has only what decisions depend on, and no object of the
+cluster: no environment variables, no commands, no Secrets.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from scheduler.core.starvation import ClosedFor
 from scheduler.core.state import State
 from scheduler.queue import Queue
 
-FORMAT = 3
+FORMAT = 4
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """The budget of one decision; time is not in it, a replay takes what it needs.
+    """The budget of one decision, without a limit of time.
 
-    `preempts` says whether anybody may be evicted, `overdue` (seconds since 1970) which pods that
-    terminate are not waited for any more.
+    `preempts` says whether anybody may be evicted, `overdue` (seconds since 1970) which
+    terminating pods are not waited for any more.
     """
 
     steps: int
@@ -65,10 +65,10 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What is decided on one root: node by pod, or why not.
+    """The decision on one root: node by pod, or the blocker.
 
-    A root that does not fit may be `nominated`, node by pod, for when the pods that it `evicts`
-    (namespace/name) and those that leave already are gone.
+    A root that does not fit may be `nominated`, node by pod, for the time when the pods that it
+    `evicts` (namespace/name) and those that terminate already are gone.
     """
 
     root: GroupKey
@@ -79,8 +79,8 @@ class Decision(msgspec.Struct, frozen=True):
     evicts: list[str] = []
 
 
-class Held(msgspec.Struct, frozen=True):
-    """Places kept for a root whose victims leave: for each shape, by its number, pods by node."""
+class NominatedPlaces(msgspec.Struct, frozen=True):
+    """The nomination of a root: for each shape, by its index, how many pods on which nodes."""
 
     root: GroupKey
     priority: int
@@ -92,13 +92,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     `nodes` are by row, None where a row is vacant; `vacant` is the order in which those are taken.
     `waiting` has each group's waiting pods (UIDs) in their order; `assumed` what is decided and not
-    bound yet, node by UID; `promised` the volume (empty: to be made) and the node for claims of
-    those; `held` what is kept free for roots that preempted, `doomed` the UIDs of the pods that are
-    evicted for them, `spared` of those that cannot be, and `units` those of all running pods in the
-    order in which they are looked at as victims. `queue` are the roots in the order of their turn,
-    and `decisions` what was decided on the first of them. `priorities` decide nothing, for what is
-    here has its priority or none; who simulates needs them. `door` is the root that goes before
-    others.
+    bound yet, node by UID; `assumed_volumes` the volume (empty: to be provisioned) and the node for
+    claims of those; `nominations` are the places of roots that preempted, `evicting` the UIDs of
+    the pods evicted for them, `spared` of those that cannot be, and `units` those of all running
+    pods in the order in which they are considered as victims. `queue` are the roots in the order of
+    the queue, and `decisions` those on the first of them. `priorities` are for simulations only:
+    all that is here has its priority already. `starvation` is the root that goes before others.
     """
 
     format: int
@@ -116,16 +115,16 @@ class Snapshot(msgspec.Struct, frozen=True):
     pods: list[PodInfo]
     assumed: dict[str, str]
     waiting: dict[str, list[str]]
-    held: list[Held]
+    nominations: list[NominatedPlaces]
     evicting: list[str]
     spared: list[str]
     units: list[str]
-    budgets: list[DisruptionBudget]
+    disruption_budgets: list[DisruptionBudget]
     queue: list[GroupKey]
     decisions: list[Decision]
     priorities: list[PriorityClass]
     starvation: ClosedFor | None = None
-    promised: list[tuple[ClaimKey, str, str]] = []
+    assumed_volumes: list[tuple[ClaimKey, str, str]] = []
 
 
 def take(
@@ -160,24 +159,24 @@ def take(
             for group in state.forest.groups.values()
             if group.pending
         },
-        held=[_held(hold, shapes) for hold in state.nominations],
+        nominations=[_places_of(each, shapes) for each in state.nominations],
         evicting=sorted(state.units.evicting),
         spared=sorted(state.units.spared),
         units=state.units.order(),
-        budgets=list(state.disruption_budgets),
+        disruption_budgets=list(state.disruption_budgets),
         queue=roots,
         decisions=list(decide_all(state, roots[:decisions], limits)),
         priorities=sorted(priorities, key=lambda each: each.name),
         starvation=state.starvation.closed_for,
-        promised=[
-            (key, promise.volume, state.nodes.name_of(promise.row))
-            for key, promise in state.volumes.assumed
+        assumed_volumes=[
+            (key, assumed.volume, state.nodes.name_of(assumed.row))
+            for key, assumed in state.volumes.assumed
         ],
     )
 
 
 def decide_all(state: State, roots: list[GroupKey], limits: Limits) -> Iterator[Decision]:
-    """Each root against the state as it is, none of them carried out."""
+    """Decide each root against the state as it is, without carrying anything out."""
     for root in roots:
         entity: Group | Pod | None = state.singles.get(root) or state.forest.groups.get(root)
         if entity is None:
@@ -210,7 +209,7 @@ def _nodes(state: State, placement: Placement) -> dict[str, str]:
 
 
 def restore(snapshot: Snapshot) -> tuple[State, Queue]:
-    """A state and a queue that decide as those the snapshot was taken of."""
+    """A state and a queue that decide as those that the snapshot was taken from."""
     state = State()
     _put_nodes(state, snapshot)
     for name, labels in snapshot.namespaces.items():
@@ -229,10 +228,10 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     state.units.mark_evicting(state.pods[uid] for uid in snapshot.evicting if uid in state.pods)
     state.units.spare(state.pods[uid] for uid in snapshot.spared if uid in state.pods)
     state.units.arrange(snapshot.units)
-    for budget in snapshot.budgets:
+    for budget in snapshot.disruption_budgets:
         state.disruption_budgets.set(budget)
-    for held in snapshot.held:
-        state.nominations.set(_hold(state, snapshot, held))
+    for places in snapshot.nominations:
+        state.nominations.set(_nomination(state, snapshot, places))
     state.starvation.closed_for = snapshot.starvation
     queue = Queue(state)
     for root in snapshot.queue:
@@ -255,7 +254,7 @@ def encode(value: Snapshot | Decision) -> bytes:
 
 
 def decode(data: bytes, source: str) -> Snapshot:
-    """Raises ConfigError, which names the source, for anything that is no snapshot."""
+    """Raises ConfigError, which names the source, if the data are not a snapshot."""
     try:
         snapshot = msgspec.json.decode(data, type=Snapshot)
     except msgspec.DecodeError as error:
@@ -267,21 +266,21 @@ def decode(data: bytes, source: str) -> Snapshot:
     return snapshot
 
 
-def _held(hold: Nomination, shapes: list[Shape]) -> Held:
-    places = [(shapes.index(shape), list(there)) for shape, there in hold.places]
-    return Held(hold.root, hold.priority, places)
+def _places_of(nomination: Nomination, shapes: list[Shape]) -> NominatedPlaces:
+    places = [(shapes.index(shape), list(there)) for shape, there in nomination.places]
+    return NominatedPlaces(nomination.root, nomination.priority, places)
 
 
-def _hold(state: State, snapshot: Snapshot, held: Held) -> Nomination:
+def _nomination(state: State, snapshot: Snapshot, nominated: NominatedPlaces) -> Nomination:
     places = tuple(
         (state.shapes.intern(snapshot.requirements[index]), tuple(there))
-        for index, there in held.places
+        for index, there in nominated.places
     )
-    return Nomination(held.root, held.priority, places)
+    return Nomination(nominated.root, nominated.priority, places)
 
 
 def _order(pod: Pod) -> tuple[int, str]:
-    """By shape: put back so, shapes come to the order that they have among each other."""
+    """By shape: pods restored in this order intern their shapes in the same order."""
     return (pod.shape.index, pod.info.uid)
 
 
@@ -305,9 +304,9 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
         state.volumes.set_class(storage_class)
     for node, limits in snapshot.attachable.items():
         state.volumes.set_limits(node, limits)
-    for key, name, node in snapshot.promised:
-        promise = AssumedVolume(name, state.nodes.row_of[node])
-        state.volumes.assumed.keep({key: promise})
+    for key, name, node in snapshot.assumed_volumes:
+        assumed = AssumedVolume(name, state.nodes.row_of[node])
+        state.volumes.assumed.keep({key: assumed})
 
 
 def _order_pending(state: State, group: Group, uids: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Closes the door for a root that starves, and opens it again. Decides nothing else."""
+"""Closes the starvation gate for a starving root and opens it again, with metrics and logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = structlog.get_logger()
 
 
 class StarvationMonitor:
-    """Told of every decision; where it is not enabled it only listens."""
+    """Is told of all decisions, and if configured lets a starving root go first."""
 
     def __init__(
         self,
@@ -46,55 +46,55 @@ class StarvationMonitor:
         """The root is being bound."""
         if self._enabled:
             self._state.starvation.placed(key, entity.priority)
-            self._open_for(key)
+            self._open_if_for(key)
 
     def refused(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> None:
-        """The root does not fit, or has to wait at the door."""
+        """The root does not fit, or waits for the starving root."""
         if not self._enabled:
             return
-        starvation, now, priority = self._state.starvation, self._clock.monotonic(), entity.priority
+        gate, now, priority = self._state.starvation, self._clock.monotonic(), entity.priority
         if refusal.shortage.kind == "priority":
-            starvation.hold_back(key)
+            gate.hold_back(key)
             return
         if refusal.shortage.kind != "capacity" or not refusal.shortage.minimum:
-            starvation.forget(key)
-            self._open_for(key)
+            gate.forget(key)
+            self._open_if_for(key)
             return
-        starvation.refused(key, priority, now)
-        if starvation.closed_for is None:
-            if not starvation.starves(key, priority, now, self._limits):
+        gate.refused(key, priority, now)
+        if gate.closed_for is None:
+            if not gate.starves(key, priority, now, self._limits):
                 return
             if not fits_empty_cluster(self._state, entity, self._budget()):
                 return
-            starvation.close(key, priority, now, self._limits)
+            gate.close(key, priority, now, self._limits)
             STARVATION_ACTIVE.set(1)
             STARVATIONS.inc()
-            _log.info("door closed", root="/".join(key))
-        elif starvation.closed_for.root == key and not fits_empty_cluster(
+            _log.info("starvation gate closed", root="/".join(key))
+        elif gate.closed_for.root == key and not fits_empty_cluster(
             self._state, entity, self._budget()
         ):
-            self._open_for(key)
+            self._open_if_for(key)
 
-    def gone(self, keys: Iterable[GroupKey]) -> None:
-        """Forget those of the entities that cannot be decided any more; open what is overdue."""
+    def forget_gone(self, keys: Iterable[GroupKey]) -> None:
+        """Forget entities that cannot be decided any more; open the gate if it is overdue."""
         if not self._enabled:
             return
         for key in keys:
             if self._queue.entity(key) is None:
                 self._state.starvation.forget(key)
-                self._open_for(key)
+                self._open_if_for(key)
         closed = self._state.starvation.closed_for
         if closed is not None and self._state.starvation.overdue(self._clock.monotonic()):
-            self._open_for(closed.root)
+            self._open_if_for(closed.root)
 
-    def abandon(self) -> None:
-        """Forget everything: another process may decide now."""
+    def reset(self) -> None:
+        """Forget everything: another process may have led meanwhile."""
         self._state.starvation.reset()
         STARVATION_ACTIVE.set(0)
 
-    def _open_for(self, key: GroupKey) -> None:
+    def _open_if_for(self, key: GroupKey) -> None:
         closed = self._state.starvation.closed_for
         if closed is not None and closed.root == key:
             self._state.open_starvation_gate()
             STARVATION_ACTIVE.set(0)
-            _log.info("door opened", root="/".join(key))
+            _log.info("starvation gate opened", root="/".join(key))

@@ -1,7 +1,7 @@
-"""Tells the outcome: conditions and blockers of groups, conditions of pods, events.
+"""Reports outcomes: conditions and blockers of groups, conditions of pods, events.
 
-Nothing here is urgent. Changes are collected for a moment, the Bindings go first, and what is
-already said is not said again.
+Nothing here is urgent. Changes are collected for a moment, Bindings go first, and a condition that
+is already written is not written again.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from typing import Final
 import structlog
 
 from api.constants import (
-    COMPOSITE_POD_GROUP,
     CONDITION_DISRUPTION_TARGET,
     CONDITION_POD_SCHEDULED,
-    POD_GROUP,
     REASON_INCOMPLETE,
     REASON_SCHEDULED,
 )
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
-from kube.events import EventType, ObjectReference
+from kube.events import EventType
 from kube.meta import Json
 from kube.patch import PatchBuilder
-from kube.resources import PODS, Resource
-from scheduler.api_protocols import Patches, Tells
+from kube.resources import PODS
+from scheduler.activity import Activity
+from scheduler.api_protocols import Patcher
 from scheduler.conditions import (
     GroupView,
     PodView,
@@ -37,7 +36,7 @@ from scheduler.conditions import (
     condition_type,
     confirmed,
     group_views,
-    leaves,
+    has_leaving_pods,
     pod_views,
     waiting_for,
     waiting_pods,
@@ -46,32 +45,28 @@ from scheduler.config import Status
 from scheduler.core.explain import Blocker
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
+from scheduler.group_events import GroupEvents
 from scheduler.metrics import REPORTS_DUE, STATUS_WRITES
+from scheduler.resources import GROUPS
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.objects import GroupObject
 
 _log = structlog.get_logger()
 
-RESOURCES = {
-    kind.kind: Resource(kind.group, kind.version, kind.plural, kind.kind)
-    for kind in (POD_GROUP, COMPOSITE_POD_GROUP)
-}
-
-
 _Write = Callable[[], Awaitable[None]]
 
 _RETRY_SECONDS: Final = 10.0
-_SETTLING_SECONDS: Final = 20.0
-"""How much later pods, and groups that gather members, are reported while any are being bound."""
+_BUSY_SECONDS: Final = 20.0
+"""How much later pods, and groups that lack members, are reported during Bindings or evictions."""
 
 _BINDING_SECONDS: Final = 60.0
-"""How much later at most a root is reported while it is being bound itself."""
+"""How much later at most a root is reported while it is being bound."""
 
-_ROUND: Final = 100
-"""Roots after which what became due meanwhile is looked at: the oldest go first."""
+_ROUND_ROOTS: Final = 100
+"""Roots of one round; then those that became due meanwhile are included, the oldest first."""
 
-_PODS: Final = 500
-"""Writes after which those of more pods wait for the next round."""
+_ROUND_WRITES: Final = 500
+"""Writes of one round after which further pods wait for the next round."""
 
 
 @dataclass(slots=True)
@@ -85,37 +80,34 @@ class _Due:
 class Reporter:
     """Collects roots to report and writes their statuses.
 
-    `busy` says whether binds or evictions are under way, `binding` whether binds are for this root:
-    what could be said of it in that moment is soon untrue.
-    `observed` and `pending` are the caches' own maps, read at the moment of writing.
+    Roots that are being bound are reported later, as their status is about to change.
+    `observed` and `pending` are the maps of the event handlers, read at the moment of writing.
     """
 
     def __init__(
         self,
-        api: Patches,
+        api: Patcher,
         state: State,
-        events: Tells,
+        events: GroupEvents,
+        activity: Activity,
         *,
         clock: Clock,
         config: Status,
         observed: dict[GroupKey, GroupObject],
         pending: dict[str, PendingPod],
-        busy: Callable[[], bool],
-        binding: Callable[[GroupKey], bool] = lambda _key: False,
     ) -> None:
         self._api = api
         self._state = state
         self._events = events
+        self._activity = activity
         self._clock = clock
         self._config = config
         self._observed = observed
         self._pending = pending
-        self._busy = busy
-        self._binding = binding
         self._blockers: dict[GroupKey, Blocker] = {}
         self._due: dict[GroupKey, _Due] = {}
         self._pods_due: dict[GroupKey, float] = {}
-        self._said: dict[str, tuple[object, ...]] = {}
+        self._written: dict[str, tuple[object, ...]] = {}
         self._work = asyncio.Event()
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
@@ -125,24 +117,20 @@ class Reporter:
             self._schedule(key, now)
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
-        """The root waits for this."""
+        """The root waits because of this blocker."""
         self._blockers[key] = blocker
         now = self._clock.monotonic()
         self._schedule(key, now)
         self._pods_due[key] = now + self._config.delay_seconds
 
     def placed(self, key: GroupKey) -> None:
-        """The root waits no more."""
+        """The root is being bound."""
         self._blockers.pop(key, None)
         self._pods_due.pop(key, None)
         self._schedule(key, self._clock.monotonic())
 
-    def given_up(self, key: GroupKey, message: str) -> None:
-        """Its binding was taken back."""
-        self.tell(key, "Warning", "GangBindFailed", message)
-
     async def run(self, fence: Fence) -> None:
-        """Write what is due until cancelled, but nothing once the lease may be lost."""
+        """Write what is due until cancelled, and nothing once the lease may be lost."""
         while True:
             await self._work.wait()
             await self._clock.sleep(self._config.delay_seconds)
@@ -152,26 +140,26 @@ class Reporter:
                 self._work.clear()
 
     async def flush(self, fence: Fence) -> bool:
-        """Write what is due now, as far as it goes into one round; whether more roots are due."""
-        now, busy = self._clock.monotonic(), self._busy()
+        """Write what is due now, up to the limits of one round; whether more roots are due."""
+        now, busy = self._clock.monotonic(), self._activity.busy
         ready = (key for key, due in self._due.items() if self._is_time(key, due, now, busy=busy))
-        due = list(islice(ready, _ROUND))
+        due = list(islice(ready, _ROUND_ROOTS))
         for key in due:
             del self._due[key]
         writes = [(key, write) for key in due for write in self._report(key)]
-        more = len(due) == _ROUND
+        more = len(due) == _ROUND_ROOTS
         if not more:
-            writes += self._of_pods(now - (_SETTLING_SECONDS if busy else 0.0), len(writes))
+            writes += self._pod_writes(now - (_BUSY_SECONDS if busy else 0.0), len(writes))
         await self._carry_out(writes, fence)
         self._count_due()
         return more
 
-    def _of_pods(self, before: float, written: int) -> list[tuple[GroupKey, _Write]]:
-        """What pods are to be told that were due by then, after so many other writes."""
+    def _pod_writes(self, before: float, written: int) -> list[tuple[GroupKey, _Write]]:
+        """The writes for pods that were due by then; `written` others are in this round already."""
         writes: list[tuple[GroupKey, _Write]] = []
         for key in [key for key, at in self._pods_due.items() if at <= before]:
-            if written + len(writes) >= _PODS:
-                break  # groups that change meanwhile go before the other pods
+            if written + len(writes) >= _ROUND_WRITES:
+                break  # groups that change meanwhile go first
             del self._pods_due[key]
             writes += [(key, write) for write in self._report_pods(key)]
         return writes
@@ -180,22 +168,22 @@ class Reporter:
         REPORTS_DUE.set(len(self._due) + len(self._pods_due))
 
     def _is_time(self, key: GroupKey, due: _Due, now: float, *, busy: bool) -> bool:
-        """A root that is being bound says nothing; who gathers members while others are, says less.
+        """Roots being bound are late, and while any are, so are roots that lack members.
 
-        It is bound when the watch says so: what is told before has to be told again.
+        They are bound once the watch says so: a status written before would change again.
         """
         at = due.latest if busy else due.at
         if now < at:
             return False
-        if self._binding(key) or self._unconfirmed(key):
+        if key in self._activity.binding or self._unconfirmed(key):
             return now >= due.latest + _BINDING_SECONDS
-        return not (busy and self._gathers(key)) or now >= at + _SETTLING_SECONDS
+        return not (busy and self._lacks_members(key)) or now >= at + _BUSY_SECONDS
 
     def _unconfirmed(self, key: GroupKey) -> bool:
         group = self._state.forest.groups.get(key)
         return group is not None and not confirmed(group)
 
-    def _gathers(self, key: GroupKey) -> bool:
+    def _lacks_members(self, key: GroupKey) -> bool:
         group = self._state.forest.groups.get(key)
         return group is not None and group.parent is None and not group.quorate
 
@@ -219,13 +207,13 @@ class Reporter:
             return
         if group.parent is not None:
             self._blockers.pop(key, None)
-            return  # its top is reported, and it with it
-        held = waiting_for(self._state, group)
-        if held is not None:
+            return  # it is reported with its root
+        not_ready = waiting_for(self._state, group)
+        if not_ready is not None:
             self._blockers.pop(key, None)
             if group.pending_total:
                 self._pods_due[key] = self._clock.monotonic() + self._config.pods_seconds
-        blocker = held or (self._blockers.get(key) if group.pending_total else None)
+        blocker = not_ready or (self._blockers.get(key) if group.pending_total else None)
         for view in group_views(self._state, group, blocker):
             observed = self._observed.get(view.group.key)
             if observed is not None:
@@ -239,16 +227,16 @@ class Reporter:
             key = view.group.key
             ops = PatchBuilder().at_version(observed.metadata.resource_version)
             ops.add("/status", status)
-            resource = RESOURCES[key[0]]
+            resource = GROUPS[key[0]]
             answer = await self._api.patch(resource, key[2], ops, key[1], subresource="status")
-            # Until the watch brings it back this is the latest we know.
+            # The latest we know, until the watch delivers it.
             observed.status = status
             observed.metadata.resource_version = answer["metadata"]["resourceVersion"]
             STATUS_WRITES.labels(key[0], "written").inc()
-            # A group that has only begun to gather its members is no news.
+            # A group that lacks members yet is not worth an event.
             if changed and view.reason is not None and view.reason != REASON_INCOMPLETE:
                 kind: EventType = "Normal" if view.scheduled else "Warning"
-                self.tell(key, kind, view.reason, view.message)
+                self._events.entity(key, kind, view.reason, view.message)
 
         return write
 
@@ -266,10 +254,12 @@ class Reporter:
         conditions, changed = _with_condition(view, observed, now)
         if (
             view.scheduled
-            and any(map(_disrupted, conditions))
-            and not leaves(self._state, view.group)
+            and any(map(_is_disruption_target, conditions))
+            and not has_leaving_pods(self._state, view.group)
         ):
-            conditions = [_over(each, now) if _disrupted(each) else each for each in conditions]
+            conditions = [
+                _cleared(each, now) if _is_disruption_target(each) else each for each in conditions
+            ]
         status["conditions"] = conditions
         return status, changed
 
@@ -281,7 +271,7 @@ class Reporter:
             return
         for view in pod_views(key, waiting_pods(self._state, key), blocker):
             uid = view.pod.info.uid
-            if uid in self._pending and self._said.get(uid) != view.sameness:
+            if uid in self._pending and self._written.get(uid) != view.significant:
                 yield self._pod_write(view)
 
     def _pod_write(self, view: PodView) -> _Write:
@@ -306,13 +296,13 @@ class Reporter:
             else:
                 ops.add("/status/conditions", [condition])
             await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
-            self._said[info.uid] = view.sameness
+            self._written[info.uid] = view.significant
             STATUS_WRITES.labels("Pod", "written").inc()
 
         return write
 
     async def _carry_out(self, writes: list[tuple[GroupKey, _Write]], fence: Fence) -> None:
-        """A few at a time; none after the lease may be lost."""
+        """Send the writes, a few at a time; none once the lease may be lost."""
         left = iter(writes)
 
         async def worker() -> None:
@@ -324,76 +314,65 @@ class Reporter:
                 except NotFound:
                     STATUS_WRITES.labels(key[0], "gone").inc()
                 except Conflict:
-                    # It changed in between; by then its watch event will be here.
+                    # It changed in between; its watch event will have arrived by then.
                     STATUS_WRITES.labels(key[0], "outdated").inc()
-                    self._again(key, self._config.delay_seconds)
+                    self._retry_later(key, self._config.delay_seconds)
                 except KubeError as error:
                     STATUS_WRITES.labels(key[0], "failed").inc()
                     _log.warning("status not written", root="/".join(key), problem=str(error))
-                    self._again(key, _RETRY_SECONDS)
+                    self._retry_later(key, _RETRY_SECONDS)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self._config.writers, len(writes))):
                 group.create_task(worker())
         self._forget_gone()
 
-    def _again(self, key: GroupKey, wait: float) -> None:
+    def _retry_later(self, key: GroupKey, wait: float) -> None:
         at = self._clock.monotonic() + wait
         self._due.setdefault(key, _Due(at, at + self._config.busy_seconds))
         self._pods_due.setdefault(key, at)
         self._work.set()
 
     def _forget_gone(self) -> None:
-        if len(self._said) > 2 * len(self._pending) + 1000:
-            self._said = {uid: said for uid, said in self._said.items() if uid in self._pending}
-
-    def tell(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
-        """One event on the group; for a root one on the Job or JobSet it was made for, too."""
-        observed = self._observed.get(key)
-        if observed is None:
-            return
-        meta = observed.metadata
-        self._events.event(ObjectReference.of(RESOURCES[key[0]], meta), kind, reason, message)
-        owner = meta.controller
-        if owner is not None and observed.spec.parent_composite_pod_group_name is None:
-            reference = ObjectReference(
-                owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
-            )
-            self._events.event(reference, kind, reason, f"{key[0]} {key[2]}: {message}")
+        if len(self._written) > 2 * len(self._pending) + 1000:
+            written = self._written.items()
+            self._written = {uid: each for uid, each in written if uid in self._pending}
 
 
-def _disrupted(condition: Json) -> bool:
+def _is_disruption_target(condition: Json) -> bool:
     return bool(
         condition.get("type") == CONDITION_DISRUPTION_TARGET and condition.get("status") == "True"
     )
 
 
-def _over(condition: Json, now: str) -> Json:
-    """The mark of a group that was evicted, once it runs again."""
-    said = {"reason": REASON_SCHEDULED, "message": "runs again"}
-    return {**condition, "status": "False", **said, "lastTransitionTime": now}
+def _cleared(condition: Json, now: str) -> Json:
+    """The DisruptionTarget condition of a group that was evicted and runs again."""
+    changes = {"status": "False", "reason": REASON_SCHEDULED, "message": "runs again"}
+    return {**condition, **changes, "lastTransitionTime": now}
 
 
 def _with_condition(view: GroupView, observed: GroupObject, now: str) -> tuple[list[Json], bool]:
-    """The conditions with ours set, and whether its status or reason changed. True is for good."""
+    """The conditions with ours set, and whether it changed. Once True it stays True."""
     before: list[Json] = (observed.status or {}).get("conditions") or []
     name = condition_type(view.group)
     old = next((c for c in before if c.get("type") == name), None)
     if view.reason is None:
         return before, False
     if old is not None and old.get("status") == "True":
-        # Where it runs may change, that it was scheduled does not.
-        kept = {**old, "message": view.message} if view.scheduled else old
-        return [kept if each is old else each for each in before], False
+        # Only the message may change: where it runs.
+        current = {**old, "message": view.message} if view.scheduled else old
+        return [current if each is old else each for each in before], False
     status = "True" if view.scheduled else "False"
     changed = old is None or (old.get("status"), old.get("reason")) != (status, view.reason)
-    turned = old is None or old.get("status") != status
+    transition = old is None or old.get("status") != status
     condition = {
         "type": name,
         "status": status,
         "reason": view.reason,
         "message": view.message,
         "observedGeneration": observed.metadata.generation,
-        "lastTransitionTime": now if turned or old is None else old.get("lastTransitionTime", now),
+        "lastTransitionTime": now
+        if transition or old is None
+        else old.get("lastTransitionTime", now),
     }
     return [c for c in before if c.get("type") != name] + [condition], changed

@@ -1,64 +1,48 @@
-"""Claims that wait for their first consumer: has them bound as promised, before their pod is.
+"""Binds claims of StorageClasses with WaitForFirstConsumer as decided, before their pod is bound.
 
-A volume that exists is given the claim's reference, a claim whose volume is still to be made the
-node's name; Kubernetes' volume controllers and provisioners do the rest. As in kube-scheduler this
-comes before the Binding: a pod whose volumes cannot be had there goes back to the queue and has
-never run. What was written is not taken back: the volume is the claim's by then, and the next
-decision finds it so, be it another leader's.
+A volume that exists gets a claimRef; a claim whose volume is to be provisioned gets the annotation
+selected-node. Kubernetes' volume controllers and provisioners do the rest. As in kube-scheduler
+this precedes the Binding: if it fails, the pod returns to the queue and has never run. What was
+written is not taken back: the next decision, even another leader's, finds the claim bound.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
-from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, KubeError
 from kube.meta import Json
-from kube.patch import Operation, PatchBuilder, pointer
-from kube.resources import PVCS, PVS, Resource
-from scheduler.api_protocols import LATER
+from kube.patch import PatchBuilder, pointer
+from kube.resources import PVCS, PVS
+from scheduler.api_protocols import VolumeBinderApi
 from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimInfo, ClaimKey
 from scheduler.core.state import State
-from scheduler.watch.volumes import SELECTED_NODE
+from scheduler.retry import RETRIABLE, retry
+from scheduler.waiting import wait_until
+from scheduler.watch.volume_decode import SELECTED_NODE
 
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-"""Tells the volume controller that the reference was not made by a person, and is its own."""
-
-
-class Api(Protocol):
-    """Reading and patching claims and volumes. Raises kube.errors."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        ops: PatchBuilder | Sequence[Operation],
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> Json: ...
+"""The annotation of a claimRef that a scheduler or controller wrote, and not a user."""
 
 
 @dataclass(slots=True, eq=False)
-class _Wait:
-    """Somebody who waits for a claim; `told`: it, or its volume, was seen with what we wrote."""
+class _Waiter:
+    """One pod that waits for a claim; `seen`: the watch delivered what was written for it."""
 
-    told: bool = False
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    seen: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class _TakenError(Exception):
-    """The volume is another claim's by now, or about to go."""
+class _VolumeTakenError(Exception):
+    """The volume is bound to another claim by now, or is being deleted."""
 
 
 class ClaimNews:
@@ -73,7 +57,7 @@ class ClaimNews:
             listener()
 
     @contextmanager
-    def heard(self, key: ClaimKey, listener: Callable[[], None]) -> Iterator[None]:
+    def listening(self, key: ClaimKey, listener: Callable[[], None]) -> Iterator[None]:
         """Inside, the listener is called with each change of the claim."""
         self._listeners.setdefault(key, set()).add(listener)
         try:
@@ -85,9 +69,9 @@ class ClaimNews:
 
 
 class VolumeBinder:
-    """What has to happen to a pod's claims before it may be bound."""
+    """Binds the claims of pods that are about to be bound."""
 
-    def __init__(self, api: Api, state: State, clock: Clock, news: ClaimNews) -> None:
+    def __init__(self, api: VolumeBinderApi, state: State, clock: Clock, news: ClaimNews) -> None:
         """`news` is what the state tells of claims."""
         self._api = api
         self._state = state
@@ -96,33 +80,34 @@ class VolumeBinder:
         self._claim_news = news
 
     def unbound(self, pod: Pod) -> list[ClaimKey]:
-        """Claims that the pod's node decides about."""
+        """The pod's claims that are bound for its node, and are not bound yet."""
         return self._volumes.unbound(pod.info.requirements)
 
-    async def settle(self, pod: Pod, node: str, deadline: float, fence: Fence) -> str:
-        """Wait until all are bound for that node; what went wrong, or nothing."""
+    async def bind_volumes(self, pod: Pod, node: str, deadline: float, fence: Fence) -> str:
+        """Bind all claims of the pod for that node; the problem if that fails, else nothing."""
         keys = self.unbound(pod)
-        waits = {key: _Wait() for key in keys}
-        with ExitStack() as listening:
-            for key, wait in waits.items():
-                listening.enter_context(self._claim_news.heard(key, partial(self._hear, key, wait)))
+        waiters = {key: _Waiter() for key in keys}
+        with ExitStack() as listeners:
+            for key, waiter in waiters.items():
+                changed = partial(self._claim_changed, key, waiter)
+                listeners.enter_context(self._claim_news.listening(key, changed))
             try:
                 for key in keys:
-                    await self._write(key, node, fence)
-                for key, wait in waits.items():
-                    problem = await self._bound(key, node, wait, deadline, fence)
+                    await self._assign_with_retry(key, node, fence)
+                for key, waiter in waiters.items():
+                    problem = await self._wait_for_bound(key, node, waiter, deadline, fence)
                     if problem:
                         return f'persistentvolumeclaim "{key[1]}" {problem}'
-            except (KubeError, _TakenError) as error:
+            except (KubeError, _VolumeTakenError) as error:
                 return str(error)
         return ""
 
-    def _hear(self, key: ClaimKey, wait: _Wait) -> None:
-        wait.told = wait.told or self._told(key)
-        wait.news.set()
+    def _claim_changed(self, key: ClaimKey, waiter: _Waiter) -> None:
+        waiter.seen = waiter.seen or self._is_seen(key)
+        waiter.changed.set()
 
-    def _told(self, key: ClaimKey) -> bool:
-        """Whether what was written for the claim can be seen."""
+    def _is_seen(self, key: ClaimKey) -> bool:
+        """Whether the watch has delivered what was written for the claim."""
         claim, assumed = self._volumes.claims.get(key), self._volumes.assumed.get(key)
         if claim is None or assumed is None:
             return False
@@ -131,70 +116,58 @@ class VolumeBinder:
         volume = self._volumes.volumes.get(assumed.volume)
         return volume is not None and volume.claim == key
 
-    async def _write(self, key: ClaimKey, node: str, fence: Fence) -> None:
-        """Raises KubeError or _TakenError, but not while only the connection is at fault."""
-        backoff = Backoff(first=0.1, limit=5.0)
-        while fence.valid():
-            claim, assumed = self._volumes.claims.get(key), self._volumes.assumed.get(key)
-            if claim is None or claim.volume or assumed is None:
-                return  # nothing is left to be written; what that means is seen in the end
-            try:
-                if assumed.volume:
-                    await self._give(assumed.volume, claim, fence)
-                else:
-                    await self._select(key, node, fence)
-            except (*LATER, Conflict):
-                await self._clock.sleep(backoff.next())
-            else:
-                return
+    async def _assign_with_retry(self, key: ClaimKey, node: str, fence: Fence) -> None:
+        """Raises KubeError or _VolumeTakenError; retries while only the connection is at fault."""
+        request = partial(self._assign, key, node, fence)
+        await retry(request, fence, self._clock, on=(*RETRIABLE, Conflict))
 
-    async def _give(self, name: str, claim: ClaimInfo, fence: Fence) -> None:
+    async def _assign(self, key: ClaimKey, node: str, fence: Fence) -> None:
+        claim, assumed = self._volumes.claims.get(key), self._volumes.assumed.get(key)
+        if claim is None or claim.volume or assumed is None:
+            return  # nothing to write; `_wait_for_bound` says what that means
+        if assumed.volume:
+            await self._prebind(assumed.volume, claim, fence)
+        else:
+            await self._select_node(key, node, fence)
+
+    async def _prebind(self, name: str, claim: ClaimInfo, fence: Fence) -> None:
         volume = await self._api.get(PVS, name)
         patch = _reference(volume, claim)
         if patch and fence.valid():
             await self._api.patch(PVS, name, patch)
 
-    async def _select(self, key: ClaimKey, node: str, fence: Fence) -> None:
+    async def _select_node(self, key: ClaimKey, node: str, fence: Fence) -> None:
         claim = await self._api.get(PVCS, key[1], key[0])
         patch = _selection(claim, node)
         if patch and fence.valid():
             await self._api.patch(PVCS, key[1], patch, key[0])
 
-    async def _bound(
-        self, key: ClaimKey, node: str, wait: _Wait, deadline: float, fence: Fence
+    async def _wait_for_bound(
+        self, key: ClaimKey, node: str, waiter: _Waiter, deadline: float, fence: Fence
     ) -> str:
-        """Wait until the claim is bound to a volume that the node can use; else what is wrong."""
+        """Wait until the claim is bound to a volume that the node can use; else the problem."""
         while True:
-            wait.news.clear()
+            waiter.changed.clear()
             claim = self._volumes.claims.get(key)
             if claim is None:
                 return "is gone"
             if claim.volume in self._volumes.volumes:
                 row = self._state.nodes.row_of.get(node, -1)
                 fits = self._volumes.reaches(claim.volume, row)
-                return "" if fits else f"was bound to {claim.volume}, out of reach of {node}"
+                return "" if fits else f"was bound to {claim.volume}, which {node} cannot use"
             if not claim.volume and self._volumes.assumed.get(key) is None:
-                return f"is not wanted on {node} any more"
-            if not claim.volume and wait.told and not self._told(key):
-                # So provisioners say that they cannot, and the controller that it may not.
-                return f"can have no volume on {node}"
+                return f"is no longer to be bound for {node}"
+            if not claim.volume and waiter.seen and not self._is_seen(key):
+                # Provisioners and the volume controller remove the annotation when they cannot.
+                return f"could not be provisioned for {node}"
             until = min(deadline, fence.until)
             if self._clock.monotonic() >= until:
                 return f"was not bound for {node} in time"
-            await self._news(wait, until)
-
-    async def _news(self, wait: _Wait, until: float) -> None:
-        news = asyncio.ensure_future(wait.news.wait())
-        timer = asyncio.ensure_future(self._clock.sleep(until - self._clock.monotonic()))
-        try:
-            await asyncio.wait({news, timer}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
-            timer.cancel()
+            await wait_until(waiter.changed, until, self._clock)
 
 
 def _selection(claim: Json, node: str) -> PatchBuilder:
-    """Nothing where the claim says so already."""
+    """The selected-node annotation; empty if the claim has it already."""
     patch = PatchBuilder()
     metadata = claim["metadata"]
     annotations = metadata.get("annotations")
@@ -207,15 +180,15 @@ def _selection(claim: Json, node: str) -> PatchBuilder:
 
 
 def _reference(volume: Json, claim: ClaimInfo) -> PatchBuilder:
-    """The volume's reference to the claim; nothing where it is there. Raises _TakenError."""
+    """The claimRef of the volume; empty if it is there already. Raises _VolumeTakenError."""
     patch = PatchBuilder()
     metadata, ref = volume["metadata"], volume["spec"].get("claimRef")
     uid = ref.get("uid", "") if ref else ""
     if ref and ((ref["namespace"], ref["name"]) != claim.key or uid not in ("", claim.uid)):
         of = f"{ref['namespace']}/{ref['name']}"
-        raise _TakenError(f'persistentvolume "{metadata["name"]}" is {of}\'s by now')
+        raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is bound to {of}')
     if "deletionTimestamp" in metadata:
-        raise _TakenError(f'persistentvolume "{metadata["name"]}" is being deleted')
+        raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is being deleted')
     if uid:
         return patch
     patch.at_version(metadata["resourceVersion"])

@@ -11,8 +11,14 @@ from e2e.support.rest import Rest
 from scheduler.core.explain import reasons
 from scheduler.core.state import State
 from scheduler.watch import decode
-from scheduler.watch import volumes as storage
 from scheduler.watch.objects import decode_namespace, decode_node, decode_pod
+from scheduler.watch.volume_decode import attach_limits, claim_info, class_info, volume_info
+from scheduler.watch.volume_objects import (
+    decode_claim,
+    decode_class,
+    decode_csi_node,
+    decode_volume,
+)
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -86,9 +92,7 @@ async def muster(rest: Rest, made: Scenario) -> tuple[Sets, Mapping[Key, set[str
         state.set_namespace(namespace.metadata.name, namespace.metadata.labels)
     for obj in await _list(rest, f"{_CORE}/nodes"):
         state.set_node(decode.node_info(decode_node(_bytes(obj))))
-    for watch in storage.kinds(state):
-        for obj in await _list(rest, watch.resource.path()):
-            watch.put(watch.decode(_bytes(obj)))
+    await _read_storage(rest, state)
     for obj in await _list(rest, f"{_CORE}/pods"):
         if obj["metadata"]["namespace"] in spaces:
             state.set_pod(decode.pod_info(decode_pod(_bytes(obj))))
@@ -107,6 +111,19 @@ async def muster(rest: Rest, made: Scenario) -> tuple[Sets, Mapping[Key, set[str
         told[key] = {reason for reason, _ in reasons(framework, pod.shape)}
         state.remove_pod(pod.info.uid)
     return sets, told
+
+
+async def _read_storage(rest: Rest, state: State) -> None:
+    storage = state.volumes
+    for obj in await _list(rest, f"{_CORE}/persistentvolumeclaims"):
+        storage.set_claim(claim_info(decode_claim(_bytes(obj))))
+    for obj in await _list(rest, f"{_CORE}/persistentvolumes"):
+        storage.set_volume(volume_info(decode_volume(_bytes(obj))))
+    for obj in await _list(rest, f"{_STORAGE}/storageclasses"):
+        storage.set_class(class_info(decode_class(_bytes(obj))))
+    for obj in await _list(rest, f"{_STORAGE}/csinodes"):
+        node = decode_csi_node(_bytes(obj))
+        storage.set_limits(node.metadata.name, attach_limits(node))
 
 
 async def _decided(rest: Rest, extender: Extender, pod: Json) -> tuple[Key, frozenset[str]]:

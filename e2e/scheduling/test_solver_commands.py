@@ -153,7 +153,7 @@ async def test_a_snapshot_in_the_middle_of_a_preemption_is_replayed_bit_for_bit(
 
     taken = snapshots.decode(data, "live")
     decision = decision_on(taken, env, "high")
-    assert [held.root[2] for held in taken.held] == ["high"]
+    assert [places.root[2] for places in taken.nominations] == ["high"]
     assert decision.nominated is not None
     assert decision.evicts == []
     assert again(data) == data

@@ -16,8 +16,8 @@ from e2e.suite.environment import Environment
 from e2e.suite.groups import members
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
 from kube.patch import PatchBuilder, pointer
-from kube.resources import NODES, PODS, PVCS, PVS
-from scheduler.watch.volumes import SELECTED_NODE, STORAGE_CLASSES
+from kube.resources import NODES, PODS, PVCS, PVS, STORAGE_CLASSES
+from scheduler.watch.volume_decode import SELECTED_NODE
 
 PROVISIONER = "provisioner.test.muster.dev"
 ASKED = "volume.kubernetes.io/storage-provisioner"

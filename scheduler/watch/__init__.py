@@ -1,1 +1,1 @@
-"""From watched bytes to rows: informers, the objects they decode, and the handlers of events."""
+"""From watched bytes to the state: informers, the objects they decode, and event handlers."""

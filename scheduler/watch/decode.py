@@ -1,4 +1,4 @@
-"""From watched objects to the values of the decision core."""
+"""From watched nodes, pods, groups and budgets to the values of the decision core."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from api.groups import WorkloadForm, group_of_pod
 from scheduler.core.model import GroupKey, GroupSpec, NodeInfo, PodInfo, Taint, Topology
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.watch.objects import ConditionType, GroupObject, Node, Pod, PodDisruptionBudget
-from scheduler.watch.pod_terms import expressions
 from scheduler.watch.requirements import amounts, requirements_of, requirements_of_others
+from scheduler.watch.selectors import label_expressions
 
 NEVER: Final = "Never"
 
@@ -35,7 +35,7 @@ def node_info(node: Node) -> NodeInfo:
 
 
 def pod_info(pod: Pod, before: PodInfo | None = None) -> PodInfo:
-    """`before` is what the same pod was the last time.
+    """`before` is the same pod as decoded the last time.
 
     Raises kube.quantity.QuantityError for a request that is no quantity.
     """
@@ -72,8 +72,8 @@ def pod_info(pod: Pod, before: PodInfo | None = None) -> PodInfo:
 def _just_bound(pod: Pod, before: PodInfo) -> bool:
     """Whether it got a node and nothing else of its spec or labels changed.
 
-    The generation stays when a pod is bound. API servers before 1.33 do not count it, and keep what
-    a user wrote there; so it is believed only at this one event, the most frequent of all.
+    Binding does not change the generation. API servers before 1.33 do not maintain it and keep what
+    a user wrote, so it is trusted only for this event, the most frequent of all.
     """
     meta = pod.metadata
     return (
@@ -84,20 +84,20 @@ def _just_bound(pod: Pod, before: PodInfo) -> bool:
     )
 
 
-def budget(obj: PodDisruptionBudget) -> DisruptionBudget:
-    """What the budget protects, and how much of that may go now."""
+def disruption_budget(obj: PodDisruptionBudget) -> DisruptionBudget:
+    """The pods that the budget protects, and how many of them may be disrupted now."""
     meta = obj.metadata
-    selected = expressions(obj.spec.selector)
+    selected = label_expressions(obj.spec.selector)
     return DisruptionBudget((meta.namespace, meta.name), selected, obj.status.disruptions_allowed)
 
 
 def _duration(annotations: Mapping[str, str], name: str) -> float:
-    """Seconds that an annotation says; none where it is no duration."""
+    """An annotation's duration in seconds; 0 if it is none."""
     return seconds(annotations.get(name)) or 0.0
 
 
 def _targets(condition: ConditionType) -> bool:
-    """Whether it is this scheduler's mark of a victim; others mark theirs with the same type."""
+    """Whether this scheduler set the DisruptionTarget condition; others use the type, too."""
     return (
         condition.type == CONDITION_DISRUPTION_TARGET
         and condition.status == "True"
@@ -106,12 +106,12 @@ def _targets(condition: ConditionType) -> bool:
 
 
 def _seconds(moment: str | None) -> float:
-    """Since 1970; 0 for none."""
+    """A time in seconds since 1970; 0 for None."""
     return datetime.fromisoformat(moment).timestamp() if moment else 0.0
 
 
 def group_name(pod: Pod) -> str | None:
-    """The PodGroup the pod names, if it names one."""
+    """The name of the pod's PodGroup, if it has one."""
     spec, workload = pod.spec, pod.spec.workload_ref
     reference = group_of_pod(
         pod.metadata.labels,

@@ -11,12 +11,28 @@ from kube.client import Client
 from kube.errors import ConfigError, NotFound
 from kube.meta import decode_raw
 from kube.reflector import Reflector
-from kube.resources import NAMESPACES, NODES, PDBS, PODS, PRIORITY_CLASSES
+from kube.resources import (
+    CSI_NODES,
+    NAMESPACES,
+    NODES,
+    PDBS,
+    PODS,
+    PRIORITY_CLASSES,
+    PVCS,
+    PVS,
+    STORAGE_CLASSES,
+)
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.core.state import State
-from scheduler.status import RESOURCES
-from scheduler.watch import volumes as storage
-from scheduler.watch.event_handlers import Budgets, Classes, Groups, Namespaces, Nodes, Pods
+from scheduler.resources import GROUPS
+from scheduler.watch.event_handlers import (
+    DisruptionBudgetHandler,
+    GroupHandler,
+    NamespaceHandler,
+    NodeHandler,
+    PodHandler,
+    PriorityClassHandler,
+)
 from scheduler.watch.objects import (
     GroupObject,
     decode_budget,
@@ -25,38 +41,60 @@ from scheduler.watch.objects import (
     decode_node,
     decode_pod,
 )
+from scheduler.watch.volume_handlers import (
+    ClaimHandler,
+    CsiNodeHandler,
+    StorageClassHandler,
+    VolumeHandler,
+)
+from scheduler.watch.volume_objects import (
+    decode_claim,
+    decode_class,
+    decode_csi_node,
+    decode_volume,
+)
 
 
 def _nothing() -> None:
-    """Nobody has to be told."""
+    """The default of `on_change`."""
 
 
 @dataclass(slots=True)
 class Informers:
-    """The watches, the state they fill, and the groups as last seen; `changed` is told of each."""
+    """The reflectors, and the state that they keep up to date.
+
+    `observed` are the group objects as last delivered; `on_change` is called after each event.
+    """
 
     client: Client
     state: State
-    changed: Callable[[], None] = _nothing
+    on_change: Callable[[], None] = _nothing
     observed: dict[GroupKey, GroupObject] = field(default_factory=dict)
-    classes: Classes = field(default_factory=Classes)
-    pods: Pods = field(init=False)
+    priority_classes: PriorityClassHandler = field(default_factory=PriorityClassHandler)
+    pods: PodHandler = field(init=False)
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        client, state, changed = self.client, self.state, self.changed
-        self.pods = Pods(state, changed)
+        client, state, on_change = self.client, self.state, self.on_change
+        self.pods = PodHandler(state, on_change)
         self.reflectors = (
-            Reflector(client, NODES, Nodes(state, changed), decode=decode_node),
-            Reflector(client, NAMESPACES, Namespaces(state, changed), decode=decode_namespace),
-            Reflector(client, PDBS, Budgets(state), decode=decode_budget),
-            Reflector(client, PRIORITY_CLASSES, self.classes, decode=decode_raw),
-            *storage.reflectors(client, state, changed),
+            Reflector(client, NODES, NodeHandler(state, on_change), decode=decode_node),
+            Reflector(
+                client, NAMESPACES, NamespaceHandler(state, on_change), decode=decode_namespace
+            ),
+            Reflector(client, PDBS, DisruptionBudgetHandler(state), decode=decode_budget),
+            Reflector(client, PRIORITY_CLASSES, self.priority_classes, decode=decode_raw),
+            Reflector(client, PVCS, ClaimHandler(state, on_change), decode=decode_claim),
+            Reflector(client, PVS, VolumeHandler(state, on_change), decode=decode_volume),
+            Reflector(
+                client, STORAGE_CLASSES, StorageClassHandler(state, on_change), decode=decode_class
+            ),
+            Reflector(client, CSI_NODES, CsiNodeHandler(state, on_change), decode=decode_csi_node),
             *(
                 Reflector(
                     client,
-                    RESOURCES[kind],
-                    Groups(kind, state, changed, self.observed),
+                    GROUPS[kind],
+                    GroupHandler(kind, state, on_change, self.observed),
                     decode=decode_group,
                 )
                 for kind in (COMPOSITE_POD_GROUP, POD_GROUP)
@@ -76,10 +114,10 @@ class Informers:
 
 
 async def read(client: Client, *, seconds: float = 60) -> Informers:
-    """One look at a cluster. Raises KubeError where it cannot be had within so many seconds."""
-    # Reflectors wait for what is not there; a person wants to know at once.
+    """The state of a cluster, read once. Raises KubeError if that takes longer than `seconds`."""
+    # Reflectors wait for a kind that is not served; users should hear of it at once.
     try:
-        for resource in RESOURCES.values():
+        for resource in GROUPS.values():
             await client.request("GET", resource.path(), params={"limit": "1"})
     except NotFound as error:
         raise ConfigError(

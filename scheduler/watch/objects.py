@@ -1,6 +1,6 @@
 """The objects the scheduler watches, decoded by msgspec with the fields in use and no others.
 
-They opt out of garbage collection: none holds a cycle, and a cluster has many.
+They opt out of garbage collection: none has reference cycles, and a cluster has many.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Metadata(_Struct):
 
 
 class ResourceRequirements(_Struct):
-    """Limits are defaulted into requests by the API server."""
+    """Only requests: the API server defaults them from limits."""
 
     requests: dict[str, str | int] = {}
 
 
 class ContainerPort(_Struct):
-    """Only the host's side matters."""
+    """A port, as far as it takes one of the host."""
 
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
@@ -59,7 +59,7 @@ class Container(_Struct):
 
 
 class NodeSelectorRequirement(_Struct):
-    """One expression."""
+    """A key, an operator and values."""
 
     key: str = ""
     operator: str = ""
@@ -67,41 +67,41 @@ class NodeSelectorRequirement(_Struct):
 
 
 class NodeSelectorTerm(_Struct):
-    """All expressions and fields hold."""
+    """Matches a node if all expressions and fields match."""
 
     match_expressions: list[NodeSelectorRequirement] = []
     match_fields: list[NodeSelectorRequirement] = []
 
 
 class NodeSelector(_Struct):
-    """One of the terms holds."""
+    """Matches a node if one of the terms matches."""
 
     node_selector_terms: list[NodeSelectorTerm] = []
 
 
 class PreferredTerm(_Struct):
-    """A term that counts for so much."""
+    """A preferred node selector term, with a weight from 1 to 100."""
 
     weight: int = 0
     preference: NodeSelectorTerm = msgspec.field(default_factory=NodeSelectorTerm)
 
 
 class NodeAffinity(_Struct):
-    """The hard half and the soft one."""
+    """Required and preferred node affinity."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] = []
 
 
 class LabelSelector(_Struct):
-    """Labels that must be equal, and expressions that must hold."""
+    """Labels that must be equal, and expressions that must match."""
 
     match_labels: dict[str, str] = {}
     match_expressions: list[NodeSelectorRequirement] = []
 
 
 class PodAffinityTerm(_Struct):
-    """Pods, and the node label over whose domains they are near or far."""
+    """A selector of pods, and the topology key."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -119,7 +119,7 @@ class WeightedTerm(_Struct):
 
 
 class PodAffinity(msgspec.Struct, gc=False):
-    """Affinity or anti-affinity between pods: the hard half and the soft one."""
+    """Required and preferred terms of pod affinity or anti-affinity."""
 
     required: list[PodAffinityTerm] = msgspec.field(
         default_factory=list, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -130,7 +130,7 @@ class PodAffinity(msgspec.Struct, gc=False):
 
 
 class Affinity(_Struct):
-    """All three kinds."""
+    """Node affinity, pod affinity and pod anti-affinity."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -160,19 +160,19 @@ class SpreadConstraint(_Struct):
 
 
 class ClaimSource(_Struct):
-    """A volume that is a claim's."""
+    """A volume by the name of its claim."""
 
     claim_name: str = ""
 
 
 class SchedulingGroup(_Struct):
-    """The reference of Kubernetes 1.36."""
+    """A pod's reference to its group, in Kubernetes 1.36."""
 
     pod_group_name: str = ""
 
 
 class WorkloadRef(_Struct):
-    """The reference of Kubernetes 1.35."""
+    """A pod's reference to its group, in Kubernetes 1.35."""
 
     name: str = ""
     pod_group: str = ""
@@ -180,7 +180,7 @@ class WorkloadRef(_Struct):
 
 
 class PodSpec(_Struct):
-    """What decides where a pod may go, and which group it is of."""
+    """The fields that decide where a pod may run, and its group."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -211,7 +211,7 @@ class ConditionType(_Struct):
 
 
 class PodStatus(_Struct):
-    """The phase, and which conditions stand where."""
+    """The phase, the start, and the conditions."""
 
     phase: str = ""
     start_time: str | None = None
@@ -235,14 +235,14 @@ class TaintSpec(_Struct):
 
 
 class NodeSpec(_Struct):
-    """Taints and the cordon."""
+    """Taints, and whether the node is cordoned."""
 
     unschedulable: bool = False
     taints: list[TaintSpec] = []
 
 
 class NodeStatus(_Struct):
-    """What pods may take."""
+    """The allocatable resources."""
 
     allocatable: dict[str, str | int] = {}
 
@@ -256,34 +256,34 @@ class Node(_Struct):
 
 
 class Gang(_Struct):
-    """The floor, under the name of either kind of group."""
+    """minCount of a PodGroup or minGroupCount of a CompositePodGroup."""
 
     min_count: int | None = None
     min_group_count: int | None = None
 
 
 class Policy(_Struct):
-    """Exactly one is set."""
+    """The scheduling policy; exactly one is set."""
 
     basic: Json | None = None
     gang: Gang | None = None
 
 
 class TopologySpec(_Struct):
-    """One constraint."""
+    """One topology constraint."""
 
     key: str = ""
     preferred: bool = False
 
 
 class Constraints(_Struct):
-    """At most one entry."""
+    """The scheduling constraints; `topology` has at most one entry."""
 
     topology: list[TopologySpec] = []
 
 
 class WorkloadReference(_Struct):
-    """The workload the group was made from."""
+    """The Workload that the group was made from."""
 
     workload_name: str = ""
 
@@ -301,7 +301,7 @@ class GroupObjectSpec(_Struct):
 
 
 class GroupObject(_Struct):
-    """A PodGroup or a CompositePodGroup; the status stays a dict, it is ours to write."""
+    """A PodGroup or CompositePodGroup; the status stays a dict, as the scheduler writes it."""
 
     metadata: Metadata
     spec: GroupObjectSpec = msgspec.field(default_factory=GroupObjectSpec)
@@ -309,19 +309,19 @@ class GroupObject(_Struct):
 
 
 class Namespace(_Struct):
-    """A namespace: selectors look at its labels."""
+    """A namespace; namespace selectors look at its labels."""
 
     metadata: Metadata
 
 
 class PodDisruptionBudgetSpec(_Struct):
-    """The pods a budget is about; an empty selector is all, none at all is nobody."""
+    """The selector of the pods; an empty one selects all, None selects none."""
 
     selector: LabelSelector | None = None
 
 
 class PodDisruptionBudgetStatus(_Struct):
-    """What the disruption controller worked out."""
+    """What the disruption controller computed."""
 
     disruptions_allowed: int = 0
 

@@ -1,7 +1,7 @@
-"""From a pod's spec to its terms about other pods, hard and soft: affinity, anti-affinity, spread.
+"""From a pod's spec to its terms about other pods: affinity, anti-affinity, topology spread.
 
-`matchLabelKeys` become part of the selector here. Real API servers have done so already; once more
-changes nothing.
+`matchLabelKeys` are merged into the selector here. Real API servers have done so already; doing it
+again changes nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from scheduler.core.model import Expression, PodSelector, PodTerm, Spread, WeightedPodTerm
-from scheduler.watch.objects import LabelSelector, Pod, PodAffinityTerm, SpreadConstraint
+from scheduler.watch.objects import Pod, PodAffinityTerm, SpreadConstraint
+from scheduler.watch.selectors import label_expressions
 
 
 def required_affinity(pod: Pod) -> tuple[PodTerm, ...]:
@@ -27,12 +28,12 @@ def required_anti_affinity(pod: Pod) -> tuple[PodTerm, ...]:
 
 
 def spread(pod: Pod) -> tuple[Spread, ...]:
-    """Spread constraints that must hold."""
+    """Topology spread constraints with DoNotSchedule."""
     return tuple(_spreads(pod, "DoNotSchedule"))
 
 
 def preferred_affinity(pod: Pod) -> tuple[WeightedPodTerm, ...]:
-    """Preferred pod affinity, and anti-affinity with its weights below zero."""
+    """Preferred pod affinity, and preferred anti-affinity with negative weights."""
     affinity = pod.spec.affinity
     if affinity is None:
         return ()
@@ -45,7 +46,7 @@ def preferred_affinity(pod: Pod) -> tuple[WeightedPodTerm, ...]:
 
 
 def preferred_spread(pod: Pod) -> tuple[Spread, ...]:
-    """Spread constraints that are only preferred."""
+    """Topology spread constraints with ScheduleAnyway."""
     return tuple(_spreads(pod, "ScheduleAnyway"))
 
 
@@ -59,19 +60,21 @@ def _term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
     own = not term.namespaces and term.namespace_selector is None
     namespaces = (pod.metadata.namespace,) if own else tuple(sorted(term.namespaces))
     added = (
-        *_same(pod, term.match_label_keys, "In"),
-        *_same(pod, term.mismatch_label_keys, "NotIn"),
+        *_match_labels(pod, term.match_label_keys, "In"),
+        *_match_labels(pod, term.mismatch_label_keys, "NotIn"),
     )
     selector = PodSelector(
-        expressions(term.label_selector, added), namespaces, expressions(term.namespace_selector)
+        label_expressions(term.label_selector, added),
+        namespaces,
+        label_expressions(term.namespace_selector),
     )
     return PodTerm(selector, term.topology_key)
 
 
 def _spread(pod: Pod, constraint: SpreadConstraint) -> Spread:
-    added = _same(pod, constraint.match_label_keys, "In")
+    added = _match_labels(pod, constraint.match_label_keys, "In")
     return Spread(
-        PodSelector(expressions(constraint.label_selector, added), (pod.metadata.namespace,)),
+        PodSelector(label_expressions(constraint.label_selector, added), (pod.metadata.namespace,)),
         constraint.topology_key,
         constraint.max_skew,
         constraint.min_domains or 1,
@@ -80,19 +83,7 @@ def _spread(pod: Pod, constraint: SpreadConstraint) -> Spread:
     )
 
 
-def _same(pod: Pod, keys: Iterable[str], operator: str) -> tuple[Expression, ...]:
-    """Those of the keys that the pod has, with its values."""
+def _match_labels(pod: Pod, keys: Iterable[str], operator: str) -> tuple[Expression, ...]:
+    """An expression for each of the keys that the pod has as a label, with its value."""
     labels: Mapping[str, str] = pod.metadata.labels
     return tuple(Expression(key, operator, (labels[key],)) for key in keys if key in labels)
-
-
-def expressions(
-    selector: LabelSelector | None, added: tuple[Expression, ...] = ()
-) -> tuple[Expression, ...] | None:
-    """The selector in one form and one order, so that equal ones are the same; None for none."""
-    if selector is None:
-        return None
-    found = {Expression(key, "In", (value,)) for key, value in selector.match_labels.items()}
-    for entry in selector.match_expressions:
-        found.add(Expression(entry.key, entry.operator, tuple(sorted(entry.values))))
-    return tuple(sorted(found.union(added), key=lambda e: (e.key, e.operator, e.values)))

@@ -1,8 +1,7 @@
-"""From a pod's spec to what the decision core asks: requests, selectors, ports, terms about others.
+"""From a pod's spec to its requirements: requests, selectors, ports, affinity, spread, claims.
 
-Requests follow kube-scheduler: the larger of all containers together (sidecars included) and of
-the hungriest init container beside the sidecars started before it, or the pod-level requests where
-given, plus overhead.
+Requests follow kube-scheduler: the sum of all containers and sidecars, or the largest init
+container with the sidecars started before it if that is more; or pod-level requests; plus overhead.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from typing import Any
 import msgspec
 
 from kube.quantity import parse_milli, parse_value
-from scheduler.core.model import ClaimKey, Expression, HostPort, Requirements, Term, Toleration
-from scheduler.watch import pod_terms as company
-from scheduler.watch.objects import ClaimSource, Container, NodeSelectorTerm, Pod, PodSpec
+from scheduler.core.model import ClaimKey, HostPort, Requirements, Term, Toleration
+from scheduler.watch import pod_terms
+from scheduler.watch.objects import ClaimSource, Container, Pod, PodSpec
+from scheduler.watch.selectors import node_selector_term
 
-# All others are of clouds of old, or may not be used twice on a node by their own rules.
+# Other in-tree volumes belong to removed cloud providers, or VolumeRestrictions applies to them.
 _KNOWN_VOLUMES = frozenset(
     {"configMap", "secret", "emptyDir", "downwardAPI", "projected", "hostPath", "csi", "nfs",
      "image", "fc", "glusterfs", "cephfs", "persistentVolumeClaim", "ephemeral"}
@@ -27,7 +27,7 @@ Amounts = dict[str, int]
 
 
 def amount(resource: str, quantity: str | int) -> int:
-    """A quantity in the core's unit: thousandths for cpu, whole units (bytes) otherwise.
+    """A quantity in the unit of the decision core: milli for cpu, whole units otherwise.
 
     Raises kube.quantity.QuantityError.
     """
@@ -40,13 +40,13 @@ def amounts(quantities: Mapping[str, str | int]) -> Amounts:
 
 
 def pod_requests(spec: PodSpec) -> tuple[tuple[str, int], ...]:
-    """All that the pod takes from its node, sorted by resource, without zeros."""
+    """The requests of the pod, sorted by resource, without zeros."""
     running: Amounts = {}
     for container in spec.containers:
         for name, quantity in container.resources.requests.items():
             running[name] = running.get(name, 0) + amount(name, quantity)
     if spec.init_containers:
-        _start(running, spec.init_containers)
+        _add_init_containers(running, spec.init_containers)
     if spec.resources is not None:
         running.update(amounts(spec.resources.requests))
     if spec.overhead:
@@ -54,35 +54,35 @@ def pod_requests(spec: PodSpec) -> tuple[tuple[str, int], ...]:
     return tuple(sorted([item for item in running.items() if item[1] > 0]))
 
 
-def _start(running: Amounts, init_containers: Iterable[Container]) -> None:
-    """Add what sidecars take, and raise it to what starting takes."""
+def _add_init_containers(running: Amounts, init_containers: Iterable[Container]) -> None:
+    """Add the sidecars, and raise to what the init containers need."""
     sidecars: Amounts = {}
     starting: Amounts = {}
     for container in init_containers:
-        wants = amounts(container.resources.requests)
+        requests = amounts(container.resources.requests)
         if container.restart_policy == "Always":
-            _add(sidecars, wants)
+            _add(sidecars, requests)
             _raise(starting, sidecars)
         else:
-            _add(wants, sidecars)
-            _raise(starting, wants)
+            _add(requests, sidecars)
+            _raise(starting, requests)
     _add(running, sidecars)
     _raise(running, starting)
 
 
 def requirements_of_others(pod: Pod) -> Requirements:
-    """For a pod that is not ours to place: what it takes, whom it keeps away or likes near."""
+    """For pods of other schedulers: only what matters to pods that are placed beside them."""
     return Requirements(
         requests=pod_requests(pod.spec),
         ports=_host_ports(pod.spec),
-        required_anti_affinity=company.required_anti_affinity(pod),
+        required_anti_affinity=pod_terms.required_anti_affinity(pod),
         claims=_claims(pod),
-        preferred_affinity=company.preferred_affinity(pod),
+        preferred_affinity=pod_terms.preferred_affinity(pod),
     )
 
 
 def requirements_of(pod: Pod) -> Requirements:
-    """For a pod that is ours to place."""
+    """For pods that this scheduler places."""
     spec = pod.spec
     return Requirements(
         requests=pod_requests(spec),
@@ -91,15 +91,15 @@ def requirements_of(pod: Pod) -> Requirements:
         tolerations=tuple(
             Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations
         ),
-        unsupported=tuple(_undecided(spec)),
+        unsupported=tuple(_unsupported(spec)),
         ports=_host_ports(spec),
-        required_affinity=company.required_affinity(pod),
-        required_anti_affinity=company.required_anti_affinity(pod),
-        spread=company.spread(pod),
+        required_affinity=pod_terms.required_affinity(pod),
+        required_anti_affinity=pod_terms.required_anti_affinity(pod),
+        spread=pod_terms.spread(pod),
         claims=_claims(pod),
         preferred_node_affinity=_preferred_node_affinity(spec),
-        preferred_affinity=company.preferred_affinity(pod),
-        preferred_spread=company.preferred_spread(pod),
+        preferred_affinity=pod_terms.preferred_affinity(pod),
+        preferred_spread=pod_terms.preferred_spread(pod),
     )
 
 
@@ -108,40 +108,33 @@ def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
     required = node.required_during_scheduling_ignored_during_execution if node else None
     if required is None:
         return None
-    return tuple(_term(term) for term in required.node_selector_terms)
+    return tuple(node_selector_term(term) for term in required.node_selector_terms)
 
 
 def _preferred_node_affinity(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
     node = spec.affinity.node_affinity if spec.affinity else None
-    soft = node.preferred_during_scheduling_ignored_during_execution if node else ()
-    return tuple((term.weight, _term(term.preference)) for term in soft)
+    preferred = node.preferred_during_scheduling_ignored_during_execution if node else ()
+    return tuple((term.weight, node_selector_term(term.preference)) for term in preferred)
 
 
-def _term(term: NodeSelectorTerm) -> Term:
-    return Term(
-        tuple(Expression(e.key, e.operator, tuple(e.values)) for e in term.match_expressions),
-        tuple(Expression(e.key, e.operator, tuple(e.values)) for e in term.match_fields),
-    )
-
-
-def _undecided(spec: PodSpec) -> Iterable[str]:
-    """Features that could make a decision wrong, in the words of the pod's spec."""
+def _unsupported(spec: PodSpec) -> Iterable[str]:
+    """Features that this scheduler does not support, by their names in the pod's spec."""
     if spec.resource_claims:
         yield "resourceClaims"
     if any(_unknown(volume) for volume in spec.volumes):
-        yield "volumes of an old kind"
+        yield "in-tree volumes of a removed or restricted plugin"
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """Of all that run beside each other; init containers give theirs back in time."""
+    """Host ports of containers and sidecars; other init containers have ended by then."""
     sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
-    held = {
+    ports = {
         HostPort(port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")  # noqa: S104
         for container in (*spec.containers, *sidecars)
         for port in container.ports
         if port.host_port > 0
     }
-    return tuple(sorted(held, key=lambda p: (p.protocol, p.port, p.address)))
+    return tuple(sorted(ports, key=lambda p: (p.protocol, p.port, p.address)))
 
 
 def _unknown(volume: Mapping[str, Any]) -> bool:
@@ -149,7 +142,7 @@ def _unknown(volume: Mapping[str, Any]) -> bool:
 
 
 def _claims(pod: Pod) -> tuple[ClaimKey, ...]:
-    """Claims by name, and those made for the pod from a template of its own."""
+    """The pod's claims: by name, and those of its generic ephemeral volumes."""
     names: set[str] = set()
     for volume in pod.spec.volumes:
         if "persistentVolumeClaim" in volume:

@@ -1,4 +1,4 @@
-"""A harness in which roots may evict others: victims leave when the test lets them."""
+"""A harness with preemption: victims end when the test says so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from scheduler.config import Preemption
 from scheduler.core.model import GroupKey
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
-from scheduler.loop import Loop
 from scheduler.preemptor import Preemptor
 from tests.scheduler.contest import Contest
 from tests.scheduler.harness import FakeApi, Harness
@@ -106,16 +105,17 @@ class Arena(Harness):
         self.contest = Contest()
         self.contest.state = self.world.state
         self.arena = ArenaApi(self.world)
+        # Statuses still go to the fake of the base: what they say may change while victims end.
         self.api = self.arena
-        self.binder._api = self.arena  # the base has wired its own
+        self.binder._api = self.arena
         self.evictor = Evictor(
             self.arena,
             self.world.state,
-            self.events,
+            self.group_events,
+            self.activity,
             clock=self.clock,
             writers=WRITERS,
-            changed=self._wake,
-            tell=self.reporter.tell,
+            on_change=self.changed.set,
         )
         self.preemptor = Preemptor(
             self.world.state,
@@ -132,7 +132,7 @@ class Arena(Harness):
             clock=self.clock,
             preemptor=self.preemptor,
         )
-        self.loop = Loop(cycle, self.queue, self.clock)
+        self.loop = self.loop_of(cycle)
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         return [*super()._parts(), self.evictor.run(self.fence)]

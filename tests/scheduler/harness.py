@@ -1,7 +1,7 @@
-"""A whole scheduler over a pretended API server, in virtual time.
+"""A whole scheduler with a fake API server, in virtual time.
 
 `Harness` wires the real queue, cycle, binder and reporter; only the API server is a fake, which
-answers Bindings and lets the state hear of them as a watch would.
+answers Bindings and delivers them to the state as a watch would.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
 from kube.resources import PVCS, PVS, Resource
+from scheduler.activity import Activity
 from scheduler.binder import Binder
 from scheduler.config import Starvation, Status
 from scheduler.core.model import GroupKey, PodInfo
 from scheduler.cycle import Cycle
+from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
 from scheduler.queue import Queue
-from scheduler.reservations import RESERVATIONS
+from scheduler.resources import RESERVATIONS
 from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
 from scheduler.volume_binder import ClaimNews, VolumeBinder
@@ -39,7 +41,7 @@ from tests.support.clock import FakeClock, settle
 class FakeApi:
     """Binds, deletes and patches pods and groups; `fail` may raise for a pod name.
 
-    The answer about a pod that is `held` waits for its event. A volume that is patched is the
+    The answer about a pod in `delayed` waits for its event. A volume that is patched is the
     claim's at once, and with `binds_volumes` the claim is bound to it.
     """
 
@@ -56,7 +58,7 @@ class FakeApi:
     deliver: bool = True
     stored: dict[str, Json] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
-    held: dict[str, asyncio.Event] = field(default_factory=dict)
+    delayed: dict[str, asyncio.Event] = field(default_factory=dict)
 
     def info(self, name: str) -> PodInfo | None:
         pods = self.world.state.pods.values()
@@ -66,8 +68,8 @@ class FakeApi:
         self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
     ) -> None:
         await asyncio.sleep(0)
-        if pod in self.held:
-            await self.held[pod].wait()
+        if pod in self.delayed:
+            await self.delayed[pod].wait()
         self.attempts.append(pod)
         error = self.fail(pod)
         if error is not None:
@@ -77,9 +79,9 @@ class FakeApi:
         self.bound[pod] = node
         self.log.append(f"bind {pod}")
         if self.deliver:
-            self.hear(pod)
+            self.deliver_binding(pod)
 
-    def hear(self, name: str) -> None:
+    def deliver_binding(self, name: str) -> None:
         """The watch event of a binding."""
         info = self.info(name)
         assert info is not None
@@ -171,7 +173,12 @@ class FakeEvents:
 
 
 class Harness:
-    def __init__(self, *, timeout: float = 120.0, starvation: Starvation | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        timeout: float = 120.0,
+        starvation: Starvation | None = None,
+    ) -> None:
         claim_news = ClaimNews()
         self.world = World(claim_news.changed)
         self.clock = FakeClock()
@@ -181,27 +188,30 @@ class Harness:
         self.pending: dict[str, PendingPod] = {}
         state = self.world.state
         self.queue = Queue(state)
+        self.activity = Activity()
+        self.changed = asyncio.Event()
+        self.group_events = GroupEvents(self.events, state, self.observed)
         self.reporter = Reporter(
             self.api,
             state,
-            self.events,
+            self.group_events,
+            self.activity,
             clock=self.clock,
             config=Status(),
             observed=self.observed,
             pending=self.pending,
-            busy=lambda: self.binder.busy,
-            binding=lambda root: self.binder.binding(root),  # noqa: PLW0108 - it is made below
         )
         self.binder = Binder(
             self.api,
             state,
             self.queue,
+            self.group_events,
+            self.activity,
             clock=self.clock,
             workers=4,
             timeout=timeout,
-            changed=self._wake,
-            given_up=self.reporter.given_up,
-            claims=VolumeBinder(self.api, state, self.clock, claim_news),
+            on_change=self.changed.set,
+            volume_binder=VolumeBinder(self.api, state, self.clock, claim_news),
         )
         config = starvation or Starvation()
         self.starvation = StarvationMonitor(state, self.queue, clock=self.clock, config=config)
@@ -213,11 +223,11 @@ class Harness:
             clock=self.clock,
             starvation=self.starvation,
         )
-        self.loop = Loop(cycle, self.queue, self.clock)
+        self.loop = self.loop_of(cycle)
         self.fence = Fence(self.clock, 1, float("inf"))
 
-    def _wake(self) -> None:
-        self.loop.wake()
+    def loop_of(self, cycle: Cycle) -> Loop:
+        return Loop(cycle, self.queue, self.clock, activity=self.activity, changed=self.changed)
 
     @contextlib.asynccontextmanager
     async def leading(self, *, unsettled: str = "") -> AsyncIterator[None]:
@@ -268,14 +278,14 @@ class Harness:
 
     async def settle(self, seconds: float = 0.0) -> None:
         """Let everything that can happen happen, and so much time pass."""
-        self.loop.wake()
+        self.changed.set()
         for _ in range(5):
             await settle()
             await self.clock.advance(0.002)  # the loop's pause between two looks
         step = 0.25
         for _ in range(int(seconds / step)):
             await self.clock.advance(step)
-            self.loop.wake()
+            self.changed.set()
         for _ in range(10):
             await settle()
 

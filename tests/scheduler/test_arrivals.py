@@ -1,4 +1,4 @@
-"""What one event costs does not depend on how much is there already: counted in calls."""
+"""The cost of one event, counted in calls, does not depend on the size of the cluster."""
 
 from __future__ import annotations
 

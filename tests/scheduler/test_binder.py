@@ -1,4 +1,4 @@
-"""Bindings that fail: what is accepted, tried again, given back, and taken back."""
+"""Bindings that fail: which are accepted, retried, rejected, and given up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gang_of_two(harness: Harness) -> tuple[str, str]:
         pytest.param(ServerError(500, "InternalError", "etcd"), id="a server error"),
     ],
 )
-async def test_trouble_of_the_server_is_waited_out(error: KubeError) -> None:
+async def test_failures_of_the_server_are_retried(error: KubeError) -> None:
     harness = Harness()
     first, second = gang_of_two(harness)
     trouble = [error] * 3
@@ -54,7 +54,7 @@ async def test_a_binding_whose_answer_was_lost_is_accepted() -> None:
     harness.api.fail = fail
     async with harness.leading():
         await harness.settle(5)
-        harness.api.hear(second)
+        harness.api.deliver_binding(second)
         await harness.settle(5)
 
     assert harness.api.bound == {first: "n0", second: "n2"}
@@ -92,7 +92,7 @@ async def test_a_refused_member_is_placed_again_with_the_others_kept() -> None:
     assert harness.api.attempts.count(first) == 1
 
 
-async def test_a_gang_that_cannot_become_whole_is_taken_back_in_time() -> None:
+async def test_a_gang_that_cannot_be_completed_is_given_up_in_time() -> None:
     harness = Harness(timeout=20)
     first, second = gang_of_two(harness)
     harness.api.fail = lambda name: Forbidden(403, "Forbidden", "never") if name == second else None
@@ -104,7 +104,7 @@ async def test_a_gang_that_cannot_become_whole_is_taken_back_in_time() -> None:
     assert ("PodGroup/g", "GangBindFailed") in [told[:2] for told in harness.events.told]
 
 
-async def test_a_gang_with_a_time_of_its_own_is_taken_back_after_that() -> None:
+async def test_a_gang_with_its_own_timeout_is_given_up_after_that() -> None:
     harness = Harness(timeout=120)
     first, second = gang_of_two(harness)
     spec = harness.world.state.forest.groups["PodGroup", "ns", "g"].spec
@@ -122,7 +122,7 @@ async def test_a_gang_with_a_time_of_its_own_is_taken_back_after_that() -> None:
     assert "in 20 s" in told[0]
 
 
-async def test_members_that_ran_before_are_never_taken_back() -> None:
+async def test_members_that_ran_before_are_never_deleted() -> None:
     harness = Harness(timeout=20)
     harness.world.nodes(3, cpu=1)
     harness.world.gang("g", 3)
@@ -158,14 +158,14 @@ async def test_nothing_is_bound_once_the_lease_may_be_lost() -> None:
 
     async with harness.leading():
         await harness.settle(5)
-    harness.binder.abandon()
+    harness.binder.reset()
 
     assert harness.api.attempts == []
     assert not any(pod.assumed for pod in harness.world.state.pods.values())
     assert int(harness.world.state.nodes.free[0, :3].sum()) == 3 * 110
 
 
-async def test_a_node_that_goes_before_the_bind_sends_the_pod_back() -> None:
+async def test_a_pod_returns_to_the_queue_if_its_node_is_deleted_before_the_binding() -> None:
     harness = Harness()
     harness.world.nodes(1, cpu=1)
     harness.world.gang("g", 1)
@@ -202,19 +202,19 @@ async def test_a_pod_that_is_deleted_before_its_binding_is_sent_is_not_bound() -
     waiting = [harness.world.pod() for _ in range(4)]
     late = harness.world.pod()
     for pod in waiting:
-        harness.api.held[pod.name] = asyncio.Event()
+        harness.api.delayed[pod.name] = asyncio.Event()
 
     async with harness.leading():
         await harness.settle()
         harness.world.state.set_pod(replace(late, terminating=True))
-        for answer in harness.api.held.values():
+        for answer in harness.api.delayed.values():
             answer.set()
         await harness.settle(2)
 
     assert set(harness.api.attempts) == {pod.name for pod in waiting}
 
 
-async def test_what_somebody_else_has_bound_is_not_taken_back() -> None:
+async def test_a_binding_of_others_is_accepted() -> None:
     harness = Harness(timeout=5)
     first, second = gang_of_two(harness)
     harness.api.bound[first] = "n2"
@@ -223,13 +223,13 @@ async def test_what_somebody_else_has_bound_is_not_taken_back() -> None:
 
     async with harness.leading(unsettled="it is tried again for ever"):
         await harness.settle(1)
-        harness.api.hear(first)
+        harness.api.deliver_binding(first)
         await harness.settle(20)
 
     assert harness.api.deleted == []
 
 
-async def test_a_binding_that_succeeds_at_last_is_no_failure_any_more() -> None:
+async def test_a_binding_that_succeeds_in_the_end_counts_as_no_failure() -> None:
     harness = Harness()
     key = harness.world.gang("g", 2)
     harness.world.nodes(2, cpu=1)
@@ -244,7 +244,7 @@ async def test_a_binding_that_succeeds_at_last_is_no_failure_any_more() -> None:
     assert harness.queue.failures(key) == 0
 
 
-async def test_extras_without_room_are_told_why_once_the_floor_is_placed() -> None:
+async def test_pods_beyond_min_count_without_room_are_told_why_once_it_is_placed() -> None:
     harness = Harness()
     harness.world.nodes(2, cpu=1)
     key = harness.world.gang("g", 2)
@@ -264,7 +264,7 @@ async def test_a_reservation_stays_until_all_of_its_roots_are_bound() -> None:
         harness.world.gang(name, 2)
     harness.world.pods("early", 2)
     slow, _ = harness.world.pods("late", 2)
-    answer = harness.api.held[slow.name] = asyncio.Event()
+    answer = harness.api.delayed[slow.name] = asyncio.Event()
 
     async with harness.leading():
         await harness.settle(2)

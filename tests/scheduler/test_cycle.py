@@ -115,7 +115,7 @@ async def test_a_more_important_gang_goes_before_a_half_running_one() -> None:
     assert set(harness.api.bound) == {urgent.name}
 
 
-async def test_late_members_of_a_standing_gang_are_bound_one_by_one() -> None:
+async def test_late_members_of_a_running_gang_are_bound_one_by_one() -> None:
     harness = Harness()
     harness.world.nodes(4, cpu=1)
     gangs(harness.world, 2)
@@ -128,7 +128,7 @@ async def test_late_members_of_a_standing_gang_are_bound_one_by_one() -> None:
     assert late.name in harness.api.bound
 
 
-async def test_what_is_decided_and_not_yet_heard_of_takes_its_room() -> None:
+async def test_assumed_pods_take_room_before_the_watch_confirms_them() -> None:
     harness = Harness()
     harness.api.deliver = False
     harness.world.nodes(4, cpu=1)
@@ -156,7 +156,7 @@ async def test_refused_roots_are_tried_once_a_minute_without_an_event() -> None:
 
 
 @pytest.mark.parametrize("cpu", [1, 0])
-async def test_what_waits_counts_a_new_node_even_where_that_does_not_help(cpu: int) -> None:
+async def test_a_waiting_root_counts_a_new_node_even_if_that_does_not_help(cpu: int) -> None:
     harness = Harness()
     harness.world.nodes(3, cpu=1)
     key = harness.world.gang("g", 9)

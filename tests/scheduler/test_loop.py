@@ -1,10 +1,11 @@
-"""The decision loop lets others have their turn, and says whether it is at work."""
+"""The decision loop lets other tasks run in between, and says whether it is deciding."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import cast
 
+from scheduler.activity import Activity
 from scheduler.cycle import Cycle
 from scheduler.loop import Loop
 from scheduler.queue import Queue
@@ -27,16 +28,23 @@ class Decisions(list[int]):
         return True
 
 
-async def test_others_have_their_turn_and_see_whether_more_is_being_decided() -> None:
+async def test_other_tasks_run_in_between_and_see_whether_more_is_being_decided() -> None:
     clock = FakeClock()
     work = Decisions(clock, 3)
-    loop = Loop(cast("Cycle", work), cast("Queue", work), clock)
+    activity = Activity()
+    loop = Loop(
+        cast("Cycle", work),
+        cast("Queue", work),
+        clock,
+        activity=activity,
+        changed=asyncio.Event(),
+    )
     seen: list[tuple[int, bool]] = []
 
     async def look_on() -> None:
         while work:
             await asyncio.sleep(0)
-            seen.append((len(work), loop.deciding))
+            seen.append((len(work), activity.deciding))
 
     looking = asyncio.ensure_future(look_on())
     await asyncio.sleep(0)
@@ -44,4 +52,4 @@ async def test_others_have_their_turn_and_see_whether_more_is_being_decided() ->
     await looking
 
     assert seen == [(2, True), (1, True), (0, False)]
-    assert not loop.deciding
+    assert not activity.deciding

@@ -14,19 +14,29 @@ import yaml
 from kube.client import Client
 from kube.meta import Json, Key, RawObject, decode_raw
 from kube.reflector import Reflector
-from kube.resources import CRDS, LEASES, NAMESPACES, NODES, PDBS, PODS, PVCS, PVS, Resource
+from kube.resources import (
+    CRDS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PDBS,
+    PODS,
+    PVCS,
+    PVS,
+    STORAGE_CLASSES,
+    Resource,
+)
 from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.config import Config, Status
-from scheduler.status import RESOURCES
+from scheduler.resources import GROUPS
 from scheduler.watch.informers import read
-from scheduler.watch.volumes import STORAGE_CLASSES
 
 CONFIG = Config(status=Status(delay_seconds=0.05, pods_seconds=0.2))
 ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "crd"
-GROUPS = RESOURCES["PodGroup"]
+POD_GROUPS = GROUPS["PodGroup"]
 
 
 class Seen:
@@ -73,10 +83,10 @@ class Stage:
     async def gang(self, name: str, size: int, *, pods: int | None = None) -> None:
         policy = {"gang": {"minCount": size}}
         group = {
-            "apiVersion": GROUPS.api_version, "kind": GROUPS.kind,
+            "apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind,
             "metadata": {"name": name}, "spec": {"schedulingPolicy": policy},
         }  # fmt: skip
-        await self.client.create(GROUPS, group, "default")
+        await self.client.create(POD_GROUPS, group, "default")
         for index in range(size if pods is None else pods):
             await self.pod(f"{name}-{index}", name)
 
@@ -143,7 +153,7 @@ async def stage() -> AsyncIterator[Stage]:
         await client.create(NAMESPACES, _namespace("muster-system"))
         stage = Stage(client, cluster)
         async with running(
-            _follow(client, PODS, stage.pods), _follow(client, GROUPS, stage.groups)
+            _follow(client, PODS, stage.pods), _follow(client, POD_GROUPS, stage.groups)
         ):
             yield stage
 

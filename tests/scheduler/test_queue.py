@@ -1,4 +1,4 @@
-"""Turns: who is blocked, and how long somebody waits whose binding failed."""
+"""The queue: blocked roots, and the back-off after a failed binding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_failure_doubles_the_wait_up_to_ten_seconds() -> None:
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
-def test_after_a_success_the_next_failure_is_a_first_one() -> None:
+def test_a_success_resets_the_back_off() -> None:
     queue, key = gang()
     for _ in range(4):
         queue.fail(key, 100.0)
@@ -45,7 +45,7 @@ def test_after_a_success_the_next_failure_is_a_first_one() -> None:
     assert queue.next_time() == 101.0
 
 
-def test_what_is_blocked_has_no_turn_until_it_is_let_go() -> None:
+def test_a_blocked_root_is_not_decided_until_it_is_unblocked() -> None:
     queue, key = gang()
     queue.block(key)
     queue.review(key)
@@ -56,7 +56,9 @@ def test_what_is_blocked_has_no_turn_until_it_is_let_go() -> None:
 
 
 @pytest.mark.parametrize("event", ["the node goes", "the node goes to another rack"])
-def test_who_keeps_away_from_pods_is_woken_when_their_node_leaves_the_rack(event: str) -> None:
+def test_a_pod_with_anti_affinity_is_woken_when_a_matching_pods_node_leaves_the_rack(
+    event: str,
+) -> None:
     world = World()
     world.nodes(2, rack_of=2)
     world.pod(node="n1", labels={"app": "web"}, name="web")

@@ -1,4 +1,4 @@
-"""A new leader ends what the last one began before it decides anything."""
+"""A new leader completes what the last one began before it decides anything."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def lead(harness: Harness, seconds: float = 5, *, unsettled: str = "") -> 
 
 
 @pytest.mark.parametrize("bound", [0, 1, 2, 3])
-async def test_a_gang_bound_in_part_is_finished_where_it_was_decided(bound: int) -> None:
+async def test_a_half_bound_gang_is_completed_on_the_decided_nodes(bound: int) -> None:
     harness = Harness()
     harness.world.nodes(6, cpu=1)
     harness.world.gang("g", 3)
@@ -53,7 +53,7 @@ async def test_a_gang_bound_in_part_is_finished_where_it_was_decided(bound: int)
     assert harness.api.stored == {}
 
 
-async def test_what_cannot_be_finished_and_has_not_begun_is_decided_anew() -> None:
+async def test_a_decision_that_cannot_be_completed_and_is_not_begun_is_made_again() -> None:
     harness = Harness()
     harness.world.nodes(2, cpu=1)
     harness.world.gang("g", 2)
@@ -81,7 +81,7 @@ async def test_missing_members_are_placed_again_with_the_bound_ones_kept() -> No
     assert harness.api.stored == {}
 
 
-async def test_a_gang_whose_time_is_over_is_taken_back_by_the_next_leader() -> None:
+async def test_a_gang_whose_time_is_over_is_given_up_by_the_next_leader() -> None:
     harness = Harness(timeout=20)
     harness.world.nodes(1, cpu=1)
     key = harness.world.gang("g", 2)
@@ -101,7 +101,7 @@ async def test_a_gang_whose_time_is_over_is_taken_back_by_the_next_leader() -> N
     assert harness.api.stored == {}
 
 
-async def test_a_binding_that_the_cache_has_not_heard_of_counts_as_bound() -> None:
+async def test_a_binding_that_is_not_in_the_cache_yet_counts_as_bound() -> None:
     harness = Harness()
     harness.world.nodes(2, cpu=1)
     harness.world.gang("g", 2)
@@ -115,7 +115,7 @@ async def test_a_binding_that_the_cache_has_not_heard_of_counts_as_bound() -> No
     assert harness.api.stored == {}
 
 
-async def test_a_gang_written_down_in_part_only_was_never_begun() -> None:
+async def test_a_gang_stored_in_part_only_was_never_begun() -> None:
     harness = Harness()
     harness.world.nodes(1, cpu=3)
     harness.world.gang("g", 4)
@@ -128,7 +128,7 @@ async def test_a_gang_written_down_in_part_only_was_never_begun() -> None:
     assert harness.api.stored == {}
 
 
-async def test_a_place_that_somebody_else_took_is_not_used() -> None:
+async def test_a_decided_place_that_another_pod_took_is_not_used() -> None:
     harness = Harness()
     harness.world.nodes(3, cpu=1)
     harness.world.gang("g", 2)
@@ -141,7 +141,7 @@ async def test_a_place_that_somebody_else_took_is_not_used() -> None:
     assert set(harness.api.bound.values()) == {"n1", "n2"}
 
 
-async def test_pods_that_are_gone_leave_nothing_to_do() -> None:
+async def test_a_decision_whose_pods_are_deleted_is_closed() -> None:
     harness = Harness()
     harness.world.nodes(1)
     gone = harness.world.pod("g")
@@ -154,7 +154,7 @@ async def test_pods_that_are_gone_leave_nothing_to_do() -> None:
     assert harness.api.stored == {}
 
 
-async def test_taking_back_goes_on_after_a_change_of_leaders() -> None:
+async def test_giving_up_continues_after_a_change_of_leaders() -> None:
     harness = Harness(timeout=20)
     harness.world.nodes(1, cpu=2)
     harness.world.gang("g", 3)
@@ -175,7 +175,9 @@ async def test_taking_back_goes_on_after_a_change_of_leaders() -> None:
 
 
 @pytest.mark.parametrize("intent", ["", "{}", '{"root": 1}', 7, {"root": {"name": "g"}}])
-async def test_an_intent_that_nobody_can_read_goes_with_its_reservation(intent: object) -> None:
+async def test_an_intent_that_cannot_be_decoded_is_deleted_with_its_reservation(
+    intent: object,
+) -> None:
     harness = Harness()
     left_behind(harness)
     harness.api.stored["old-1"]["spec"]["intents"] = [intent]

@@ -1,4 +1,4 @@
-"""A snapshot put back decides bit for bit as the state it was taken of."""
+"""A restored snapshot decides exactly as the state that it was taken from."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def with_room(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_who_is_evicted_is_the_same_after_writing_and_reading(seed: int) -> None:
+def test_victims_are_the_same_after_writing_and_reading(seed: int) -> None:
     world, queue = contested(seed)
     limits = Limits.of(SearchBudget(), overdue=5.0)
     snapshot = take(world.state, queue, limits, decisions=100)
@@ -132,7 +132,7 @@ def test_decisions_of_contested_clusters_evict_wait_and_refuse() -> None:
     assert any(decision.blocker and not decision.nominated for decision in decisions)
 
 
-def test_nobody_is_evicted_where_that_is_switched_off() -> None:
+def test_no_pod_is_evicted_without_preemption() -> None:
     world, queue = contested(0)
 
     taken = take(world.state, queue, Limits.of(SearchBudget(), preempts=False))
@@ -140,7 +140,7 @@ def test_nobody_is_evicted_where_that_is_switched_off() -> None:
     assert not any(decision.evicts or decision.nominated for decision in taken.decisions)
 
 
-def test_who_holds_places_is_placed_there() -> None:
+def test_a_root_with_a_nomination_is_placed_there() -> None:
     world = World()
     world.nodes(3, cpu=2)
     key = world.gang("first", 1)
@@ -153,7 +153,7 @@ def test_who_holds_places_is_placed_there() -> None:
     assert decision.placed == {pod.name: "n2"}
 
 
-def test_places_held_for_a_preemptor_stay_held() -> None:
+def test_nominations_of_a_preemptor_are_restored() -> None:
     world = World()
     world.nodes(2, cpu=1)
     pod = world.pod(priority=0)
@@ -199,13 +199,13 @@ def test_taking_a_snapshot_changes_nothing() -> None:
     [
         pytest.param(b"{", "broken is no snapshot: ", id="not JSON"),
         pytest.param(b'{"format": 1}', "broken is no snapshot: ", id="something else"),
-        pytest.param(None, "broken has format 99, this version of muster reads 3", id="newer"),
+        pytest.param(None, "broken has format 99, this version of muster reads 4", id="newer"),
     ],
 )
 def test_a_file_that_is_no_snapshot_is_refused_by_name(data: bytes | None, want: str) -> None:
     world, queue = churned(0)
     if data is None:
-        data = encode(take(world.state, queue, LIMITS)).replace(b'"format":3', b'"format":99')
+        data = encode(take(world.state, queue, LIMITS)).replace(b'"format":4', b'"format":99')
 
     with pytest.raises(ConfigError, match=want):
         decode(data, "broken")

@@ -1,4 +1,4 @@
-"""What groups, pods and owners are told."""
+"""The statuses of groups and pods, and the events of groups and owners."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
                 "at most 1 pod of this kind fit: lower minCount or add nodes"
             ),
         ),
-        ("True", "Scheduled", "has its floor placed"),
+        ("True", "Scheduled", "has its minCount placed"),
     ]
     status = harness.observed[key].status or {}
     assert "blocker" not in status
@@ -109,14 +109,14 @@ async def test_a_scheduled_group_says_what_was_reached_of_its_preference(levels:
         harness.world.pods(leaf, 2)
         await harness.settle(6)
 
-    placed = "has its floor placed, in"
+    placed = f"has its {'minGroupCount' if levels > 1 else 'minCount'} placed, in"
     assert before == ("True", "Scheduled", f"{placed} one rack as preferred: r000")
     message = f"{placed} 2 values of rack where one was preferred: r000, r001"
     assert harness.condition(key) == ("True", "Scheduled", message)
 
 
 @pytest.mark.parametrize("leaving", [False, True])
-async def test_the_mark_of_an_evicted_group_goes_when_it_runs_again(leaving: bool) -> None:
+async def test_disruption_target_is_false_when_an_evicted_group_runs_again(leaving: bool) -> None:
     harness = Harness()
     harness.world.nodes(2, cpu=1)
     key = harness.world.gang("g", 1)
@@ -136,7 +136,7 @@ async def test_the_mark_of_an_evicted_group_goes_when_it_runs_again(leaving: boo
     assert mark["status"] == ("True" if leaving else "False")
 
 
-async def test_the_best_domain_is_told_in_the_types_of_the_api() -> None:
+async def test_the_best_domain_has_the_types_of_the_api() -> None:
     harness = Harness()
     harness.world.nodes(4, cpu=2, rack_of=2)
     key = harness.world.gang("g", 5, rack=True)
@@ -171,7 +171,7 @@ async def test_every_level_of_a_tree_points_at_the_group_at_fault() -> None:
         assert message.startswith('waits for pod group "large": needs room for 5')
 
 
-async def test_pods_learn_whether_they_or_their_group_do_not_fit() -> None:
+async def test_pod_conditions_say_whether_the_pod_or_its_group_does_not_fit() -> None:
     harness = Harness()
     harness.world.nodes(1, cpu=2)
     harness.world.gang("many", 3)
@@ -199,7 +199,7 @@ async def test_pods_learn_whether_they_or_their_group_do_not_fit() -> None:
     assert harness.condition(flawed)[1] == "Invalid"
 
 
-async def test_the_same_is_not_said_twice() -> None:
+async def test_an_unchanged_status_is_not_written_twice() -> None:
     harness = Harness()
     harness.world.nodes(1, cpu=1)
     key = harness.world.gang("g", 2)
@@ -219,7 +219,7 @@ async def test_the_same_is_not_said_twice() -> None:
     assert len(harness.events.told) == 1
 
 
-async def test_an_undecided_feature_is_named_on_the_group() -> None:
+async def test_an_unsupported_feature_is_named_on_the_group() -> None:
     harness = Harness()
     harness.world.nodes(1)
     key = harness.world.gang("g", 1)
@@ -245,7 +245,7 @@ async def test_nothing_is_written_once_the_lease_may_be_lost() -> None:
     assert harness.api.patches == []
 
 
-async def test_the_numbers_follow_the_cluster_even_where_nothing_is_gained() -> None:
+async def test_the_numbers_follow_the_cluster_even_if_the_root_still_does_not_fit() -> None:
     harness = Harness()
     harness.world.nodes(1, cpu=1)
     key = harness.world.gang("g", 9)
@@ -272,7 +272,7 @@ async def test_a_gang_is_not_reported_while_it_is_being_bound() -> None:
     world.pods("quick", 2)
     last = world.pods("slow", 2)[-1]
     harness.observe(slow, quick)
-    answered = harness.api.held[last.name] = asyncio.Event()
+    answered = harness.api.delayed[last.name] = asyncio.Event()
 
     async with harness.leading():
         await harness.settle(6)
@@ -293,7 +293,7 @@ async def test_a_gang_is_not_reported_while_it_is_being_bound() -> None:
         pytest.param(70, ["g"], id="for a minute at most"),
     ],
 )
-async def test_a_gang_is_told_of_once_the_watch_confirms_its_binds(
+async def test_a_gang_is_reported_once_the_watch_confirms_its_bindings(
     waits: int, told: list[str]
 ) -> None:
     harness = Harness()
@@ -308,14 +308,14 @@ async def test_a_gang_is_told_of_once_the_watch_confirms_its_binds(
         await harness.settle(waits)
         early = [name for _, name, _ in harness.api.patches]
         for pod in pods:
-            harness.api.hear(pod.name)
+            harness.api.deliver_binding(pod.name)
         await harness.settle(2)
         assert harness.condition(group)[0] == "True"
 
     assert early == told
 
 
-async def test_gangs_that_gather_members_are_told_of_later_while_others_are_bound() -> None:
+async def test_gangs_that_lack_members_are_reported_later_while_others_are_bound() -> None:
     harness = Harness()
     world = harness.world
     world.nodes(4)
@@ -323,7 +323,7 @@ async def test_gangs_that_gather_members_are_told_of_later_while_others_are_boun
     world.pods("few", 2)
     last = world.pod()
     harness.observe(few)
-    answered = harness.api.held[last.name] = asyncio.Event()
+    answered = harness.api.delayed[last.name] = asyncio.Event()
 
     async with harness.leading():
         await harness.settle(15)
@@ -336,7 +336,7 @@ async def test_gangs_that_gather_members_are_told_of_later_while_others_are_boun
     assert (early, late) == ([], ["few"])
 
 
-async def test_many_gangs_are_told_of_in_rounds_without_a_pause_the_oldest_first() -> None:
+async def test_many_gangs_are_reported_in_rounds_without_a_pause_the_oldest_first() -> None:
     harness = Harness()
     world = harness.world
     world.nodes(1, cpu=1)
@@ -353,14 +353,14 @@ async def test_many_gangs_are_told_of_in_rounds_without_a_pause_the_oldest_first
     assert len(names) == 250
 
 
-async def test_pods_that_wait_are_told_later_while_others_are_bound() -> None:
+async def test_waiting_pods_are_reported_later_while_others_are_bound() -> None:
     harness = Harness()
     world = harness.world
     world.nodes(2)
     last = world.pod()
     huge = world.pod(cpu=9)
     harness.observe_pods()
-    answered = harness.api.held[last.name] = asyncio.Event()
+    answered = harness.api.delayed[last.name] = asyncio.Event()
 
     def told() -> list[str]:
         return [name for kind, name, _ in harness.api.patches if kind == "Pod"]

@@ -1,4 +1,4 @@
-"""Whom the end of a victim wakes: only roots for which it can make a difference."""
+"""The end of a victim wakes only roots for which it can make a difference."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def compete(arena: Arena, gangs: int, size: int) -> None:
     assert len(arena.arena.deleted) == gangs * size
 
 
-async def test_each_of_many_preemptors_is_decided_once_its_own_victims_have_gone() -> None:
+async def test_each_of_many_preemptors_is_decided_once_its_own_victims_are_gone() -> None:
     arena, gangs, size = Arena(), 8, 6
     async with arena.leading():
         await compete(arena, gangs, size)
@@ -42,7 +42,7 @@ async def test_each_of_many_preemptors_is_decided_once_its_own_victims_have_gone
         assert decisions() - before == gangs
 
 
-async def test_room_that_nobody_holds_wakes_all_who_could_use_it() -> None:
+async def test_room_without_a_nomination_wakes_all_roots_that_could_use_it() -> None:
     arena = Arena()
     async with arena.leading(unsettled="victims stay"):
         await compete(arena, 2, 3)
@@ -52,7 +52,7 @@ async def test_room_that_nobody_holds_wakes_all_who_could_use_it() -> None:
         assert len(arena.api.bound) == 6
 
 
-async def test_held_room_wakes_who_is_more_important_than_its_holder() -> None:
+async def test_nominated_room_wakes_roots_of_higher_priority() -> None:
     arena = Arena()
     async with arena.leading(unsettled="victims stay"):
         await compete(arena, 2, 3)
@@ -67,7 +67,7 @@ async def test_held_room_wakes_who_is_more_important_than_its_holder() -> None:
         assert [groups[name] for name in arena.api.bound] == ["top"] * 3
 
 
-async def test_a_gang_starts_at_its_floor_though_an_extra_still_waits_for_its_place() -> None:
+async def test_a_gang_starts_at_min_count_though_a_further_pod_still_waits_for_its_place() -> None:
     arena = Arena()
     async with arena.leading(unsettled="one victim stays"):
         arena.world.nodes(4, cpu=1)

@@ -525,7 +525,7 @@ def test_promises_are_the_same_after_writing_and_reading() -> None:
     state, restored = restore(decode(encode(snapshot), "a test"))
 
     assert list(state.volumes.assumed) == list(world.state.volumes.assumed)
-    assert len(snapshot.promised) == 2
+    assert len(snapshot.assumed_volumes) == 2
     assert list(decide_all(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
     assert encode(take(state, restored, LIMITS)) == encode(snapshot)
 

@@ -1,11 +1,10 @@
-"""Volumes: which nodes are left, one sentence each; and how their objects are read."""
+"""Volumes: which nodes are left, one sentence each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from kube.resources import PVCS
@@ -21,7 +20,6 @@ from scheduler.core.model import (
 )
 from scheduler.core.place import Placement
 from scheduler.core.plugins.volume_restrictions import REASON as ONE_POD
-from scheduler.watch import volumes as watched
 from tests.scheduler.harness import Harness
 from tests.scheduler.world import World, requests
 
@@ -285,7 +283,7 @@ async def test_the_claim_is_told_its_node_and_bound_before_the_pod(comes: bool) 
         "value": "a",
     }
     assert harness.api.bound == ({info.name: "a"} if comes else {})
-    assert harness.binder.busy == (not comes)
+    assert harness.activity.busy == (not comes)
 
 
 async def test_a_node_that_a_provisioner_gives_back_is_not_waited_for() -> None:
@@ -299,7 +297,7 @@ async def test_a_node_that_a_provisioner_gives_back_is_not_waited_for() -> None:
         await harness.settle(2)
         unbound(world, "a")
         await harness.settle(2)
-        waits = harness.binder.busy
+        waits = harness.activity.busy
         unbound(world)
         world.node("a", unschedulable=True)
         world.node("b")
@@ -327,109 +325,3 @@ def test_what_is_removed_is_forgotten() -> None:
 
     assert seen == ["b c", "a b c", ""]
     assert why(world, info) == {'persistentvolumeclaim "data" not found'}
-
-
-def read(kind: type, **fields: Any) -> Any:
-    metadata = {"name": "x", "namespace": "ns", **fields.pop("metadata", {})}
-    return msgspec.json.decode(msgspec.json.encode({"metadata": metadata, **fields}), type=kind)
-
-
-@pytest.mark.parametrize(
-    ("fields", "want"),
-    [
-        pytest.param(
-            {"spec": {"volumeName": "pv", "storageClassName": "s"}},
-            ClaimInfo(("ns", "x"), "", "s", requested_volume="pv"),
-            id="a volume wished for",
-        ),
-        pytest.param(
-            {
-                "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
-                "spec": {"volumeName": "pv", "accessModes": ["ReadWriteOncePod"]},
-            },
-            ClaimInfo(("ns", "x"), "pv", one_pod=True, access=("ReadWriteOncePod",)),
-            id="bound, for one pod",
-        ),
-        pytest.param(
-            {
-                "metadata": {
-                    "annotations": {
-                        "volume.kubernetes.io/selected-node": "n",
-                        "volume.beta.kubernetes.io/storage-class": "old",
-                    },
-                    "deletionTimestamp": "2026-01-01T00:00:00Z",
-                },
-                "status": {"phase": "Lost"},
-            },
-            ClaimInfo(("ns", "x"), "", "old", "n", lost=True, terminating=True),
-            id="its annotations and its phase",
-        ),
-        pytest.param(
-            {
-                "metadata": {"uid": "u"},
-                "spec": {
-                    "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
-                    "resources": {"requests": {"storage": "2Gi"}},
-                    "selector": {"matchLabels": {"tier": "gold"}},
-                    "storageClassName": "s",
-                    "volumeAttributesClassName": "fast",
-                    "volumeMode": "Block",
-                },
-            },
-            ClaimInfo(
-                ("ns", "x"),
-                storage_class="s",
-                uid="u",
-                size=2 << 30,
-                access=("ReadOnlyMany", "ReadWriteOnce"),
-                mode="Block",
-                attributes="fast",
-                selector=(Expression("tier", "In", ("gold",)),),
-            ),
-            id="what it asks for",
-        ),
-    ],
-)
-def test_reading_a_claim(fields: dict[str, Any], want: ClaimInfo) -> None:
-    assert watched.claim_info(read(watched.Claim, **fields)) == want
-
-
-def test_reading_volumes_classes_and_limits() -> None:
-    expression = {"key": "disk", "operator": "In", "values": ["ssd"]}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    volume = read(
-        watched.Volume, spec={"nodeAffinity": {"required": terms}, "csi": {"driver": "d"}}
-    )
-    by_hand = read(
-        watched.Volume,
-        metadata={
-            "labels": {"tier": "gold"},
-            "annotations": {"volume.beta.kubernetes.io/storage-class": "old"},
-            "deletionTimestamp": "2026-01-01T00:00:00Z",
-        },
-        spec={
-            "accessModes": ["ReadWriteOnce"],
-            "capacity": {"storage": "2Gi"},
-            "claimRef": {"namespace": "ns", "name": "data", "uid": "u"},
-            "storageClassName": "s",
-            "volumeAttributesClassName": "fast",
-            "volumeMode": "Block",
-        },
-        status={"phase": "Available"},
-    )
-    topology = {"matchLabelExpressions": [{"key": "disk", "values": ["ssd"]}]}
-    storage_class = read(
-        watched.StorageClass,
-        provisioner="d",
-        volumeBindingMode="WaitForFirstConsumer",
-        allowedTopologies=[topology],
-    )
-    drivers = [{"name": "d", "allocatable": {"count": 3}}, {"name": "free"}]
-
-    assert watched.volume_info(volume) == VolumeInfo("x", SSD, {}, "d")
-    assert watched.volume_info(by_hand) == VolumeInfo(
-        "x", None, {"tier": "gold"}, "", "old", 2 << 30, ("ReadWriteOnce",), "Block", "fast",
-        ("ns", "data"), "u", available=True, terminating=True,
-    )  # fmt: skip
-    assert watched.class_info(storage_class) == StorageClassInfo("x", "d", True, SSD)
-    assert watched.limits(read(watched.CsiNode, spec={"drivers": drivers})) == {"d": 3}

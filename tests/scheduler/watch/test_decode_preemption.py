@@ -1,4 +1,4 @@
-"""What preemption reads from objects: policies, delays, marks, ends of grace, budgets."""
+"""What preemption reads: policies, delays, conditions, ends of grace periods, budgets."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ def test_a_budgets_selector(selector: object, expressions: object) -> None:
         "spec": {"selector": selector},
         "status": {"disruptionsAllowed": 2},
     }
-    budget = decode.budget(decode_budget(msgspec.json.encode(body)))
+    budget = decode.disruption_budget(decode_budget(msgspec.json.encode(body)))
 
     assert (budget.key, budget.expressions, budget.allowed) == (("ns", "b"), expressions, 2)

@@ -1,4 +1,4 @@
-"""What is written for a pod's claims before it is bound, and what becomes of it."""
+"""Claims of a pod are bound before the pod is."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import PVCS, PVS
 from scheduler.core.model import PodInfo, StorageClassInfo
-from scheduler.watch import volumes as watched
-from scheduler.watch.volumes import SELECTED_NODE
+from scheduler.watch.volume_decode import SELECTED_NODE
+from scheduler.watch.volume_handlers import VolumeHandler
+from scheduler.watch.volume_objects import decode_volume
 from tests.scheduler.core.plugins.test_volume_binding import DATA, claim, disk, user
 from tests.scheduler.harness import Harness
 from tests.scheduler.test_recovery import lead, left_behind
@@ -48,7 +49,7 @@ REF = {
 AT = {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}
 
 
-async def test_the_volume_is_given_to_the_claim_before_the_pod_is_bound() -> None:
+async def test_the_volume_gets_its_claim_ref_before_the_pod_is_bound() -> None:
     harness = prepared()
     harness.api.binds_volumes = False
     disk(harness.world, "disk", "b")
@@ -73,7 +74,7 @@ async def test_the_volume_is_given_to_the_claim_before_the_pod_is_bound() -> Non
     assert (before, harness.api.bound) == ({}, {info.name: "b"})
 
 
-async def test_a_volume_meant_for_the_claim_gets_its_uid_and_no_annotation() -> None:
+async def test_a_volume_reserved_for_the_claim_gets_its_uid_and_no_annotation() -> None:
     harness = prepared()
     disk(harness.world, "disk", "b", claim=DATA)
     claim(harness.world)
@@ -85,7 +86,7 @@ async def test_a_volume_meant_for_the_claim_gets_its_uid_and_no_annotation() -> 
     assert patch == [AT, {"op": "add", "path": "/spec/claimRef", "value": REF}]
 
 
-async def test_a_volume_that_has_the_claims_reference_is_not_written() -> None:
+async def test_a_volume_with_the_claim_ref_is_not_written() -> None:
     harness = prepared()
     disk(harness.world, "disk", "b", claim=DATA, claim_uid="u-data")
     claim(harness.world)
@@ -123,7 +124,7 @@ async def test_pods_that_share_a_claim_are_bound_after_one_write() -> None:
         pytest.param({"terminating": True}, id="about to go"),
     ],
 )
-async def test_a_volume_that_is_not_to_be_had_when_it_is_written_is_passed_over(
+async def test_another_volume_is_chosen_if_the_first_is_taken_when_it_is_written(
     change: dict[str, Any],
 ) -> None:
     harness = prepared()
@@ -174,7 +175,7 @@ async def test_a_write_that_fails(error: KubeError, writes: int) -> None:
     assert len(harness.api.bound) == 2
 
 
-async def test_a_claim_that_is_not_bound_in_time_gives_its_volume_back() -> None:
+async def test_a_claim_that_is_not_bound_in_time_releases_its_volume() -> None:
     harness = prepared(timeout=10)
     harness.api.binds_volumes = False
     disk(harness.world, "disk", "b")
@@ -183,12 +184,12 @@ async def test_a_claim_that_is_not_bound_in_time_gives_its_volume_back() -> None
 
     async with harness.leading():
         await harness.settle(9)
-        waits = harness.binder.busy
+        waits = harness.activity.busy
         harness.world.node("b", unschedulable=True, labels={HOST: "b"})
         await harness.settle(3)
 
     assert waits
-    assert not harness.binder.busy
+    assert not harness.activity.busy
     assert harness.api.bound == {}
     assert list(harness.world.state.volumes.assumed) == []
 
@@ -210,7 +211,7 @@ async def test_a_claim_is_bound_once_its_volume_is_seen() -> None:
     assert (before, harness.api.bound) == ({}, {info.name: "a"})
 
 
-async def test_nothing_is_given_after_the_lease() -> None:
+async def test_no_volume_is_written_after_the_lease() -> None:
     harness = prepared()
     disk(harness.world, "disk", "b")
     claim(harness.world)
@@ -227,7 +228,7 @@ async def test_nothing_is_given_after_the_lease() -> None:
     assert given(harness) == []
 
 
-async def test_nobody_waits_for_a_claim_longer_than_the_lease() -> None:
+async def test_no_pod_waits_for_a_claim_longer_than_the_lease() -> None:
     harness = prepared()
     harness.fence = Fence(harness.clock, 1, harness.clock.monotonic() + 3)
     harness.api.binds_volumes = False
@@ -237,14 +238,14 @@ async def test_nobody_waits_for_a_claim_longer_than_the_lease() -> None:
 
     async with harness.leading():
         await harness.settle(2)
-        waits = harness.binder.busy
+        waits = harness.activity.busy
         await harness.settle(2)
 
-    assert (waits, harness.binder.busy) == (True, False)
+    assert (waits, harness.activity.busy) == (True, False)
 
 
 @pytest.mark.parametrize("what", ["the pod", "the node", "the claim"])
-async def test_what_goes_while_its_claim_is_bound_is_not_waited_for(what: str) -> None:
+async def test_waiting_for_a_claim_ends_when_what_it_needs_is_deleted(what: str) -> None:
     harness = prepared()
     harness.api.binds_volumes = False
     disk(harness.world, "disk", "b")
@@ -254,7 +255,7 @@ async def test_what_goes_while_its_claim_is_bound_is_not_waited_for(what: str) -
 
     async with harness.leading():
         await harness.settle(1)
-        waits = harness.binder.busy
+        waits = harness.activity.busy
         if what == "the pod":
             state.remove_pod(info.uid)
         elif what == "the node":
@@ -264,11 +265,11 @@ async def test_what_goes_while_its_claim_is_bound_is_not_waited_for(what: str) -
         await harness.settle(1)
 
     assert waits
-    assert not harness.binder.busy
+    assert not harness.activity.busy
     assert harness.api.bound == {}
 
 
-async def test_a_reference_that_the_controller_takes_back_is_not_waited_for() -> None:
+async def test_waiting_for_a_claim_ends_when_the_controller_removes_the_claim_ref() -> None:
     harness = prepared()
     harness.api.binds_volumes = False
     disk(harness.world, "disk", "b")
@@ -281,10 +282,10 @@ async def test_a_reference_that_the_controller_takes_back_is_not_waited_for() ->
         disk(harness.world, "disk", "b", available=False)
         await harness.settle(1)
 
-    assert not harness.binder.busy
+    assert not harness.activity.busy
 
 
-async def test_a_pod_is_not_bound_where_its_volume_turned_out_not_to_be() -> None:
+async def test_a_pod_is_not_bound_where_its_volume_cannot_be_used() -> None:
     harness = prepared()
     harness.api.binds_volumes = False
     disk(harness.world, "disk", "a", storage_class="made")
@@ -302,7 +303,7 @@ async def test_a_pod_is_not_bound_where_its_volume_turned_out_not_to_be() -> Non
     assert harness.api.bound == {info.name: "b"}
 
 
-async def test_a_claim_that_was_told_the_node_is_not_told_again() -> None:
+async def test_a_claim_with_the_selected_node_is_not_written_again() -> None:
     harness = prepared("a")
     claim(harness.world, storage_class="made")
     user(harness.world, "data")
@@ -333,7 +334,7 @@ def gang_on_disks(harness: Harness) -> list[tuple[PodInfo, str]]:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 @pytest.mark.parametrize("bound", [False, True], ids=["given", "bound"])
-async def test_the_next_leader_finishes_what_was_given(count: int, bound: bool) -> None:
+async def test_the_next_leader_completes_volumes_with_a_claim_ref(count: int, bound: bool) -> None:
     harness = prepared("a b c")
     members = gang_on_disks(harness)
     storage = harness.world.state.volumes
@@ -352,7 +353,7 @@ async def test_the_next_leader_finishes_what_was_given(count: int, bound: bool) 
     assert harness.api.stored == {}
 
 
-async def test_what_was_given_stays_when_the_decision_cannot_be_finished() -> None:
+async def test_a_claim_ref_stays_when_the_decision_cannot_be_completed() -> None:
     harness = prepared("a b c")
     members = gang_on_disks(harness)
     disk(harness.world, "disk-c", "c", claim=("ns", "data-0"), claim_uid="u-data-0")
@@ -380,7 +381,7 @@ def volume_controller(harness: Harness) -> None:
     harness.api.get = bind  # type: ignore[method-assign]
 
 
-async def test_a_volume_that_is_gone_when_it_is_to_be_given_is_replaced() -> None:
+async def test_a_volume_deleted_before_it_is_written_is_replaced() -> None:
     harness = prepared()
     disk(harness.world, "disk", "a")
     disk(harness.world, "later", "b", size=9 << 30)
@@ -403,12 +404,11 @@ async def test_a_volume_that_is_gone_when_it_is_to_be_given_is_replaced() -> Non
 
 def test_a_volume_whose_size_cannot_be_read_is_left_out() -> None:
     state = prepared().world.state
-    (kind,) = [kind for kind in watched.kinds(state) if kind.resource == PVS]
-    sink = watched._Sink(kind, state, lambda: None)
+    handler = VolumeHandler(state, lambda: None)
     body = {"metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "1Gi"}}}
-    sink.upsert(kind.decode(msgspec.json.encode(body)))
+    handler.upsert(decode_volume(msgspec.json.encode(body)))
     seen = list(state.volumes.volumes)
     body["spec"] = {"capacity": {"storage": "much"}}
-    sink.upsert(kind.decode(msgspec.json.encode(body)))
+    handler.upsert(decode_volume(msgspec.json.encode(body)))
 
     assert (seen, list(state.volumes.volumes)) == (["disk"], [])

@@ -1,4 +1,4 @@
-"""Who waits is served by rank; a place is never lost, whoever is cancelled when."""
+"""Waiters are served by priority; no permit is lost, whoever is cancelled when."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from hypothesis import strategies as st
 from scheduler.priority_semaphore import PrioritySemaphore
 
 
-async def test_the_lowest_rank_goes_first_and_of_equals_the_first() -> None:
-    turns, order = PrioritySemaphore(1), []
+async def test_the_lowest_priority_number_goes_first_and_of_equals_the_first() -> None:
+    semaphore, order = PrioritySemaphore(1), []
 
-    async def work(name: str, rank: int) -> None:
-        async with turns.turn(rank):
+    async def work(name: str, priority: int) -> None:
+        async with semaphore.acquired(priority):
             order.append(name)
             await asyncio.sleep(0)
 
-    ranks = [("held", 9), ("late", 5), ("a", 1), ("b", 1), ("urgent", 0)]
-    await asyncio.gather(*(work(*each) for each in ranks))
+    priorities = [("held", 9), ("late", 5), ("a", 1), ("b", 1), ("urgent", 0)]
+    await asyncio.gather(*(work(*each) for each in priorities))
 
     assert order == ["held", "urgent", "a", "b", "late"]
 
 
 @given(
-    places=st.integers(1, 3),
+    permits=st.integers(1, 3),
     works=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=12),
     cancelled=st.sets(st.tuples(st.integers(0, 11), st.integers(0, 8)), max_size=6),
 )
-def test_no_more_than_the_places_and_none_is_lost(
-    places: int, works: list[tuple[int, int]], cancelled: set[tuple[int, int]]
+def test_no_more_than_the_permits_are_given_and_none_is_lost(
+    permits: int, works: list[tuple[int, int]], cancelled: set[tuple[int, int]]
 ) -> None:
-    asyncio.run(_crowd(places, works, cancelled))
+    asyncio.run(_crowd(permits, works, cancelled))
 
 
 async def _crowd(
-    places: int, works: list[tuple[int, int]], cancelled: set[tuple[int, int]]
+    permits: int, works: list[tuple[int, int]], cancelled: set[tuple[int, int]]
 ) -> None:
-    turns, inside = PrioritySemaphore(places), 0
+    semaphore, inside = PrioritySemaphore(permits), 0
 
-    async def work(rank: int, steps: int) -> None:
+    async def work(priority: int, steps: int) -> None:
         nonlocal inside
-        async with turns.turn(rank):
+        async with semaphore.acquired(priority):
             inside += 1
-            assert inside <= places
+            assert inside <= permits
             try:
                 for _ in range(steps):
                     await asyncio.sleep(0)
@@ -63,5 +63,5 @@ async def _crowd(
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         async with contextlib.AsyncExitStack() as stack:
-            for _ in range(places):
-                await stack.enter_async_context(turns.turn(0))
+            for _ in range(permits):
+                await stack.enter_async_context(semaphore.acquired(0))

@@ -1,4 +1,4 @@
-"""From a refusal to the place that others left: marks, evictions, holds, and when they end."""
+"""From a refusal to the place of the victims: conditions, evictions, nominations, and their end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def preemptor(arena: Arena, pods: int, *, priority: int = 5, name: str = "high")
     return arena.contest.waits(name, pods, priority=priority)
 
 
-async def test_a_gang_takes_the_place_of_a_whole_unit() -> None:
+async def test_a_gang_preempts_a_whole_unit() -> None:
     arena = Arena()
     low = full_rack(arena)
     high = preemptor(arena, 2)
@@ -53,7 +53,7 @@ async def test_all_are_marked_before_the_first_is_deleted() -> None:
     preemptor(arena, 2)
 
     async with arena.leading():
-        await arena.settle()
+        await arena.settle(5)  # what is reported while evictions last comes later
 
     assert set(arena.arena.marked) == {"PodGroup/low", *(f"Pod/{n}" for n in names(low))}
 
@@ -83,7 +83,7 @@ async def test_an_earlier_plan_is_carried_out_first_and_nominations_last() -> No
     assert REGISTRY.get_sample_value("muster_scheduler_evictions_open") == before
 
 
-async def test_a_delete_that_fails_is_repeated() -> None:
+async def test_a_delete_that_fails_is_retried() -> None:
     arena = Arena()
     low = full_rack(arena)
     failures = iter([ServerError(500, "InternalError", "not now")] * 3)
@@ -96,7 +96,7 @@ async def test_a_delete_that_fails_is_repeated() -> None:
     assert set(arena.arena.deleted) == names(low)
 
 
-async def test_a_victim_that_may_not_be_deleted_stays() -> None:
+async def test_a_victim_that_cannot_be_deleted_stays() -> None:
     arena = Arena()
     low = full_rack(arena)
     arena.arena.fail_delete = lambda _name: Forbidden(403, "Forbidden", "not yours")
@@ -111,7 +111,7 @@ async def test_a_victim_that_may_not_be_deleted_stays() -> None:
     assert set(arena.arena.nominated.values()) == {""}
 
 
-async def test_others_go_in_place_of_a_victim_that_may_not_be_deleted() -> None:
+async def test_others_are_evicted_instead_of_a_victim_that_cannot_be_deleted() -> None:
     arena = Arena()
     low = full_rack(arena)
     arena.world.node("n2", cpu=1)
@@ -143,7 +143,7 @@ async def test_victim_and_preemptor_name_each_other() -> None:
     assert all("PodGroup ns/high of priority 5" in message for _, message in victims)
 
 
-async def test_the_winners_pods_are_nominated() -> None:
+async def test_the_preemptors_pods_are_nominated() -> None:
     arena = Arena()
     full_rack(arena)
     high = preemptor(arena, 2)
@@ -155,7 +155,7 @@ async def test_the_winners_pods_are_nominated() -> None:
     assert set(arena.arena.nominated.values()) == {"n0", "n1"}
 
 
-async def test_while_victims_terminate_there_is_no_second_round() -> None:
+async def test_while_victims_terminate_no_others_are_evicted() -> None:
     arena = Arena()
     low = full_rack(arena)
     arena.world.node("other", cpu=2)
@@ -171,7 +171,7 @@ async def test_while_victims_terminate_there_is_no_second_round() -> None:
     assert set(arena.arena.deleted) in (names(low), names(more))
 
 
-async def test_the_freed_place_is_kept_from_equal_and_lower_priority() -> None:
+async def test_equal_and_lower_priority_cannot_take_the_nominated_place() -> None:
     arena = Arena()
     full_rack(arena)
     high = preemptor(arena, 2)
@@ -190,7 +190,7 @@ async def test_the_freed_place_is_kept_from_equal_and_lower_priority() -> None:
     assert set(arena.api.bound) == names(high)
 
 
-async def test_higher_priority_may_take_the_freed_place() -> None:
+async def test_higher_priority_may_take_the_nominated_place() -> None:
     arena = Arena()
     full_rack(arena)
     preemptor(arena, 2)
@@ -204,7 +204,7 @@ async def test_higher_priority_may_take_the_freed_place() -> None:
     assert set(arena.api.bound) == names(higher)
 
 
-async def test_the_hold_ends_with_its_root() -> None:
+async def test_the_nomination_ends_with_its_root() -> None:
     arena = Arena()
     full_rack(arena)
     high = preemptor(arena, 2)
@@ -220,7 +220,7 @@ async def test_the_hold_ends_with_its_root() -> None:
     assert set(arena.api.bound) == names(late)
 
 
-async def test_a_node_that_vanishes_while_victims_leave_means_a_new_plan() -> None:
+async def test_a_node_deleted_while_victims_terminate_leads_to_a_new_plan() -> None:
     arena = Arena()
     full_rack(arena)
     arena.world.node("n2", cpu=1)
@@ -238,7 +238,7 @@ async def test_a_node_that_vanishes_while_victims_leave_means_a_new_plan() -> No
     assert set(arena.api.bound) == names(high)
 
 
-async def test_one_that_does_not_end_is_not_waited_for_for_ever() -> None:
+async def test_a_victim_that_does_not_terminate_is_not_waited_for_for_ever() -> None:
     arena = Arena(config=Preemption(patience_seconds=60))
     arena.world.nodes(2, cpu=1)
     stuck = arena.contest.runs(None, "n0")
@@ -260,7 +260,7 @@ async def test_one_that_does_not_end_is_not_waited_for_for_ever() -> None:
     assert set(arena.api.bound) == {high.name}
 
 
-async def test_nobody_is_evicted_before_the_delay_is_over() -> None:
+async def test_no_pod_is_evicted_before_the_delay_is_over() -> None:
     arena = Arena()
     low = full_rack(arena)
     preemptor(arena, 2)
@@ -276,7 +276,7 @@ async def test_nobody_is_evicted_before_the_delay_is_over() -> None:
     assert set(arena.arena.deleted) == names(low)
 
 
-async def test_with_room_before_the_delay_is_over_nobody_goes() -> None:
+async def test_with_room_before_the_delay_is_over_no_pod_is_evicted() -> None:
     arena = Arena()
     full_rack(arena)
     high = preemptor(arena, 2)
@@ -294,7 +294,7 @@ async def test_with_room_before_the_delay_is_over_nobody_goes() -> None:
 
 
 @pytest.mark.parametrize("marked", [1, 2])
-async def test_a_new_leader_ends_what_was_begun(marked: int) -> None:
+async def test_a_new_leader_completes_evictions_that_were_begun(marked: int) -> None:
     arena = Arena()
     low = full_rack(arena)
     for info in low[:marked]:
@@ -307,7 +307,7 @@ async def test_a_new_leader_ends_what_was_begun(marked: int) -> None:
     assert set(arena.arena.deleted) == names(low)
 
 
-async def test_switched_off_nobody_is_evicted() -> None:
+async def test_without_preemption_no_pod_is_evicted() -> None:
     arena = Arena(config=Preemption(enabled=False))
     full_rack(arena)
     preemptor(arena, 2)
@@ -318,7 +318,7 @@ async def test_switched_off_nobody_is_evicted() -> None:
     assert not arena.arena.deleted
 
 
-async def test_the_reason_says_who_goes() -> None:
+async def test_the_blocker_names_the_victims() -> None:
     arena = Arena()
     full_rack(arena)
     preemptor(arena, 2)

@@ -1,4 +1,4 @@
-"""The sinks: events in whatever order a watch may deliver them."""
+"""Event handlers: events in whatever order a watch may deliver them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.core.model import GroupKey
 from scheduler.core.state import State
-from scheduler.watch.event_handlers import Groups, Nodes, PendingPod, Pods
+from scheduler.watch.event_handlers import GroupHandler, NodeHandler, PendingPod, PodHandler
 from scheduler.watch.objects import (
     Container,
     GroupObject,
@@ -23,15 +23,15 @@ from scheduler.watch.objects import (
 
 
 class Feed:
-    """The three sinks over one state; counts how often they said that something changed."""
+    """Three event handlers over one state; counts how often they said that something changed."""
 
     def __init__(self) -> None:
         self.state = State()
         self.changes = 0
         self.observed: dict[GroupKey, GroupObject] = {}
-        self.nodes = Nodes(self.state, self.changed)
-        self.pods = Pods(self.state, self.changed)
-        self.groups = Groups("PodGroup", self.state, self.changed, self.observed)
+        self.nodes = NodeHandler(self.state, self.changed)
+        self.pods = PodHandler(self.state, self.changed)
+        self.groups = GroupHandler("PodGroup", self.state, self.changed, self.observed)
 
     def changed(self) -> None:
         self.changes += 1

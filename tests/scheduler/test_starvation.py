@@ -1,4 +1,4 @@
-"""A large gang that smaller ones overtake again and again may close the door to them."""
+"""A large gang that smaller ones pass again and again may close the starvation gate for them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def rounds_until_the_large_one_runs(starvation: Starvation, most: int) -> 
     return None
 
 
-async def test_a_large_gang_starves_behind_small_ones_and_with_the_door_it_runs() -> None:
+async def test_a_large_gang_starves_behind_small_ones_and_runs_with_the_gate() -> None:
     assert await rounds_until_the_large_one_runs(Starvation(), 60) is None
     # Five pass it, and what runs by then ends.
     rounds = await rounds_until_the_large_one_runs(ON, 60)
@@ -63,14 +63,16 @@ async def test_a_large_gang_starves_behind_small_ones_and_with_the_door_it_runs(
 
 
 class Cluster:
-    """One starving root `big`, and the doorkeeper, in virtual time."""
+    """One starving root `big`, and the starvation monitor, in virtual time."""
 
     def __init__(self, starvation: Starvation = ON) -> None:
         self.world = World()
         self.state = self.world.state
         self.queue = Queue(self.state)
         self.clock = FakeClock()
-        self.keeper = StarvationMonitor(self.state, self.queue, clock=self.clock, config=starvation)
+        self.monitor = StarvationMonitor(
+            self.state, self.queue, clock=self.clock, config=starvation
+        )
 
     def decide(self, key: GroupKey) -> Placement | Refusal:
         """As the cycle does, but what is placed is not bound."""
@@ -78,16 +80,16 @@ class Cluster:
         assert entity is not None
         outcome = decide(self.state, entity, SearchBudget())
         if isinstance(outcome, Refusal):
-            self.keeper.refused(key, entity, outcome)
+            self.monitor.refused(key, entity, outcome)
         else:
-            self.keeper.placed(key, entity)
+            self.monitor.placed(key, entity)
         return outcome
 
     def pass_by(self, count: int = 5, priority: int = 0) -> None:
         """Others are placed, in virtual time."""
         for _ in range(count):
             info = self.world.pod(cpu=0, priority=priority)
-            self.keeper.placed(("Pod", "ns", info.name), self.state.pods[info.uid])
+            self.monitor.placed(("Pod", "ns", info.name), self.state.pods[info.uid])
             self.state.remove_pod(info.uid)
         self.clock.jump(5)
 
@@ -98,7 +100,7 @@ class Cluster:
     def changed(self) -> set[GroupKey]:
         """What the next cycle takes in."""
         changes = self.state.take_changes()
-        self.keeper.gone(sorted(changes.entities))
+        self.monitor.forget_gone(sorted(changes.entities))
         return {*changes.reconsider, *self.state.take_changes().reconsider}
 
 
@@ -106,7 +108,7 @@ BIG = (POD_GROUP, "ns", "big")
 
 
 def starving(starvation: Starvation = ON, *, priority: int = 0) -> Cluster:
-    """A gang of three, room for three of which one is taken; the door is closed."""
+    """A gang of three, room for three of which one is taken; the gate is closed."""
     cluster = Cluster(starvation)
     cluster.world.nodes(3, cpu=1)
     cluster.world.pod(node="n0", name="runs")
@@ -124,7 +126,7 @@ def single(cluster: Cluster, **pod: object) -> GroupKey:
     return ("Pod", "ns", info.name)
 
 
-def test_who_waits_at_the_door_is_told_for_whom() -> None:
+def test_a_root_that_waits_at_the_gate_is_told_for_which() -> None:
     cluster = starving()
 
     refusal = cluster.decide(single(cluster))
@@ -149,7 +151,7 @@ def test_nothing_closes_unless_it_is_asked_for() -> None:
         pytest.param(5, 6, id="too few others were placed"),
     ],
 )
-def test_a_root_has_to_wait_before_it_closes_the_door(after: float, passed: int) -> None:
+def test_a_root_has_to_wait_before_the_gate_closes_for_it(after: float, passed: int) -> None:
     config = Starvation(enabled=True, after_seconds=after, after_passed=passed)
 
     assert not starving(config).closed
@@ -168,13 +170,13 @@ def test_those_of_higher_priority_that_pass_do_not_count() -> None:
     assert not cluster.closed
 
 
-def test_a_higher_priority_passes_the_door() -> None:
+def test_a_higher_priority_passes_the_gate() -> None:
     cluster = starving()
 
     assert isinstance(cluster.decide(single(cluster, priority=1)), Placement)
 
 
-def test_pods_for_nodes_that_the_starving_root_cannot_use_pass_the_door() -> None:
+def test_pods_for_nodes_that_the_starving_root_cannot_use_pass_the_gate() -> None:
     def pool(name: str) -> Requirements:
         return Requirements(requests(1), selector=(("pool", name),))
 
@@ -193,7 +195,7 @@ def test_pods_for_nodes_that_the_starving_root_cannot_use_pass_the_door() -> Non
     assert isinstance(cluster.decide(single(cluster, requirements=pool("b"))), Placement)
 
 
-def test_single_pods_come_to_the_door_one_by_one() -> None:
+def test_single_pods_are_not_batched_while_the_gate_is_closed() -> None:
     cluster = starving()
     _, namespace, name = single(cluster)
     shape = cluster.state.singles["Pod", namespace, name].shape
@@ -216,7 +218,7 @@ def test_a_half_running_gang_becomes_whole_but_gets_no_extras() -> None:
     assert len(outcome.pods) == 1
 
 
-def test_extras_of_a_running_gang_wait_at_the_door() -> None:
+def test_extras_of_a_running_gang_wait_at_the_gate() -> None:
     cluster = starving()
     cluster.world.gang("whole", 1)
     cluster.world.pod("whole", node="n0", cpu=0)
@@ -252,7 +254,7 @@ def take_too_long(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("event", [run, delete, lose_its_quorum, become_impossible, take_too_long])
-def test_the_door_opens_again_and_who_waited_there_is_looked_at(event: object) -> None:
+def test_the_gate_opens_again_and_roots_that_waited_are_decided_again(event: object) -> None:
     cluster = starving()
     waits = single(cluster)
     cluster.decide(waits)
@@ -266,15 +268,15 @@ def test_the_door_opens_again_and_who_waited_there_is_looked_at(event: object) -
     assert not cluster.closed
 
 
-def test_a_new_leader_begins_with_an_open_door() -> None:
+def test_a_new_leader_begins_with_an_open_gate() -> None:
     cluster = starving()
-    cluster.keeper.abandon()
+    cluster.monitor.reset()
     cluster.decide(BIG)
 
     assert not cluster.closed
 
 
-def test_the_door_is_in_a_snapshot() -> None:
+def test_the_gate_is_in_a_snapshot() -> None:
     cluster = starving()
     waits = single(cluster)
     cluster.queue.review(waits)
@@ -287,7 +289,7 @@ def test_the_door_is_in_a_snapshot() -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_the_door_closes_for_nobody_who_would_not_fit_into_an_empty_cluster(seed: int) -> None:
+def test_the_gate_closes_for_no_root_that_would_not_fit_into_an_empty_cluster(seed: int) -> None:
     chance = random.Random(seed)
     cluster, empty = Cluster(), World()
     size, cpu, rack = chance.randint(1, 6), chance.randint(1, 3), chance.random() < 0.5

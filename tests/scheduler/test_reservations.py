@@ -1,4 +1,4 @@
-"""Reservations: stored before the first Binding, few, small enough, and gone in the end."""
+"""Reservations: stored before the first Binding, few, small enough, and deleted in the end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from kube.errors import Forbidden, KubeError, Unreachable
 from kube.meta import Json
+from scheduler.activity import Activity
 from scheduler.reservations import Reservations
 from tests.scheduler.harness import Harness
 
@@ -54,7 +55,7 @@ async def test_one_reservation_covers_all_roots_decided_in_a_tick() -> None:
     assert len(stored) == 1
 
 
-async def test_what_comes_alone_is_written_at_once_and_a_stream_shares_its_writes() -> None:
+async def test_a_single_decision_is_written_at_once_and_a_stream_shares_writes() -> None:
     harness = Harness()
     harness.world.nodes(1, cpu=40)
     async with harness.leading():
@@ -75,30 +76,32 @@ async def test_what_comes_alone_is_written_at_once_and_a_stream_shares_its_write
 
 async def test_the_first_write_waits_for_what_is_decided_in_the_same_moment() -> None:
     harness = Harness()
-    deciding = [True]
+    activity = Activity(deciding=True)
     roots: list[int] = []
     harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
-    journal = Reservations(
-        harness.api, clock=harness.clock, plenty=lambda: False, deciding=lambda: bool(deciding)
+    harness.binder._reservations = Reservations(
+        harness.api, clock=harness.clock, activity=activity, saturated=lambda: False
     )
-    harness.binder._reservations = journal
     gangs(harness, 3)
 
     async with harness.leading():
         await harness.settle()
         assert roots == []
-        deciding.clear()
+        activity.deciding = False
         await harness.settle(1)
 
     assert roots == [3]
 
 
-async def test_enough_roots_for_a_write_wait_for_no_more() -> None:
+async def test_with_enough_roots_a_write_waits_for_no_more() -> None:
     harness = Harness()
     roots: list[int] = []
     harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
     harness.binder._reservations = Reservations(
-        harness.api, clock=harness.clock, plenty=lambda: False, deciding=lambda: True
+        harness.api,
+        clock=harness.clock,
+        activity=Activity(deciding=True),
+        saturated=lambda: False,
     )
     gangs(harness, 4)
 
@@ -115,7 +118,7 @@ async def test_enough_roots_for_a_write_wait_for_no_more() -> None:
         pytest.param(1, 3, False, id="a group that need not be whole"),
     ],
 )
-async def test_what_cannot_be_left_half_costs_no_reservation(
+async def test_a_decision_that_cannot_be_left_half_bound_needs_no_reservation(
     minimum: int, pods: int, gang: bool
 ) -> None:
     harness = Harness()
@@ -132,7 +135,7 @@ async def test_what_cannot_be_left_half_costs_no_reservation(
     assert stored == []
 
 
-async def test_a_lost_answer_to_the_write_does_no_harm() -> None:
+async def test_a_lost_answer_to_the_write_is_harmless() -> None:
     harness = Harness()
     gangs(harness, 1)
     lost = [Unreachable("POST", "/", "reset")]
@@ -168,10 +171,14 @@ async def test_without_a_reservation_nothing_of_a_gang_is_bound() -> None:
     assert harness.api.stored == {}
 
 
-async def test_a_large_decision_is_split_and_stored_whole_before_it_is_bound() -> None:
+async def test_a_large_decision_is_split_and_all_parts_are_stored_before_it_is_bound() -> None:
     harness = Harness()
     harness.binder._reservations = Reservations(
-        harness.api, clock=harness.clock, plenty=lambda: False, limit=700
+        harness.api,
+        clock=harness.clock,
+        activity=Activity(),
+        saturated=lambda: False,
+        limit=700,
     )
     gangs(harness, 1, size=60)
     sizes: list[int] = []
@@ -229,7 +236,7 @@ async def test_nothing_is_stored_or_deleted_once_the_lease_may_be_lost() -> None
     assert harness.api.bound == {}
 
 
-async def test_a_reservation_with_nothing_in_it_goes() -> None:
+async def test_an_empty_reservation_is_deleted() -> None:
     harness = Harness()
     empty: dict[str, Any] = {"metadata": {"name": "x-1"}, "spec": {}}
     harness.api.stored["x-1"] = empty

@@ -121,7 +121,7 @@ def test_requests_are_whole_units_sorted_and_without_zeros() -> None:
         pytest.param({"resourceClaims": [{"name": "x"}]}, ("resourceClaims",), id="a claim"),
         pytest.param(
             {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "c"}}]},
-            ("volumes of an old kind",),
+            ("in-tree volumes of a removed or restricted plugin",),
             id="a volume of a cloud's own kind",
         ),
         pytest.param(

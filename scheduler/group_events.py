@@ -1,0 +1,50 @@
+"""Events on groups, on the Jobs and JobSets they were made for, and on single pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kube.events import EventType, ObjectReference
+from scheduler.api_protocols import EventRecorder
+from scheduler.core.forest import Pod
+from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.state import State
+from scheduler.resources import GROUPS
+from scheduler.watch.objects import GroupObject
+
+
+class GroupEvents:
+    """Records events. `observed` are the group objects as the watch last delivered them."""
+
+    def __init__(
+        self, recorder: EventRecorder, state: State, observed: Mapping[GroupKey, GroupObject]
+    ) -> None:
+        self._recorder = recorder
+        self._state = state
+        self._observed = observed
+
+    def entity(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
+        """One event on the group or single pod; for a root group one on its owner, too."""
+        if key[0] == SINGLE_POD:
+            pod = self._state.singles.get(key)
+            if pod is not None:
+                self.pod(pod, kind, reason, message)
+            return
+        observed = self._observed.get(key)
+        if observed is None:
+            return
+        meta = observed.metadata
+        group = ObjectReference.of(GROUPS[key[0]], meta)
+        self._recorder.event(group, kind, reason, message)
+        owner = meta.controller
+        if owner is not None and observed.spec.parent_composite_pod_group_name is None:
+            reference = ObjectReference(
+                owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
+            )
+            self._recorder.event(reference, kind, reason, f"{key[0]} {key[2]}: {message}")
+
+    def pod(self, pod: Pod, kind: EventType, reason: str, message: str) -> None:
+        """One event on a pod."""
+        info = pod.info
+        reference = ObjectReference("v1", "Pod", info.namespace, info.name, info.uid)
+        self._recorder.event(reference, kind, reason, message)

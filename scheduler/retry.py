@@ -1,0 +1,49 @@
+"""Repeats what failed only because of the connection, as long as the lease is held."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from kube.backoff import Backoff
+from kube.clock import Clock
+from kube.election import Fence
+from kube.errors import (
+    ConfigError,
+    KubeError,
+    LeaseLost,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+
+RETRIABLE: Final = (Unreachable, ServerError, TooManyRequests, Unauthorized, ConfigError, LeaseLost)
+"""Not the fault of the request: the same request may succeed later."""
+
+
+def backoff() -> Backoff:
+    """Between two tries of one request: 0.1 s, doubling to 5 s."""
+    return Backoff(first=0.1, limit=5.0)
+
+
+async def retry(
+    request: Callable[[], Awaitable[None]],
+    fence: Fence,
+    clock: Clock,
+    *,
+    on: tuple[type[KubeError], ...] = RETRIABLE,
+) -> bool:
+    """Repeat the request while it raises one of `on`; other errors go to the caller.
+
+    False if the lease may have been lost before it succeeded.
+    """
+    waits = backoff()
+    while fence.valid():
+        try:
+            await request()
+        except on:
+            await clock.sleep(waits.next())
+        else:
+            return True
+    return False

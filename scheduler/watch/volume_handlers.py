@@ -1,0 +1,82 @@
+"""Event handlers of what volumes need: claims, volumes, StorageClasses, CSINodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kube.meta import Key
+from kube.quantity import QuantityError
+from scheduler.core.state import State
+from scheduler.watch.event_handlers import skip_unreadable
+from scheduler.watch.volume_decode import attach_limits, claim_info, class_info, volume_info
+from scheduler.watch.volume_objects import Claim, CsiNode, StorageClass, Volume
+
+
+class _StorageHandler:
+    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
+        self._state = state
+        self._storage = state.volumes
+        self._on_change = on_change
+
+    def _after_change(self) -> None:
+        self._state.volumes_changed()
+        self._on_change()
+
+
+class ClaimHandler(_StorageHandler):
+    """Handles events of PersistentVolumeClaims."""
+
+    def upsert(self, obj: Claim) -> None:
+        """A claim whose size cannot be read is left out, and that is logged."""
+        key = (obj.metadata.namespace, obj.metadata.name)
+        try:
+            self._storage.set_claim(claim_info(obj))
+        except QuantityError as error:
+            skip_unreadable("persistentvolumeclaims", obj.metadata.name, error)
+            self._storage.remove_claim(key)
+        self._after_change()
+
+    def delete(self, key: Key) -> None:
+        self._storage.remove_claim(key)
+        self._after_change()
+
+
+class VolumeHandler(_StorageHandler):
+    """Handles events of PersistentVolumes."""
+
+    def upsert(self, obj: Volume) -> None:
+        """A volume whose size cannot be read is left out, and that is logged."""
+        try:
+            self._storage.set_volume(volume_info(obj))
+        except QuantityError as error:
+            skip_unreadable("persistentvolumes", obj.metadata.name, error)
+            self._storage.remove_volume(obj.metadata.name)
+        self._after_change()
+
+    def delete(self, key: Key) -> None:
+        self._storage.remove_volume(key[1])
+        self._after_change()
+
+
+class StorageClassHandler(_StorageHandler):
+    """Handles events of StorageClasses."""
+
+    def upsert(self, obj: StorageClass) -> None:
+        self._storage.set_class(class_info(obj))
+        self._after_change()
+
+    def delete(self, key: Key) -> None:
+        self._storage.remove_class(key[1])
+        self._after_change()
+
+
+class CsiNodeHandler(_StorageHandler):
+    """Handles events of CSINodes: how many volumes each node can attach."""
+
+    def upsert(self, obj: CsiNode) -> None:
+        self._storage.set_limits(obj.metadata.name, attach_limits(obj))
+        self._after_change()
+
+    def delete(self, key: Key) -> None:
+        self._storage.remove_limits(key[1])
+        self._after_change()

@@ -1,0 +1,33 @@
+"""What the conditions of groups say, derived from the state."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.conditions import group_views
+from tests.scheduler.world import World
+
+
+@pytest.mark.parametrize(
+    ("composite", "gang", "message"),
+    [
+        (False, True, "has its minCount placed"),
+        (False, False, "has a pod placed"),
+        (True, True, "has its minGroupCount placed"),
+        (True, False, "has a child group placed"),
+    ],
+)
+def test_a_scheduled_group_says_which_minimum_is_placed(
+    *, composite: bool, gang: bool, message: str
+) -> None:
+    world = World()
+    world.nodes(1, cpu=2)
+    key = world.gang("top", 1, gang=gang, composite=composite)
+    if composite:
+        world.gang("leaf", 1, parent="top")
+    world.pod("leaf" if composite else "top", node="n0")
+
+    view = group_views(world.state, world.state.forest.groups[key], None)[0]
+
+    assert view.group.key == key
+    assert view.message == message

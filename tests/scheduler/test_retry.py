@@ -1,0 +1,69 @@
+"""Requests are repeated while only the connection is at fault and the lease is held."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kube.election import Fence
+from kube.errors import Conflict, Forbidden, KubeError, Unreachable
+from scheduler.retry import RETRIABLE, retry
+from tests.support.clock import FakeClock, settle
+
+RESET = Unreachable("GET", "/", "reset")
+
+
+class Request:
+    """Fails with these errors, one after another, and then succeeds."""
+
+    def __init__(self, *errors: KubeError) -> None:
+        self.errors = list(errors)
+        self.sent = 0
+
+    async def __call__(self) -> None:
+        self.sent += 1
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+async def result_of(
+    request: Request,
+    fence: Fence,
+    clock: FakeClock,
+    on: tuple[type[KubeError], ...] = RETRIABLE,
+) -> bool:
+    task = asyncio.ensure_future(retry(request, fence, clock, on=on))
+    for _ in range(20):
+        await settle()
+        await clock.advance(1)
+    return await task
+
+
+async def test_a_request_is_repeated_until_it_succeeds() -> None:
+    clock, request = FakeClock(), Request(RESET, RESET)
+
+    assert await result_of(request, Fence(clock, 1, float("inf")), clock)
+    assert request.sent == 3
+
+
+async def test_other_errors_are_the_callers() -> None:
+    clock, request = FakeClock(), Request(RESET, Forbidden(403, "Forbidden", "role"))
+
+    with pytest.raises(Forbidden):
+        await result_of(request, Fence(clock, 1, float("inf")), clock)
+    assert request.sent == 2
+
+
+async def test_further_errors_may_be_retried() -> None:
+    clock, request = FakeClock(), Request(Conflict(409, "Conflict", "outdated"))
+
+    assert await result_of(request, Fence(clock, 1, float("inf")), clock, (*RETRIABLE, Conflict))
+
+
+async def test_nothing_is_sent_once_the_lease_may_be_lost() -> None:
+    clock, request = FakeClock(), Request(*[RESET] * 20)
+    fence = Fence(clock, 1, clock.monotonic() + 5)
+
+    assert not await result_of(request, fence, clock)
+    assert request.errors
