@@ -48,16 +48,16 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The `world` is what others decide, `answer` what follows from it by the scheduler."""
+    """The `facts` are what others decide, `answer` what follows from it by the scheduler."""
 
-    world: Facts
+    facts: Facts
     answer: Facts
 
 
 async def settled(env: Environment) -> None:
     """Wait until nothing is under way, and see that five more rounds of deciding change nothing.
 
-    Raises AssertionError with all that changed though the world did not, TimeoutError where things
+    Raises AssertionError with all that changed though the facts did not, TimeoutError where things
     never come to rest.
     """
     muster = env.muster
@@ -74,7 +74,7 @@ async def settled(env: Environment) -> None:
                 for _ in range(ROUNDS):
                     assert await scheduler.decide(), "the scheduler leads no more"
                 after = await scheduler.at_rest()
-                if after.world == before.world:
+                if after.facts == before.facts:
                     break
                 before = after
             done = (await scheduler.metrics())["muster_scheduler_rounds_total"] - rounds
@@ -131,31 +131,31 @@ class _Scheduler:
         return seen[-1]
 
     async def _record(self, metrics: dict[str, float]) -> Record:
-        world: Facts = {}
+        facts: Facts = {}
         answer: Facts = {name: metrics.get(name, 0) for name in _DONE}
         for kind in (PODS, POD_GROUPS, COMPOSITE_POD_GROUPS, PVCS, NODES):
             namespace = None if kind is NODES else self._env.name
             for obj in (await self._env.client.list(kind, namespace))["items"]:
                 name = f"{kind.kind} {obj['metadata']['name']}"
-                world[name], answer[name] = _facts(kind, obj)
-        return Record(world, answer)
+                facts[name], answer[name] = _facts(kind, obj)
+        return Record(facts, answer)
 
 
 def _facts(kind: Resource, obj: Json) -> tuple[Facts, Facts]:
     """What others say of an object, and what the scheduler does."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
-    world = {"uid": meta["uid"], "generation": meta.get("generation")}
+    facts = {"uid": meta["uid"], "generation": meta.get("generation")}
     if kind is NODES:
         told = {"labels": meta.get("labels"), "allocatable": status.get("allocatable")}
-        return world | told | {"spec": spec}, {}
+        return facts | told | {"spec": spec}, {}
     if kind is PVCS:
-        return world | status, {"annotations": meta.get("annotations")}
+        return facts | status, {"annotations": meta.get("annotations")}
     if kind is not PODS:
-        return world, {"status": status}
+        return facts, {"status": status}
     said = [c for c in status.get("conditions") or () if c["type"] in _OURS]
     place = {"node": spec.get("nodeName"), "nominated": status.get("nominatedNodeName")}
     left = {"leaves": meta.get("deletionTimestamp"), "conditions": said}
-    return world | {"phase": status.get("phase"), "labels": meta.get("labels")}, place | left
+    return facts | {"phase": status.get("phase"), "labels": meta.get("labels")}, place | left
 
 
 def _values(text: str) -> Iterator[tuple[str, float]]:

@@ -7,20 +7,20 @@ import pytest
 from cli.explain import explain_lines
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import SearchBudget
-from tests.scheduler.contest import Contest
+from tests.scheduler.preemption_builder import PreemptionBuilder
 
 
 def test_the_domains_and_the_victims_are_listed_and_nothing_is_evicted() -> None:
-    world = Contest()
-    world.nodes(4, cpu=1, rack_of=2)
-    world.group("low", 2, mode="all")
-    world.runs("low", "n0", "n1")
-    world.runs(None, "n2", priority=9)
-    world.group("high", 2, priority=5, topology="rack")
-    world.waits("high", 2, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(4, cpu=1, rack_of=2)
+    builder.group("low", 2, mode="all")
+    builder.runs("low", "n0", "n1")
+    builder.runs(None, "n2", priority=9)
+    builder.group("high", 2, priority=5, topology="rack")
+    builder.waits("high", 2, priority=5)
 
     lines = [
-        line.strip() for line in explain_lines(world.state, world.root("high"), SearchBudget())
+        line.strip() for line in explain_lines(builder.state, builder.root("high"), SearchBudget())
     ]
 
     assert "rack=r000: room for 0, 2 more by preemption, 0 missing" in lines
@@ -31,20 +31,22 @@ def test_the_domains_and_the_victims_are_listed_and_nothing_is_evicted() -> None
     want = f"the cheapest choice that was found: {cost}; none of them could stay"
     assert lines[at + 2] == want
     assert lines[at + 3] == "would then go to n0 x1, n1 x1"
-    assert len(world.state.pods) == 5
+    assert len(builder.state.pods) == 5
 
 
 def test_racks_of_one_name_in_two_blocks_are_two_rows_of_the_table() -> None:
-    world = Contest()
+    builder = PreemptionBuilder()
     for block, rack, cpu in (("a", "r", 1), ("b", "r", 2), ("b", "s", 1)):
         labels = {"block": block, "rack": rack}
-        world.node(f"{block}-{rack}", cpu, labels=labels)
-        world.node(f"{block}-{rack}-closed", 9, labels=labels, unschedulable=True)
-    world.group("top", 1, composite=True, topology="block")
-    world.group("leaf", 3, parent="top", topology="rack")
-    world.waits("leaf", 3)
+        builder.node(f"{block}-{rack}", cpu, labels=labels)
+        builder.node(f"{block}-{rack}-closed", 9, labels=labels, unschedulable=True)
+    builder.group("top", 1, composite=True, topology="block")
+    builder.group("leaf", 3, parent="top", topology="rack")
+    builder.waits("leaf", 3)
 
-    lines = [line.strip() for line in explain_lines(world.state, world.root("top"), SearchBudget())]
+    lines = [
+        line.strip() for line in explain_lines(builder.state, builder.root("top"), SearchBudget())
+    ]
 
     closed = "1 nodes: node(s) were unschedulable"
     assert [line for line in lines if line.startswith("rack=")] == [
@@ -63,15 +65,15 @@ def test_racks_of_one_name_in_two_blocks_are_two_rows_of_the_table() -> None:
     ],
 )
 def test_why_nothing_is_evicted(preempts: bool, priority: int, want: str) -> None:
-    world = Contest()
-    world.nodes(1, cpu=2)
-    world.runs(None, "n0")
-    world.group("high", 3, priority=priority, topology="rack", preempts=preempts)
-    world.node("n0", 2, labels={"rack": "r"})
-    world.waits("high", 3, priority=priority)
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=2)
+    builder.runs(None, "n0")
+    builder.group("high", 3, priority=priority, topology="rack", preempts=preempts)
+    builder.node("n0", 2, labels={"rack": "r"})
+    builder.waits("high", 3, priority=priority)
 
     lines = [
-        line.strip() for line in explain_lines(world.state, world.root("high"), SearchBudget())
+        line.strip() for line in explain_lines(builder.state, builder.root("high"), SearchBudget())
     ]
 
     assert f"no eviction: {want}" in lines
@@ -80,15 +82,17 @@ def test_why_nothing_is_evicted(preempts: bool, priority: int, want: str) -> Non
 
 
 def test_places_held_for_others_are_not_free_in_the_table() -> None:
-    world = Contest()
-    world.node("n0", 2, labels={"rack": "r"})
-    world.group("low", 2, topology="rack")
-    world.waits("low", 2)
-    (first, _) = list(world.state.pods.values())
-    world.state.nominations.set(
+    builder = PreemptionBuilder()
+    builder.node("n0", 2, labels={"rack": "r"})
+    builder.group("low", 2, topology="rack")
+    builder.waits("low", 2)
+    (first, _) = list(builder.state.pods.values())
+    builder.state.nominations.set(
         Nomination(("PodGroup", "ns", "high"), 9, ((first.shape, (("n0", 1),)),))
     )
 
-    lines = [line.strip() for line in explain_lines(world.state, world.root("low"), SearchBudget())]
+    lines = [
+        line.strip() for line in explain_lines(builder.state, builder.root("low"), SearchBudget())
+    ]
 
     assert "rack=r: room for 1, 0 more by preemption, 1 missing" in lines

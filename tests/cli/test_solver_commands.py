@@ -18,7 +18,7 @@ from scheduler.core.place import SearchBudget
 from scheduler.snapshot import Limits, encode, queue_of, take
 from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.core.plugins.test_volume_binding import claim, cluster, disk
-from tests.scheduler.world import World
+from tests.scheduler.state_builder import StateBuilder
 
 Json = dict[str, Any]
 
@@ -109,17 +109,17 @@ def member(name: str, of: str) -> Json:
 def test_manifests_are_decided_as_the_scheduler_would(
     documents: list[Json], want: list[str]
 ) -> None:
-    world = World()
-    world.nodes(2, cpu=2)
+    builder = StateBuilder()
+    builder.nodes(2, cpu=2)
 
-    assert simulate(world.state, documents, "ns", SearchBudget()) == want
+    assert simulate(builder.state, documents, "ns", SearchBudget()) == want
 
 
 def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() -> None:
-    world = World()
-    world.nodes(2, cpu=2)
+    builder = StateBuilder()
+    builder.nodes(2, cpu=2)
 
-    lines = simulate(world.state, [job("a", 3), job("b", 3)], "ns", SearchBudget())
+    lines = simulate(builder.state, [job("a", 3), job("b", 3)], "ns", SearchBudget())
 
     assert lines[1] == "  fits: n0 x2, n1 x1"
     assert lines[3] == (
@@ -129,12 +129,12 @@ def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() 
 
 
 def test_volumes_that_are_there_are_given_once() -> None:
-    world = cluster("a b")
-    disk(world, "disk", "b")
+    builder = cluster("a b")
+    disk(builder, "disk", "b")
     for name in ("one", "two"):
-        claim(world, name)
+        claim(builder, name)
 
-    lines = simulate(world.state, [using("p", "one"), using("q", "two")], "ns", SearchBudget())
+    lines = simulate(builder.state, [using("p", "one"), using("q", "two")], "ns", SearchBudget())
 
     assert lines[:2] == ["Pod p", "  fits: b x1"]
     assert lines[2] == "Pod q"
@@ -154,8 +154,8 @@ def using(name: str, of: str) -> Json:
 
 
 def test_a_group_takes_its_policy_from_the_workload_beside_it() -> None:
-    world = World()
-    world.nodes(1, cpu=2)
+    builder = StateBuilder()
+    builder.nodes(1, cpu=2)
     made = group("g", 1)
     made["spec"] = {"workloadRef": {"workloadName": "train", "templateName": "worker"}}
     template = {"name": "worker", "schedulingPolicy": {"gang": {"minCount": 3}}}
@@ -166,7 +166,7 @@ def test_a_group_takes_its_policy_from_the_workload_beside_it() -> None:
     }
     members = [member(name, "g") for name in ("a", "b", "c")]
 
-    lines = simulate(world.state, [made, *members, workload], "ns", SearchBudget())
+    lines = simulate(builder.state, [made, *members, workload], "ns", SearchBudget())
 
     assert lines[0] == "PodGroup ns/g: 0 of 3 pods placed, minCount 3"
     assert lines[1].startswith("  waits (capacity): needs room for 3 more pods")
@@ -193,12 +193,12 @@ def urgent(document: Json, name: str = "urgent") -> Json:
     ],
 )
 def test_a_priority_class_counts_as_after_admission(documents: list[Json]) -> None:
-    world = World()
-    world.nodes(2, cpu=1)
-    world.pod("", node="n0", name="low")
+    builder = StateBuilder()
+    builder.nodes(2, cpu=1)
+    builder.pod("", node="n0", name="low")
 
     lines = simulate(
-        world.state, documents, "ns", SearchBudget(), [PriorityClass("urgent", 1000, False)]
+        builder.state, documents, "ns", SearchBudget(), [PriorityClass("urgent", 1000, False)]
     )
 
     at = lines.index("    would evict pods of lower priority, 1 in all:")
@@ -206,19 +206,19 @@ def test_a_priority_class_counts_as_after_admission(documents: list[Json]) -> No
 
 
 def test_the_global_default_is_used_where_no_class_is_named() -> None:
-    world = World()
-    world.nodes(1, cpu=1)
-    world.pod("", node="n0", name="low")
+    builder = StateBuilder()
+    builder.nodes(1, cpu=1)
+    builder.pod("", node="n0", name="low")
     default = PriorityClass("usual", 5, global_default=True)
 
-    lines = simulate(world.state, [job("a", 1)], "ns", SearchBudget(), [default])
+    lines = simulate(builder.state, [job("a", 1)], "ns", SearchBudget(), [default])
 
     assert "      Pod ns/low, priority 0, 1 pod" in lines
 
 
 def test_a_class_that_is_not_there_is_refused_as_at_admission() -> None:
     with pytest.raises(ConfigError, match=r"Pod a-0 would be refused: .*no PriorityClass"):
-        simulate(World().state, [urgent(job("a", 1, mode="Off"))], "ns", SearchBudget(), [])
+        simulate(StateBuilder().state, [urgent(job("a", 1, mode="Off"))], "ns", SearchBudget(), [])
 
 
 @pytest.mark.parametrize(
@@ -240,22 +240,22 @@ def test_a_class_that_is_not_there_is_refused_as_at_admission() -> None:
 )  # fmt: skip
 def test_what_cannot_be_simulated_is_refused_by_name(document: Json, want: str) -> None:
     with pytest.raises(ConfigError, match=want):
-        simulate(World().state, [document], "ns", SearchBudget())
+        simulate(StateBuilder().state, [document], "ns", SearchBudget())
 
 
-def waiting_world() -> World:
-    world = World()
-    world.nodes(2, cpu=1)
-    world.gang("g", 3)
-    world.pods("g", 3)
-    return world
+def waiting_builder() -> StateBuilder:
+    builder = StateBuilder()
+    builder.nodes(2, cpu=1)
+    builder.gang("g", 3)
+    builder.pods("g", 3)
+    return builder
 
 
 def test_explain_gives_the_numbers() -> None:
-    world = waiting_world()
-    (entity,) = find(world.state, {}, "podgroup/g", "ns")
+    builder = waiting_builder()
+    (entity,) = find(builder.state, {}, "podgroup/g", "ns")
 
-    assert list(explain_lines(world.state, entity, SearchBudget())) == [
+    assert list(explain_lines(builder.state, entity, SearchBudget())) == [
         "PodGroup ns/g: 0 of 3 pods placed, minCount 3",
         (
             "  waits (capacity): needs room for 3 more pods, there is room for 2: "
@@ -270,16 +270,16 @@ def test_explain_gives_the_numbers() -> None:
 
 
 def test_explain_of_a_child_names_the_group_that_blocks() -> None:
-    world = World()
-    world.nodes(1, cpu=4)
-    world.composite("top", 2)
+    builder = StateBuilder()
+    builder.nodes(1, cpu=4)
+    builder.composite("top", 2)
     for name in ("a", "b"):
-        world.gang(name, 2, parent="top")
-    world.pods("a", 2)
-    world.pod("b")
-    (entity,) = find(world.state, {}, "mpg/a", "ns")
+        builder.gang(name, 2, parent="top")
+    builder.pods("a", 2)
+    builder.pod("b")
+    (entity,) = find(builder.state, {}, "mpg/a", "ns")
 
-    lines = list(explain_lines(world.state, entity, SearchBudget()))
+    lines = list(explain_lines(builder.state, entity, SearchBudget()))
 
     assert lines[1:4] == [
         "  is decided with its root, CompositePodGroup ns/top",
@@ -289,20 +289,20 @@ def test_explain_of_a_child_names_the_group_that_blocks() -> None:
 
 
 def test_explain_of_what_fits_and_of_what_runs() -> None:
-    world = World()
-    world.nodes(1, cpu=4)
-    world.gang("g", 2)
-    bound = world.pod("g", node="n0")
-    waiting = world.pod("g")
+    builder = StateBuilder()
+    builder.nodes(1, cpu=4)
+    builder.gang("g", 2)
+    bound = builder.pod("g", node="n0")
+    waiting = builder.pod("g")
 
-    (entity,) = find(world.state, {}, f"pod/{waiting.name}", "ns")
-    assert "    would be placed now: n0 x1" in explain_lines(world.state, entity, SearchBudget())
-    (entity,) = find(world.state, {}, f"po/{bound.name}", "ns")
-    assert "  is bound to n0" in explain_lines(world.state, entity, SearchBudget())
+    (entity,) = find(builder.state, {}, f"pod/{waiting.name}", "ns")
+    assert "    would be placed now: n0 x1" in explain_lines(builder.state, entity, SearchBudget())
+    (entity,) = find(builder.state, {}, f"po/{bound.name}", "ns")
+    assert "  is bound to n0" in explain_lines(builder.state, entity, SearchBudget())
 
 
 def test_explain_finds_the_groups_of_a_jobset() -> None:
-    world = waiting_world()
+    builder = waiting_builder()
     key = ("PodGroup", "ns", "g")
     owner = OwnerReference(
         api_version="jobset.x-k8s.io/v1alpha2",
@@ -313,7 +313,7 @@ def test_explain_finds_the_groups_of_a_jobset() -> None:
     )
     observed = {key: GroupObject(Metadata(name="g", namespace="ns", owner_references=[owner]))}
 
-    assert find(world.state, observed, "jobset/train", "ns") == [world.state.forest.groups[key]]
+    assert find(builder.state, observed, "jobset/train", "ns") == [builder.state.forest.groups[key]]
 
 
 @pytest.mark.parametrize(
@@ -321,14 +321,16 @@ def test_explain_finds_the_groups_of_a_jobset() -> None:
 )
 def test_explain_of_what_is_not_there_says_so(what: str) -> None:
     with pytest.raises(ConfigError):
-        find(waiting_world().state, {}, what, "ns")
+        find(waiting_builder().state, {}, what, "ns")
 
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Path:
-    world = waiting_world()
+    builder = waiting_builder()
     file = tmp_path / "snapshot.json"
-    file.write_bytes(encode(take(world.state, queue_of(world.state), Limits.of(SearchBudget()))))
+    file.write_bytes(
+        encode(take(builder.state, queue_of(builder.state), Limits.of(SearchBudget())))
+    )
     return file
 
 

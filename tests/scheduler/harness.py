@@ -22,7 +22,7 @@ from kube.resources import PVCS, PVS, Resource
 from scheduler.activity import Activity
 from scheduler.binder import Binder
 from scheduler.config import Starvation, Status
-from scheduler.core.model import GroupKey, PodInfo
+from scheduler.core.model import ClaimKey, GroupKey, PodInfo
 from scheduler.cycle import Cycle
 from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
@@ -33,7 +33,7 @@ from scheduler.status import Reporter
 from scheduler.volume_binder import ClaimNews, VolumeBinder
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.objects import GroupObject, Metadata
-from tests.scheduler.world import World
+from tests.scheduler.state_builder import StateBuilder
 from tests.support.clock import FakeClock, settle
 
 
@@ -45,7 +45,7 @@ class FakeApi:
     claim's at once, and with `binds_volumes` the claim is bound to it.
     """
 
-    world: World
+    builder: StateBuilder
     bound: dict[str, str] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     patches: list[tuple[str, str, list[Operation]]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class FakeApi:
     delayed: dict[str, asyncio.Event] = field(default_factory=dict)
 
     def info(self, name: str) -> PodInfo | None:
-        pods = self.world.state.pods.values()
+        pods = self.builder.state.pods.values()
         return next((pod.info for pod in pods if pod.info.name == name), None)
 
     async def bind(
@@ -85,7 +85,7 @@ class FakeApi:
         """The watch event of a binding."""
         info = self.info(name)
         assert info is not None
-        self.world.state.set_pod(replace(info, node=self.bound[name], phase="Running"))
+        self.builder.state.set_pod(replace(info, node=self.bound[name], phase="Running"))
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         if resource == PVCS:
@@ -122,7 +122,7 @@ class FakeApi:
         if error is not None:
             raise error
         self.deleted.append(name)
-        self.world.state.remove_pod(uid or "")
+        self.builder.state.remove_pod(uid or "")
 
     async def patch(
         self,
@@ -142,7 +142,7 @@ class FakeApi:
         return {"metadata": {"resourceVersion": "2"}}
 
     def _volume(self, name: str) -> Json:
-        volume = self.world.state.volumes.volumes.get(name)
+        volume = self.builder.state.volumes.volumes.get(name)
         if volume is None:
             raise NotFound(404, "NotFound", name)
         spec: Json = {}
@@ -155,7 +155,7 @@ class FakeApi:
         return {"metadata": metadata, "spec": spec}
 
     def _give(self, name: str, ref: Json) -> None:
-        storage, key = self.world.state.volumes, (ref["namespace"], ref["name"])
+        storage, key = self.builder.state.volumes, (ref["namespace"], ref["name"])
         volume = storage.volumes[name]
         storage.set_volume(replace(volume, claim=key, claim_uid=ref["uid"], available=False))
         if self.binds_volumes:
@@ -173,6 +173,8 @@ class FakeEvents:
 
 
 class Harness:
+    builder: StateBuilder
+
     def __init__(
         self,
         *,
@@ -180,13 +182,13 @@ class Harness:
         starvation: Starvation | None = None,
     ) -> None:
         claim_news = ClaimNews()
-        self.world = World(claim_news.changed)
+        self.builder = self.build_state(claim_news.changed)
         self.clock = FakeClock()
-        self.api = FakeApi(self.world)
+        self.api = FakeApi(self.builder)
         self.events = FakeEvents()
         self.observed: dict[GroupKey, GroupObject] = {}
         self.pending: dict[str, PendingPod] = {}
-        state = self.world.state
+        state = self.builder.state
         self.queue = Queue(state)
         self.activity = Activity()
         self.changed = asyncio.Event()
@@ -226,6 +228,10 @@ class Harness:
         self.loop = self.loop_of(cycle)
         self.fence = Fence(self.clock, 1, float("inf"))
 
+    def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> StateBuilder:
+        """What the tests fill the state with."""
+        return StateBuilder(claim_changed)
+
     def loop_of(self, cycle: Cycle) -> Loop:
         return Loop(cycle, self.queue, self.clock, activity=self.activity, changed=self.changed)
 
@@ -256,7 +262,7 @@ class Harness:
         await self.settle(1)
         before = self._done()
         for _ in range(5):
-            self.world.state.reconsider_all()
+            self.builder.state.reconsider_all()
             await self.settle(1)
         after = self._done()
         changed = {
@@ -268,7 +274,7 @@ class Harness:
         """All that was ever asked of the API server, and where pods are."""
         api = self.api
         return {
-            "where": {uid: pod.node for uid, pod in self.world.state.pods.items()},
+            "where": {uid: pod.node for uid, pod in self.builder.state.pods.items()},
             "asked to bind": list(api.attempts),
             "deleted": list(api.deleted),
             "patched": list(api.patches),
@@ -300,7 +306,7 @@ class Harness:
 
     def observe_pods(self) -> None:
         """Every waiting pod as the watch shows it, without conditions."""
-        for pod in self.world.state.pods.values():
+        for pod in self.builder.state.pods.values():
             if pod.waiting:
                 self.pending[pod.info.uid] = PendingPod("1", ())
 

@@ -12,7 +12,7 @@ from scheduler.core.model import (
     Spread,
     WeightedPodTerm,
 )
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 from tests.support.counting import calls
 
 TERMS = (
@@ -44,18 +44,18 @@ def wants(kind: str, job: str) -> Requirements:
     return Requirements(requests(1), **terms[kind])  # type: ignore[arg-type]
 
 
-def arrive(world: World, kind: str, job: str) -> None:
-    world.pod(job, requirements=wants(kind, job), labels={"app": "web", "job": job})
+def arrive(builder: StateBuilder, kind: str, job: str) -> None:
+    builder.pod(job, requirements=wants(kind, job), labels={"app": "web", "job": job})
 
 
 @pytest.mark.parametrize("kind", TERMS)
 def test_a_pod_of_a_large_gang_costs_as_much_as_one_of_a_small_one(kind: str) -> None:
     def cost(size: int) -> int:
-        world = World()
-        world.gang("g", size)
+        builder = StateBuilder()
+        builder.gang("g", size)
         for _ in range(size - 1):
-            arrive(world, kind, "g")
-        return calls(lambda: arrive(world, kind, "g"))
+            arrive(builder, kind, "g")
+        return calls(lambda: arrive(builder, kind, "g"))
 
     assert cost(1_000) == cost(10_000 if kind == "required_anti_affinity" else 2_000)
 
@@ -65,16 +65,16 @@ def test_a_new_job_costs_as_much_beside_many_others_as_beside_few(kind: str) -> 
     """Each job has selectors of its own; the first pod brings them, the second finds them."""
 
     def cost(jobs: int) -> int:
-        world = World()
+        builder = StateBuilder()
         for number in range(jobs):
-            world.gang(f"j{number}", 1)
-            arrive(world, kind, f"j{number}")
-        world.gang("new", 2)
-        world.state.take_changes()
+            builder.gang(f"j{number}", 1)
+            arrive(builder, kind, f"j{number}")
+        builder.gang("new", 2)
+        builder.state.take_changes()
 
         def come() -> None:
-            arrive(world, kind, "new")
-            arrive(world, kind, "new")
+            arrive(builder, kind, "new")
+            arrive(builder, kind, "new")
 
         return calls(come)
 
@@ -83,15 +83,15 @@ def test_a_new_job_costs_as_much_beside_many_others_as_beside_few(kind: str) -> 
 
 def test_a_job_that_ends_costs_as_much_beside_many_others_as_beside_few() -> None:
     def cost(jobs: int) -> int:
-        world = World()
+        builder = StateBuilder()
         for number in range(jobs):
-            arrive(world, "required_anti_affinity", f"j{number}")
-        uids = list(world.state.pods)
-        world.state.take_changes()
+            arrive(builder, "required_anti_affinity", f"j{number}")
+        uids = list(builder.state.pods)
+        builder.state.take_changes()
 
         def end() -> None:
-            world.state.remove_pod(uids[0])
-            world.state.take_changes()
+            builder.state.remove_pod(uids[0])
+            builder.state.take_changes()
 
         return calls(end)
 
@@ -110,18 +110,18 @@ def test_selectors_without_a_label_to_look_for_cost_nothing_in_other_namespaces(
     expressions: tuple[Expression, ...],
 ) -> None:
     def cost(teams: int) -> int:
-        world = World()
+        builder = StateBuilder()
         for number in range(teams):
             namespace = f"team{number}"
             apart = PodTerm(PodSelector(expressions, (namespace,)), "host")
             wants = Requirements(requests(1), required_anti_affinity=(apart,))
-            world.pod(requirements=wants, namespace=namespace, labels={"app": "web"})
-        world.pod(namespace="team0", labels={"app": "web"})
-        world.state.take_changes()
+            builder.pod(requirements=wants, namespace=namespace, labels={"app": "web"})
+        builder.pod(namespace="team0", labels={"app": "web"})
+        builder.state.take_changes()
 
         def come() -> None:
-            world.pod(namespace="team0", labels={"app": "web"})
-            world.pod(namespace="new", labels={"app": "web"})
+            builder.pod(namespace="team0", labels={"app": "web"})
+            builder.pod(namespace="new", labels={"app": "web"})
 
         return calls(come)
 
@@ -130,37 +130,37 @@ def test_selectors_without_a_label_to_look_for_cost_nothing_in_other_namespaces(
 
 def test_selectors_of_pods_without_a_label_cost_those_that_have_it_nothing() -> None:
     def cost(jobs: int) -> int:
-        world = World()
+        builder = StateBuilder()
         for number in range(jobs):
             alone = (
                 Expression("job", "DoesNotExist", ()),
                 Expression("n", "NotIn", (f"{number}",)),
             )
             apart = PodTerm(PodSelector(alone, ("ns",)), "host")
-            world.pod(
+            builder.pod(
                 requirements=Requirements(requests(1), required_anti_affinity=(apart,)),
                 labels={"job": f"j{number}"},
             )
-        world.state.take_changes()
-        return calls(lambda: world.pod(labels={"job": "new"}))
+        builder.state.take_changes()
+        return calls(lambda: builder.pod(labels={"job": "new"}))
 
     assert cost(500) == cost(5)
 
 
 def test_a_new_selector_without_a_label_to_look_for_looks_at_no_pod_elsewhere() -> None:
     def cost(others: int) -> int:
-        world = World()
+        builder = StateBuilder()
         for _ in range(others):
-            world.pod(namespace="elsewhere", labels={"app": "web"})
-            world.pod(namespace="team", labels={"job": "j"})
+            builder.pod(namespace="elsewhere", labels={"app": "web"})
+            builder.pod(namespace="team", labels={"job": "j"})
         first = PodTerm(PodSelector((Expression("job", "DoesNotExist", ()),), ("team",)), "host")
-        world.pod(
+        builder.pod(
             namespace="team",
             requirements=Requirements(requests(1), required_anti_affinity=(first,)),
         )
-        world.state.take_changes()
+        builder.state.take_changes()
         again = PodTerm(PodSelector((Expression("job", "DoesNotExist", ()),), ("team",)), "rack")
         wants = Requirements(requests(1), required_anti_affinity=(again,))
-        return calls(lambda: world.pod(namespace="team", requirements=wants))
+        return calls(lambda: builder.pod(namespace="team", requirements=wants))
 
     assert cost(500) == cost(5)

@@ -12,9 +12,9 @@ from tests.scheduler.harness import Harness
 
 
 def gang_of_two(harness: Harness) -> tuple[str, str]:
-    harness.world.nodes(3, cpu=1)
-    key = harness.world.gang("g", 2)
-    first, second = harness.world.pods("g", 2)
+    harness.builder.nodes(3, cpu=1)
+    key = harness.builder.gang("g", 2)
+    first, second = harness.builder.pods("g", 2)
     harness.observe(key)
     return first.name, second.name
 
@@ -58,7 +58,7 @@ async def test_a_binding_whose_answer_was_lost_is_accepted() -> None:
         await harness.settle(5)
 
     assert harness.api.bound == {first: "n0", second: "n2"}
-    assert int(harness.world.state.nodes.free[0, :3].sum()) == 3 * 110 - 2
+    assert int(harness.builder.state.nodes.free[0, :3].sum()) == 3 * 110 - 2
 
 
 async def test_a_pod_that_is_gone_is_forgotten() -> None:
@@ -67,7 +67,7 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
 
     def fail(name: str) -> KubeError | None:
         if name == second:
-            harness.world.state.remove_pod(f"uid-{second}")
+            harness.builder.state.remove_pod(f"uid-{second}")
             return NotFound(404, "NotFound", name)
         return None
 
@@ -76,7 +76,7 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
         await harness.settle(5)
 
     assert set(harness.api.bound) == {first}
-    assert f"uid-{second}" not in harness.world.state.pods
+    assert f"uid-{second}" not in harness.builder.state.pods
 
 
 async def test_a_refused_member_is_placed_again_with_the_others_kept() -> None:
@@ -107,9 +107,9 @@ async def test_a_gang_that_cannot_be_completed_is_given_up_in_time() -> None:
 async def test_a_gang_with_its_own_timeout_is_given_up_after_that() -> None:
     harness = Harness(timeout=120)
     first, second = gang_of_two(harness)
-    spec = harness.world.state.forest.groups["PodGroup", "ns", "g"].spec
+    spec = harness.builder.state.forest.groups["PodGroup", "ns", "g"].spec
     assert spec is not None
-    harness.world.state.set_group(replace(spec, bind_within=20.0))
+    harness.builder.state.set_group(replace(spec, bind_within=20.0))
     harness.api.fail = lambda name: Forbidden(403, "Forbidden", "never") if name == second else None
 
     async with harness.leading():
@@ -124,10 +124,10 @@ async def test_a_gang_with_its_own_timeout_is_given_up_after_that() -> None:
 
 async def test_members_that_ran_before_are_never_deleted() -> None:
     harness = Harness(timeout=20)
-    harness.world.nodes(3, cpu=1)
-    harness.world.gang("g", 3)
-    old = harness.world.pod("g", node="n0")
-    new, never = harness.world.pods("g", 2)
+    harness.builder.nodes(3, cpu=1)
+    harness.builder.gang("g", 3)
+    old = harness.builder.pod("g", node="n0")
+    new, never = harness.builder.pods("g", 2)
     harness.api.fail = lambda name: (
         Forbidden(403, "Forbidden", "never") if name == never.name else None
     )
@@ -136,7 +136,7 @@ async def test_members_that_ran_before_are_never_deleted() -> None:
         await harness.settle(25)
 
     assert harness.api.deleted == [new.name]
-    assert old.uid in harness.world.state.pods
+    assert old.uid in harness.builder.state.pods
 
 
 async def test_a_conflict_of_an_unbound_pod_is_tried_again() -> None:
@@ -161,18 +161,18 @@ async def test_nothing_is_bound_once_the_lease_may_be_lost() -> None:
     harness.binder.reset()
 
     assert harness.api.attempts == []
-    assert not any(pod.assumed for pod in harness.world.state.pods.values())
-    assert int(harness.world.state.nodes.free[0, :3].sum()) == 3 * 110
+    assert not any(pod.assumed for pod in harness.builder.state.pods.values())
+    assert int(harness.builder.state.nodes.free[0, :3].sum()) == 3 * 110
 
 
 async def test_a_pod_returns_to_the_queue_if_its_node_is_deleted_before_the_binding() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=1)
-    harness.world.gang("g", 1)
-    pod = harness.world.pod("g")
+    harness.builder.nodes(1, cpu=1)
+    harness.builder.gang("g", 1)
+    pod = harness.builder.pod("g")
     await harness.loop.drain()
-    harness.world.state.remove_node("n0")
-    harness.world.node("n1")
+    harness.builder.state.remove_node("n0")
+    harness.builder.node("n1")
 
     async with harness.leading():
         await harness.settle(3)
@@ -197,16 +197,16 @@ async def test_a_binding_is_not_tried_again_once_the_lease_may_be_lost() -> None
 
 async def test_a_pod_that_is_deleted_before_its_binding_is_sent_is_not_bound() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=5)
+    harness.builder.nodes(1, cpu=5)
     # As many as there are workers wait for an answer.
-    waiting = [harness.world.pod() for _ in range(4)]
-    late = harness.world.pod()
+    waiting = [harness.builder.pod() for _ in range(4)]
+    late = harness.builder.pod()
     for pod in waiting:
         harness.api.delayed[pod.name] = asyncio.Event()
 
     async with harness.leading():
         await harness.settle()
-        harness.world.state.set_pod(replace(late, terminating=True))
+        harness.builder.state.set_pod(replace(late, terminating=True))
         for answer in harness.api.delayed.values():
             answer.set()
         await harness.settle(2)
@@ -231,9 +231,9 @@ async def test_a_binding_of_others_is_accepted() -> None:
 
 async def test_a_binding_that_succeeds_in_the_end_counts_as_no_failure() -> None:
     harness = Harness()
-    key = harness.world.gang("g", 2)
-    harness.world.nodes(2, cpu=1)
-    first, _ = harness.world.pods("g", 2)
+    key = harness.builder.gang("g", 2)
+    harness.builder.nodes(2, cpu=1)
+    first, _ = harness.builder.pods("g", 2)
     refusals = [Forbidden(403, "Forbidden", "not yet")] * 2
     harness.api.fail = lambda name: refusals.pop() if name == first.name and refusals else None
 
@@ -246,10 +246,10 @@ async def test_a_binding_that_succeeds_in_the_end_counts_as_no_failure() -> None
 
 async def test_pods_beyond_min_count_without_room_are_told_why_once_it_is_placed() -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    key = harness.world.gang("g", 2)
+    harness.builder.nodes(2, cpu=1)
+    key = harness.builder.gang("g", 2)
     harness.observe(key)
-    harness.world.pods("g", 3)
+    harness.builder.pods("g", 3)
 
     async with harness.leading():
         await harness.settle(10)
@@ -259,11 +259,11 @@ async def test_pods_beyond_min_count_without_room_are_told_why_once_it_is_placed
 
 async def test_a_reservation_stays_until_all_of_its_roots_are_bound() -> None:
     harness = Harness()
-    harness.world.nodes(4, cpu=1)
+    harness.builder.nodes(4, cpu=1)
     for name in ("early", "late"):
-        harness.world.gang(name, 2)
-    harness.world.pods("early", 2)
-    slow, _ = harness.world.pods("late", 2)
+        harness.builder.gang(name, 2)
+    harness.builder.pods("early", 2)
+    slow, _ = harness.builder.pods("late", 2)
     answer = harness.api.delayed[slow.name] = asyncio.Event()
 
     async with harness.leading():

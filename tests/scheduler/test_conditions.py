@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.conditions import group_views
-from tests.scheduler.world import World
+from tests.scheduler.state_builder import StateBuilder
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,14 @@ from tests.scheduler.world import World
 def test_a_scheduled_group_says_which_minimum_is_placed(
     *, composite: bool, gang: bool, message: str
 ) -> None:
-    world = World()
-    world.nodes(1, cpu=2)
-    key = world.gang("top", 1, gang=gang, composite=composite)
+    builder = StateBuilder()
+    builder.nodes(1, cpu=2)
+    key = builder.gang("top", 1, gang=gang, composite=composite)
     if composite:
-        world.gang("leaf", 1, parent="top")
-    world.pod("leaf" if composite else "top", node="n0")
+        builder.gang("leaf", 1, parent="top")
+    builder.pod("leaf" if composite else "top", node="n0")
 
-    view = group_views(world.state, world.state.forest.groups[key], None)[0]
+    view = group_views(builder.state, builder.state.forest.groups[key], None)[0]
 
     assert view.group.key == key
     assert view.message == message

@@ -8,14 +8,14 @@ import pytest
 
 from scheduler.core.model import PodInfo
 from tests.scheduler.harness import Harness
-from tests.scheduler.world import World
+from tests.scheduler.state_builder import StateBuilder
 
 
-def gangs(world: World, *sizes: int, cpu: int = 1) -> list[list[PodInfo]]:
+def gangs(builder: StateBuilder, *sizes: int, cpu: int = 1) -> list[list[PodInfo]]:
     made = []
     for index, size in enumerate(sizes):
-        world.gang(f"g{index}", size, created=str(index))
-        made.append(world.pods(f"g{index}", size, cpu))
+        builder.gang(f"g{index}", size, created=str(index))
+        made.append(builder.pods(f"g{index}", size, cpu))
     return made
 
 
@@ -25,8 +25,8 @@ def names(pods: list[PodInfo]) -> set[str]:
 
 async def test_two_gangs_of_four_on_room_for_five_give_exactly_one_gang() -> None:
     harness = Harness()
-    harness.world.nodes(5, cpu=1)
-    first, _ = gangs(harness.world, 4, 4)
+    harness.builder.nodes(5, cpu=1)
+    first, _ = gangs(harness.builder, 4, 4)
 
     async with harness.leading():
         await harness.settle(5)
@@ -36,9 +36,9 @@ async def test_two_gangs_of_four_on_room_for_five_give_exactly_one_gang() -> Non
 
 async def test_a_gang_that_does_not_fit_lets_smaller_ones_pass() -> None:
     harness = Harness()
-    harness.world.nodes(3, cpu=1)
-    _, small = gangs(harness.world, 4, 2)
-    single = harness.world.pod()
+    harness.builder.nodes(3, cpu=1)
+    _, small = gangs(harness.builder, 4, 2)
+    single = harness.builder.pod()
 
     async with harness.leading():
         await harness.settle()
@@ -48,13 +48,13 @@ async def test_a_gang_that_does_not_fit_lets_smaller_ones_pass() -> None:
 
 async def test_a_waiting_gang_is_tried_as_soon_as_a_node_comes() -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    (pods,) = gangs(harness.world, 4)
+    harness.builder.nodes(2, cpu=1)
+    (pods,) = gangs(harness.builder, 4)
 
     async with harness.leading():
         await harness.settle()
         assert harness.api.bound == {}
-        harness.world.node("big", cpu=4)
+        harness.builder.node("big", cpu=4)
         await harness.settle()
 
     assert set(harness.api.bound) == names(pods)
@@ -62,13 +62,13 @@ async def test_a_waiting_gang_is_tried_as_soon_as_a_node_comes() -> None:
 
 async def test_a_waiting_gang_is_tried_as_soon_as_another_leaves() -> None:
     harness = Harness()
-    harness.world.nodes(4, cpu=1)
-    first, second = gangs(harness.world, 4, 4)
+    harness.builder.nodes(4, cpu=1)
+    first, second = gangs(harness.builder, 4, 4)
 
     async with harness.leading():
         await harness.settle()
         for pod in first:
-            harness.world.state.remove_pod(pod.uid)
+            harness.builder.state.remove_pod(pod.uid)
         await harness.settle()
 
     assert set(harness.api.bound) == names(first) | names(second)
@@ -76,9 +76,9 @@ async def test_a_waiting_gang_is_tried_as_soon_as_another_leaves() -> None:
 
 async def test_priority_goes_before_age() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=1)
-    harness.world.pod(priority=0, name="old")
-    harness.world.pod(priority=5, name="urgent")
+    harness.builder.nodes(1, cpu=1)
+    harness.builder.pod(priority=0, name="old")
+    harness.builder.pod(priority=5, name="urgent")
 
     async with harness.leading():
         await harness.settle()
@@ -88,11 +88,11 @@ async def test_priority_goes_before_age() -> None:
 
 async def test_a_half_running_gang_is_completed_before_others_of_its_priority() -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    gangs(harness.world, 1)
-    harness.world.gang("half", 2, created="9")
-    harness.world.pod("half", node="n0")
-    missing = harness.world.pod("half")
+    harness.builder.nodes(2, cpu=1)
+    gangs(harness.builder, 1)
+    harness.builder.gang("half", 2, created="9")
+    harness.builder.pod("half", node="n0")
+    missing = harness.builder.pod("half")
 
     async with harness.leading():
         await harness.settle()
@@ -102,12 +102,12 @@ async def test_a_half_running_gang_is_completed_before_others_of_its_priority() 
 
 async def test_a_more_important_gang_goes_before_a_half_running_one() -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    harness.world.gang("half", 2, created="1", priority=1)
-    harness.world.pod("half", node="n0", priority=1)
-    harness.world.pod("half", priority=1)
-    harness.world.gang("urgent", 1, created="9", priority=2)
-    urgent = harness.world.pod("urgent", priority=2)
+    harness.builder.nodes(2, cpu=1)
+    harness.builder.gang("half", 2, created="1", priority=1)
+    harness.builder.pod("half", node="n0", priority=1)
+    harness.builder.pod("half", priority=1)
+    harness.builder.gang("urgent", 1, created="9", priority=2)
+    urgent = harness.builder.pod("urgent", priority=2)
 
     async with harness.leading():
         await harness.settle()
@@ -117,12 +117,12 @@ async def test_a_more_important_gang_goes_before_a_half_running_one() -> None:
 
 async def test_late_members_of_a_running_gang_are_bound_one_by_one() -> None:
     harness = Harness()
-    harness.world.nodes(4, cpu=1)
-    gangs(harness.world, 2)
+    harness.builder.nodes(4, cpu=1)
+    gangs(harness.builder, 2)
 
     async with harness.leading():
         await harness.settle()
-        late = harness.world.pod("g0")
+        late = harness.builder.pod("g0")
         await harness.settle()
 
     assert late.name in harness.api.bound
@@ -131,8 +131,8 @@ async def test_late_members_of_a_running_gang_are_bound_one_by_one() -> None:
 async def test_assumed_pods_take_room_before_the_watch_confirms_them() -> None:
     harness = Harness()
     harness.api.deliver = False
-    harness.world.nodes(4, cpu=1)
-    first, _ = gangs(harness.world, 3, 3)
+    harness.builder.nodes(4, cpu=1)
+    first, _ = gangs(harness.builder, 3, 3)
 
     async with harness.leading():
         await harness.settle(2)
@@ -142,7 +142,7 @@ async def test_assumed_pods_take_room_before_the_watch_confirms_them() -> None:
 
 async def test_refused_roots_are_tried_once_a_minute_without_an_event() -> None:
     harness = Harness()
-    gangs(harness.world, 1)
+    gangs(harness.builder, 1)
 
     async with harness.leading():
         await harness.settle()
@@ -158,18 +158,18 @@ async def test_refused_roots_are_tried_once_a_minute_without_an_event() -> None:
 @pytest.mark.parametrize("cpu", [1, 0])
 async def test_a_waiting_root_counts_a_new_node_even_if_that_does_not_help(cpu: int) -> None:
     harness = Harness()
-    harness.world.nodes(3, cpu=1)
-    key = harness.world.gang("g", 9)
-    harness.world.pods("g", 9)
+    harness.builder.nodes(3, cpu=1)
+    key = harness.builder.gang("g", 9)
+    harness.builder.pods("g", 9)
     harness.observe(key)
 
     async with harness.leading():
         await harness.settle(2)
         before = harness.summary(key)
-        harness.world.node("late", cpu=cpu)
+        harness.builder.node("late", cpu=cpu)
         await harness.settle(7)
         after = harness.summary(key)
-        harness.world.state.remove_node("late")
+        harness.builder.state.remove_node("late")
         await harness.settle(7)
 
     assert "cpu short on 3 of 3 nodes" in before
@@ -181,32 +181,32 @@ async def test_a_waiting_root_counts_a_new_node_even_if_that_does_not_help(cpu: 
 async def test_churn_settles_and_stays_settled(seed: int) -> None:
     chance = random.Random(seed)
     harness = Harness()
-    world = harness.world
-    world.nodes(6, cpu=4, rack_of=2)
+    builder = harness.builder
+    builder.nodes(6, cpu=4, rack_of=2)
     minimums: dict[str, int] = {}
 
     async with harness.leading():
         for index in range(25):
             name, size = f"g{index}", chance.randint(1, 6)
             minimums[name] = chance.randint(1, size)
-            world.gang(name, minimums[name], rack=chance.random() < 0.4, created=f"{index:03}")
-            world.pods(name, size, chance.randint(1, 2))
-            if chance.random() < 0.5 and world.state.pods:
+            builder.gang(name, minimums[name], rack=chance.random() < 0.4, created=f"{index:03}")
+            builder.pods(name, size, chance.randint(1, 2))
+            if chance.random() < 0.5 and builder.state.pods:
                 gone = chance.choice(
-                    sorted({p.info.group for p in world.state.pods.values()} - {None}, key=str)
+                    sorted({p.info.group for p in builder.state.pods.values()} - {None}, key=str)
                 )
-                for pod in [p for p in world.state.pods.values() if p.info.group == gone]:
-                    world.state.remove_pod(pod.info.uid)
+                for pod in [p for p in builder.state.pods.values() if p.info.group == gone]:
+                    builder.state.remove_pod(pod.info.uid)
             await harness.settle()
         await harness.settle(10)
         before = dict(harness.api.bound)
         for _ in range(5):
-            world.state.reconsider_all()
+            builder.state.reconsider_all()
             await harness.settle(2)
 
     assert harness.api.bound == before
-    assert (world.state.nodes.free >= 0).all()
+    assert (builder.state.nodes.free >= 0).all()
     for name, minimum in minimums.items():
-        members = [p for p in world.state.pods.values() if p.info.group == name]
+        members = [p for p in builder.state.pods.values() if p.info.group == name]
         running = sum(bool(p.info.node) for p in members)
         assert running == 0 or running >= minimum, name

@@ -14,14 +14,14 @@ from scheduler.core.model import (
 )
 from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.queue import Queue
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 
 def gang() -> tuple[Queue, GroupKey]:
-    world = World()
-    key = world.gang("g", 1)
-    world.pod("g")
-    return Queue(world.state), key
+    builder = StateBuilder()
+    key = builder.gang("g", 1)
+    builder.pod("g")
+    return Queue(builder.state), key
 
 
 def test_each_failure_doubles_the_wait_up_to_ten_seconds() -> None:
@@ -59,26 +59,26 @@ def test_a_blocked_root_is_not_decided_until_it_is_unblocked() -> None:
 def test_a_pod_with_anti_affinity_is_woken_when_a_matching_pods_node_leaves_the_rack(
     event: str,
 ) -> None:
-    world = World()
-    world.nodes(2, rack_of=2)
-    world.pod(node="n1", labels={"app": "web"}, name="web")
-    queue = Queue(world.state)
+    builder = StateBuilder()
+    builder.nodes(2, rack_of=2)
+    builder.pod(node="n1", labels={"app": "web"}, name="web")
+    queue = Queue(builder.state)
     selector = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
     wants = Requirements(requests(1), required_anti_affinity=(PodTerm(selector, "rack"),))
-    info = world.pod(requirements=wants)
+    info = builder.pod(requirements=wants)
     key = (SINGLE_POD, "ns", info.name)
-    queue.refresh(world.state.take_changes(), 0)
+    queue.refresh(builder.state.take_changes(), 0)
     assert queue.pop() == key
-    refusal = place(world.state, world.single(info), SearchBudget())
+    refusal = place(builder.state, builder.single(info), SearchBudget())
     assert isinstance(refusal, Refusal)
     queue.refuse(key, refusal, 0)
-    queue.refresh(world.state.take_changes(), 0)
+    queue.refresh(builder.state.take_changes(), 0)
 
     if event == "the node goes":
-        world.state.remove_node("n1")
-        world.state.remove_pod("uid-web")
+        builder.state.remove_node("n1")
+        builder.state.remove_pod("uid-web")
     else:
-        world.node("n1", labels={"rack": "another"})
-    queue.refresh(world.state.take_changes(), 0)
+        builder.node("n1", labels={"rack": "another"})
+    queue.refresh(builder.state.take_changes(), 0)
 
     assert queue.pop() == key

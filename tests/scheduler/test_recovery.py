@@ -33,7 +33,7 @@ def left_behind(
 
 async def lead(harness: Harness, seconds: float = 5, *, unsettled: str = "") -> None:
     await harness.binder.recover(harness.fence)
-    harness.world.state.reconsider_all()
+    harness.builder.state.reconsider_all()
     async with harness.leading(unsettled=unsettled):
         await harness.settle(seconds)
 
@@ -41,9 +41,9 @@ async def lead(harness: Harness, seconds: float = 5, *, unsettled: str = "") -> 
 @pytest.mark.parametrize("bound", [0, 1, 2, 3])
 async def test_a_half_bound_gang_is_completed_on_the_decided_nodes(bound: int) -> None:
     harness = Harness()
-    harness.world.nodes(6, cpu=1)
-    harness.world.gang("g", 3)
-    pods = [harness.world.pod("g", node=f"n{i + 3}" if i < bound else "") for i in range(3)]
+    harness.builder.nodes(6, cpu=1)
+    harness.builder.gang("g", 3)
+    pods = [harness.builder.pod("g", node=f"n{i + 3}" if i < bound else "") for i in range(3)]
     left_behind(harness, *((pod, f"n{i + 3}") for i, pod in enumerate(pods)))
 
     await lead(harness)
@@ -55,9 +55,9 @@ async def test_a_half_bound_gang_is_completed_on_the_decided_nodes(bound: int) -
 
 async def test_a_decision_that_cannot_be_completed_and_is_not_begun_is_made_again() -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    harness.world.gang("g", 2)
-    first, second = harness.world.pods("g", 2)
+    harness.builder.nodes(2, cpu=1)
+    harness.builder.gang("g", 2)
+    first, second = harness.builder.pods("g", 2)
     left_behind(harness, (first, "n1"), (second, "gone"))
 
     await lead(harness)
@@ -68,10 +68,10 @@ async def test_a_decision_that_cannot_be_completed_and_is_not_begun_is_made_agai
 
 async def test_missing_members_are_placed_again_with_the_bound_ones_kept() -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    harness.world.gang("g", 2)
-    first = harness.world.pod("g", node="n0")
-    second = harness.world.pod("g")
+    harness.builder.nodes(2, cpu=1)
+    harness.builder.gang("g", 2)
+    first = harness.builder.pod("g", node="n0")
+    second = harness.builder.pod("g")
     left_behind(harness, (first, "n0"), (second, "gone"))
 
     await lead(harness)
@@ -83,11 +83,11 @@ async def test_missing_members_are_placed_again_with_the_bound_ones_kept() -> No
 
 async def test_a_gang_whose_time_is_over_is_given_up_by_the_next_leader() -> None:
     harness = Harness(timeout=20)
-    harness.world.nodes(1, cpu=1)
-    key = harness.world.gang("g", 2)
+    harness.builder.nodes(1, cpu=1)
+    key = harness.builder.gang("g", 2)
     harness.observe(key)
-    first = harness.world.pod("g", node="n0")
-    second = harness.world.pod("g")
+    first = harness.builder.pod("g", node="n0")
+    second = harness.builder.pod("g")
     left_behind(harness, (first, "n0"), (second, "gone"), age=15)
 
     await lead(harness, seconds=3, unsettled="its time is not over yet")
@@ -103,9 +103,9 @@ async def test_a_gang_whose_time_is_over_is_given_up_by_the_next_leader() -> Non
 
 async def test_a_binding_that_is_not_in_the_cache_yet_counts_as_bound() -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    harness.world.gang("g", 2)
-    first, second = harness.world.pods("g", 2)
+    harness.builder.nodes(2, cpu=1)
+    harness.builder.gang("g", 2)
+    first, second = harness.builder.pods("g", 2)
     harness.api.bound[first.name] = "n1"
     left_behind(harness, (first, "n1"), (second, "gone"))
 
@@ -117,9 +117,9 @@ async def test_a_binding_that_is_not_in_the_cache_yet_counts_as_bound() -> None:
 
 async def test_a_gang_stored_in_part_only_was_never_begun() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=3)
-    harness.world.gang("g", 4)
-    pods = harness.world.pods("g", 4)
+    harness.builder.nodes(1, cpu=3)
+    harness.builder.gang("g", 4)
+    pods = harness.builder.pods("g", 4)
     left_behind(harness, (pods[0], "n0"), (pods[1], "n0"))
 
     await lead(harness)
@@ -130,10 +130,10 @@ async def test_a_gang_stored_in_part_only_was_never_begun() -> None:
 
 async def test_a_decided_place_that_another_pod_took_is_not_used() -> None:
     harness = Harness()
-    harness.world.nodes(3, cpu=1)
-    harness.world.gang("g", 2)
-    first, second = harness.world.pods("g", 2)
-    harness.world.pod(node="n0", ours=False)
+    harness.builder.nodes(3, cpu=1)
+    harness.builder.gang("g", 2)
+    first, second = harness.builder.pods("g", 2)
+    harness.builder.pod(node="n0", ours=False)
     left_behind(harness, (first, "n0"), (second, "n1"))
 
     await lead(harness)
@@ -143,9 +143,9 @@ async def test_a_decided_place_that_another_pod_took_is_not_used() -> None:
 
 async def test_a_decision_whose_pods_are_deleted_is_closed() -> None:
     harness = Harness()
-    harness.world.nodes(1)
-    gone = harness.world.pod("g")
-    harness.world.state.remove_pod(gone.uid)
+    harness.builder.nodes(1)
+    gone = harness.builder.pod("g")
+    harness.builder.state.remove_pod(gone.uid)
     left_behind(harness, (gone, "n0"))
 
     await lead(harness)
@@ -156,10 +156,10 @@ async def test_a_decision_whose_pods_are_deleted_is_closed() -> None:
 
 async def test_giving_up_continues_after_a_change_of_leaders() -> None:
     harness = Harness(timeout=20)
-    harness.world.nodes(1, cpu=2)
-    harness.world.gang("g", 3)
-    pods = [harness.world.pod("g", node="n0") for _ in range(2)]
-    missing = harness.world.pod("g")
+    harness.builder.nodes(1, cpu=2)
+    harness.builder.gang("g", 3)
+    pods = [harness.builder.pod("g", node="n0") for _ in range(2)]
+    missing = harness.builder.pod("g")
     left_behind(harness, (pods[0], "n0"), (pods[1], "n0"), (missing, "gone"), age=30)
 
     def lose_the_lease(name: str) -> None:

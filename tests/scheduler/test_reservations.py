@@ -15,10 +15,10 @@ from tests.scheduler.harness import Harness
 
 
 def gangs(harness: Harness, count: int, size: int = 2) -> None:
-    harness.world.nodes(1, cpu=count * size)
+    harness.builder.nodes(1, cpu=count * size)
     for index in range(count):
-        key = harness.world.gang(f"g{index}", size)
-        harness.world.pods(f"g{index}", size)
+        key = harness.builder.gang(f"g{index}", size)
+        harness.builder.pods(f"g{index}", size)
         harness.observe(key)
 
 
@@ -57,12 +57,12 @@ async def test_one_reservation_covers_all_roots_decided_in_a_tick() -> None:
 
 async def test_a_single_decision_is_written_at_once_and_a_stream_shares_writes() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=40)
+    harness.builder.nodes(1, cpu=40)
     async with harness.leading():
         await harness.settle(1)
         for number in range(10):
-            harness.world.gang(f"g{number}", 2)
-            harness.world.pods(f"g{number}", 2)
+            harness.builder.gang(f"g{number}", 2)
+            harness.builder.pods(f"g{number}", 2)
             await harness.settle()
             if not number:
                 assert len(harness.api.bound) == 2  # no time had to pass for it
@@ -122,10 +122,10 @@ async def test_a_decision_that_cannot_be_left_half_bound_needs_no_reservation(
     minimum: int, pods: int, gang: bool
 ) -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=4)
-    harness.world.gang("g", minimum, gang=gang)
-    harness.world.pods("g", pods)
-    harness.world.pod()
+    harness.builder.nodes(1, cpu=4)
+    harness.builder.gang("g", minimum, gang=gang)
+    harness.builder.pods("g", pods)
+    harness.builder.pod()
 
     async with harness.leading():
         await harness.settle(1)
@@ -204,7 +204,7 @@ async def test_a_large_decision_is_split_and_all_parts_are_stored_before_it_is_b
 async def test_the_reservation_stays_while_a_member_is_still_to_be_placed_again() -> None:
     harness = Harness(timeout=20)
     gangs(harness, 1)
-    second = sorted(pod.info.name for pod in harness.world.state.pods.values())[1]
+    second = sorted(pod.info.name for pod in harness.builder.state.pods.values())[1]
     blocked = [True]
     harness.api.fail = lambda name: (
         Forbidden(403, "Forbidden", "quota") if blocked and name == second else None

@@ -17,37 +17,37 @@ from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
 from scheduler.starvation import StarvationMonitor
 from tests.scheduler.harness import Harness
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 from tests.support.clock import FakeClock
 
 ON = Starvation(enabled=True, after_seconds=5, after_passed=5, closed_seconds=600)
 
 
-def leave(world: World, group: str) -> None:
+def leave(builder: StateBuilder, group: str) -> None:
     """A gang is done and deleted."""
     key = (POD_GROUP, "ns", group)
-    for uid in list(world.state.forest.groups[key].members):
-        world.state.remove_pod(uid)
-    world.state.remove_group(key)
+    for uid in list(builder.state.forest.groups[key].members):
+        builder.state.remove_pod(uid)
+    builder.state.remove_group(key)
 
 
 async def rounds_until_the_large_one_runs(starvation: Starvation, most: int) -> int | None:
     """Room for four small gangs, of which one ends each second and another has come by then."""
     harness = Harness(starvation=starvation)
-    world = harness.world
-    world.nodes(8, cpu=1)
+    builder = harness.builder
+    builder.nodes(8, cpu=1)
     for number in range(4):
-        world.gang(f"small{number}", 2, created=f"0{number}")
-        world.pods(f"small{number}", 2)
+        builder.gang(f"small{number}", 2, created=f"0{number}")
+        builder.pods(f"small{number}", 2)
     async with harness.leading():
         await harness.settle()
-        world.gang("large", 8, created="1")
-        large = {pod.name for pod in world.pods("large", 8)}
+        builder.gang("large", 8, created="1")
+        large = {pod.name for pod in builder.pods("large", 8)}
         for number in range(most):
-            world.gang(f"small{number + 4}", 2, created=f"2{number:05}")
-            world.pods(f"small{number + 4}", 2)
+            builder.gang(f"small{number + 4}", 2, created=f"2{number:05}")
+            builder.pods(f"small{number + 4}", 2)
             await harness.settle(1)
-            leave(world, f"small{number}")
+            leave(builder, f"small{number}")
             await harness.settle()
             if large <= set(harness.api.bound):
                 return number
@@ -66,8 +66,8 @@ class Cluster:
     """One starving root `big`, and the starvation monitor, in virtual time."""
 
     def __init__(self, starvation: Starvation = ON) -> None:
-        self.world = World()
-        self.state = self.world.state
+        self.builder = StateBuilder()
+        self.state = self.builder.state
         self.queue = Queue(self.state)
         self.clock = FakeClock()
         self.monitor = StarvationMonitor(
@@ -88,7 +88,7 @@ class Cluster:
     def pass_by(self, count: int = 5, priority: int = 0) -> None:
         """Others are placed, in virtual time."""
         for _ in range(count):
-            info = self.world.pod(cpu=0, priority=priority)
+            info = self.builder.pod(cpu=0, priority=priority)
             self.monitor.placed(("Pod", "ns", info.name), self.state.pods[info.uid])
             self.state.remove_pod(info.uid)
         self.clock.jump(5)
@@ -110,11 +110,11 @@ BIG = (POD_GROUP, "ns", "big")
 def starving(starvation: Starvation = ON, *, priority: int = 0) -> Cluster:
     """A gang of three, room for three of which one is taken; the gate is closed."""
     cluster = Cluster(starvation)
-    cluster.world.nodes(3, cpu=1)
-    cluster.world.pod(node="n0", name="runs")
-    cluster.world.gang("big", 3, priority=priority)
+    cluster.builder.nodes(3, cpu=1)
+    cluster.builder.pod(node="n0", name="runs")
+    cluster.builder.gang("big", 3, priority=priority)
     for _ in range(3):
-        cluster.world.pod("big", priority=priority)
+        cluster.builder.pod("big", priority=priority)
     cluster.decide(BIG)
     cluster.pass_by(priority=priority)
     cluster.decide(BIG)
@@ -122,7 +122,7 @@ def starving(starvation: Starvation = ON, *, priority: int = 0) -> Cluster:
 
 
 def single(cluster: Cluster, **pod: object) -> GroupKey:
-    info = cluster.world.pod(**pod)  # type: ignore[arg-type]
+    info = cluster.builder.pod(**pod)  # type: ignore[arg-type]
     return ("Pod", "ns", info.name)
 
 
@@ -159,10 +159,10 @@ def test_a_root_has_to_wait_before_the_gate_closes_for_it(after: float, passed: 
 
 def test_those_of_higher_priority_that_pass_do_not_count() -> None:
     cluster = Cluster()
-    cluster.world.nodes(1, cpu=1)
-    cluster.world.pod(node="n0")
-    cluster.world.gang("big", 1)
-    cluster.world.pod("big")
+    cluster.builder.nodes(1, cpu=1)
+    cluster.builder.pod(node="n0")
+    cluster.builder.gang("big", 1)
+    cluster.builder.pod("big")
     cluster.decide(BIG)
     cluster.pass_by(priority=1)
     cluster.decide(BIG)
@@ -181,11 +181,11 @@ def test_pods_for_nodes_that_the_starving_root_cannot_use_pass_the_gate() -> Non
         return Requirements(requests(1), selector=(("pool", name),))
 
     cluster = Cluster()
-    cluster.world.node("n0", cpu=1, labels={"pool": "a"})
-    cluster.world.node("n1", cpu=1, labels={"pool": "b"})
-    cluster.world.pod(node="n0")
-    cluster.world.gang("big", 1)
-    cluster.world.pod("big", requirements=pool("a"))
+    cluster.builder.node("n0", cpu=1, labels={"pool": "a"})
+    cluster.builder.node("n1", cpu=1, labels={"pool": "b"})
+    cluster.builder.pod(node="n0")
+    cluster.builder.gang("big", 1)
+    cluster.builder.pod("big", requirements=pool("a"))
     cluster.decide(BIG)
     cluster.pass_by()
     cluster.decide(BIG)
@@ -208,9 +208,9 @@ def test_single_pods_are_not_batched_while_the_gate_is_closed() -> None:
 
 def test_a_half_running_gang_becomes_whole_but_gets_no_extras() -> None:
     cluster = starving()
-    cluster.world.gang("half", 2)
-    cluster.world.pod("half", node="n0", cpu=0)
-    cluster.world.pods("half", 2, cpu=0)
+    cluster.builder.gang("half", 2)
+    cluster.builder.pod("half", node="n0", cpu=0)
+    cluster.builder.pods("half", 2, cpu=0)
 
     outcome = cluster.decide((POD_GROUP, "ns", "half"))
 
@@ -220,9 +220,9 @@ def test_a_half_running_gang_becomes_whole_but_gets_no_extras() -> None:
 
 def test_extras_of_a_running_gang_wait_at_the_gate() -> None:
     cluster = starving()
-    cluster.world.gang("whole", 1)
-    cluster.world.pod("whole", node="n0", cpu=0)
-    cluster.world.pods("whole", 1, cpu=0)
+    cluster.builder.gang("whole", 1)
+    cluster.builder.pod("whole", node="n0", cpu=0)
+    cluster.builder.pods("whole", 1, cpu=0)
 
     outcome = cluster.decide((POD_GROUP, "ns", "whole"))
 
@@ -237,7 +237,7 @@ def run(cluster: Cluster) -> None:
 
 
 def delete(cluster: Cluster) -> None:
-    leave(cluster.world, "big")
+    leave(cluster.builder, "big")
 
 
 def lose_its_quorum(cluster: Cluster) -> None:
@@ -291,17 +291,17 @@ def test_the_gate_is_in_a_snapshot() -> None:
 @given(st.integers(0, 2**32))
 def test_the_gate_closes_for_no_root_that_would_not_fit_into_an_empty_cluster(seed: int) -> None:
     chance = random.Random(seed)
-    cluster, empty = Cluster(), World()
+    cluster, empty = Cluster(), StateBuilder()
     size, cpu, rack = chance.randint(1, 6), chance.randint(1, 3), chance.random() < 0.5
     nodes = [(f"n{i}", chance.randint(1, 4), f"r{chance.randrange(3)}") for i in range(4)]
-    for world in (cluster.world, empty):
+    for builder in (cluster.builder, empty):
         for name, cores, where in nodes:
-            world.node(name, cores, labels={"rack": where})
-        world.gang("big", size, rack=rack)
-        world.pods("big", size, cpu)
+            builder.node(name, cores, labels={"rack": where})
+        builder.gang("big", size, rack=rack)
+        builder.pods("big", size, cpu)
     for name, cores, _ in nodes:
         for _ in range(chance.randint(0, cores)):
-            cluster.world.pod(node=name)
+            cluster.builder.pod(node=name)
     possible = isinstance(empty.place("big"), Placement)
 
     first = cluster.decide(BIG)

@@ -33,7 +33,7 @@ from scheduler.core.model import (
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, decode, encode, restore, take
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 STEPS = 40
 
@@ -69,8 +69,8 @@ class Cluster(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
-        self.queue = Queue(self.world.state)
+        self.builder = StateBuilder()
+        self.queue = Queue(self.builder.state)
         self.now = 0.0
         self.disrupted: set[str] = set()
         self.settled = False
@@ -78,30 +78,30 @@ class Cluster(RuleBasedStateMachine):
     @initialize(cpus=st.lists(st.integers(2, 6), min_size=3, max_size=3))
     def nodes(self, cpus: list[int]) -> None:
         for index, cpu in enumerate(cpus):
-            self.world.node(f"n{index}", cpu, labels={"rack": f"r{index % 2}", "disk": "ssd"})
+            self.builder.node(f"n{index}", cpu, labels={"rack": f"r{index % 2}", "disk": "ssd"})
 
     @rule(name=names, cpu=st.integers(1, 6), rack=st.sampled_from(("", "r0", "r1")),
           ssd=st.booleans())  # fmt: skip
     def node_comes(self, name: str, cpu: int, rack: str, ssd: bool) -> None:
-        if name in self.world.state.nodes.row_of:
+        if name in self.builder.state.nodes.row_of:
             return
         labels = ({"rack": rack} if rack else {}) | ({"disk": "ssd"} if ssd else {})
-        self.world.node(name, cpu, labels=labels)
+        self.builder.node(name, cpu, labels=labels)
         self.settled = False
 
     @rule(name=names)
     def node_goes(self, name: str) -> None:
-        self.world.state.remove_node(name)
-        for pod in list(self.world.state.pods.values()):
+        self.builder.state.remove_node(name)
+        for pod in list(self.builder.state.pods.values()):
             if pod.node == name:
                 self._disrupt(pod)
-                self.world.state.remove_pod(pod.info.uid)
+                self.builder.state.remove_pod(pod.info.uid)
         self.settled = False
 
     @rule(name=leaves, minimum=st.integers(1, 4), tree=st.sampled_from((None, *TREES)),
           rack=st.booleans())  # fmt: skip
     def group_comes_or_changes(self, name: str, minimum: int, tree: str | None, rack: bool) -> None:
-        self.world.gang(name, minimum, parent=tree, rack=rack)
+        self.builder.gang(name, minimum, parent=tree, rack=rack)
         # Pods that run may be in another rack, or too few for another floor.
         self.disrupted.add(name)
         if not self._members(name):
@@ -119,30 +119,30 @@ class Cluster(RuleBasedStateMachine):
         """A gang with all its pods, in whatever tree is there, decided at once."""
         if name in self.disrupted or self._members(name):
             return
-        self.world.gang(name, size, parent=tree)
+        self.builder.gang(name, size, parent=tree)
         if tree is not None:
-            self.world.composite(tree, 1)
+            self.builder.composite(tree, 1)
         wants = Requirements(requests(1), **_KINDS[kind])  # type: ignore[arg-type]
         for _ in range(size + 1):
-            self.world.pod(name, requirements=wants, labels={"app": "web"} if web else {})
+            self.builder.pod(name, requirements=wants, labels={"app": "web"} if web else {})
         self.settle()
 
     @rule(name=leaves)
     def job_goes(self, name: str) -> None:
         for pod in self._members(name):
-            self.world.state.remove_pod(pod.info.uid)
-        self.world.state.remove_group((POD_GROUP, "ns", name))
+            self.builder.state.remove_pod(pod.info.uid)
+        self.builder.state.remove_group((POD_GROUP, "ns", name))
         self.disrupted.discard(name)
         self.settle()
 
     @rule(name=trees, minimum=st.integers(1, 3))
     def tree_comes_or_changes(self, name: str, minimum: int) -> None:
-        self.world.composite(name, minimum)
+        self.builder.composite(name, minimum)
         self.settled = False
 
     @rule(name=leaves)
     def group_goes(self, name: str) -> None:
-        self.world.state.remove_group((POD_GROUP, "ns", name))
+        self.builder.state.remove_group((POD_GROUP, "ns", name))
         self.disrupted.add(name)
         self.settled = False
 
@@ -152,40 +152,40 @@ class Cluster(RuleBasedStateMachine):
         wants = Requirements(requests(cpu), **_KINDS[kind])  # type: ignore[arg-type]
         for _ in range(2):
             labels = {"app": "web"} if web else {}
-            self.world.pod(group, requirements=wants, labels=labels, gated=gated)
+            self.builder.pod(group, requirements=wants, labels=labels, gated=gated)
         self.settled = False
 
     @rule(at=st.integers(0, 30), phase=st.sampled_from(("Succeeded", "Failed", "")))
     def pod_ends_or_goes(self, at: int, phase: str) -> None:
-        pods = list(self.world.state.pods.values())
+        pods = list(self.builder.state.pods.values())
         if not pods:
             return
         pod = pods[at % len(pods)]
         if phase and pod.info.node:
-            self.world.state.set_pod(replace(pod.info, phase=phase))
+            self.builder.state.set_pod(replace(pod.info, phase=phase))
         else:
-            self.world.state.remove_pod(pod.info.uid)
+            self.builder.state.remove_pod(pod.info.uid)
         self._disrupt(pod)
         self.settled = False
 
     @rule(at=st.integers(0, 30))
     def binding_fails(self, at: int) -> None:
-        assumed = [pod for pod in self.world.state.pods.values() if pod.assumed]
+        assumed = [pod for pod in self.builder.state.pods.values() if pod.assumed]
         if assumed:
             pod = assumed[at % len(assumed)]
             self._disrupt(pod)
-            self.world.state.forget(pod.info.uid)
+            self.builder.state.forget(pod.info.uid)
             self.settled = False
 
     @rule()
     def bindings_are_heard_of(self) -> None:
-        for pod in list(self.world.state.pods.values()):
+        for pod in list(self.builder.state.pods.values()):
             if pod.assumed:
-                self.world.state.set_pod(replace(pod.info, node=pod.node, phase="Running"))
+                self.builder.state.set_pod(replace(pod.info, node=pod.node, phase="Running"))
 
     @rule()
     def settle(self) -> None:
-        state, queue = self.world.state, self.queue
+        state, queue = self.builder.state, self.queue
         for _ in range(100):
             queue.refresh(state.take_changes(), self.now)
             key = queue.pop()
@@ -197,14 +197,14 @@ class Cluster(RuleBasedStateMachine):
 
     @rule()
     def a_snapshot_put_back_is_the_same(self) -> None:
-        state, limits = self.world.state, Limits.of(SearchBudget())
+        state, limits = self.builder.state, Limits.of(SearchBudget())
         self.queue.refresh(state.take_changes(), self.now)
         data = encode(take(state, self.queue, limits))
         again = restore(decode(data, "the machine's"))
         assert encode(take(*again, limits)) == data
 
     def _decide(self, key: GroupKey) -> None:
-        state = self.world.state
+        state = self.builder.state
         entity = self.queue.entity(key)
         assert entity is not None
         free = state.nodes.free.copy()
@@ -220,10 +220,10 @@ class Cluster(RuleBasedStateMachine):
 
     def _check(self, entity: Group | Pod, decision: Placement) -> None:
         """What was decided just now keeps all rules."""
-        nodes = self.world.state.nodes
+        nodes = self.builder.state.nodes
         assert (nodes.free[:, list(decision.rows)] >= 0).all()
         for pod in decision.pods:
-            assert self.world.state.framework.permitted(pod.shape)[pod.row]
+            assert self.builder.state.framework.permitted(pod.shape)[pod.row]
             self._check_company(pod)
         if isinstance(entity, Group):
             assert entity.standing
@@ -234,7 +234,7 @@ class Cluster(RuleBasedStateMachine):
     def _check_company(self, pod: Pod) -> None:
         """No pod is in one rack with another that either of them keeps away."""
         rack = self._rack(pod)
-        for other in self.world.state.pods.values():
+        for other in self.builder.state.pods.values():
             if other is pod or other.row < 0 or not rack or self._rack(other) != rack:
                 continue
             assert not _keeps_away(pod.info, other.info)
@@ -243,7 +243,7 @@ class Cluster(RuleBasedStateMachine):
             assert rack
             assert any(
                 other.info.labels.get("app") == "web" and self._rack(other) == rack
-                for other in self.world.state.pods.values()
+                for other in self.builder.state.pods.values()
                 if other.row >= 0 and (other is not pod or pod.info.labels.get("app") == "web")
             )
 
@@ -254,11 +254,11 @@ class Cluster(RuleBasedStateMachine):
         assert not confined or "" not in racks
 
     def _rack(self, pod: Pod) -> str:
-        node = self.world.state.nodes.infos[pod.row] if pod.row >= 0 else None
+        node = self.builder.state.nodes.infos[pod.row] if pod.row >= 0 else None
         return node.labels.get("rack", "") if node is not None else ""
 
     def _members(self, name: str) -> list[Pod]:
-        return [pod for pod in self.world.state.pods.values() if pod.info.group == name]
+        return [pod for pod in self.builder.state.pods.values() if pod.info.group == name]
 
     def _disrupt(self, pod: Pod) -> None:
         if pod.info.group is not None:
@@ -267,16 +267,16 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def all_is_accounted_for(self) -> None:
         Cluster.steps += 1
-        nodes = self.world.state.nodes
+        nodes = self.builder.state.nodes
         used: Counter[tuple[int, int]] = Counter()
         counted: Counter[tuple[int, int]] = Counter()
-        for pod in self.world.state.pods.values():
+        for pod in self.builder.state.pods.values():
             if pod.row >= 0:
                 for resource, amount in pod.shape.demands:
                     used[resource, pod.row] += amount
                 for match_id in pod.shape.matches.counted:
                     counted[match_id, pod.row] += 1
-                assert pod.shape.matches == self.world.state.selectors.matches(pod.info)
+                assert pod.shape.matches == self.builder.state.selectors.matches(pod.info)
         for row in nodes.row_of.values():
             for resource in nodes.resources.values():
                 whole = int(nodes.allocatable[resource, row])
@@ -290,7 +290,7 @@ class Cluster(RuleBasedStateMachine):
     def nothing_is_kept_that_no_pod_uses(self) -> None:
         if not self.settled:
             return
-        state = self.world.state
+        state = self.builder.state
         shapes = {pod.shape for pod in state.pods.values()}
         assert set(state.shapes) == shapes
         assert len(state.selectors) <= len(state.nodes.match_counts) <= 5 * len(shapes)
@@ -300,7 +300,7 @@ class Cluster(RuleBasedStateMachine):
         if not self.settled:
             return
         for name in LEAVES:
-            group = self.world.state.forest.groups.get((POD_GROUP, "ns", name))
+            group = self.builder.state.forest.groups.get((POD_GROUP, "ns", name))
             if group is not None and group.known and name not in self.disrupted:
                 assert not group.incomplete, name
 
@@ -309,7 +309,7 @@ class Cluster(RuleBasedStateMachine):
         """After `settle` every waiting entity was tried after the event that could help it."""
         if not self.settled:
             return
-        state = self.world.state
+        state = self.builder.state
         tops = [g for g in state.forest.groups.values() if g.parent is None]
         keys = [*(group.key for group in tops), *state.singles]
         for key in keys:

@@ -10,24 +10,24 @@ import pytest
 from api.models import v1alpha3 as models
 from scheduler.core.model import Requirements
 from tests.scheduler.harness import Harness
-from tests.scheduler.world import requests
+from tests.scheduler.state_builder import requests
 
 
 async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=1)
-    key = harness.world.gang("g", 2)
+    harness.builder.nodes(1, cpu=1)
+    key = harness.builder.gang("g", 2)
     harness.observe(key)
     said = []
 
     async with harness.leading():
-        harness.world.pod("g")
+        harness.builder.pod("g")
         await harness.settle(2)
         said.append(harness.condition(key))
-        harness.world.pod("g")
+        harness.builder.pod("g")
         await harness.settle(2)
         said.append(harness.condition(key))
-        harness.world.nodes(2, cpu=1)
+        harness.builder.nodes(2, cpu=1)
         await harness.settle(6)
         said.append(harness.condition(key))
 
@@ -59,10 +59,10 @@ async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
 
 async def test_the_blocker_has_numbers() -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    harness.world.pod(node="n0")
-    key = harness.world.gang("g", 2)
-    harness.world.pods("g", 2)
+    harness.builder.nodes(2, cpu=1)
+    harness.builder.pod(node="n0")
+    key = harness.builder.gang("g", 2)
+    harness.builder.pods("g", 2)
     harness.observe(key)
 
     async with harness.leading():
@@ -77,14 +77,14 @@ async def test_the_blocker_has_numbers() -> None:
 
 async def test_scheduled_stays_true_when_members_leave() -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    key = harness.world.gang("g", 2)
-    pod, _ = harness.world.pods("g", 2)
+    harness.builder.nodes(2, cpu=1)
+    key = harness.builder.gang("g", 2)
+    pod, _ = harness.builder.pods("g", 2)
     harness.observe(key)
 
     async with harness.leading():
         await harness.settle(6)
-        harness.world.state.remove_pod(pod.uid)
+        harness.builder.state.remove_pod(pod.uid)
         await harness.settle(6)
 
     assert harness.condition(key)[0] == "True"
@@ -93,20 +93,20 @@ async def test_scheduled_stays_true_when_members_leave() -> None:
 @pytest.mark.parametrize("levels", [1, 2])
 async def test_a_scheduled_group_says_what_was_reached_of_its_preference(levels: int) -> None:
     harness = Harness()
-    harness.world.nodes(4, cpu=1, rack_of=2)
+    harness.builder.nodes(4, cpu=1, rack_of=2)
     if levels > 1:
-        key = harness.world.gang("g", 1, prefer_rack=True, composite=True)
-        harness.world.gang("leaf", 2, parent="g")
+        key = harness.builder.gang("g", 1, prefer_rack=True, composite=True)
+        harness.builder.gang("leaf", 2, parent="g")
     else:
-        key = harness.world.gang("g", 2, prefer_rack=True)
+        key = harness.builder.gang("g", 2, prefer_rack=True)
     leaf = "leaf" if levels > 1 else "g"
-    harness.world.pods(leaf, 2)
+    harness.builder.pods(leaf, 2)
     harness.observe(key)
 
     async with harness.leading():
         await harness.settle(6)
         before = harness.condition(key)
-        harness.world.pods(leaf, 2)
+        harness.builder.pods(leaf, 2)
         await harness.settle(6)
 
     placed = f"has its {'minGroupCount' if levels > 1 else 'minCount'} placed, in"
@@ -118,17 +118,17 @@ async def test_a_scheduled_group_says_what_was_reached_of_its_preference(levels:
 @pytest.mark.parametrize("leaving", [False, True])
 async def test_disruption_target_is_false_when_an_evicted_group_runs_again(leaving: bool) -> None:
     harness = Harness()
-    harness.world.nodes(2, cpu=1)
-    key = harness.world.gang("g", 1)
-    pod = harness.world.pod("g", node="n0")
+    harness.builder.nodes(2, cpu=1)
+    key = harness.builder.gang("g", 1)
+    pod = harness.builder.pod("g", node="n0")
     if leaving:
-        harness.world.state.units.mark_evicting([harness.world.state.pods[pod.uid]])
+        harness.builder.state.units.mark_evicting([harness.builder.state.pods[pod.uid]])
     harness.observe(key)
     mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     harness.observed[key].status = {"conditions": [mark]}
 
     async with harness.leading():
-        harness.world.state.reconsider_all()
+        harness.builder.state.reconsider_all()
         await harness.settle(2)
 
     conditions = (harness.observed[key].status or {})["conditions"]
@@ -138,9 +138,9 @@ async def test_disruption_target_is_false_when_an_evicted_group_runs_again(leavi
 
 async def test_the_best_domain_has_the_types_of_the_api() -> None:
     harness = Harness()
-    harness.world.nodes(4, cpu=2, rack_of=2)
-    key = harness.world.gang("g", 5, rack=True)
-    harness.world.pods("g", 5)
+    harness.builder.nodes(4, cpu=2, rack_of=2)
+    key = harness.builder.gang("g", 5, rack=True)
+    harness.builder.pods("g", 5)
     harness.observe(key)
 
     async with harness.leading():
@@ -153,12 +153,12 @@ async def test_the_best_domain_has_the_types_of_the_api() -> None:
 
 async def test_every_level_of_a_tree_points_at_the_group_at_fault() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=2)
-    root = harness.world.composite("root", 2)
-    fits = harness.world.gang("fits", 1, parent="root")
-    large = harness.world.gang("large", 5, parent="root")
-    harness.world.pods("fits", 1)
-    harness.world.pods("large", 5)
+    harness.builder.nodes(1, cpu=2)
+    root = harness.builder.composite("root", 2)
+    fits = harness.builder.gang("fits", 1, parent="root")
+    large = harness.builder.gang("large", 5, parent="root")
+    harness.builder.pods("fits", 1)
+    harness.builder.pods("large", 5)
     harness.observe(root, fits, large)
 
     async with harness.leading():
@@ -173,12 +173,12 @@ async def test_every_level_of_a_tree_points_at_the_group_at_fault() -> None:
 
 async def test_pod_conditions_say_whether_the_pod_or_its_group_does_not_fit() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=2)
-    harness.world.gang("many", 3)
-    harness.world.pods("many", 3)
-    huge = harness.world.pod(cpu=9)
-    flawed = harness.world.gang("flawed", 1, priority=7)
-    harness.world.pod("flawed", name="misfit")
+    harness.builder.nodes(1, cpu=2)
+    harness.builder.gang("many", 3)
+    harness.builder.pods("many", 3)
+    huge = harness.builder.pod(cpu=9)
+    flawed = harness.builder.gang("flawed", 1, priority=7)
+    harness.builder.pod("flawed", name="misfit")
     harness.observe(flawed)
     harness.observe_pods()
 
@@ -201,9 +201,9 @@ async def test_pod_conditions_say_whether_the_pod_or_its_group_does_not_fit() ->
 
 async def test_an_unchanged_status_is_not_written_twice() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=1)
-    key = harness.world.gang("g", 2)
-    harness.world.pods("g", 2)
+    harness.builder.nodes(1, cpu=1)
+    key = harness.builder.gang("g", 2)
+    harness.builder.pods("g", 2)
     harness.observe(key)
     harness.observe_pods()
 
@@ -211,7 +211,7 @@ async def test_an_unchanged_status_is_not_written_twice() -> None:
         await harness.settle(3)
         writes = len(harness.api.patches)
         for _ in range(5):
-            harness.world.state.reconsider_all()
+            harness.builder.state.reconsider_all()
             await harness.settle(3)
 
     assert writes == 3
@@ -221,9 +221,9 @@ async def test_an_unchanged_status_is_not_written_twice() -> None:
 
 async def test_an_unsupported_feature_is_named_on_the_group() -> None:
     harness = Harness()
-    harness.world.nodes(1)
-    key = harness.world.gang("g", 1)
-    harness.world.pod("g", requirements=Requirements(requests(1), unsupported=("hostPort",)))
+    harness.builder.nodes(1)
+    key = harness.builder.gang("g", 1)
+    harness.builder.pod("g", requirements=Requirements(requests(1), unsupported=("hostPort",)))
     harness.observe(key)
 
     async with harness.leading():
@@ -234,8 +234,8 @@ async def test_an_unsupported_feature_is_named_on_the_group() -> None:
 
 async def test_nothing_is_written_once_the_lease_may_be_lost() -> None:
     harness = Harness()
-    key = harness.world.gang("g", 2)
-    harness.world.pod("g")
+    key = harness.builder.gang("g", 2)
+    harness.builder.pod("g")
     harness.observe(key)
     harness.fence.revoke()
 
@@ -247,14 +247,14 @@ async def test_nothing_is_written_once_the_lease_may_be_lost() -> None:
 
 async def test_the_numbers_follow_the_cluster_even_if_the_root_still_does_not_fit() -> None:
     harness = Harness()
-    harness.world.nodes(1, cpu=1)
-    key = harness.world.gang("g", 9)
-    harness.world.pods("g", 9)
+    harness.builder.nodes(1, cpu=1)
+    key = harness.builder.gang("g", 9)
+    harness.builder.pods("g", 9)
     harness.observe(key)
 
     async with harness.leading():
         await harness.settle(2)
-        harness.world.node("more", cpu=2)
+        harness.builder.node("more", cpu=2)
         await harness.settle(8)
 
     assert harness.condition(key)[2] == (
@@ -266,11 +266,11 @@ async def test_the_numbers_follow_the_cluster_even_if_the_root_still_does_not_fi
 
 async def test_a_gang_is_not_reported_while_it_is_being_bound() -> None:
     harness = Harness()
-    world = harness.world
-    world.nodes(4)
-    slow, quick = world.gang("slow", 2), world.gang("quick", 2)
-    world.pods("quick", 2)
-    last = world.pods("slow", 2)[-1]
+    builder = harness.builder
+    builder.nodes(4)
+    slow, quick = builder.gang("slow", 2), builder.gang("quick", 2)
+    builder.pods("quick", 2)
+    last = builder.pods("slow", 2)[-1]
     harness.observe(slow, quick)
     answered = harness.api.delayed[last.name] = asyncio.Event()
 
@@ -297,10 +297,10 @@ async def test_a_gang_is_reported_once_the_watch_confirms_its_bindings(
     waits: int, told: list[str]
 ) -> None:
     harness = Harness()
-    world = harness.world
-    world.nodes(4)
-    group = world.gang("g", 2)
-    pods = world.pods("g", 2)
+    builder = harness.builder
+    builder.nodes(4)
+    group = builder.gang("g", 2)
+    pods = builder.pods("g", 2)
     harness.observe(group)
     harness.api.deliver = False
 
@@ -317,11 +317,11 @@ async def test_a_gang_is_reported_once_the_watch_confirms_its_bindings(
 
 async def test_gangs_that_lack_members_are_reported_later_while_others_are_bound() -> None:
     harness = Harness()
-    world = harness.world
-    world.nodes(4)
-    few = world.gang("few", 3)
-    world.pods("few", 2)
-    last = world.pod()
+    builder = harness.builder
+    builder.nodes(4)
+    few = builder.gang("few", 3)
+    builder.pods("few", 2)
+    last = builder.pod()
     harness.observe(few)
     answered = harness.api.delayed[last.name] = asyncio.Event()
 
@@ -338,11 +338,11 @@ async def test_gangs_that_lack_members_are_reported_later_while_others_are_bound
 
 async def test_many_gangs_are_reported_in_rounds_without_a_pause_the_oldest_first() -> None:
     harness = Harness()
-    world = harness.world
-    world.nodes(1, cpu=1)
+    builder = harness.builder
+    builder.nodes(1, cpu=1)
     for number in range(250):
-        group = world.gang(f"g{number:03}", 2)
-        world.pod(f"g{number:03}")
+        group = builder.gang(f"g{number:03}", 2)
+        builder.pod(f"g{number:03}")
         harness.observe(group)
 
     async with harness.leading():
@@ -355,10 +355,10 @@ async def test_many_gangs_are_reported_in_rounds_without_a_pause_the_oldest_firs
 
 async def test_waiting_pods_are_reported_later_while_others_are_bound() -> None:
     harness = Harness()
-    world = harness.world
-    world.nodes(2)
-    last = world.pod()
-    huge = world.pod(cpu=9)
+    builder = harness.builder
+    builder.nodes(2)
+    last = builder.pod()
+    huge = builder.pod(cpu=9)
     harness.observe_pods()
     answered = harness.api.delayed[last.name] = asyncio.Event()
 
@@ -378,17 +378,17 @@ async def test_waiting_pods_are_reported_later_while_others_are_bound() -> None:
 
 async def test_groups_that_change_do_not_wait_for_thousands_of_pods() -> None:
     harness = Harness()
-    world = harness.world
-    world.nodes(1, cpu=2)
+    builder = harness.builder
+    builder.nodes(1, cpu=2)
     for _ in range(1_600):
-        world.pod(cpu=9)
+        builder.pod(cpu=9)
     harness.observe_pods()
-    group = world.gang("late", 1)
+    group = builder.gang("late", 1)
     harness.observe(group)
 
     async with harness.leading():
         await harness.settle(0.5)
-        world.pod("late", cpu=1)
+        builder.pod("late", cpu=1)
         await harness.settle(2)
 
     names = [name for _, name, _ in harness.api.patches]

@@ -25,9 +25,9 @@ HOST = "kubernetes.io/hostname"
 def prepared(nodes: str = "a b", **options: Any) -> Harness:
     harness = Harness(**options)
     for name in nodes.split():
-        harness.world.node(name, labels={HOST: name})
+        harness.builder.node(name, labels={HOST: name})
     for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("made", "csi.example")):
-        storage = harness.world.state.volumes
+        storage = harness.builder.state.volumes
         storage.set_class(StorageClassInfo(name, provisioner, waits=True))
     return harness
 
@@ -52,10 +52,10 @@ AT = {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}
 async def test_the_volume_gets_its_claim_ref_before_the_pod_is_bound() -> None:
     harness = prepared()
     harness.api.binds_volumes = False
-    disk(harness.world, "disk", "b")
-    claim(harness.world)
-    info = user(harness.world, "data")
-    storage = harness.world.state.volumes
+    disk(harness.builder, "disk", "b")
+    claim(harness.builder)
+    info = user(harness.builder, "data")
+    storage = harness.builder.state.volumes
 
     async with harness.leading():
         await harness.settle(5)
@@ -76,9 +76,9 @@ async def test_the_volume_gets_its_claim_ref_before_the_pod_is_bound() -> None:
 
 async def test_a_volume_reserved_for_the_claim_gets_its_uid_and_no_annotation() -> None:
     harness = prepared()
-    disk(harness.world, "disk", "b", claim=DATA)
-    claim(harness.world)
-    user(harness.world, "data")
+    disk(harness.builder, "disk", "b", claim=DATA)
+    claim(harness.builder)
+    user(harness.builder, "data")
 
     await decided(harness)
 
@@ -88,10 +88,10 @@ async def test_a_volume_reserved_for_the_claim_gets_its_uid_and_no_annotation() 
 
 async def test_a_volume_with_the_claim_ref_is_not_written() -> None:
     harness = prepared()
-    disk(harness.world, "disk", "b", claim=DATA, claim_uid="u-data")
-    claim(harness.world)
-    info = user(harness.world, "data")
-    storage = harness.world.state.volumes
+    disk(harness.builder, "disk", "b", claim=DATA, claim_uid="u-data")
+    claim(harness.builder)
+    info = user(harness.builder, "data")
+    storage = harness.builder.state.volumes
 
     async with harness.leading():
         await harness.settle(2)
@@ -104,11 +104,11 @@ async def test_a_volume_with_the_claim_ref_is_not_written() -> None:
 
 async def test_pods_that_share_a_claim_are_bound_after_one_write() -> None:
     harness = prepared()
-    disk(harness.world, "disk", "b")
-    claim(harness.world)
-    harness.world.gang("g", 2)
+    disk(harness.builder, "disk", "b")
+    claim(harness.builder)
+    harness.builder.gang("g", 2)
     for _ in range(2):
-        user(harness.world, "data", group="g")
+        user(harness.builder, "data", group="g")
 
     await decided(harness)
 
@@ -128,16 +128,16 @@ async def test_another_volume_is_chosen_if_the_first_is_taken_when_it_is_written
     change: dict[str, Any],
 ) -> None:
     harness = prepared()
-    disk(harness.world, "disk", "a")
-    disk(harness.world, "later", "b", size=9 << 30)
-    claim(harness.world)
-    info = user(harness.world, "data")
-    get, storage = harness.api.get, harness.world.state.volumes
+    disk(harness.builder, "disk", "a")
+    disk(harness.builder, "later", "b", size=9 << 30)
+    claim(harness.builder)
+    info = user(harness.builder, "data")
+    get, storage = harness.api.get, harness.builder.state.volumes
 
     async def taken(resource: Any, name: str, namespace: str | None = None) -> Any:
         if name == "disk":
-            disk(harness.world, "disk", "a", **change)
-            harness.world.state.volumes_changed()
+            disk(harness.builder, "disk", "a", **change)
+            harness.builder.state.volumes_changed()
         return await get(resource, name, namespace)
 
     harness.api.get = taken  # type: ignore[method-assign]
@@ -157,11 +157,11 @@ async def test_another_volume_is_chosen_if_the_first_is_taken_when_it_is_written
 )
 async def test_a_write_that_fails(error: KubeError, writes: int) -> None:
     harness = prepared()
-    harness.world.gang("g", 2)
+    harness.builder.gang("g", 2)
     for index, node in enumerate("ab"):
-        disk(harness.world, f"disk-{node}", node)
-        claim(harness.world, f"data-{index}")
-        user(harness.world, f"data-{index}", group="g")
+        disk(harness.builder, f"disk-{node}", node)
+        claim(harness.builder, f"data-{index}")
+        user(harness.builder, f"data-{index}", group="g")
     errors = {"disk-a": [error], "disk-b": [error]}
     harness.api.fail_patch = lambda name: errors[name].pop() if errors[name] else None
 
@@ -178,34 +178,34 @@ async def test_a_write_that_fails(error: KubeError, writes: int) -> None:
 async def test_a_claim_that_is_not_bound_in_time_releases_its_volume() -> None:
     harness = prepared(timeout=10)
     harness.api.binds_volumes = False
-    disk(harness.world, "disk", "b")
-    claim(harness.world)
-    user(harness.world, "data")
+    disk(harness.builder, "disk", "b")
+    claim(harness.builder)
+    user(harness.builder, "data")
 
     async with harness.leading():
         await harness.settle(9)
         waits = harness.activity.busy
-        harness.world.node("b", unschedulable=True, labels={HOST: "b"})
+        harness.builder.node("b", unschedulable=True, labels={HOST: "b"})
         await harness.settle(3)
 
     assert waits
     assert not harness.activity.busy
     assert harness.api.bound == {}
-    assert list(harness.world.state.volumes.assumed) == []
+    assert list(harness.builder.state.volumes.assumed) == []
 
 
 async def test_a_claim_is_bound_once_its_volume_is_seen() -> None:
     harness = prepared("a")
-    claim(harness.world, storage_class="made")
-    info = user(harness.world, "data")
-    storage = harness.world.state.volumes
+    claim(harness.builder, storage_class="made")
+    info = user(harness.builder, "data")
+    storage = harness.builder.state.volumes
 
     async with harness.leading():
         await harness.settle(1)
         storage.set_claim(replace(storage.claims[DATA], volume="made"))
         await harness.settle(1)
         before = dict(harness.api.bound)
-        disk(harness.world, "made", "a", claim=DATA, claim_uid="u-data")
+        disk(harness.builder, "made", "a", claim=DATA, claim_uid="u-data")
         await harness.settle()
 
     assert (before, harness.api.bound) == ({}, {info.name: "a"})
@@ -213,9 +213,9 @@ async def test_a_claim_is_bound_once_its_volume_is_seen() -> None:
 
 async def test_no_volume_is_written_after_the_lease() -> None:
     harness = prepared()
-    disk(harness.world, "disk", "b")
-    claim(harness.world)
-    user(harness.world, "data")
+    disk(harness.builder, "disk", "b")
+    claim(harness.builder)
+    user(harness.builder, "data")
     get = harness.api.get
 
     async def late(resource: Any, name: str, namespace: str | None = None) -> Any:
@@ -232,9 +232,9 @@ async def test_no_pod_waits_for_a_claim_longer_than_the_lease() -> None:
     harness = prepared()
     harness.fence = Fence(harness.clock, 1, harness.clock.monotonic() + 3)
     harness.api.binds_volumes = False
-    disk(harness.world, "disk", "b")
-    claim(harness.world)
-    user(harness.world, "data")
+    disk(harness.builder, "disk", "b")
+    claim(harness.builder)
+    user(harness.builder, "data")
 
     async with harness.leading():
         await harness.settle(2)
@@ -248,10 +248,10 @@ async def test_no_pod_waits_for_a_claim_longer_than_the_lease() -> None:
 async def test_waiting_for_a_claim_ends_when_what_it_needs_is_deleted(what: str) -> None:
     harness = prepared()
     harness.api.binds_volumes = False
-    disk(harness.world, "disk", "b")
-    claim(harness.world)
-    info = user(harness.world, "data")
-    state = harness.world.state
+    disk(harness.builder, "disk", "b")
+    claim(harness.builder)
+    info = user(harness.builder, "data")
+    state = harness.builder.state
 
     async with harness.leading():
         await harness.settle(1)
@@ -272,14 +272,14 @@ async def test_waiting_for_a_claim_ends_when_what_it_needs_is_deleted(what: str)
 async def test_waiting_for_a_claim_ends_when_the_controller_removes_the_claim_ref() -> None:
     harness = prepared()
     harness.api.binds_volumes = False
-    disk(harness.world, "disk", "b")
-    claim(harness.world)
-    user(harness.world, "data")
+    disk(harness.builder, "disk", "b")
+    claim(harness.builder)
+    user(harness.builder, "data")
 
     async with harness.leading():
         await harness.settle(1)
-        harness.world.node("b", unschedulable=True, labels={HOST: "b"})
-        disk(harness.world, "disk", "b", available=False)
+        harness.builder.node("b", unschedulable=True, labels={HOST: "b"})
+        disk(harness.builder, "disk", "b", available=False)
         await harness.settle(1)
 
     assert not harness.activity.busy
@@ -288,16 +288,16 @@ async def test_waiting_for_a_claim_ends_when_the_controller_removes_the_claim_re
 async def test_a_pod_is_not_bound_where_its_volume_cannot_be_used() -> None:
     harness = prepared()
     harness.api.binds_volumes = False
-    disk(harness.world, "disk", "a", storage_class="made")
-    claim(harness.world, storage_class="made")
-    info = user(harness.world, "data")
-    storage = harness.world.state.volumes
+    disk(harness.builder, "disk", "a", storage_class="made")
+    claim(harness.builder, storage_class="made")
+    info = user(harness.builder, "data")
+    storage = harness.builder.state.volumes
 
     async with harness.leading():
         await harness.settle(1)
-        disk(harness.world, "elsewhere", "b", claim=DATA, claim_uid="u-data")
+        disk(harness.builder, "elsewhere", "b", claim=DATA, claim_uid="u-data")
         storage.set_claim(replace(storage.claims[DATA], volume="elsewhere"))
-        harness.world.state.volumes_changed()
+        harness.builder.state.volumes_changed()
         await harness.settle(5)
 
     assert harness.api.bound == {info.name: "b"}
@@ -305,8 +305,8 @@ async def test_a_pod_is_not_bound_where_its_volume_cannot_be_used() -> None:
 
 async def test_a_claim_with_the_selected_node_is_not_written_again() -> None:
     harness = prepared("a")
-    claim(harness.world, storage_class="made")
-    user(harness.world, "data")
+    claim(harness.builder, storage_class="made")
+    user(harness.builder, "data")
     get = harness.api.get
 
     async def told(resource: Any, name: str, namespace: str | None = None) -> Any:
@@ -323,12 +323,12 @@ async def test_a_claim_with_the_selected_node_is_not_written_again() -> None:
 
 def gang_on_disks(harness: Harness) -> list[tuple[PodInfo, str]]:
     """Three members, which an earlier leader meant for c, b and a."""
-    harness.world.gang("g", 3)
+    harness.builder.gang("g", 3)
     members = []
     for index, node in enumerate("cba"):
-        disk(harness.world, f"disk-{node}", node)
-        claim(harness.world, f"data-{index}")
-        members.append((user(harness.world, f"data-{index}", group="g"), node))
+        disk(harness.builder, f"disk-{node}", node)
+        claim(harness.builder, f"data-{index}")
+        members.append((user(harness.builder, f"data-{index}", group="g"), node))
     return members
 
 
@@ -337,10 +337,10 @@ def gang_on_disks(harness: Harness) -> list[tuple[PodInfo, str]]:
 async def test_the_next_leader_completes_volumes_with_a_claim_ref(count: int, bound: bool) -> None:
     harness = prepared("a b c")
     members = gang_on_disks(harness)
-    storage = harness.world.state.volumes
+    storage = harness.builder.state.volumes
     for index in range(count):
         key, node = ("ns", f"data-{index}"), members[index][1]
-        disk(harness.world, f"disk-{node}", node, claim=key, claim_uid=f"u-data-{index}")
+        disk(harness.builder, f"disk-{node}", node, claim=key, claim_uid=f"u-data-{index}")
         if bound:
             storage.set_claim(replace(storage.claims[key], volume=f"disk-{node}"))
     left_behind(harness, *members)
@@ -356,7 +356,7 @@ async def test_the_next_leader_completes_volumes_with_a_claim_ref(count: int, bo
 async def test_a_claim_ref_stays_when_the_decision_cannot_be_completed() -> None:
     harness = prepared("a b c")
     members = gang_on_disks(harness)
-    disk(harness.world, "disk-c", "c", claim=("ns", "data-0"), claim_uid="u-data-0")
+    disk(harness.builder, "disk-c", "c", claim=("ns", "data-0"), claim_uid="u-data-0")
     left_behind(harness, members[0], members[1], (members[2][0], "gone"))
     volume_controller(harness)
 
@@ -368,7 +368,7 @@ async def test_a_claim_ref_stays_when_the_decision_cannot_be_completed() -> None
 
 def volume_controller(harness: Harness) -> None:
     """Binds claims to volumes that have their reference, as soon as somebody waits for them."""
-    get, storage = harness.api.get, harness.world.state.volumes
+    get, storage = harness.api.get, harness.builder.state.volumes
 
     async def bind(resource: Any, name: str, namespace: str | None = None) -> Any:
         found = await get(resource, name, namespace)
@@ -383,16 +383,16 @@ def volume_controller(harness: Harness) -> None:
 
 async def test_a_volume_deleted_before_it_is_written_is_replaced() -> None:
     harness = prepared()
-    disk(harness.world, "disk", "a")
-    disk(harness.world, "later", "b", size=9 << 30)
-    claim(harness.world)
-    info = user(harness.world, "data")
+    disk(harness.builder, "disk", "a")
+    disk(harness.builder, "later", "b", size=9 << 30)
+    claim(harness.builder)
+    info = user(harness.builder, "data")
     get = harness.api.get
 
     async def gone(resource: Any, name: str, namespace: str | None = None) -> Any:
         if name == "disk":
-            harness.world.state.volumes.remove_volume(name)
-            harness.world.state.volumes_changed()
+            harness.builder.state.volumes.remove_volume(name)
+            harness.builder.state.volumes_changed()
             raise NotFound(404, "NotFound", name)
         return await get(resource, name, namespace)
 
@@ -403,7 +403,7 @@ async def test_a_volume_deleted_before_it_is_written_is_replaced() -> None:
 
 
 def test_a_volume_whose_size_cannot_be_read_is_left_out() -> None:
-    state = prepared().world.state
+    state = prepared().builder.state
     handler = VolumeHandler(state, lambda: None)
     body = {"metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "1Gi"}}}
     handler.upsert(decode_volume(msgspec.json.encode(body)))

@@ -19,14 +19,16 @@ from scheduler.core.model import (
     VolumeInfo,
 )
 from scheduler.core.place import Refusal
-from tests.scheduler.world import GIB, World, requests
+from tests.scheduler.state_builder import GIB, StateBuilder, requests
 
 
-def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Callable[[World], None]:
-    def add(world: World) -> None:
-        world.gang("g", count, rack=rack)
+def waits(
+    count: int, requirements: Requirements, *, rack: bool = False
+) -> Callable[[StateBuilder], None]:
+    def add(builder: StateBuilder) -> None:
+        builder.gang("g", count, rack=rack)
         for _ in range(count):
-            world.pod("g", requirements=requirements)
+            builder.pod("g", requirements=requirements)
 
     return add
 
@@ -35,19 +37,22 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
     ("nodes", "gang", "want"),
     [
         pytest.param(
-            lambda _world: None,
+            lambda _builder: None,
             waits(2, Requirements(requests(1))),
             "needs room for 2 more pods, there is room for 0: there are no nodes; add some",
             id="no nodes",
         ),
         pytest.param(
-            lambda world: (world.nodes(3), [world.pod(cpu=4, node=f"n{i}") for i in range(3)]),
+            lambda builder: (
+                builder.nodes(3),
+                [builder.pod(cpu=4, node=f"n{i}") for i in range(3)],
+            ),
             waits(4, Requirements(requests(1))),
             "needs room for 4 more pods, there is room for 0: cpu short on 3 of 3 nodes",
             id="busy: nothing to change",
         ),
         pytest.param(
-            lambda world: world.nodes(3),
+            lambda builder: builder.nodes(3),
             waits(1, Requirements(requests(64))),
             (
                 "needs room for 1 more pod, there is room for 0: cpu short on 3 of 3 nodes; "
@@ -57,7 +62,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="a pod larger than any node",
         ),
         pytest.param(
-            lambda world: world.nodes(3),
+            lambda builder: builder.nodes(3),
             waits(1, Requirements(requests(0, memory=65 * GIB))),
             (
                 "needs room for 1 more pod, there is room for 0: memory short on 3 of 3 nodes; "
@@ -67,7 +72,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="bytes in binary units",
         ),
         pytest.param(
-            lambda world: (world.node("a", 8, gpu=1), world.node("b", 1, gpu=8)),
+            lambda builder: (builder.node("a", 8, gpu=1), builder.node("b", 1, gpu=8)),
             waits(1, Requirements(requests(4, gpu=4))),
             (
                 "needs room for 1 more pod, there is room for 0: "
@@ -78,7 +83,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="each request fits somewhere, all of them nowhere",
         ),
         pytest.param(
-            lambda world: world.nodes(2),
+            lambda builder: builder.nodes(2),
             waits(10, Requirements(requests(1))),
             (
                 "needs room for 10 more pods, there is room for 8: cpu short on 2 of 2 nodes; "
@@ -88,7 +93,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="a gang larger than the cluster",
         ),
         pytest.param(
-            lambda world: world.nodes(4, rack_of=2),
+            lambda builder: builder.nodes(4, rack_of=2),
             waits(9, Requirements(requests(1)), rack=True),
             (
                 "needs room for 9 more pods, there is room for 8 in the best rack (r000): "
@@ -98,7 +103,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="a gang larger than a rack",
         ),
         pytest.param(
-            lambda world: world.nodes(2),
+            lambda builder: builder.nodes(2),
             waits(1, Requirements(requests(1), selector=(("zone", "x"),))),
             (
                 "needs room for 1 more pod, there is room for 0: "
@@ -109,7 +114,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="a selector that matches nothing",
         ),
         pytest.param(
-            lambda world: world.node("n", taints=(Taint("team", "a", "NoSchedule"),)),
+            lambda builder: builder.node("n", taints=(Taint("team", "a", "NoSchedule"),)),
             waits(1, Requirements(requests(1))),
             (
                 "needs room for 1 more pod, there is room for 0: "
@@ -120,9 +125,9 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="a taint that is not tolerated",
         ),
         pytest.param(
-            lambda world: (
-                world.nodes(2),
-                world.node("n", labels={"zone": "x"}, taints=(Taint("team", "a", "NoSchedule"),)),
+            lambda builder: (
+                builder.nodes(2),
+                builder.node("n", labels={"zone": "x"}, taints=(Taint("team", "a", "NoSchedule"),)),
             ),
             waits(1, Requirements(requests(1), selector=(("zone", "x"),))),
             (
@@ -135,7 +140,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="a taint on the only node that is chosen",
         ),
         pytest.param(
-            lambda world: world.node("n", unschedulable=True),
+            lambda builder: builder.node("n", unschedulable=True),
             waits(1, Requirements(requests(1))),
             (
                 "needs room for 1 more pod, there is room for 0: were unschedulable on 1 of 1 node;"
@@ -144,7 +149,7 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
             id="all nodes cordoned",
         ),
         pytest.param(
-            lambda world: world.node("n", cpu=8, pods=2),
+            lambda builder: builder.node("n", cpu=8, pods=2),
             waits(3, Requirements(requests(1))),
             (
                 "needs room for 3 more pods, there is room for 2: pods short on 1 of 1 node; "
@@ -156,57 +161,57 @@ def waits(count: int, requirements: Requirements, *, rack: bool = False) -> Call
     ],
 )
 def test_the_summary_says_what_is_short_and_what_to_change(
-    nodes: Callable[[World], object], gang: Callable[[World], None], want: str
+    nodes: Callable[[StateBuilder], object], gang: Callable[[StateBuilder], None], want: str
 ) -> None:
-    world = World()
-    nodes(world)
-    gang(world)
+    builder = StateBuilder()
+    nodes(builder)
+    gang(builder)
 
-    refusal = world.place("g")
+    refusal = builder.place("g")
 
     assert isinstance(refusal, Refusal)
-    assert explain(world.state, refusal).summary == want
+    assert explain(builder.state, refusal).summary == want
 
 
 def test_pods_that_must_be_apart_are_told_so_and_not_that_cpu_is_short() -> None:
-    world = World()
+    builder = StateBuilder()
     for name in ("a", "b"):
-        world.node(name, labels={"host": name})
+        builder.node(name, labels={"host": name})
     selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
     apart = Requirements(requests(1), required_anti_affinity=(PodTerm(selector, "host"),))
-    world.gang("g", 4)
+    builder.gang("g", 4)
     for _ in range(4):
-        world.pod("g", requirements=apart, labels={"app": "x"})
+        builder.pod("g", requirements=apart, labels={"app": "x"})
 
-    refusal = world.place("g")
+    refusal = builder.place("g")
 
     assert isinstance(refusal, Refusal)
-    summary = explain(world.state, refusal).summary
+    summary = explain(builder.state, refusal).summary
     assert "cpu" not in summary
     assert "didn't match pod anti-affinity rules on 2 of 2 nodes" in summary
     assert summary.endswith("its pods must be apart by host: lower minCount, or add nodes")
 
 
 def test_a_claim_that_is_not_bound_is_told_and_not_that_cpu_is_short() -> None:
-    world = World()
-    world.nodes(2)
-    world.state.volumes.set_claim(ClaimInfo(("ns", "data")))
-    waits(4, Requirements(requests(1), claims=(("ns", "data"),)))(world)
+    builder = StateBuilder()
+    builder.nodes(2)
+    builder.state.volumes.set_claim(ClaimInfo(("ns", "data")))
+    waits(4, Requirements(requests(1), claims=(("ns", "data"),)))(builder)
 
-    refusal = world.place("g")
+    refusal = builder.place("g")
 
     assert isinstance(refusal, Refusal)
-    assert explain(world.state, refusal).summary == (
+    assert explain(builder.state, refusal).summary == (
         "needs room for 4 more pods, there is room for 0: "
         "pod has unbound immediate PersistentVolumeClaims on 2 of 2 nodes; "
         "bind the claims, or give them a storageClassName that makes volumes"
     )
 
 
-def summary(world: World, name: str = "g", *, composite: bool = False) -> str:
-    refusal = world.place(name, composite=composite)
+def summary(builder: StateBuilder, name: str = "g", *, composite: bool = False) -> str:
+    refusal = builder.place(name, composite=composite)
     assert isinstance(refusal, Refusal)
-    return explain(world.state, refusal).summary
+    return explain(builder.state, refusal).summary
 
 
 CLAIM = ("ns", "data")
@@ -245,63 +250,63 @@ HERE = (Term((Expression("disk", "In", ("ssd",)),)),)
 def test_what_is_wrong_with_a_volume_is_told_with_its_own_way_out(
     claim: ClaimInfo, volume: VolumeInfo | None, want: str
 ) -> None:
-    world = World()
-    world.node("n0", labels={"topology.kubernetes.io/zone": "other"})
-    world.state.volumes.set_claim(claim)
+    builder = StateBuilder()
+    builder.node("n0", labels={"topology.kubernetes.io/zone": "other"})
+    builder.state.volumes.set_claim(claim)
     if volume is not None:
-        world.state.volumes.set_volume(volume)
+        builder.state.volumes.set_volume(volume)
     if claim.one_pod:
-        world.pod(requirements=Requirements(requests(1), claims=(CLAIM,)), node="n0")
-    waits(1, Requirements(requests(1), claims=(CLAIM,)))(world)
+        builder.pod(requirements=Requirements(requests(1), claims=(CLAIM,)), node="n0")
+    waits(1, Requirements(requests(1), claims=(CLAIM,)))(builder)
 
-    assert summary(world).endswith(f"; {want}")
+    assert summary(builder).endswith(f"; {want}")
 
 
 def test_who_is_kept_away_by_pods_that_run_is_told_so() -> None:
-    world = World()
-    world.node("n0", labels={"host": "n0"})
+    builder = StateBuilder()
+    builder.node("n0", labels={"host": "n0"})
     selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
     required_anti_affinity = Requirements(
         requests(1), required_anti_affinity=(PodTerm(selector, "host"),)
     )
-    world.pod(requirements=required_anti_affinity, node="n0")
-    world.gang("g", 1)
-    world.pod("g", labels={"app": "x"})
+    builder.pod(requirements=required_anti_affinity, node="n0")
+    builder.gang("g", 1)
+    builder.pod("g", labels={"app": "x"})
 
-    assert summary(world).endswith(
+    assert summary(builder).endswith(
         "pods that run there keep its pods away: end them, or change their anti-affinity"
     )
 
 
 def test_a_label_to_spread_over_that_no_node_has_is_named() -> None:
-    world = World()
-    world.nodes(1)
+    builder = StateBuilder()
+    builder.nodes(1)
     selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
-    waits(1, Requirements(requests(1), spread=(Spread(selector, "zone"),)))(world)
+    waits(1, Requirements(requests(1), spread=(Spread(selector, "zone"),)))(builder)
 
-    assert summary(world).endswith(
+    assert summary(builder).endswith(
         "its pods are spread over zone: label the nodes so, or correct the topologyKey"
     )
 
 
 def test_a_topology_key_that_no_node_has_is_named_with_the_number_of_nodes() -> None:
-    world = World()
-    world.nodes(2)
-    waits(1, Requirements(requests(1)), rack=True)(world)
+    builder = StateBuilder()
+    builder.nodes(2)
+    waits(1, Requirements(requests(1)), rack=True)(builder)
 
-    assert summary(world) == (
+    assert summary(builder) == (
         'none of 2 nodes has the label "rack": label nodes, or correct the topology key'
     )
 
 
 def test_a_tree_in_which_too_few_children_could_run_says_so() -> None:
-    world = World()
-    world.nodes(1)
-    world.gang("root", 2, composite=True)
-    world.gang("a", 1, parent="root")
-    world.pods("a", 1)
-    world.gang("b", 1, parent="root")
+    builder = StateBuilder()
+    builder.nodes(1)
+    builder.gang("root", 2, composite=True)
+    builder.gang("a", 1, parent="root")
+    builder.pods("a", 1)
+    builder.gang("b", 1, parent="root")
 
-    assert summary(world, "root", composite=True) == (
+    assert summary(builder, "root", composite=True) == (
         "needs 2 child groups more, 1 could run: lower minGroupCount, or wait for the others"
     )

@@ -11,24 +11,24 @@ from hypothesis import strategies as st
 from scheduler.core.explain import explain
 from scheduler.core.model import Expression, PodSelector, PodTerm, Requirements, Spread
 from scheduler.core.place import Placement, Refusal, SearchBudget
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 OF_WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
 
 
-def gang(world: World, count: int, minimum: int | None = None, **terms: object) -> None:
+def gang(builder: StateBuilder, count: int, minimum: int | None = None, **terms: object) -> None:
     wants = Requirements(requests(1), **terms)  # type: ignore[arg-type]
-    world.gang("g", minimum or count)
+    builder.gang("g", minimum or count)
     for _ in range(count):
-        world.pod("g", requirements=wants, labels={"app": "web"})
+        builder.pod("g", requirements=wants, labels={"app": "web"})
 
 
-def build(sizes: list[tuple[int, int]]) -> World:
+def build(sizes: list[tuple[int, int]]) -> StateBuilder:
     """Nodes of (cpu, rack)."""
-    world = World()
+    builder = StateBuilder()
     for index, (cpu, rack) in enumerate(sizes):
-        world.node(f"n{index}", cpu, labels={"rack": f"r{rack}", "host": f"n{index}"})
-    return world
+        builder.node(f"n{index}", cpu, labels={"rack": f"r{rack}", "host": f"n{index}"})
+    return builder
 
 
 def fits_one_by_one(sizes: list[tuple[int, int]], count: int, skews: dict[str, int]) -> bool:
@@ -68,10 +68,10 @@ SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, ma
 def test_one_constraint_lets_in_exactly_what_can_come_one_by_one(
     sizes: list[tuple[int, int]], count: int, key: str, max_skew: int
 ) -> None:
-    world = build(sizes)
-    gang(world, count, spread=(Spread(OF_WEB, key, max_skew),))
+    builder = build(sizes)
+    gang(builder, count, spread=(Spread(OF_WEB, key, max_skew),))
 
-    placed = isinstance(world.place("g"), Placement)
+    placed = isinstance(builder.place("g"), Placement)
 
     assert placed == fits_one_by_one(sizes, count, {key: max_skew})
 
@@ -80,13 +80,13 @@ def test_one_constraint_lets_in_exactly_what_can_come_one_by_one(
 def test_two_constraints_are_both_kept(
     sizes: list[tuple[int, int]], count: int, max_skew: int, other: int
 ) -> None:
-    world = build(sizes)
-    gang(world, count, spread=(Spread(OF_WEB, "rack", max_skew), Spread(OF_WEB, "host", other)))
-    decision = world.place("g")
+    builder = build(sizes)
+    gang(builder, count, spread=(Spread(OF_WEB, "rack", max_skew), Spread(OF_WEB, "host", other)))
+    decision = builder.place("g")
 
     if isinstance(decision, Placement):
         for key, most in (("rack", max_skew), ("host", other)):
-            nodes = [node for node in world.state.nodes.infos if node is not None]
+            nodes = [node for node in builder.state.nodes.infos if node is not None]
             pods = Counter({node.labels[key]: 0 for node in nodes})
             pods.update(nodes[row].labels[key] for row in decision.rows)
             assert max(pods.values()) - min(pods.values()) <= most
@@ -94,9 +94,9 @@ def test_two_constraints_are_both_kept(
 
 @pytest.mark.parametrize("count", [1_000, 2_997])
 def test_two_constraints_over_many_nodes_take_a_few_steps(count: int) -> None:
-    world = build([(100, index % 3) for index in range(300)])
-    gang(world, count, spread=(Spread(OF_WEB, "rack"), Spread(OF_WEB, "host")))
-    decision = world.place("g", budget=SearchBudget(steps=10))
+    builder = build([(100, index % 3) for index in range(300)])
+    gang(builder, count, spread=(Spread(OF_WEB, "rack"), Spread(OF_WEB, "host")))
+    decision = builder.place("g", budget=SearchBudget(steps=10))
 
     assert isinstance(decision, Placement), decision
     assert decision.steps <= 4
@@ -107,9 +107,9 @@ def test_two_constraints_over_many_nodes_take_a_few_steps(count: int) -> None:
 )
 def test_waves_count_as_steps_and_end_with_the_budget(*, expired: bool, want: int | None) -> None:
     """The first pod decides where the others may go: that takes two waves."""
-    world = build([(4, 0), (4, 1)])
-    gang(world, 4, required_affinity=(PodTerm(OF_WEB, "rack"),))
-    decision = world.place("g", budget=SearchBudget(expired=lambda: expired))
+    builder = build([(4, 0), (4, 1)])
+    gang(builder, 4, required_affinity=(PodTerm(OF_WEB, "rack"),))
+    decision = builder.place("g", budget=SearchBudget(expired=lambda: expired))
 
     assert (decision.steps if isinstance(decision, Placement) else None) == want
 
@@ -138,20 +138,20 @@ def test_waves_count_as_steps_and_end_with_the_budget(*, expired: bool, want: in
 def test_a_refusal_says_for_how_many_there_is_room(
     terms: dict[str, object], count: int, want: str
 ) -> None:
-    world = build([(4, index // 2) for index in range(6)])
-    gang(world, count, **terms)  # type: ignore[arg-type]
-    decision = world.place("g")
+    builder = build([(4, index // 2) for index in range(6)])
+    gang(builder, count, **terms)  # type: ignore[arg-type]
+    decision = builder.place("g")
     assert isinstance(decision, Refusal)
 
-    assert explain(world.state, decision).summary == want
+    assert explain(builder.state, decision).summary == want
 
 
 def test_pods_that_must_be_apart_may_only_be_waiting_for_others_to_go() -> None:
-    world = build([(4, index // 2) for index in range(6)])
-    world.pod(node="n0", labels={"app": "web"})
-    gang(world, 3, required_anti_affinity=(PodTerm(OF_WEB, "rack"),))
-    decision = world.place("g")
+    builder = build([(4, index // 2) for index in range(6)])
+    builder.pod(node="n0", labels={"app": "web"})
+    gang(builder, 3, required_anti_affinity=(PodTerm(OF_WEB, "rack"),))
+    decision = builder.place("g")
     assert isinstance(decision, Refusal)
-    blocker = explain(world.state, decision)
+    blocker = explain(builder.state, decision)
 
     assert (blocker.needed, blocker.free, blocker.impossible) == (3, 2, False)

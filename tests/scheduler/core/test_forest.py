@@ -13,24 +13,24 @@ from hypothesis import strategies as st
 from scheduler.core.forest import Group
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
 from scheduler.queue import Queue
-from tests.scheduler.world import World
+from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 
 
-def held(world: World, name: str, *, composite: bool = False) -> str:
+def held(builder: StateBuilder, name: str, *, composite: bool = False) -> str:
     kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
-    reason = world.state.forest.not_ready(world.state.forest.groups[kind, "ns", name])
+    reason = builder.state.forest.not_ready(builder.state.forest.groups[kind, "ns", name])
     return reason.message if reason else ""
 
 
 def test_a_leaf_waits_for_its_quorum() -> None:
-    world = World()
-    world.gang("g", 2)
-    world.pod("g")
-    before = held(world, "g")
-    world.pod("g")
+    builder = StateBuilder()
+    builder.gang("g", 2)
+    builder.pod("g")
+    before = held(builder, "g")
+    builder.pod("g")
 
-    assert (before, held(world, "g")) == ("has 1 of 2 pods", "")
+    assert (before, held(builder, "g")) == ("has 1 of 2 pods", "")
 
 
 @pytest.mark.parametrize(
@@ -44,24 +44,24 @@ def test_a_leaf_waits_for_its_quorum() -> None:
     ],
 )
 def test_what_counts_for_the_quorum(facts: dict[str, object], want: str) -> None:
-    world = World()
-    world.gang("g", 2)
-    world.pod("g")
-    world.pod("g", **facts)  # type: ignore[arg-type]
+    builder = StateBuilder()
+    builder.gang("g", 2)
+    builder.pod("g")
+    builder.pod("g", **facts)  # type: ignore[arg-type]
 
-    assert held(world, "g") == want
+    assert held(builder, "g") == want
 
 
 def test_pods_wait_for_a_group_and_groups_for_a_parent() -> None:
-    world = World()
-    world.pod("g")
-    messages = [held(world, "g")]
-    world.gang("g", 1, parent="root")
-    messages.append(held(world, "root", composite=True))
-    world.gang("root", None, composite=True)
-    messages.append(held(world, "root", composite=True))
-    world.composite("root", 1)
-    messages.append(held(world, "root", composite=True))
+    builder = StateBuilder()
+    builder.pod("g")
+    messages = [held(builder, "g")]
+    builder.gang("g", 1, parent="root")
+    messages.append(held(builder, "root", composite=True))
+    builder.gang("root", None, composite=True)
+    messages.append(held(builder, "root", composite=True))
+    builder.composite("root", 1)
+    messages.append(held(builder, "root", composite=True))
 
     assert messages == [
         'pod group "g" does not exist',
@@ -75,56 +75,56 @@ def test_pods_wait_for_a_group_and_groups_for_a_parent() -> None:
 
 
 def test_a_cycle_is_held_and_said_and_ends_with_one_of_its_groups() -> None:
-    world = World()
-    world.composite("a", 1, parent="b")
-    key = world.composite("b", 1, parent="a")
-    world.gang("leaf", 1, parent="a")
-    world.pod("leaf")
-    forest = world.state.forest
+    builder = StateBuilder()
+    builder.composite("a", 1, parent="b")
+    key = builder.composite("b", 1, parent="a")
+    builder.gang("leaf", 1, parent="a")
+    builder.pod("leaf")
+    forest = builder.state.forest
     ring = forest.groups[POD_GROUP, "ns", "leaf"].top
 
-    assert held(world, ring.name, composite=True) == (
+    assert held(builder, ring.name, composite=True) == (
         "its parents form a cycle: take parentCompositePodGroupName off one of them"
     )
 
-    world.state.remove_group(key)
-    world.gang("b", 1, composite=True)
-    assert held(world, "b", composite=True) == ""
+    builder.state.remove_group(key)
+    builder.gang("b", 1, composite=True)
+    assert held(builder, "b", composite=True) == ""
 
 
 def test_an_arriving_pod_costs_the_depth_of_the_tree_whatever_its_size() -> None:
     def cost(size: int) -> int:
-        world = World()
-        world.composite("root", 1)
-        world.composite("middle", 1, parent="root")
-        world.gang("leaf", size + 10, parent="middle")
-        world.pods("leaf", size)
-        before = world.state.forest.visited
-        world.pod("leaf")
-        return world.state.forest.visited - before
+        builder = StateBuilder()
+        builder.composite("root", 1)
+        builder.composite("middle", 1, parent="root")
+        builder.gang("leaf", size + 10, parent="middle")
+        builder.pods("leaf", size)
+        before = builder.state.forest.visited
+        builder.pod("leaf")
+        return builder.state.forest.visited - before
 
     assert cost(10_000) == cost(1_000) == cost(10) <= 4
 
 
 @pytest.mark.parametrize("way", ["deleted", "deleted and made anew", "turned"])
 def test_a_cycle_ends_with_any_of_its_groups(way: str) -> None:
-    world = World()
-    key = world.composite("a", 1, parent="b")
-    world.composite("b", 1, parent="a")
-    world.gang("leaf", 1, parent="b")
-    world.pod("leaf")
+    builder = StateBuilder()
+    key = builder.composite("a", 1, parent="b")
+    builder.composite("b", 1, parent="a")
+    builder.gang("leaf", 1, parent="b")
+    builder.pod("leaf")
 
     if way == "turned":
-        world.composite("a", 1)
+        builder.composite("a", 1)
     else:
-        world.state.remove_group(key)
-        before = held(world, "a", composite=True)
+        builder.state.remove_group(key)
+        before = held(builder, "a", composite=True)
         if way == "deleted":
             assert before == 'composite pod group "a" does not exist'
             return
-        world.composite("a", 1)
+        builder.composite("a", 1)
 
-    assert held(world, "a", composite=True) == ""
+    assert held(builder, "a", composite=True) == ""
 
 
 @pytest.mark.parametrize("priority", [None, 0], ids=["priority of the pods", "resolved priority"])
@@ -135,21 +135,21 @@ def test_the_work_for_an_arriving_pod_is_the_same_whatever_else_is_there(
     """From the event to the queue: neither the gang, its siblings nor the nodes are walked."""
 
     def cost(size: int) -> int:
-        world = World()
-        world.nodes(size // 100)
-        world.gang("root", 1 + bool(short), composite=True, priority=priority)
-        world.gang("leaf", size + short, parent="root", priority=priority)
-        world.pods("leaf", size)
+        builder = StateBuilder()
+        builder.nodes(size // 100)
+        builder.gang("root", 1 + bool(short), composite=True, priority=priority)
+        builder.gang("leaf", size + short, parent="root", priority=priority)
+        builder.pods("leaf", size)
         for index in range(size // 100):
-            world.gang(f"other{index}", 5, parent="root", priority=priority)
-            world.pods(f"other{index}", 2)
-        queue = Queue(world.state)
-        queue.refresh(world.state.take_changes(), 0.0)
-        info = replace(world.pod("leaf"), uid="one-more", name="one-more")
+            builder.gang(f"other{index}", 5, parent="root", priority=priority)
+            builder.pods(f"other{index}", 2)
+        queue = Queue(builder.state)
+        queue.refresh(builder.state.take_changes(), 0.0)
+        info = replace(builder.pod("leaf"), uid="one-more", name="one-more")
 
         def arrive() -> None:
-            world.state.set_pod(info)
-            queue.refresh(world.state.take_changes(), 0.0)
+            builder.state.set_pod(info)
+            queue.refresh(builder.state.take_changes(), 0.0)
 
         return calls(arrive)
 
@@ -157,12 +157,12 @@ def test_the_work_for_an_arriving_pod_is_the_same_whatever_else_is_there(
 
 
 def test_lowering_the_floor_makes_a_held_group_ready() -> None:
-    world = World()
-    world.gang("g", 3)
-    world.pods("g", 2)
-    world.gang("g", 2)
+    builder = StateBuilder()
+    builder.gang("g", 3)
+    builder.pods("g", 2)
+    builder.gang("g", 2)
 
-    assert held(world, "g") == ""
+    assert held(builder, "g") == ""
 
 
 def recount(group: Group) -> tuple[int, int, int, int, bool, bool]:
@@ -186,36 +186,36 @@ def recount(group: Group) -> tuple[int, int, int, int, bool, bool]:
 @given(st.integers(0, 2**32), st.integers(5, 60))
 def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> None:
     chance = random.Random(seed)
-    world = World()
-    world.nodes(3, cpu=50)
+    builder = StateBuilder()
+    builder.nodes(3, cpu=50)
     pods: list[PodInfo] = []
     composites, leaves = ["c0", "c1", "c2", "c3"], ["g0", "g1", "g2"]
     for _ in range(steps):
         act = chance.choice(["leaf", "composite", "pod", "pod", "change", "remove", "drop", "node"])
         if act == "leaf":
             parent = chance.choice([None, *composites])
-            world.gang(chance.choice(leaves), chance.randint(1, 3), parent=parent)
+            builder.gang(chance.choice(leaves), chance.randint(1, 3), parent=parent)
         elif act == "composite":
             parent = chance.choice([None, *composites])
-            world.composite(chance.choice(composites), chance.randint(1, 2), parent=parent)
+            builder.composite(chance.choice(composites), chance.randint(1, 2), parent=parent)
         elif act == "pod" or (act in ("change", "remove") and not pods):
             gated, priority = chance.random() < 0.2, chance.choice((0, 0, 1, 5))
-            pods.append(world.pod(chance.choice(leaves), gated=gated, priority=priority))
+            pods.append(builder.pod(chance.choice(leaves), gated=gated, priority=priority))
         elif act == "change":
             old = chance.choice(pods)
             phase = chance.choice(["Running", "Succeeded", "Failed"])
             node, leaving = chance.choice(["n0", "n9"]), chance.random() < 0.2
-            world.pod(old.group, name=old.name, node=node, phase=phase, terminating=leaving)
+            builder.pod(old.group, name=old.name, node=node, phase=phase, terminating=leaving)
         elif act == "remove":
-            world.state.remove_pod(pods.pop(chance.randrange(len(pods))).uid)
+            builder.state.remove_pod(pods.pop(chance.randrange(len(pods))).uid)
         elif act == "drop":
             name = chance.choice([*composites, *leaves])
             kind = POD_GROUP if name in leaves else COMPOSITE_POD_GROUP
-            world.state.remove_group((kind, "ns", name))
+            builder.state.remove_group((kind, "ns", name))
         else:
-            world.state.remove_node("n0") if chance.random() < 0.5 else world.node("n0")
+            builder.state.remove_node("n0") if chance.random() < 0.5 else builder.node("n0")
 
-    for group in world.state.forest.groups.values():
+    for group in builder.state.forest.groups.values():
         kept = (
             group.available, group.running, group.pending_total, group.running_total,
             group.quorate, group.standing,
@@ -223,7 +223,7 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
         assert kept == recount(group), group
         named = group.spec.parent if group.spec is not None else None
         linked = group.parent.name if group.parent is not None else None
-        assert linked == named or world.state.forest.cyclic(group), group
+        assert linked == named or builder.state.forest.cyclic(group), group
         assert group.priorities == Counter(priorities(group)), group
         assert group.priority == min(priorities(group), default=0)
 

@@ -22,7 +22,7 @@ from scheduler.core.pod_selectors import NO_MATCHES
 from scheduler.core.state import State
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 
 def of_job(number: int) -> PodSelector:
@@ -43,25 +43,25 @@ def wants(number: int) -> Requirements:
     )
 
 
-def job(world: World, number: int) -> None:
+def job(builder: StateBuilder, number: int) -> None:
     """Two pods come, are placed, run, and are gone, and their group with them."""
     name = f"g{number}"
-    world.gang(name, 2)
+    builder.gang(name, 2)
     labels = {"job": f"j{number}"}
     requirements = replace(wants(number), claims=())
-    infos = [world.pod(name, requirements=requirements, labels=labels) for _ in range(2)]
-    world.pod(None, requirements=wants(number), labels=labels, name=f"claims{number}")
-    decision = world.place(name)
+    infos = [builder.pod(name, requirements=requirements, labels=labels) for _ in range(2)]
+    builder.pod(None, requirements=wants(number), labels=labels, name=f"claims{number}")
+    decision = builder.place(name)
     assert isinstance(decision, Placement), decision
-    world.run(decision)
+    builder.run(decision)
     for pod in decision.pods:
-        world.state.set_pod(replace(pod.info, node=pod.node, phase="Running"))
-    world.state.take_changes()
+        builder.state.set_pod(replace(pod.info, node=pod.node, phase="Running"))
+    builder.state.take_changes()
     for info in infos:
-        world.state.remove_pod(info.uid)
-    world.state.remove_pod(f"uid-claims{number}")
-    world.state.remove_group((POD_GROUP, "ns", name))
-    world.state.take_changes()
+        builder.state.remove_pod(info.uid)
+    builder.state.remove_pod(f"uid-claims{number}")
+    builder.state.remove_group((POD_GROUP, "ns", name))
+    builder.state.take_changes()
 
 
 def sizes(state: State) -> tuple[int, ...]:
@@ -78,142 +78,142 @@ def sizes(state: State) -> tuple[int, ...]:
     )
 
 
-def cluster() -> World:
-    world = World()
+def cluster() -> StateBuilder:
+    builder = StateBuilder()
     for index in range(4):
         labels = {"host": f"n{index}", "rack": f"r{index % 2}", "zone": "z"}
-        world.node(f"n{index}", labels=labels)
-    return world
+        builder.node(f"n{index}", labels=labels)
+    return builder
 
 
 def test_jobs_that_come_and_go_leave_nothing() -> None:
-    world = cluster()
-    job(world, 0)
-    before = sizes(world.state)
+    builder = cluster()
+    job(builder, 0)
+    before = sizes(builder.state)
     for number in range(1, 100):
-        job(world, number)
+        job(builder, number)
 
-    assert sizes(world.state) == before
+    assert sizes(builder.state) == before
 
 
 def test_a_pod_that_stays_forgets_the_terms_of_those_that_went() -> None:
-    world = cluster()
-    stays = world.pod(node="n0", labels={"job": "j7"})
-    world.state.take_changes()
-    tyrant = world.pod(requirements=wants(7), labels={"job": "j7"})
-    with_terms = world.single(stays).shape.matches
-    world.state.remove_pod(tyrant.uid)
-    world.state.take_changes()
+    builder = cluster()
+    stays = builder.pod(node="n0", labels={"job": "j7"})
+    builder.state.take_changes()
+    tyrant = builder.pod(requirements=wants(7), labels={"job": "j7"})
+    with_terms = builder.single(stays).shape.matches
+    builder.state.remove_pod(tyrant.uid)
+    builder.state.take_changes()
 
     assert with_terms != NO_MATCHES
-    assert world.single(stays).shape.matches == NO_MATCHES
-    assert (len(world.state.shapes), len(world.state.selectors)) == (1, 0)
+    assert builder.single(stays).shape.matches == NO_MATCHES
+    assert (len(builder.state.shapes), len(builder.state.selectors)) == (1, 0)
 
 
 def test_a_term_that_comes_back_is_heeded_again() -> None:
-    world = cluster()
+    builder = cluster()
     labels = {"job": "j7"}
     for _ in range(3):
         apart = (PodTerm(of_job(7), "rack"),)
         wants = Requirements(requests(1), required_anti_affinity=apart)
-        tyrant = world.pod(node="n0", requirements=wants, labels=labels)
-        info = world.pod(labels=labels)
-        open_to = int((world.state.framework.slots(world.single(info).shape) > 0).sum())
-        world.state.remove_pod(tyrant.uid)
-        world.state.take_changes()
-        after = int((world.state.framework.slots(world.single(info).shape) > 0).sum())
-        world.state.remove_pod(info.uid)
-        world.state.take_changes()
+        tyrant = builder.pod(node="n0", requirements=wants, labels=labels)
+        info = builder.pod(labels=labels)
+        open_to = int((builder.state.framework.slots(builder.single(info).shape) > 0).sum())
+        builder.state.remove_pod(tyrant.uid)
+        builder.state.take_changes()
+        after = int((builder.state.framework.slots(builder.single(info).shape) > 0).sum())
+        builder.state.remove_pod(info.uid)
+        builder.state.take_changes()
 
         assert (open_to, after) == (2, 4)
 
 
 def test_whoever_was_refused_is_looked_at_again_when_its_shape_is_another() -> None:
     """The queue knows what waits by shape, and shapes change with the terms of others."""
-    world = cluster()
-    queue = Queue(world.state)
-    world.gang("g", 99)
+    builder = cluster()
+    queue = Queue(builder.state)
+    builder.gang("g", 99)
     for _ in range(99):
-        world.pod("g", labels={"job": "j1"})
-    queue.refresh(world.state.take_changes(), 0.0)
+        builder.pod("g", labels={"job": "j1"})
+    queue.refresh(builder.state.take_changes(), 0.0)
     key = queue.pop()
     assert key is not None
-    decision = world.place("g")
+    decision = builder.place("g")
     assert not isinstance(decision, Placement)
     queue.refuse(key, decision, 0.0)
-    world.pod(node="n0", requirements=wants(1), labels={"job": "x"})
-    queue.refresh(world.state.take_changes(), 1.0)
+    builder.pod(node="n0", requirements=wants(1), labels={"job": "x"})
+    queue.refresh(builder.state.take_changes(), 1.0)
 
     assert queue.pop() == key
 
 
 def test_a_shape_for_which_places_are_held_stays() -> None:
-    world = cluster()
-    info = world.pod(requirements=wants(1), labels={"job": "j1"})
-    shape = world.single(info).shape
+    builder = cluster()
+    info = builder.pod(requirements=wants(1), labels={"job": "j1"})
+    shape = builder.single(info).shape
     key = (POD_GROUP, "ns", "g")
-    world.state.nominations.set(Nomination(key, 0, ((shape, (("n0", 1),)),)))
-    world.state.remove_pod(info.uid)
-    world.state.take_changes()
-    while_held = len(world.state.shapes)
-    with world.state.nominations.respected((POD_GROUP, "ns", "other"), 0):
-        taken = int(world.state.nodes.free[0, 0])
-    world.state.end_nomination(key)
-    world.state.take_changes()
+    builder.state.nominations.set(Nomination(key, 0, ((shape, (("n0", 1),)),)))
+    builder.state.remove_pod(info.uid)
+    builder.state.take_changes()
+    while_held = len(builder.state.shapes)
+    with builder.state.nominations.respected((POD_GROUP, "ns", "other"), 0):
+        taken = int(builder.state.nodes.free[0, 0])
+    builder.state.end_nomination(key)
+    builder.state.take_changes()
 
-    assert (while_held, len(world.state.shapes)) == (1, 0)
+    assert (while_held, len(builder.state.shapes)) == (1, 0)
     assert taken == 109
 
 
 def test_a_snapshot_after_churn_decides_the_same() -> None:
-    world = cluster()
+    builder = cluster()
     for number in range(5):
-        job(world, number)
-    world.gang("g", 3)
+        job(builder, number)
+    builder.gang("g", 3)
     for number in (8, 9, 9):
-        world.pod("g", requirements=replace(wants(number), ports=(), claims=()),
+        builder.pod("g", requirements=replace(wants(number), ports=(), claims=()),
                   labels={"job": f"j{number}"})  # fmt: skip
-    queue = Queue(world.state)
-    queue.refresh(world.state.take_changes(), 0.0)
+    queue = Queue(builder.state)
+    queue.refresh(builder.state.take_changes(), 0.0)
     limits = Limits.of(SearchBudget())
-    snapshot = take(world.state, queue, limits)
+    snapshot = take(builder.state, queue, limits)
     state, again = restore(snapshot)
 
     assert take(state, again, limits) == snapshot
 
 
 def test_arrays_of_shapes_of_which_no_pod_waits_are_let_go() -> None:
-    world = cluster()
-    world.gang("g", 2)
-    world.pods("g", 2)
-    decision = world.place("g")
-    shape = next(iter(world.state.shapes))
-    computed = world.state.framework.slots(shape).nbytes
+    builder = cluster()
+    builder.gang("g", 2)
+    builder.pods("g", 2)
+    decision = builder.place("g")
+    shape = next(iter(builder.state.shapes))
+    computed = builder.state.framework.slots(shape).nbytes
     cache = shape.cache
-    world.run(decision)
-    world.state.take_changes()
+    builder.run(decision)
+    builder.state.take_changes()
 
     assert computed == 32
     assert shape.cache is not cache
     assert all(getattr(shape.cache, name).key is None for name in shape.cache.__slots__)
-    world.gang("h", 2)
-    world.pods("h", 2)
-    assert isinstance(world.place("h"), Placement)
+    builder.gang("h", 2)
+    builder.pods("h", 2)
+    assert isinstance(builder.place("h"), Placement)
 
 
 @pytest.mark.parametrize("nodes", [3, 30])
 def test_node_classes_of_nodes_that_are_gone_are_forgotten(nodes: int) -> None:
-    world = World()
+    builder = StateBuilder()
     chosen = Requirements(requests(1), selector=(("host", "keep"),))
-    info = world.pod(requirements=chosen)
-    world.node("keep", labels={"host": "keep"})
+    info = builder.pod(requirements=chosen)
+    builder.node("keep", labels={"host": "keep"})
     seen = 0
     for number in range(20 * nodes):
-        world.node(f"n{number}", labels={"host": f"n{number}"})
+        builder.node(f"n{number}", labels={"host": f"n{number}"})
         if number >= nodes:
-            world.state.remove_node(f"n{number - nodes}")
+            builder.state.remove_node(f"n{number - nodes}")
         if number % 7 == 0:
-            assert int(world.state.framework.slots(world.single(info).shape).sum()) == 4
-        seen = max(seen, len(world.state.nodes.classes.all))
+            assert int(builder.state.framework.slots(builder.single(info).shape).sum()) == 4
+        seen = max(seen, len(builder.state.nodes.classes.all))
 
     assert seen <= 64 + 2 * (nodes + 2) + 1

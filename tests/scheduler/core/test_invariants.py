@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from scheduler.core.model import Requirements, Topology
 from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.search.node_selection import choose
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=5)
 
 
-def build(nodes: list[int], pods: list[int], *, gpus: list[int] | None = None) -> World:
-    world = World()
+def build(nodes: list[int], pods: list[int], *, gpus: list[int] | None = None) -> StateBuilder:
+    builder = StateBuilder()
     for index, cpu in enumerate(nodes):
         gpu = gpus[index % len(gpus)] if gpus else 0
-        world.node(f"n{index}", cpu, labels={"rack": f"r{index % 2}"}, gpu=gpu)
+        builder.node(f"n{index}", cpu, labels={"rack": f"r{index % 2}"}, gpu=gpu)
     for cpu in pods:
-        world.pod("g", cpu)
-    return world
+        builder.pod("g", cpu)
+    return builder
 
 
 def feasible(nodes: list[int], pods: list[int], minimum: int) -> bool:
@@ -41,10 +41,10 @@ def feasible(nodes: list[int], pods: list[int], minimum: int) -> bool:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(1, 4), st.integers(1, 3))
 def test_equal_pods_are_placed_exactly_when_they_fit(cpus: list[int], count: int, cpu: int) -> None:
-    world = build(cpus, [cpu] * count)
-    world.gang("g", count)
+    builder = build(cpus, [cpu] * count)
+    builder.gang("g", count)
 
-    assert isinstance(world.place("g"), Placement) == feasible(cpus, [cpu] * count, count)
+    assert isinstance(builder.place("g"), Placement) == feasible(cpus, [cpu] * count, count)
 
 
 @given(
@@ -54,22 +54,22 @@ def test_equal_pods_are_placed_exactly_when_they_fit(cpus: list[int], count: int
 def test_unequal_pods_on_few_nodes_are_placed_exactly_when_they_fit(
     nodes: list[int], pods: list[int]
 ) -> None:
-    world = build(nodes, pods)
-    world.gang("g", len(pods))
+    builder = build(nodes, pods)
+    builder.gang("g", len(pods))
 
-    assert isinstance(world.place("g"), Placement) == feasible(nodes, pods, len(pods))
+    assert isinstance(builder.place("g"), Placement) == feasible(nodes, pods, len(pods))
 
 
 def test_packing_that_needs_a_search_is_found_among_nodes_of_several_kinds() -> None:
-    world = World()
-    world.node("any", 6)
-    world.node("fast", 6, labels={"fast": "yes"})
-    world.gang("g", 4)
+    builder = StateBuilder()
+    builder.node("any", 6)
+    builder.node("fast", 6, labels={"fast": "yes"})
+    builder.gang("g", 4)
     fast = (("fast", "yes"),)
     for cpu, selector in ((3, ()), (3, ()), (4, fast), (2, fast)):
-        world.pod("g", requirements=Requirements(requests(cpu), selector=selector))
+        builder.pod("g", requirements=Requirements(requests(cpu), selector=selector))
 
-    assert len(world.where(world.place("g"))) == 4
+    assert len(builder.where(builder.place("g"))) == 4
 
 
 @given(
@@ -81,10 +81,10 @@ def test_unequal_pods_are_never_placed_where_they_cannot_fit(
     nodes: list[int], pods: list[int], data: st.DataObject
 ) -> None:
     minimum = data.draw(st.integers(1, len(pods)))
-    world = build(nodes, pods)
-    world.gang("g", minimum)
+    builder = build(nodes, pods)
+    builder.gang("g", minimum)
 
-    if isinstance(world.place("g"), Placement):
+    if isinstance(builder.place("g"), Placement):
         assert feasible(nodes, pods, minimum)
 
 
@@ -92,19 +92,19 @@ def test_unequal_pods_are_never_placed_where_they_cannot_fit(
 def test_no_node_is_overcommitted_and_floors_hold(
     nodes: list[int], pods: list[int], minimum: int, rack: bool, profile: str
 ) -> None:
-    world = build(nodes, pods)
-    world.gang("g", minimum, rack=rack)
+    builder = build(nodes, pods)
+    builder.gang("g", minimum, rack=rack)
     budget = SearchBudget(profile="spread" if profile == "spread" else "pack")
-    before = world.state.nodes.free.copy()
+    before = builder.state.nodes.free.copy()
 
-    decision = world.place("g", budget=budget)
+    decision = builder.place("g", budget=budget)
 
-    assert (world.state.nodes.free == before).all()
+    assert (builder.state.nodes.free == before).all()
     if isinstance(decision, Placement):
-        world.run(decision)
+        builder.run(decision)
         assert len(decision.pods) >= decision.minimums == minimum
-        assert (world.state.nodes.free >= 0).all()
-        racks = {world.state.nodes.infos[row].labels["rack"] for row in decision.rows}  # type: ignore[union-attr]
+        assert (builder.state.nodes.free >= 0).all()
+        racks = {builder.state.nodes.infos[row].labels["rack"] for row in decision.rows}  # type: ignore[union-attr]
         assert len(racks) == 1 or not rack
 
 
@@ -114,19 +114,19 @@ def test_the_same_state_gives_the_same_answer(
 ) -> None:
     answers = []
     for _ in range(2):
-        world = build(nodes, pods)
-        world.gang("g", minimum)
-        decision = world.place("g")
-        answers.append(world.where(decision) if isinstance(decision, Placement) else None)
+        builder = build(nodes, pods)
+        builder.gang("g", minimum)
+        decision = builder.place("g")
+        answers.append(builder.where(decision) if isinstance(decision, Placement) else None)
 
     assert answers[0] == answers[1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), max_size=12), st.integers(0, 12))
 def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) -> None:
-    world = build([9, 9, 9, 9, 9], [])
-    nodes = world.state.nodes
-    shape = world.state.shapes.intern(Requirements(requests(1)))
+    builder = build([9, 9, 9, 9, 9], [])
+    nodes = builder.state.nodes
+    shape = builder.state.shapes.intern(Requirements(requests(1)))
 
     def take(row: int, count: int) -> None:
         nodes.take(np.array([row]), np.array([count]), shape.request)
@@ -135,17 +135,17 @@ def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) 
         for row, count in takes[:keep]:
             take(row, count)
         want = nodes.free.copy()
-        slots = world.state.framework.slots(shape).copy()
+        slots = builder.state.framework.slots(shape).copy()
         with nodes.trial():
             for row, count in takes[keep:]:
                 take(row, count)
-            world.state.framework.slots(shape)
+            builder.state.framework.slots(shape)
         assert (nodes.free == want).all()
-        assert (world.state.framework.slots(shape) == slots).all()
+        assert (builder.state.framework.slots(shape) == slots).all()
         kept.keep()
     assert (nodes.free == want).all()
     take(0, 1)
-    assert int(world.state.framework.slots(shape)[0]) == int(
+    assert int(builder.state.framework.slots(shape)[0]) == int(
         want[nodes.resources["cpu"], 0]
     ) // 1000 - 1 or (int(want[nodes.resources["cpu"], 0]) < 1000)
 
@@ -154,10 +154,10 @@ def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) 
 def test_choose_gives_exactly_the_count_or_nothing(
     cpus: list[int], count: int, spread: bool
 ) -> None:
-    world = build(cpus, [])
-    shape = world.state.shapes.intern(Requirements(requests(1)))
+    builder = build(cpus, [])
+    shape = builder.state.shapes.intern(Requirements(requests(1)))
 
-    chosen = choose(world.state.framework, shape, count, None, "spread" if spread else "pack")
+    chosen = choose(builder.state.framework, shape, count, None, "spread" if spread else "pack")
 
     if chosen is None:
         assert sum(cpus) < count
@@ -169,10 +169,13 @@ def test_choose_gives_exactly_the_count_or_nothing(
 
 
 def test_domains_are_rebuilt_when_a_node_moves_to_another_rack() -> None:
-    world = World()
-    world.nodes(2, rack_of=1)
+    builder = StateBuilder()
+    builder.nodes(2, rack_of=1)
     topology = Topology("rack")
-    before = world.state.topologies.domains(topology.key).values
-    world.node("n1", labels={"rack": "r000"})
+    before = builder.state.topologies.domains(topology.key).values
+    builder.node("n1", labels={"rack": "r000"})
 
-    assert (before, world.state.topologies.domains("rack").values) == (("r000", "r001"), ("r000",))
+    assert (before, builder.state.topologies.domains("rack").values) == (
+        ("r000", "r001"),
+        ("r000",),
+    )

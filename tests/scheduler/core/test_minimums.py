@@ -9,34 +9,34 @@ import pytest
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP
 from scheduler.core.place import Placement, Refusal
 from scheduler.queue import Queue
-from tests.scheduler.world import World
+from tests.scheduler.state_builder import StateBuilder
 
 ROOT = (COMPOSITE_POD_GROUP, "ns", "root")
 
 
-def chain(world: World, depth: int, *, basic: tuple[int, ...] = ()) -> None:
+def chain(builder: StateBuilder, depth: int, *, basic: tuple[int, ...] = ()) -> None:
     """A tree of so many levels with two leaves of two pods each; `basic` levels need but one."""
     parent = None
     for level in range(1, depth):
         name = "root" if level == 1 else f"level{level}"
         gang = level not in basic
         minimum = 2 if level == depth - 1 and gang else 1
-        world.gang(name, minimum, parent=parent, composite=True, gang=gang)
+        builder.gang(name, minimum, parent=parent, composite=True, gang=gang)
         parent = name
     for leaf in ("a", "b"):
         gang = depth not in basic
-        world.gang(leaf, 2 if gang else 1, parent=parent, gang=gang)
-        world.pods(leaf, 2)
+        builder.gang(leaf, 2 if gang else 1, parent=parent, gang=gang)
+        builder.pods(leaf, 2)
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])
 def test_a_tree_of_gangs_is_whole_or_nothing(depth: int) -> None:
     placed = []
     for cpu in (3, 4):
-        world = World()
-        world.nodes(1, cpu=cpu)
-        chain(world, depth)
-        decision = world.place("root", composite=True)
+        builder = StateBuilder()
+        builder.nodes(1, cpu=cpu)
+        chain(builder, depth)
+        decision = builder.place("root", composite=True)
         placed.append(len(decision.pods) if isinstance(decision, Placement) else 0)
 
     assert placed == [0, 4]
@@ -59,10 +59,10 @@ def test_basic_and_gang_at_every_level(depth: int, basic: tuple[int, ...], want:
     """How many pods are placed with room for one, two, three and four."""
     placed = []
     for cpu in (1, 2, 3, 4):
-        world = World()
-        world.nodes(1, cpu=cpu)
-        chain(world, depth, basic=basic)
-        decision = world.place("root", composite=True)
+        builder = StateBuilder()
+        builder.nodes(1, cpu=cpu)
+        chain(builder, depth, basic=basic)
+        decision = builder.place("root", composite=True)
         placed.append(len(decision.pods) if isinstance(decision, Placement) else 0)
 
     assert placed == want
@@ -78,117 +78,117 @@ def test_basic_and_gang_at_every_level(depth: int, basic: tuple[int, ...], want:
 )
 def test_children_are_chosen_by_what_fits(minimum: int, want: set[str] | None) -> None:
     """Room for five: c of six pods never fits, b of two always, a of three beside b."""
-    world = World()
-    world.nodes(1, cpu=5 if minimum > 1 else 2)
-    world.composite("root", minimum)
+    builder = StateBuilder()
+    builder.nodes(1, cpu=5 if minimum > 1 else 2)
+    builder.composite("root", minimum)
     for child, size in (("c", 6), ("a", 3), ("b", 2)):
-        world.gang(child, size, parent="root")
-        world.pods(child, size)
-    decision = world.place("root", composite=True)
+        builder.gang(child, size, parent="root")
+        builder.pods(child, size)
+    decision = builder.place("root", composite=True)
     groups = {pod.info.group for pod in decision.pods} if isinstance(decision, Placement) else None
 
     assert groups == want
 
 
-def waiting(world: World) -> Queue:
+def waiting(builder: StateBuilder) -> Queue:
     """The queue once all that may be decided has been."""
-    queue = Queue(world.state)
-    settle(world, queue)
+    queue = Queue(builder.state)
+    settle(builder, queue)
     return queue
 
 
-def settle(world: World, queue: Queue) -> list[str]:
+def settle(builder: StateBuilder, queue: Queue) -> list[str]:
     """Decide until nothing is ready; the names of the pods that were placed, in order."""
     placed: list[str] = []
     for _ in range(20):
-        queue.refresh(world.state.take_changes(), 0.0)
+        queue.refresh(builder.state.take_changes(), 0.0)
         key = queue.pop()
         if key is None:
             return placed
-        decision = world.place(key[2], composite=key[0] == COMPOSITE_POD_GROUP)
+        decision = builder.place(key[2], composite=key[0] == COMPOSITE_POD_GROUP)
         if isinstance(decision, Refusal):
             queue.refuse(key, decision, 0.0)
         else:
-            world.run(decision)
+            builder.run(decision)
             queue.review(key)
             placed += [pod.info.name for pod in decision.pods]
     raise AssertionError("it goes round in circles")
 
 
 def test_a_lowered_min_count_lets_a_refused_gang_run_at_once() -> None:
-    world = World()
-    world.nodes(1, cpu=2)
-    world.gang("g", 3)
-    pods = world.pods("g", 3)
-    queue = waiting(world)
-    world.gang("g", 2)
+    builder = StateBuilder()
+    builder.nodes(1, cpu=2)
+    builder.gang("g", 3)
+    pods = builder.pods("g", 3)
+    queue = waiting(builder)
+    builder.gang("g", 2)
 
-    assert settle(world, queue) == [pod.name for pod in pods[:2]]
+    assert settle(builder, queue) == [pod.name for pod in pods[:2]]
 
 
 def test_a_raised_min_count_needs_the_difference_and_no_more() -> None:
-    world = World()
-    world.nodes(1, cpu=5)
-    world.gang("g", 2)
-    world.pods("g", 2)
-    queue = waiting(world)
-    world.pod(cpu=1, node="n0")
-    world.gang("g", 4)
-    world.pods("g", 2)
-    group = world.state.forest.groups[POD_GROUP, "ns", "g"]
+    builder = StateBuilder()
+    builder.nodes(1, cpu=5)
+    builder.gang("g", 2)
+    builder.pods("g", 2)
+    queue = waiting(builder)
+    builder.pod(cpu=1, node="n0")
+    builder.gang("g", 4)
+    builder.pods("g", 2)
+    group = builder.state.forest.groups[POD_GROUP, "ns", "g"]
     before = (group.running, group.standing)
 
-    assert len(settle(world, queue)) == 2
+    assert len(settle(builder, queue)) == 2
     assert (before, group.running, group.standing) == ((2, False), 4, True)
 
 
 def test_a_raised_min_count_that_does_not_fit_leaves_what_runs_alone() -> None:
-    world = World()
-    world.nodes(1, cpu=3)
-    world.gang("g", 2)
-    world.pods("g", 2)
-    queue = waiting(world)
-    world.gang("g", 4)
-    world.pods("g", 2)
-    settle(world, queue)
-    refusal = world.place("g")
+    builder = StateBuilder()
+    builder.nodes(1, cpu=3)
+    builder.gang("g", 2)
+    builder.pods("g", 2)
+    queue = waiting(builder)
+    builder.gang("g", 4)
+    builder.pods("g", 2)
+    settle(builder, queue)
+    refusal = builder.place("g")
 
     assert isinstance(refusal, Refusal)
     assert (refusal.shortage.needed, refusal.shortage.free) == (2, 1)
-    assert world.state.forest.groups[POD_GROUP, "ns", "g"].running == 2
+    assert builder.state.forest.groups[POD_GROUP, "ns", "g"].running == 2
 
 
-def tree_of_three(world: World, minimum: int) -> None:
-    world.composite("root", minimum)
+def tree_of_three(builder: StateBuilder, minimum: int) -> None:
+    builder.composite("root", minimum)
     for child in ("a", "b", "c"):
-        world.gang(child, 2, parent="root")
-        world.pods(child, 2)
+        builder.gang(child, 2, parent="root")
+        builder.pods(child, 2)
 
 
 def test_a_lowered_min_group_count_lets_a_refused_tree_run_at_once() -> None:
-    world = World()
-    world.nodes(1, cpu=4)
-    tree_of_three(world, 3)
-    queue = waiting(world)
-    world.composite("root", 2)
+    builder = StateBuilder()
+    builder.nodes(1, cpu=4)
+    tree_of_three(builder, 3)
+    queue = waiting(builder)
+    builder.composite("root", 2)
 
-    assert len(settle(world, queue)) == 4
+    assert len(settle(builder, queue)) == 4
 
 
 @pytest.mark.parametrize(
     ("cpu", "want"), [(6, True), (5, False)], ids=["and it fits", "and it does not fit"]
 )
 def test_a_raised_min_group_count_needs_one_child_more(cpu: int, *, want: bool) -> None:
-    world = World()
-    world.nodes(1, cpu=4)
-    tree_of_three(world, 2)
-    queue = waiting(world)
-    world.composite("root", 3)
-    root = world.state.forest.groups[ROOT]
+    builder = StateBuilder()
+    builder.nodes(1, cpu=4)
+    tree_of_three(builder, 2)
+    queue = waiting(builder)
+    builder.composite("root", 3)
+    root = builder.state.forest.groups[ROOT]
     before = (root.running_total, root.standing)
-    settle(world, queue)
-    world.node("n0", cpu)
-    settle(world, queue)
+    settle(builder, queue)
+    builder.node("n0", cpu)
+    settle(builder, queue)
 
     assert before == (4, False)
     assert (root.running_total, root.standing) == ((6, True) if want else (4, False))
@@ -204,33 +204,33 @@ def test_a_raised_min_group_count_needs_one_child_more(cpu: int, *, want: bool) 
     ],
 )
 def test_a_floor_raised_above_what_is_there_is_waited_for(
-    change: Callable[[World], object], want: str
+    change: Callable[[StateBuilder], object], want: str
 ) -> None:
-    world = World()
-    world.nodes(4)
-    world.gang("g", 2)
-    world.pods("g", 2)
-    tree_of_three(world, 3)
-    change(world)
-    forest = world.state.forest
+    builder = StateBuilder()
+    builder.nodes(4)
+    builder.gang("g", 2)
+    builder.pods("g", 2)
+    tree_of_three(builder, 3)
+    change(builder)
+    forest = builder.state.forest
     held = [forest.not_ready(forest.groups[key]) for key in (ROOT, (POD_GROUP, "ns", "g"))]
 
     assert [entry.message for entry in held if entry is not None] == [want]
 
 
 def test_a_flawed_tree_is_left_alone_and_others_go_on() -> None:
-    world = World()
-    world.nodes(1, cpu=6)
-    world.composite("root", 2)
-    world.gang("a", 2, parent="root", workload="w")
-    world.gang("b", 2, parent="root", workload="v")
-    world.pods("a", 2)
-    world.pods("b", 2)
-    world.gang("g", 2)
-    good = world.pods("g", 2)
-    queue = Queue(world.state)
-    placed = settle(world, queue)
-    refusal = world.place("root", composite=True)
+    builder = StateBuilder()
+    builder.nodes(1, cpu=6)
+    builder.composite("root", 2)
+    builder.gang("a", 2, parent="root", workload="w")
+    builder.gang("b", 2, parent="root", workload="v")
+    builder.pods("a", 2)
+    builder.pods("b", 2)
+    builder.gang("g", 2)
+    good = builder.pods("g", 2)
+    queue = Queue(builder.state)
+    placed = settle(builder, queue)
+    refusal = builder.place("root", composite=True)
 
     assert placed == [pod.name for pod in good]
     assert isinstance(refusal, Refusal)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.core.model import Expression, PodInfo, PodSelector, PodTerm, Requirements
 from scheduler.core.pod_selectors import selects
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 KEYS, VALUES, SPACES = ("app", "job"), ("a", "b", ""), ("ns0", "ns1", "ns2")
 
@@ -34,8 +34,8 @@ def labels(chance: random.Random) -> dict[str, str]:
 @given(st.integers(0, 2**32))
 def test_marks_are_those_of_asking_every_pod_about_every_term(seed: int) -> None:
     chance = random.Random(seed)
-    world = World()
-    state = world.state
+    builder = StateBuilder()
+    state = builder.state
     for space in SPACES[:2]:
         state.set_namespace(space, {"team": chance.choice("xy")})
     pods: dict[str, PodInfo] = {}
@@ -45,7 +45,7 @@ def test_marks_are_those_of_asking_every_pod_about_every_term(seed: int) -> None
             terms = (PodTerm(selector(chance), "host"),) if chance.random() < 0.5 else ()
             wants = Requirements(requests(1), required_anti_affinity=terms)
             space = chance.choice(SPACES)
-            info = world.pod(requirements=wants, namespace=space, labels=labels(chance))
+            info = builder.pod(requirements=wants, namespace=space, labels=labels(chance))
             pods[info.uid] = info
         elif act == "relabel":
             uid = chance.choice(sorted(pods))

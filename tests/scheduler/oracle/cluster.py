@@ -7,23 +7,23 @@ from collections.abc import Mapping
 
 from scheduler.core.model import NodeInfo
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from tests.scheduler.contest import Contest
 from tests.scheduler.oracle.instances import PREEMPTOR, RESOURCES, ROOT, Amounts, Instance, Tree
-from tests.scheduler.world import GIB
+from tests.scheduler.preemption_builder import PreemptionBuilder
+from tests.scheduler.state_builder import GIB
 
 
-def build(instance: Instance) -> Contest:
+def build(instance: Instance) -> PreemptionBuilder:
     """Nodes n0, n1, ... in the instance's order; cpu counts in cores."""
-    world = Contest()
+    builder = PreemptionBuilder()
     for index, node in enumerate(instance.nodes):
         allocatable = {"memory": 64 * GIB, "pods": 110, **_named(node.allocatable)}
-        world.state.set_node(NodeInfo(f"n{index}", allocatable, node.labels))
+        builder.state.set_node(NodeInfo(f"n{index}", allocatable, node.labels))
     for index, group in enumerate(instance.running):
         name = f"r{index}"
-        world.group(name, 1, priority=group.priority, mode="all" if group.whole else "single")
+        builder.group(name, 1, priority=group.priority, mode="all" if group.whole else "single")
         for pod in group.pods:
             labels = {"app": pod.app} if pod.app else {}
-            world.runs(
+            builder.runs(
                 name,
                 f"n{pod.node}",
                 cpu=pod.requests[0],
@@ -32,13 +32,13 @@ def build(instance: Instance) -> Contest:
                 **labels,
             )
     for app, allowed in instance.budgets.items():
-        world.budget(app, allowed, app=app)
-    _add(world, instance.tree, None)
-    return world
+        builder.budget(app, allowed, app=app)
+    _add(builder, instance.tree, None)
+    return builder
 
 
-def _add(world: Contest, tree: Tree, parent: str | None) -> None:
-    world.group(
+def _add(builder: PreemptionBuilder, tree: Tree, parent: str | None) -> None:
+    builder.group(
         tree.name,
         tree.minimum,
         priority=PREEMPTOR,
@@ -48,9 +48,9 @@ def _add(world: Contest, tree: Tree, parent: str | None) -> None:
         preferred=tree.preferred,
     )
     for child in tree.children:
-        _add(world, child, tree.name)
+        _add(builder, child, tree.name)
     for pod in tree.pods:
-        world.waits(tree.name, cpu=pod[0], others=_others(pod), priority=PREEMPTOR)
+        builder.waits(tree.name, cpu=pod[0], others=_others(pod), priority=PREEMPTOR)
 
 
 def _named(amounts: Amounts) -> dict[str, int]:
@@ -62,23 +62,23 @@ def _others(amounts: Amounts) -> dict[str, int]:
     return dict(zip(RESOURCES[1:], amounts[1:], strict=False))
 
 
-def decide(instance: Instance, world: Contest) -> Placement | Refusal:
+def decide(instance: Instance, builder: PreemptionBuilder) -> Placement | Refusal:
     """The decision core's answer for the tree; what it places is checked pod by pod."""
-    decision = place(world.state, world.root(ROOT), SearchBudget())
+    decision = place(builder.state, builder.root(ROOT), SearchBudget())
     if isinstance(decision, Placement):
-        _check(instance, world, decision)
+        _check(instance, builder, decision)
     return decision
 
 
-def _check(instance: Instance, world: Contest, placement: Placement) -> None:
+def _check(instance: Instance, builder: PreemptionBuilder, placement: Placement) -> None:
     used: Counter[tuple[str, str]] = Counter()
     placed: defaultdict[str, list[str]] = defaultdict(list)
     for group in instance.running:
         for pod in group.pods:
             for resource, amount in _named(pod.requests).items():
                 used[f"n{pod.node}", resource] += amount
-    infos = {pod.info.name: pod.info for pod in world.state.pods.values()}
-    for pod_name, node_name in world.where(placement).items():
+    infos = {pod.info.name: pod.info for pod in builder.state.pods.values()}
+    for pod_name, node_name in builder.where(placement).items():
         info = infos[pod_name]
         placed[info.group or ""].append(node_name)
         for resource, amount in info.requirements.requests:

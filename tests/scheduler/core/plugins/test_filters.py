@@ -7,7 +7,7 @@ import pytest
 from scheduler.core.explain import reasons
 from scheduler.core.model import Expression, Requirements, Taint, Term, Toleration
 from scheduler.core.place import SearchBudget
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 CORE = requests(1)
 
@@ -77,18 +77,18 @@ def tolerating(operator: str, key: str = "gpu", value: str = "", effect: str = "
     ],
 )
 def test_permitted_nodes(requirements: Requirements, want_nodes: str) -> None:
-    world = World()
-    world.node("a", labels={"zone": "x", "size": "3"})
-    world.node("b", labels={"zone": "x", "size": "7"})
-    world.node("c", labels={"size": "big"})
-    world.node("cordoned", unschedulable=True)
-    world.node("tainted", taints=(Taint("gpu", "yes", "NoSchedule"),))
-    nodes = world.state.nodes
+    builder = StateBuilder()
+    builder.node("a", labels={"zone": "x", "size": "3"})
+    builder.node("b", labels={"zone": "x", "size": "7"})
+    builder.node("c", labels={"size": "big"})
+    builder.node("cordoned", unschedulable=True)
+    builder.node("tainted", taints=(Taint("gpu", "yes", "NoSchedule"),))
+    nodes = builder.state.nodes
 
-    shape = world.state.shapes.intern(requirements)
+    shape = builder.state.shapes.intern(requirements)
 
     names = [
-        nodes.name_of(row) for row in world.state.framework.permitted(shape).nonzero()[0].tolist()
+        nodes.name_of(row) for row in builder.state.framework.permitted(shape).nonzero()[0].tolist()
     ]
     assert sorted(names) == want_nodes.split()
 
@@ -102,31 +102,31 @@ def test_permitted_nodes(requirements: Requirements, want_nodes: str) -> None:
     ],
 )
 def test_reasons_name_the_resource(amounts: tuple[tuple[str, int], ...], want: str) -> None:
-    world = World()
-    world.nodes(3)
+    builder = StateBuilder()
+    builder.nodes(3)
 
-    found = reasons(world.state.framework, world.state.shapes.intern(Requirements(amounts)))
+    found = reasons(builder.state.framework, builder.state.shapes.intern(Requirements(amounts)))
 
     assert found == ((want, 3),)
 
 
 def test_the_pod_count_is_a_resource() -> None:
-    world = World()
-    world.node("n", pods=1)
-    world.pod(node="n", requirements=Requirements())
-    shape = world.state.shapes.intern(Requirements())
+    builder = StateBuilder()
+    builder.node("n", pods=1)
+    builder.pod(node="n", requirements=Requirements())
+    shape = builder.state.shapes.intern(Requirements())
 
-    assert reasons(world.state.framework, shape) == (("Too many pods", 1),)
+    assert reasons(builder.state.framework, shape) == (("Too many pods", 1),)
 
 
 def test_one_node_counts_under_each_reason() -> None:
-    world = World()
-    world.node("full", cpu=1, pods=1)
-    world.pod(node="full")
-    world.node("cordoned", unschedulable=True)
-    shape = world.state.shapes.intern(Requirements(CORE))
+    builder = StateBuilder()
+    builder.node("full", cpu=1, pods=1)
+    builder.pod(node="full")
+    builder.node("cordoned", unschedulable=True)
+    shape = builder.state.shapes.intern(Requirements(CORE))
 
-    assert reasons(world.state.framework, shape) == (
+    assert reasons(builder.state.framework, shape) == (
         ("Insufficient cpu", 1),
         ("Too many pods", 1),
         ("node(s) were unschedulable", 1),
@@ -134,21 +134,21 @@ def test_one_node_counts_under_each_reason() -> None:
 
 
 def test_a_relabelled_node_is_judged_anew() -> None:
-    world = World()
-    world.node("n", labels={"zone": "x"})
-    shape = world.state.shapes.intern(wants(selector=(("zone", "y"),)))
-    before = int(world.state.framework.slots(shape).sum())
-    world.node("n", labels={"zone": "y"})
+    builder = StateBuilder()
+    builder.node("n", labels={"zone": "x"})
+    shape = builder.state.shapes.intern(wants(selector=(("zone", "y"),)))
+    before = int(builder.state.framework.slots(shape).sum())
+    builder.node("n", labels={"zone": "y"})
 
-    assert (before, int(world.state.framework.slots(shape).sum())) == (0, 4)
+    assert (before, int(builder.state.framework.slots(shape).sum())) == (0, 4)
 
 
 def test_labels_nobody_asks_for_make_no_classes() -> None:
-    world = World()
+    builder = StateBuilder()
     for index in range(100):
-        world.node(f"n{index}", labels={"kubernetes.io/hostname": f"n{index}"})
+        builder.node(f"n{index}", labels={"kubernetes.io/hostname": f"n{index}"})
 
-    assert len(world.state.nodes.classes.all) == 1
+    assert len(builder.state.nodes.classes.all) == 1
 
 
 def prefers(value: str, weight: int = 1) -> tuple[int, Term]:
@@ -186,25 +186,25 @@ def prefers(value: str, weight: int = 1) -> tuple[int, Term]:
 def test_soft_rules_choose_among_permitted_nodes(
     requirements: Requirements, want: str, profile: str
 ) -> None:
-    world = World()
+    builder = StateBuilder()
     for disk in ("nvme", "ssd", "hdd"):
         taints = (Taint("slow", "", "PreferNoSchedule"),) if disk == "nvme" else ()
-        world.node(disk, labels={"disk": disk}, taints=taints)
-    world.gang("g", 1)
-    world.pod("g", requirements=requirements)
+        builder.node(disk, labels={"disk": disk}, taints=taints)
+    builder.gang("g", 1)
+    builder.pod("g", requirements=requirements)
 
-    decision = world.place(
+    decision = builder.place(
         "g", budget=SearchBudget(profile="spread" if profile == "spread" else "pack")
     )
 
-    assert set(world.where(decision).values()) <= set(want.split())
+    assert set(builder.where(decision).values()) <= set(want.split())
 
 
 def test_soft_rules_never_keep_a_pod_out() -> None:
-    world = World()
-    world.node("n", 2, taints=(Taint("slow", "", "PreferNoSchedule"),))
-    world.gang("g", 2)
+    builder = StateBuilder()
+    builder.node("n", 2, taints=(Taint("slow", "", "PreferNoSchedule"),))
+    builder.gang("g", 2)
     for _ in range(2):
-        world.pod("g", requirements=wants(preferred_node_affinity=(prefers("nvme"),)))
+        builder.pod("g", requirements=wants(preferred_node_affinity=(prefers("nvme"),)))
 
-    assert len(world.where(world.place("g"))) == 2
+    assert len(builder.where(builder.place("g"))) == 2

@@ -18,7 +18,7 @@ from scheduler.core.model import (
     Taint,
 )
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 CORE = requests(1)
 
@@ -45,16 +45,16 @@ def spread_over(skew: int = 1, key: str = "rack", **fields: object) -> Requireme
     return wants(spread=(Spread(app("web"), key, skew, **fields),))  # type: ignore[arg-type]
 
 
-def racks(world: World) -> None:
+def racks(builder: StateBuilder) -> None:
     """a and b in r0, c in r1, d in none."""
     for name, rack in (("a", "r0"), ("b", "r0"), ("c", "r1")):
-        world.node(name, labels={"rack": rack})
-    world.node("d")
+        builder.node(name, labels={"rack": rack})
+    builder.node("d")
 
 
-def open_nodes(world: World, info: PodInfo) -> str:
-    nodes = world.state.nodes
-    slots = world.state.framework.slots(world.single(info).shape)
+def open_nodes(builder: StateBuilder, info: PodInfo) -> str:
+    nodes = builder.state.nodes
+    slots = builder.state.framework.slots(builder.single(info).shape)
     return " ".join(sorted(nodes.name_of(row) for row in slots.nonzero()[0].tolist()))
 
 
@@ -149,105 +149,105 @@ def test_nodes_that_are_left(
     requirements: Requirements,
     want: str,
 ) -> None:
-    world = World()
-    racks(world)
-    world.state.set_namespace("ns", {"team": "red"})
+    builder = StateBuilder()
+    racks(builder)
+    builder.state.set_namespace("ns", {"team": "red"})
     for node, of_pod in there.items():
-        world.pod(node=node, labels=of_pod)
+        builder.pod(node=node, labels=of_pod)
 
-    assert open_nodes(world, world.pod(requirements=requirements, labels=labels)) == want
+    assert open_nodes(builder, builder.pod(requirements=requirements, labels=labels)) == want
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["its term was known", "its term came later"])
 @pytest.mark.parametrize("ours", [True, False], ids=["a pod of ours", "a pod of another scheduler"])
 def test_a_running_pod_keeps_others_out_of_its_domain(late: bool, ours: bool) -> None:
-    world = World()
-    racks(world)
-    info = world.pod(labels=WEB) if late else None
-    world.pod(node="a", requirements=required_anti_affinity("web"), ours=ours)
+    builder = StateBuilder()
+    racks(builder)
+    info = builder.pod(labels=WEB) if late else None
+    builder.pod(node="a", requirements=required_anti_affinity("web"), ours=ours)
 
-    info = info or world.pod(labels=WEB)
+    info = info or builder.pod(labels=WEB)
 
-    assert open_nodes(world, info) == "c d"
-    found = dict(reasons(world.state.framework, world.single(info).shape))
+    assert open_nodes(builder, info) == "c d"
+    found = dict(reasons(builder.state.framework, builder.single(info).shape))
     assert found["node(s) didn't satisfy existing pods anti-affinity rules"] == 2
 
 
 def test_what_a_pod_kept_away_comes_back_when_it_goes() -> None:
-    world = World()
-    racks(world)
-    tyrant = world.pod(node="a", requirements=required_anti_affinity("web"))
-    info = world.pod(labels=WEB)
-    before = open_nodes(world, info)
-    world.state.take_changes()
-    world.state.remove_pod(tyrant.uid)
+    builder = StateBuilder()
+    racks(builder)
+    tyrant = builder.pod(node="a", requirements=required_anti_affinity("web"))
+    info = builder.pod(labels=WEB)
+    before = open_nodes(builder, info)
+    builder.state.take_changes()
+    builder.state.remove_pod(tyrant.uid)
 
-    assert (before, open_nodes(world, info)) == ("c d", "a b c d")
-    assert len(world.state.take_changes().rows) == 4
+    assert (before, open_nodes(builder, info)) == ("c d", "a b c d")
+    assert len(builder.state.take_changes().rows) == 4
 
 
 def test_a_domain_is_empty_again_when_its_node_is_gone() -> None:
-    world = World()
-    racks(world)
-    world.pod(node="a", labels=WEB)
-    info = world.pod(requirements=required_anti_affinity("web"))
-    world.state.remove_node("a")
+    builder = StateBuilder()
+    racks(builder)
+    builder.pod(node="a", labels=WEB)
+    info = builder.pod(requirements=required_anti_affinity("web"))
+    builder.state.remove_node("a")
 
-    assert open_nodes(world, info) == "b c d"
+    assert open_nodes(builder, info) == "b c d"
 
 
 def test_relabelled_pods_and_namespaces_are_judged_anew() -> None:
-    world = World()
-    racks(world)
+    builder = StateBuilder()
+    racks(builder)
     red = PodSelector((Expression("app", "In", ("web",)),), (), (Expression("team", "Exists", ()),))
-    info = world.pod(requirements=required_anti_affinity(selector=red))
-    world.pod(node="a", name="x")
-    seen = [open_nodes(world, info)]
-    world.pod(node="a", name="x", labels=WEB)
-    seen.append(open_nodes(world, info))
-    world.state.set_namespace("ns", {"team": "red"})
-    seen.append(open_nodes(world, info))
+    info = builder.pod(requirements=required_anti_affinity(selector=red))
+    builder.pod(node="a", name="x")
+    seen = [open_nodes(builder, info)]
+    builder.pod(node="a", name="x", labels=WEB)
+    seen.append(open_nodes(builder, info))
+    builder.state.set_namespace("ns", {"team": "red"})
+    seen.append(open_nodes(builder, info))
 
     assert seen == ["a b c d", "a b c d", "c d"]
 
 
 def test_a_pod_that_brings_a_term_with_its_new_label_is_found_by_it() -> None:
     """As `matchLabelKeys` do: the selector has the pod's own label in it."""
-    world = World()
-    racks(world)
-    info = world.pod(node="a", name="x", labels={"rev": "1"})
+    builder = StateBuilder()
+    racks(builder)
+    info = builder.pod(node="a", name="x", labels={"rev": "1"})
     second = PodSelector((Expression("rev", "In", ("2",)),), ("ns",))
-    world.pod(
+    builder.pod(
         node="a",
         name="x",
         labels={"rev": "2"},
         requirements=required_anti_affinity(selector=second),
     )
-    other = world.pod(requirements=required_anti_affinity(selector=second))
+    other = builder.pod(requirements=required_anti_affinity(selector=second))
 
-    assert open_nodes(world, other) == "c d"
-    world.state.remove_pod(info.uid)
-    assert open_nodes(world, other) == "a b c d"
+    assert open_nodes(builder, other) == "c d"
+    builder.state.remove_pod(info.uid)
+    assert open_nodes(builder, other) == "a b c d"
 
 
 def test_a_leaving_pod_is_near_but_is_not_spread() -> None:
-    world = World()
-    racks(world)
-    world.pod(node="a", labels=WEB, terminating=True)
+    builder = StateBuilder()
+    racks(builder)
+    builder.pod(node="a", labels=WEB, terminating=True)
 
-    assert open_nodes(world, world.pod(requirements=required_affinity("web"))) == "a b"
-    assert open_nodes(world, world.pod(requirements=spread_over(), labels=WEB)) == "a b c"
+    assert open_nodes(builder, builder.pod(requirements=required_affinity("web"))) == "a b"
+    assert open_nodes(builder, builder.pod(requirements=spread_over(), labels=WEB)) == "a b c"
 
 
 def test_all_terms_of_affinity_speak_of_the_same_pods() -> None:
-    world = World()
-    racks(world)
-    world.pod(node="a", labels={"app": "web", "tier": "x"})
-    world.pod(node="c", labels=WEB)
+    builder = StateBuilder()
+    racks(builder)
+    builder.pod(node="a", labels={"app": "web", "tier": "x"})
+    builder.pod(node="c", labels=WEB)
     tier = PodSelector((Expression("tier", "Exists", ()),), ("ns",))
     both = wants(required_affinity=(PodTerm(app("web"), "rack"), PodTerm(tier, "rack")))
 
-    assert open_nodes(world, world.pod(requirements=both)) == "a b"
+    assert open_nodes(builder, builder.pod(requirements=both)) == "a b"
 
 
 @pytest.mark.parametrize(
@@ -258,14 +258,14 @@ def test_all_terms_of_affinity_speak_of_the_same_pods() -> None:
     ],
 )
 def test_spreading_over_nodes_the_affinity_admits(policy: dict[str, bool], want: str) -> None:
-    world = World()
-    world.node("a", labels={"rack": "r0"})
-    world.node("b", labels={"rack": "r1", "disk": "ssd"})
-    world.pod(node="b", labels=WEB)
+    builder = StateBuilder()
+    builder.node("a", labels={"rack": "r0"})
+    builder.node("b", labels={"rack": "r1", "disk": "ssd"})
+    builder.pod(node="b", labels=WEB)
     spread = (Spread(app("web"), "rack", 1, **policy),)
-    info = world.pod(requirements=wants(selector=(("disk", "ssd"),), spread=spread), labels=WEB)
+    info = builder.pod(requirements=wants(selector=(("disk", "ssd"),), spread=spread), labels=WEB)
 
-    assert open_nodes(world, info) == want
+    assert open_nodes(builder, info) == want
 
 
 @pytest.mark.parametrize(
@@ -276,14 +276,14 @@ def test_spreading_over_nodes_the_affinity_admits(policy: dict[str, bool], want:
     ],
 )
 def test_spreading_over_tainted_nodes(honours: bool, want: str) -> None:
-    world = World()
-    world.node("a", labels={"rack": "r0"}, taints=(Taint("gpu", "", "NoSchedule"),))
-    world.node("b", labels={"rack": "r1"})
-    world.pod(node="b", labels=WEB)
+    builder = StateBuilder()
+    builder.node("a", labels={"rack": "r0"}, taints=(Taint("gpu", "", "NoSchedule"),))
+    builder.node("b", labels={"rack": "r1"})
+    builder.pod(node="b", labels=WEB)
 
-    info = world.pod(requirements=spread_over(honours_taints=honours), labels=WEB)
+    info = builder.pod(requirements=spread_over(honours_taints=honours), labels=WEB)
 
-    assert open_nodes(world, info) == want
+    assert open_nodes(builder, info) == want
 
 
 def port(number: int = 80, address: str = "0.0.0.0", protocol: str = "TCP") -> Requirements:
@@ -306,35 +306,35 @@ def port(number: int = 80, address: str = "0.0.0.0", protocol: str = "TCP") -> R
     ],
 )
 def test_host_ports(there: Requirements, here: Requirements, want: str) -> None:
-    world = World()
-    world.node("m")
-    world.pod(node="m", requirements=there, ours=False)
-    world.node("n")
+    builder = StateBuilder()
+    builder.node("m")
+    builder.pod(node="m", requirements=there, ours=False)
+    builder.node("n")
 
-    info = world.pod(requirements=here)
+    info = builder.pod(requirements=here)
 
-    assert open_nodes(world, info) == want
+    assert open_nodes(builder, info) == want
 
 
 def test_taken_ports_are_a_reason_of_their_own() -> None:
-    world = World()
-    world.node("n")
-    world.pod(node="n", requirements=port())
-    info = world.pod(requirements=port())
+    builder = StateBuilder()
+    builder.node("n")
+    builder.pod(node="n", requirements=port())
+    info = builder.pod(requirements=port())
 
-    assert reasons(world.state.framework, world.single(info).shape) == (
+    assert reasons(builder.state.framework, builder.single(info).shape) == (
         ("node(s) didn't have free ports for the requested pod ports", 1),
     )
 
 
-def members(world: World, count: int, requirements: Requirements) -> None:
+def members(builder: StateBuilder, count: int, requirements: Requirements) -> None:
     for _ in range(count):
-        world.pod("g", requirements=requirements, labels=WEB)
+        builder.pod("g", requirements=requirements, labels=WEB)
 
 
-def racks_of(world: World, decision: Placement | Refusal) -> list[str]:
+def racks_of(builder: StateBuilder, decision: Placement | Refusal) -> list[str]:
     assert isinstance(decision, Placement), decision
-    nodes = world.state.nodes.infos
+    nodes = builder.state.nodes.infos
     return sorted(n.labels.get("rack", "") for r in decision.rows if (n := nodes[r]) is not None)
 
 
@@ -359,74 +359,74 @@ TWO_EACH = ["r000"] * 2 + ["r001"] * 2 + ["r002"] * 2
 def test_members_of_a_gang_see_each_other(
     requirements: Requirements, count: int, want: list[str] | None
 ) -> None:
-    world = World()
+    builder = StateBuilder()
     for index in range(6):
-        world.node(f"n{index}", labels={"rack": f"r{index // 2:03}", "host": f"n{index}"})
-    world.gang("g", count)
-    members(world, count, requirements)
+        builder.node(f"n{index}", labels={"rack": f"r{index // 2:03}", "host": f"n{index}"})
+    builder.gang("g", count)
+    members(builder, count, requirements)
 
-    decision = world.place("g")
+    decision = builder.place("g")
 
-    assert (racks_of(world, decision) if isinstance(decision, Placement) else None) == want
+    assert (racks_of(builder, decision) if isinstance(decision, Placement) else None) == want
 
 
 def test_pods_that_need_each_other_find_the_rack_that_holds_them_all() -> None:
-    world = World()
-    world.node("busy", 2, labels={"rack": "r0"})
-    world.pod(node="busy")
+    builder = StateBuilder()
+    builder.node("busy", 2, labels={"rack": "r0"})
+    builder.pod(node="busy")
     for index in range(2):
-        world.node(f"n{index}", 2, labels={"rack": "r1"})
-    world.gang("g", 4)
-    members(world, 4, required_affinity("web"))
+        builder.node(f"n{index}", 2, labels={"rack": "r1"})
+    builder.gang("g", 4)
+    members(builder, 4, required_affinity("web"))
 
-    assert racks_of(world, world.place("g")) == ["r1"] * 4
+    assert racks_of(builder, builder.place("g")) == ["r1"] * 4
 
 
 def test_a_worker_goes_to_the_driver_of_its_own_group() -> None:
-    world = World()
-    racks(world)
-    world.gang("g", 3)
+    builder = StateBuilder()
+    racks(builder)
+    builder.gang("g", 3)
     for _ in range(2):
-        world.pod("g", requirements=required_affinity("driver"), labels={"app": "worker"})
-    world.pod("g", requirements=wants(selector=(("rack", "r1"),)), labels={"app": "driver"})
+        builder.pod("g", requirements=required_affinity("driver"), labels={"app": "worker"})
+    builder.pod("g", requirements=wants(selector=(("rack", "r1"),)), labels={"app": "driver"})
 
-    assert racks_of(world, world.place("g")) == ["r1"] * 3
+    assert racks_of(builder, builder.place("g")) == ["r1"] * 3
 
 
 def test_a_worker_group_goes_to_the_driver_group_of_its_tree() -> None:
-    world = World()
-    racks(world)
-    world.composite("tree", 2)
-    world.gang("a-workers", 2, parent="tree", created="1")
-    world.gang("driver", 1, parent="tree", created="2")
+    builder = StateBuilder()
+    racks(builder)
+    builder.composite("tree", 2)
+    builder.gang("a-workers", 2, parent="tree", created="1")
+    builder.gang("driver", 1, parent="tree", created="2")
     for _ in range(2):
-        world.pod("a-workers", requirements=required_affinity("driver"), labels={"app": "worker"})
-    world.pod("driver", requirements=wants(selector=(("rack", "r1"),)), labels={"app": "driver"})
+        builder.pod("a-workers", requirements=required_affinity("driver"), labels={"app": "worker"})
+    builder.pod("driver", requirements=wants(selector=(("rack", "r1"),)), labels={"app": "driver"})
 
-    assert racks_of(world, world.place("tree", composite=True)) == ["r1"] * 3
+    assert racks_of(builder, builder.place("tree", composite=True)) == ["r1"] * 3
 
 
 def test_extras_come_as_far_as_the_terms_let_them() -> None:
-    world = World()
-    racks(world)
-    world.gang("g", 1)
-    members(world, 7, required_anti_affinity("web"))
+    builder = StateBuilder()
+    racks(builder)
+    builder.gang("g", 1)
+    members(builder, 7, required_anti_affinity("web"))
 
-    decision = world.place("g")
+    decision = builder.place("g")
 
     # One in each rack, and as many as there is room for on the node that is in none.
-    assert racks_of(world, decision) == ["", "", "", "", "r0", "r1"]
+    assert racks_of(builder, decision) == ["", "", "", "", "r0", "r1"]
 
 
 def test_a_trial_leaves_no_trace_in_the_tallies() -> None:
-    world = World()
-    racks(world)
-    world.gang("g", 9)
-    members(world, 9, required_anti_affinity("web"))
-    first = world.place("g")
-    single = world.pod(requirements=required_anti_affinity("web"), labels=WEB)
-    decision = place(world.state, world.single(single), SearchBudget())
+    builder = StateBuilder()
+    racks(builder)
+    builder.gang("g", 9)
+    members(builder, 9, required_anti_affinity("web"))
+    first = builder.place("g")
+    single = builder.pod(requirements=required_anti_affinity("web"), labels=WEB)
+    decision = place(builder.state, builder.single(single), SearchBudget())
 
     assert isinstance(first, Refusal)
     assert isinstance(decision, Placement)
-    assert open_nodes(world, single) == "a b c d"
+    assert open_nodes(builder, single) == "a b c d"

@@ -19,7 +19,7 @@ from scheduler.core.model import (
     WeightedPodTerm,
 )
 from scheduler.core.place import Placement, SearchBudget, place
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 WEB: Mapping[str, str] = {"app": "web"}
 OF_WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
@@ -36,17 +36,17 @@ def preferred_spread(key: str = "rack", **fields: object) -> Requirements:
     return Requirements(requests(1), preferred_spread=(spread,))
 
 
-def racks(world: World, *sizes: int, cpu: int = 4) -> None:
+def racks(builder: StateBuilder, *sizes: int, cpu: int = 4) -> None:
     """Nodes r0a, r0b, ... in racks r0, r1, ... of these sizes."""
     for rack, size in enumerate(sizes):
         for index in range(size):
             name = f"r{rack}{'abcdef'[index]}"
-            world.node(name, cpu, labels={"rack": f"r{rack}", "host": name})
+            builder.node(name, cpu, labels={"rack": f"r{rack}", "host": name})
 
 
-def goes_to(world: World, info: PodInfo) -> str:
-    decision = place(world.state, world.single(info), SearchBudget())
-    return world.where(decision)[info.name]
+def goes_to(builder: StateBuilder, info: PodInfo) -> str:
+    decision = place(builder.state, builder.single(info), SearchBudget())
+    return builder.where(decision)[info.name]
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_the_node_that_is_preferred(
     requirements: Requirements,
     want: str,
 ) -> None:
-    world = World()
-    racks(world, 2, 2)
-    world.node("x")
+    builder = StateBuilder()
+    racks(builder, 2, 2)
+    builder.node("x")
     for node, of_pod in there.items():
-        world.pod(node=node, labels=of_pod)
+        builder.pod(node=node, labels=of_pod)
 
-    assert goes_to(world, world.pod(requirements=requirements, labels=labels)) == want
+    assert goes_to(builder, builder.pod(requirements=requirements, labels=labels)) == want
 
 
 @pytest.mark.parametrize(("weight", "want"), [(5, "r1a"), (-5, "r0a")], ids=["likes", "dislikes"])
@@ -96,59 +96,61 @@ def test_the_node_that_is_preferred(
 def test_pods_that_run_have_preferences_too(
     weight: int, want: str, *, ours: bool, late: bool
 ) -> None:
-    world = World()
-    racks(world, 1, 1)
-    info = world.pod(labels=WEB) if late else None
-    world.pod(node="r1a", requirements=preferred_affinity(weight), ours=ours)
-    info = info or world.pod(labels=WEB)
+    builder = StateBuilder()
+    racks(builder, 1, 1)
+    info = builder.pod(labels=WEB) if late else None
+    builder.pod(node="r1a", requirements=preferred_affinity(weight), ours=ours)
+    info = info or builder.pod(labels=WEB)
 
-    assert goes_to(world, info) == want
+    assert goes_to(builder, info) == want
 
 
 def test_the_stronger_preference_wins() -> None:
-    world = World()
-    racks(world, 1, 1)
-    world.pod(node="r0a", labels=WEB)
-    world.pod(node="r1a", labels={"app": "db"})
+    builder = StateBuilder()
+    racks(builder, 1, 1)
+    builder.pod(node="r0a", labels=WEB)
+    builder.pod(node="r1a", labels={"app": "db"})
     db = PodSelector((Expression("app", "In", ("db",)),), ("ns",))
     both = (WeightedPodTerm(1, PodTerm(OF_WEB, "rack")), WeightedPodTerm(2, PodTerm(db, "rack")))
 
     assert (
-        goes_to(world, world.pod(requirements=Requirements(requests(1), preferred_affinity=both)))
+        goes_to(
+            builder, builder.pod(requirements=Requirements(requests(1), preferred_affinity=both))
+        )
         == "r1a"
     )
 
 
 def test_preferences_never_keep_a_pod_out() -> None:
-    world = World()
-    racks(world, 1)
-    world.pod(node="r0a", labels=WEB)
+    builder = StateBuilder()
+    racks(builder, 1)
+    builder.pod(node="r0a", labels=WEB)
 
-    assert goes_to(world, world.pod(requirements=preferred_affinity(-100), labels=WEB)) == "r0a"
-    assert goes_to(world, world.pod(requirements=preferred_spread("zone"), labels=WEB)) == "r0a"
+    assert goes_to(builder, builder.pod(requirements=preferred_affinity(-100), labels=WEB)) == "r0a"
+    assert goes_to(builder, builder.pod(requirements=preferred_spread("zone"), labels=WEB)) == "r0a"
 
 
 def test_spread_counts_no_nodes_that_the_pod_may_not_use() -> None:
     """As kube-scheduler: with nodeTaintsPolicy Honor, pods on tainted nodes are not there."""
-    world = World()
+    builder = StateBuilder()
     taint = Taint("gpu", "", "NoSchedule")
-    world.node("r0a", labels={"rack": "r0"}, taints=(taint,))
-    world.node("r0b", labels={"rack": "r0"})
-    world.node("r1a", labels={"rack": "r1"})
+    builder.node("r0a", labels={"rack": "r0"}, taints=(taint,))
+    builder.node("r0b", labels={"rack": "r0"})
+    builder.node("r1a", labels={"rack": "r1"})
     tolerant = Requirements(requests(1), tolerations=(Toleration("gpu", "Exists", "", ""),))
     for _ in range(2):
-        world.pod(node="r0a", requirements=tolerant, labels=WEB)
-    world.pod(node="r1a", labels=WEB)
+        builder.pod(node="r0a", requirements=tolerant, labels=WEB)
+    builder.pod(node="r1a", labels=WEB)
 
-    assert goes_to(world, world.pod(requirements=preferred_spread(), labels=WEB)) == "r1a"
+    assert goes_to(builder, builder.pod(requirements=preferred_spread(), labels=WEB)) == "r1a"
     honours = preferred_spread(honours_taints=True)
-    assert goes_to(world, world.pod(requirements=honours, labels=WEB)) == "r0b"
+    assert goes_to(builder, builder.pod(requirements=honours, labels=WEB)) == "r0b"
 
 
-def spread_of(world: World, decision: object, key: str) -> list[int]:
+def spread_of(builder: StateBuilder, decision: object, key: str) -> list[int]:
     """How many of the placed pods each domain got, most first."""
     assert isinstance(decision, Placement), decision
-    nodes = world.state.nodes.infos
+    nodes = builder.state.nodes.infos
     found = Counter(n.labels.get(key, "") for r in decision.rows if (n := nodes[r]) is not None)
     return sorted(found.values(), reverse=True)
 
@@ -177,36 +179,36 @@ def spread_of(world: World, decision: object, key: str) -> list[int]:
 def test_members_of_a_gang_heed_each_other(
     requirements: Requirements, count: int, key: str, want: list[int]
 ) -> None:
-    world = World()
-    racks(world, 2, 2, 1)
-    world.gang("g", count)
+    builder = StateBuilder()
+    racks(builder, 2, 2, 1)
+    builder.gang("g", count)
     for _ in range(count):
-        world.pod("g", requirements=requirements, labels=WEB)
+        builder.pod("g", requirements=requirements, labels=WEB)
 
-    assert spread_of(world, world.place("g"), key) == want
+    assert spread_of(builder, builder.place("g"), key) == want
 
 
 def test_racks_and_nodes_at_once() -> None:
-    world = World()
-    racks(world, 3, 3)
+    builder = StateBuilder()
+    racks(builder, 3, 3)
     soft = (Spread(OF_WEB, "rack"), Spread(OF_WEB, "host"))
-    world.gang("g", 6)
+    builder.gang("g", 6)
     for _ in range(6):
-        world.pod("g", requirements=Requirements(requests(1), preferred_spread=soft), labels=WEB)
-    decision = world.place("g")
+        builder.pod("g", requirements=Requirements(requests(1), preferred_spread=soft), labels=WEB)
+    decision = builder.place("g")
 
-    assert spread_of(world, decision, "rack") == [3, 3]
-    assert spread_of(world, decision, "host") == [1] * 6
+    assert spread_of(builder, decision, "rack") == [3, 3]
+    assert spread_of(builder, decision, "host") == [1] * 6
 
 
 def test_a_thousand_pods_are_spread_in_a_few_steps() -> None:
-    world = World()
-    racks(world, 6, 6, 6, cpu=100)
-    world.gang("g", 1000)
+    builder = StateBuilder()
+    racks(builder, 6, 6, 6, cpu=100)
+    builder.gang("g", 1000)
     for _ in range(1000):
-        world.pod("g", requirements=preferred_spread("host"), labels=WEB)
-    decision = world.place("g")
+        builder.pod("g", requirements=preferred_spread("host"), labels=WEB)
+    decision = builder.place("g")
 
-    assert set(spread_of(world, decision, "host")) == {55, 56}
+    assert set(spread_of(builder, decision, "host")) == {55, 56}
     assert isinstance(decision, Placement)
     assert decision.steps <= 3

@@ -21,7 +21,7 @@ from scheduler.core.model import (
 from scheduler.core.place import Placement
 from scheduler.core.plugins.volume_restrictions import REASON as ONE_POD
 from tests.scheduler.harness import Harness
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -30,31 +30,31 @@ def using(*claims: str) -> Requirements:
     return Requirements(requests(1), claims=tuple(("ns", name) for name in claims))
 
 
-def cluster() -> World:
+def cluster() -> StateBuilder:
     """a in zone x, b in zone y, c in none; the class `now` binds at once, `later` waits."""
-    world = World()
-    world.node("a", labels={ZONE: "x", "disk": "ssd"})
-    world.node("b", labels={ZONE: "y"})
-    world.node("c")
-    world.state.volumes.set_class(StorageClassInfo("now", "csi.example"))
-    world.state.volumes.set_class(StorageClassInfo("later", "csi.example", waits=True))
-    return world
+    builder = StateBuilder()
+    builder.node("a", labels={ZONE: "x", "disk": "ssd"})
+    builder.node("b", labels={ZONE: "y"})
+    builder.node("c")
+    builder.state.volumes.set_class(StorageClassInfo("now", "csi.example"))
+    builder.state.volumes.set_class(StorageClassInfo("later", "csi.example", waits=True))
+    return builder
 
 
-def bound(world: World, name: str, *, one_pod: bool = False, **volume: Any) -> None:
+def bound(builder: StateBuilder, name: str, *, one_pod: bool = False, **volume: Any) -> None:
     """A claim and the volume it is bound to."""
-    world.state.volumes.set_claim(ClaimInfo(("ns", name), f"pv-{name}", "now", one_pod=one_pod))
-    world.state.volumes.set_volume(VolumeInfo(f"pv-{name}", **volume))
+    builder.state.volumes.set_claim(ClaimInfo(("ns", name), f"pv-{name}", "now", one_pod=one_pod))
+    builder.state.volumes.set_volume(VolumeInfo(f"pv-{name}", **volume))
 
 
-def open_nodes(world: World, info: PodInfo) -> str:
-    nodes = world.state.nodes
-    slots = world.state.framework.slots(world.single(info).shape)
+def open_nodes(builder: StateBuilder, info: PodInfo) -> str:
+    nodes = builder.state.nodes
+    slots = builder.state.framework.slots(builder.single(info).shape)
     return " ".join(sorted(nodes.name_of(row) for row in slots.nonzero()[0].tolist()))
 
 
-def why(world: World, info: PodInfo) -> set[str]:
-    found = {reason for reason, _ in reasons(world.state.framework, world.single(info).shape)}
+def why(builder: StateBuilder, info: PodInfo) -> set[str]:
+    found = {reason for reason, _ in reasons(builder.state.framework, builder.single(info).shape)}
     return found - {"Insufficient cpu"}
 
 
@@ -88,22 +88,22 @@ BY_NAME = (Term((), (Expression("metadata.name", "In", ("b",)),)),)
     ],
 )
 def test_a_bound_claim(volume: dict[str, Any], want: str, reason: str) -> None:
-    world = cluster()
-    bound(world, "data", **volume)
+    builder = cluster()
+    bound(builder, "data", **volume)
 
-    info = world.pod(requirements=using("data"))
+    info = builder.pod(requirements=using("data"))
 
-    assert open_nodes(world, info) == want
-    assert why(world, info) == ({reason} if reason else set())
-
-
-def lost(world: World) -> None:
-    world.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv", "now", lost=True))
+    assert open_nodes(builder, info) == want
+    assert why(builder, info) == ({reason} if reason else set())
 
 
-def leaving(world: World) -> None:
-    bound(world, "data")
-    world.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv-data", "now", terminating=True))
+def lost(builder: StateBuilder) -> None:
+    builder.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv", "now", lost=True))
+
+
+def leaving(builder: StateBuilder) -> None:
+    bound(builder, "data")
+    builder.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv-data", "now", terminating=True))
 
 
 @pytest.mark.parametrize(
@@ -131,87 +131,89 @@ def leaving(world: World) -> None:
         pytest.param(leaving, 'persistentvolumeclaim "data" is being deleted', id="leaving"),
     ],
 )
-def test_a_claim_that_no_node_helps(prepare: Callable[[World], None], reason: str) -> None:
-    world = cluster()
-    prepare(world)
+def test_a_claim_that_no_node_helps(prepare: Callable[[StateBuilder], None], reason: str) -> None:
+    builder = cluster()
+    prepare(builder)
 
-    info = world.pod(requirements=using("data"))
+    info = builder.pod(requirements=using("data"))
 
-    assert open_nodes(world, info) == ""
-    assert why(world, info) == {reason}
+    assert open_nodes(builder, info) == ""
+    assert why(builder, info) == {reason}
 
 
 def test_a_claim_that_arrives_wakes_and_helps() -> None:
-    world = cluster()
-    info = world.pod(requirements=using("data"))
-    before = open_nodes(world, info)
-    world.state.take_changes()
-    bound(world, "data")
-    world.state.volumes_changed()
+    builder = cluster()
+    info = builder.pod(requirements=using("data"))
+    before = open_nodes(builder, info)
+    builder.state.take_changes()
+    bound(builder, "data")
+    builder.state.volumes_changed()
 
-    assert (before, open_nodes(world, info)) == ("", "a b c")
-    assert len(world.state.take_changes().rows) == 3
+    assert (before, open_nodes(builder, info)) == ("", "a b c")
+    assert len(builder.state.take_changes().rows) == 3
 
 
 def test_a_claim_for_one_pod_is_used_once() -> None:
-    world = cluster()
-    bound(world, "data", one_pod=True)
-    user = world.pod(node="c", requirements=using("data"), ours=False)
-    info = world.pod(requirements=using("data"))
-    before = (open_nodes(world, info), why(world, info))
-    world.state.remove_pod(user.uid)
+    builder = cluster()
+    bound(builder, "data", one_pod=True)
+    user = builder.pod(node="c", requirements=using("data"), ours=False)
+    info = builder.pod(requirements=using("data"))
+    before = (open_nodes(builder, info), why(builder, info))
+    builder.state.remove_pod(user.uid)
 
     assert before == (
         "",
         {ONE_POD},
     )
-    assert open_nodes(world, info) == "a b c"
+    assert open_nodes(builder, info) == "a b c"
 
 
 def test_two_members_do_not_share_a_claim_for_one_pod() -> None:
-    world = cluster()
-    bound(world, "data", one_pod=True)
-    world.gang("g", 1)
+    builder = cluster()
+    bound(builder, "data", one_pod=True)
+    builder.gang("g", 1)
     for _ in range(2):
-        world.pod("g", requirements=using("data"))
+        builder.pod("g", requirements=using("data"))
 
-    decision = world.place("g")
+    decision = builder.place("g")
 
     assert isinstance(decision, Placement)
     assert len(decision.pods) == 1
 
 
 def test_a_node_attaches_no_more_volumes_than_it_can() -> None:
-    world = cluster()
+    builder = cluster()
     for name in ("one", "two", "three"):
-        bound(world, name, driver="csi.example")
-    world.state.volumes.set_limits("a", {"csi.example": 2})
-    world.pod(node="a", requirements=using("one"))
-    world.pod(node="a", requirements=using("one", "two"))
+        bound(builder, name, driver="csi.example")
+    builder.state.volumes.set_limits("a", {"csi.example": 2})
+    builder.pod(node="a", requirements=using("one"))
+    builder.pod(node="a", requirements=using("one", "two"))
 
-    shared = world.pod(requirements=using("two"))
-    more = world.pod(requirements=using("three"))
+    shared = builder.pod(requirements=using("two"))
+    more = builder.pod(requirements=using("three"))
 
-    assert open_nodes(world, shared) == "a b c"
-    assert open_nodes(world, more) == "b c"
-    assert why(world, more) == {"node(s) exceed max volume count"}
+    assert open_nodes(builder, shared) == "a b c"
+    assert open_nodes(builder, more) == "b c"
+    assert why(builder, more) == {"node(s) exceed max volume count"}
 
 
 def test_members_of_a_gang_count_each_others_volumes() -> None:
-    world = cluster()
-    world.gang("g", 3)
+    builder = cluster()
+    builder.gang("g", 3)
     for name in ("one", "two", "three"):
-        bound(world, name, driver="csi.example", affinity=SSD)
-        world.pod("g", requirements=using(name))
-    placed = isinstance(world.place("g"), Placement)
-    world.state.volumes.set_limits("a", {"csi.example": 2})
+        bound(builder, name, driver="csi.example", affinity=SSD)
+        builder.pod("g", requirements=using(name))
+    placed = isinstance(builder.place("g"), Placement)
+    builder.state.volumes.set_limits("a", {"csi.example": 2})
 
     assert placed
-    assert not isinstance(world.place("g"), Placement)
+    assert not isinstance(builder.place("g"), Placement)
 
 
-def unbound(world: World, selected: str = "", *, topologies: tuple[Term, ...] = ()) -> None:
-    storage = world.state.volumes
+def unbound(
+    builder: StateBuilder, selected: str = "", *, topologies: tuple[Term, ...] = ()
+) -> None:
+    storage = builder.state.volumes
     storage.set_class(StorageClassInfo("later", "csi.example", waits=True, topologies=topologies))
     storage.set_claim(ClaimInfo(("ns", "data"), "", "later", selected))
 
@@ -241,38 +243,38 @@ def unbound(world: World, selected: str = "", *, topologies: tuple[Term, ...] = 
     ],
 )
 def test_a_claim_that_waits_for_its_first_consumer(
-    prepare: Callable[[World], None], want: str, reasons: set[str]
+    prepare: Callable[[StateBuilder], None], want: str, reasons: set[str]
 ) -> None:
-    world = cluster()
-    prepare(world)
+    builder = cluster()
+    prepare(builder)
 
-    info = world.pod(requirements=using("data"))
+    info = builder.pod(requirements=using("data"))
 
-    assert open_nodes(world, info) == want
-    assert why(world, info) == reasons
+    assert open_nodes(builder, info) == want
+    assert why(builder, info) == reasons
 
 
 def test_volumes_still_to_be_made_count_for_the_limit() -> None:
-    world = cluster()
-    unbound(world)
-    world.state.volumes.set_limits("a", {"csi.example": 0})
+    builder = cluster()
+    unbound(builder)
+    builder.state.volumes.set_limits("a", {"csi.example": 0})
 
-    assert open_nodes(world, world.pod(requirements=using("data"))) == "b c"
+    assert open_nodes(builder, builder.pod(requirements=using("data"))) == "b c"
 
 
 @pytest.mark.parametrize("comes", [True, False], ids=["the volume is made", "no volume comes"])
 async def test_the_claim_is_told_its_node_and_bound_before_the_pod(comes: bool) -> None:
     harness = Harness(timeout=20)
-    world = harness.world
-    world.node("a")
-    unbound(world)
-    info = world.pod(requirements=using("data"))
+    builder = harness.builder
+    builder.node("a")
+    unbound(builder)
+    info = builder.pod(requirements=using("data"))
 
     async with harness.leading():
         await harness.settle(5)
         before = dict(harness.api.bound)
         if comes:
-            bound(world, "data")
+            bound(builder, "data")
         await harness.settle(16)
 
     kind, name, ops = harness.api.patches[0]
@@ -288,19 +290,19 @@ async def test_the_claim_is_told_its_node_and_bound_before_the_pod(comes: bool) 
 
 async def test_a_node_that_a_provisioner_gives_back_is_not_waited_for() -> None:
     harness = Harness(timeout=100)
-    world = harness.world
-    world.node("a")
-    unbound(world)
-    info = world.pod(requirements=using("data"))
+    builder = harness.builder
+    builder.node("a")
+    unbound(builder)
+    info = builder.pod(requirements=using("data"))
 
     async with harness.leading():
         await harness.settle(2)
-        unbound(world, "a")
+        unbound(builder, "a")
         await harness.settle(2)
         waits = harness.activity.busy
-        unbound(world)
-        world.node("a", unschedulable=True)
-        world.node("b")
+        unbound(builder)
+        builder.node("a", unschedulable=True)
+        builder.node("b")
         await harness.settle(4)
 
     assert waits
@@ -311,17 +313,17 @@ async def test_a_node_that_a_provisioner_gives_back_is_not_waited_for() -> None:
 
 
 def test_what_is_removed_is_forgotten() -> None:
-    world = cluster()
-    bound(world, "data", driver="csi.example")
-    world.state.volumes.set_limits("a", {"csi.example": 0})
-    info = world.pod(requirements=using("data"))
-    seen = [open_nodes(world, info)]
-    world.state.volumes.remove_limits("a")
-    seen.append(open_nodes(world, info))
-    world.state.volumes.remove_volume("pv-data")
-    seen.append(open_nodes(world, info))
-    world.state.volumes.remove_claim(("ns", "data"))
-    world.state.volumes.remove_class("now")
+    builder = cluster()
+    bound(builder, "data", driver="csi.example")
+    builder.state.volumes.set_limits("a", {"csi.example": 0})
+    info = builder.pod(requirements=using("data"))
+    seen = [open_nodes(builder, info)]
+    builder.state.volumes.remove_limits("a")
+    seen.append(open_nodes(builder, info))
+    builder.state.volumes.remove_volume("pv-data")
+    seen.append(open_nodes(builder, info))
+    builder.state.volumes.remove_claim(("ns", "data"))
+    builder.state.volumes.remove_class("now")
 
     assert seen == ["b c", "a b c", ""]
-    assert why(world, info) == {'persistentvolumeclaim "data" not found'}
+    assert why(builder, info) == {'persistentvolumeclaim "data" not found'}

@@ -9,7 +9,6 @@ import pytest
 
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, preempt
-from tests.scheduler.contest import Contest
 from tests.scheduler.oracle.cluster import build, decide
 from tests.scheduler.oracle.instances import (
     PREEMPTOR,
@@ -19,6 +18,7 @@ from tests.scheduler.oracle.instances import (
     topology_instance,
 )
 from tests.scheduler.oracle.solver import ExactSolver, Optimum
+from tests.scheduler.preemption_builder import PreemptionBuilder
 
 
 @pytest.mark.timeout(1800)
@@ -47,13 +47,13 @@ def test_victims_are_those_of_the_exact_solver(
     for seed in range(500 if long else 40):
         instance = preemption_instance(seed)
         best = ExactSolver(instance).optimum()
-        world = build(instance)
-        decision = decide(instance, world)
+        builder = build(instance)
+        decision = decide(instance, builder)
         if isinstance(decision, Placement):
             assert best is not None, f"seed {seed}: placed what does not fit"
             continue
-        plan = preempt(world.state, world.root(ROOT), decision, SearchBudget())
-        outcome = judge(world, plan, best)
+        plan = preempt(builder.state, builder.root(ROOT), decision, SearchBudget())
+        outcome = judge(builder, plan, best)
         found[outcome] += 1
         if outcome == "equal" and isinstance(plan, Plan) and best is not None:
             ratios.append(len(plan.victims) / best.units)
@@ -65,27 +65,27 @@ def test_victims_are_those_of_the_exact_solver(
     assert sum(ratios) <= 1.05 * len(ratios), sum(ratios) / len(ratios)
 
 
-def judge(world: Contest, plan: Plan | Refusal, best: Optimum | None) -> str:
+def judge(builder: PreemptionBuilder, plan: Plan | Refusal, best: Optimum | None) -> str:
     """How the plan compares; whatever it is, it must be lawful and without an unneeded victim."""
     if isinstance(plan, Refusal):
         return "impossible" if best is None else "missed"
     assert best is not None, "a plan where there is none"
     assert plan.cost is not None
-    lawful(world, plan)
+    lawful(builder, plan)
     same = (plan.cost.violations, plan.cost.priority) == (best.violations, best.priority)
     return "equal" if same else "worse"
 
 
-def lawful(world: Contest, plan: Plan) -> None:
+def lawful(builder: PreemptionBuilder, plan: Plan) -> None:
     for unit in plan.victims:
         assert unit.priority < PREEMPTOR
         if unit.group is not None:
             members = unit.group.members.values()
             assert set(unit.pods) == {pod.info.uid for pod in members if pod.info.node}
         others = [uid for other in plan.victims if other is not unit for uid in other.pods]
-        assert not world.fits_without(ROOT, others), f"{unit.name} need not go"
+        assert not builder.fits_without(ROOT, others), f"{unit.name} need not go"
     everyone = [uid for unit in plan.victims for uid in unit.pods]
-    assert world.fits_without(ROOT, everyone)
+    assert builder.fits_without(ROOT, everyone)
 
 
 def test_the_instances_are_worth_solving() -> None:

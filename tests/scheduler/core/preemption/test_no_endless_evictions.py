@@ -1,4 +1,4 @@
-"""Two priorities fight over one cluster: what must hold in every round, and that it settles."""
+"""Two priorities compete for one cluster: what must hold in every round, and that it settles."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ import pytest
 
 from scheduler.core.forest import Group
 from scheduler.core.model import POD_GROUP
-from tests.scheduler.arena import Arena
+from tests.scheduler.eviction_harness import EvictionHarness
 
 
-class Fight:
-    """Rounds of arrivals, endings and evictions; `floors` of all groups that were made."""
+class Rounds:
+    """Rounds of arrivals, endings and evictions."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.arena = Arena()
-        self.world = self.arena.world
-        self.world.nodes(8, cpu=4, rack_of=2)
+        self.rng = random.Random(seed)
+        self.harness = EvictionHarness()
+        self.builder = self.harness.builder
+        self.builder.nodes(8, cpu=4, rack_of=2)
         self.number = 0
         self.evicted: dict[str, int] = {}
 
     def arrive(self) -> None:
-        chance = self.chance
-        name, size = f"g{self.number}", chance.randint(1, 6)
+        rng = self.rng
+        name, size = f"g{self.number}", rng.randint(1, 6)
         self.number += 1
-        priority = chance.choice([0, 10])
-        self.arena.contest.group(
+        priority = rng.choice([0, 10])
+        self.builder.group(
             name,
-            chance.randint(1, size),
+            rng.randint(1, size),
             priority=priority,
-            mode=chance.choice(["all", "all", "single"]),
-            topology=chance.choice([None, None, "rack"]),
+            mode=rng.choice(["all", "all", "single"]),
+            topology=rng.choice([None, None, "rack"]),
         )
-        self.arena.contest.waits(name, size, cpu=chance.randint(1, 2), priority=priority)
+        self.builder.waits(name, size, cpu=rng.randint(1, 2), priority=priority)
 
     def end(self) -> None:
         """One of the running groups is done."""
-        pods = self.world.state.pods.values()
+        pods = self.builder.state.pods.values()
         running = sorted({pod.info.group or "" for pod in pods if pod.info.node})
         if running:
-            self.remove(self.chance.choice(running))
+            self.remove(self.rng.choice(running))
 
     def remove(self, name: str) -> None:
-        for pod in [p for p in self.world.state.pods.values() if p.info.group == name]:
-            self.world.state.remove_pod(pod.info.uid)
-        self.world.state.remove_group((POD_GROUP, "ns", name))
+        for pod in [p for p in self.builder.state.pods.values() if p.info.group == name]:
+            self.builder.state.remove_pod(pod.info.uid)
+        self.builder.state.remove_group((POD_GROUP, "ns", name))
 
     def groups(self) -> list[Group]:
-        return [g for g in self.world.state.forest.groups.values() if g.spec is not None]
+        return [g for g in self.builder.state.forest.groups.values() if g.spec is not None]
 
     def check(self) -> None:
         """After everything has settled."""
-        state = self.world.state
+        state = self.builder.state
         assert (state.nodes.free >= 0).all()
         for group in self.groups():
             disrupted = self.evicted.get(group.name, 0)
@@ -64,12 +64,12 @@ class Fight:
         """What was asked to go: whole units, of lower priority than somebody who waits."""
         groups = {
             p.info.group
-            for p in self.world.state.pods.values()
+            for p in self.builder.state.pods.values()
             if p.info.name in deleted and p.info.group is not None
         }
         highest = max((g.priority for g in self.groups() if g.pending_total), default=0)
         for name in groups:
-            group = self.world.state.forest.groups[POD_GROUP, "ns", name]
+            group = self.builder.state.forest.groups[POD_GROUP, "ns", name]
             self.evicted[name] = self.evicted.get(name, 0) + 1
             assert group.priority < highest
             if group.spec is not None and group.spec.disruption == "all":
@@ -82,36 +82,36 @@ class Fight:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(2))
 async def test_two_priorities_fight_and_it_settles(seed: int, long: bool) -> None:
-    fight = Fight(seed)
-    arena = fight.arena
+    rounds = Rounds(seed)
+    harness = rounds.harness
 
-    async with arena.leading():
+    async with harness.leading():
         for turn in range(500 if long else 20):
-            fight.arrive()
+            rounds.arrive()
             if turn % 3 == 0:
-                fight.end()
-            await arena.settle()
-            fight.watch(arena.arena.leaving)
-            arena.arena.end()
-            await arena.settle(1)
-            fight.watch(arena.arena.leaving)
-            arena.arena.end()
-            await arena.settle(1)
+                rounds.end()
+            await harness.settle()
+            rounds.watch(harness.evictor_api.leaving)
+            harness.evictor_api.end()
+            await harness.settle(1)
+            rounds.watch(harness.evictor_api.leaving)
+            harness.evictor_api.end()
+            await harness.settle(1)
             if turn % 10 == 9:
-                await quiet(fight)
+                await quiet(rounds)
 
 
-async def quiet(fight: Fight) -> None:
+async def quiet(rounds: Rounds) -> None:
     """Nothing arrives and nothing ends: then nothing may happen any more."""
-    arena = fight.arena
+    harness = rounds.harness
     for _ in range(10):
-        arena.arena.end()
-        await arena.settle(2)
-    before = (dict(arena.api.bound), list(arena.arena.deleted))
+        harness.evictor_api.end()
+        await harness.settle(2)
+    before = (dict(harness.api.bound), list(harness.evictor_api.deleted))
     for _ in range(5):
-        fight.world.state.reconsider_all()
-        await arena.settle(2)
-    assert (dict(arena.api.bound), list(arena.arena.deleted)) == before
-    fight.check()
-    for name in [g.name for g in fight.groups() if not g.members]:
-        fight.remove(name)
+        rounds.builder.state.reconsider_all()
+        await harness.settle(2)
+    assert (dict(harness.api.bound), list(harness.evictor_api.deleted)) == before
+    rounds.check()
+    for name in [g.name for g in rounds.groups() if not g.members]:
+        rounds.remove(name)

@@ -8,7 +8,7 @@ from scheduler.core.domain_capacity import domains
 from scheduler.core.model import PodInfo
 from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.plan import Plan
-from tests.scheduler.contest import Contest
+from tests.scheduler.preemption_builder import PreemptionBuilder
 
 
 def names(*infos: list[PodInfo]) -> set[str]:
@@ -16,263 +16,263 @@ def names(*infos: list[PodInfo]) -> set[str]:
 
 
 def test_a_pod_takes_the_place_of_one_of_lower_priority() -> None:
-    world = Contest()
-    world.nodes(1, cpu=1)
-    low = world.runs(None, "n0")
-    (high,) = world.waits(None, priority=1)
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=1)
+    low = builder.runs(None, "n0")
+    (high,) = builder.waits(None, priority=1)
 
-    assert world.victims(high.name) == names(low)
+    assert builder.victims(high.name) == names(low)
 
 
 @pytest.mark.parametrize("priority", [0, 1, -1])
 def test_equal_and_higher_priority_is_never_touched(priority: int) -> None:
-    world = Contest()
-    world.nodes(1, cpu=1)
-    world.runs(None, "n0", priority=1)
-    (other,) = world.waits(None, priority=priority)
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=1)
+    builder.runs(None, "n0", priority=1)
+    (other,) = builder.waits(None, priority=priority)
 
-    assert isinstance(world.preempt(other.name), Refusal)
+    assert isinstance(builder.preempt(other.name), Refusal)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_whoever_may_not_preempt_waits(grouped: bool) -> None:
-    world = Contest()
-    world.nodes(1, cpu=1)
-    world.runs(None, "n0")
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=1)
+    builder.runs(None, "n0")
     if grouped:
-        world.group("g", 1, priority=5, preempts=False)
-        (pod,) = world.waits("g", priority=5)
+        builder.group("g", 1, priority=5, preempts=False)
+        (pod,) = builder.waits("g", priority=5)
     else:
-        (pod,) = world.waits(None, priority=5, preempts=False)
+        (pod,) = builder.waits(None, priority=5, preempts=False)
 
-    assert isinstance(world.preempt("g" if grouped else pod.name), Refusal)
+    assert isinstance(builder.preempt("g" if grouped else pod.name), Refusal)
 
 
 def test_nobody_goes_if_all_of_them_would_not_be_enough() -> None:
-    world = Contest()
-    world.nodes(3, cpu=1)
-    world.runs(None, "n0", "n1")
-    world.runs(None, "n2", priority=9)
-    world.group("g", 3, priority=5)
-    world.waits("g", 3, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(3, cpu=1)
+    builder.runs(None, "n0", "n1")
+    builder.runs(None, "n2", priority=9)
+    builder.group("g", 3, priority=5)
+    builder.waits("g", 3, priority=5)
 
-    assert isinstance(world.preempt("g"), Refusal)
+    assert isinstance(builder.preempt("g"), Refusal)
 
 
 def test_a_single_pod_takes_the_whole_of_an_all_group() -> None:
-    world = Contest()
-    world.nodes(4, cpu=1)
-    world.group("low", 4, mode="all")
-    low = world.runs("low", "n0", "n1", "n2", "n3")
-    (high,) = world.waits(None, priority=1)
+    builder = PreemptionBuilder()
+    builder.nodes(4, cpu=1)
+    builder.group("low", 4, mode="all")
+    low = builder.runs("low", "n0", "n1", "n2", "n3")
+    (high,) = builder.waits(None, priority=1)
 
-    assert world.victims(high.name) == names(low)
+    assert builder.victims(high.name) == names(low)
 
 
 def test_of_a_single_group_one_pod_is_enough() -> None:
-    world = Contest()
-    world.nodes(4, cpu=1)
-    world.group("low", 4)
-    world.runs("low", "n0", "n1", "n2", "n3")
-    (high,) = world.waits(None, priority=1)
+    builder = PreemptionBuilder()
+    builder.nodes(4, cpu=1)
+    builder.group("low", 4)
+    builder.runs("low", "n0", "n1", "n2", "n3")
+    (high,) = builder.waits(None, priority=1)
 
-    assert len(world.victims(high.name)) == 1
+    assert len(builder.victims(high.name)) == 1
 
 
 def test_the_highest_all_ancestor_is_the_unit() -> None:
-    world = Contest()
-    world.nodes(3, cpu=1)
-    world.group("tree", 1, composite=True)
-    world.group("branch", 2, composite=True, mode="all", parent="tree")
-    world.group("one", 1, mode="all", parent="branch")
-    world.group("two", 1, mode="all", parent="branch")
-    world.group("beside", 1, parent="tree")
-    one, two = world.runs("one", "n0"), world.runs("two", "n1")
-    world.runs("beside", "n2")
-    (high,) = world.waits(None, cpu=1, priority=1)
-    world.state.remove_node("n2")
+    builder = PreemptionBuilder()
+    builder.nodes(3, cpu=1)
+    builder.group("tree", 1, composite=True)
+    builder.group("branch", 2, composite=True, mode="all", parent="tree")
+    builder.group("one", 1, mode="all", parent="branch")
+    builder.group("two", 1, mode="all", parent="branch")
+    builder.group("beside", 1, parent="tree")
+    one, two = builder.runs("one", "n0"), builder.runs("two", "n1")
+    builder.runs("beside", "n2")
+    (high,) = builder.waits(None, cpu=1, priority=1)
+    builder.state.remove_node("n2")
 
-    assert world.victims(high.name) == names(one, two)
+    assert builder.victims(high.name) == names(one, two)
 
 
 def test_a_units_priority_is_its_roots_and_without_a_root_its_own_groups() -> None:
-    world = Contest()
-    world.nodes(1, cpu=1)
-    world.group("leaf", 1, priority=3, mode="all", parent="missing")
-    world.runs("leaf", "n0", priority=0)
-    (same,) = world.waits(None, priority=3)
-    (higher,) = world.waits(None, priority=4)
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=1)
+    builder.group("leaf", 1, priority=3, mode="all", parent="missing")
+    builder.runs("leaf", "n0", priority=0)
+    (same,) = builder.waits(None, priority=3)
+    (higher,) = builder.waits(None, priority=4)
 
-    assert isinstance(world.preempt(same.name), Refusal)
-    assert isinstance(world.preempt(higher.name), Plan)
+    assert isinstance(builder.preempt(same.name), Refusal)
+    assert isinstance(builder.preempt(higher.name), Plan)
 
 
 def test_without_a_root_the_pods_of_an_all_group_go_one_by_one() -> None:
-    world = Contest()
-    world.nodes(2, cpu=1)
-    world.group("leaf", 2, mode="all", parent="missing")
-    world.runs("leaf", "n0", "n1")
-    (high,) = world.waits(None, priority=1)
+    builder = PreemptionBuilder()
+    builder.nodes(2, cpu=1)
+    builder.group("leaf", 2, mode="all", parent="missing")
+    builder.runs("leaf", "n0", "n1")
+    (high,) = builder.waits(None, priority=1)
 
-    assert len(world.victims(high.name)) == 1
+    assert len(builder.victims(high.name)) == 1
 
 
 def test_the_rack_with_the_least_important_victims_is_chosen() -> None:
-    world = Contest()
-    world.nodes(4, cpu=1, rack_of=2)
-    world.runs(None, "n0", "n1", priority=2)
-    low = world.runs(None, "n2", "n3", priority=1)
-    world.group("g", 2, priority=5, topology="rack")
-    world.waits("g", 2, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(4, cpu=1, rack_of=2)
+    builder.runs(None, "n0", "n1", priority=2)
+    low = builder.runs(None, "n2", "n3", priority=1)
+    builder.group("g", 2, priority=5, topology="rack")
+    builder.waits("g", 2, priority=5)
 
-    assert world.victims("g") == names(low)
+    assert builder.victims("g") == names(low)
 
 
 def test_fewer_units_rather_than_lower_ones_of_the_same_highest() -> None:
-    world = Contest()
-    world.nodes(4, cpu=1, rack_of=2)
-    world.runs(None, "n0", "n1", priority=1)
-    world.group("gang", 2, mode="all", priority=1)
-    gang = world.runs("gang", "n2", "n3", priority=1)
-    world.group("g", 2, priority=5, topology="rack")
-    world.waits("g", 2, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(4, cpu=1, rack_of=2)
+    builder.runs(None, "n0", "n1", priority=1)
+    builder.group("gang", 2, mode="all", priority=1)
+    gang = builder.runs("gang", "n2", "n3", priority=1)
+    builder.group("g", 2, priority=5, topology="rack")
+    builder.waits("g", 2, priority=5)
 
-    assert world.victims("g") == names(gang)
+    assert builder.victims("g") == names(gang)
 
 
 def test_exactly_one_rack_is_cleared() -> None:
-    world = Contest()
-    world.nodes(9, cpu=2, rack_of=3)
-    by_rack = [world.runs(None, *(f"n{3 * r + i}" for i in range(3)), cpu=2) for r in range(3)]
-    world.group("g", 6, priority=5, topology="rack")
-    world.waits("g", 6, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(9, cpu=2, rack_of=3)
+    by_rack = [builder.runs(None, *(f"n{3 * r + i}" for i in range(3)), cpu=2) for r in range(3)]
+    builder.group("g", 6, priority=5, topology="rack")
+    builder.waits("g", 6, priority=5)
 
-    assert world.victims("g") in [names(pods) for pods in by_rack]
+    assert builder.victims("g") in [names(pods) for pods in by_rack]
 
 
 def test_a_budget_is_kept_if_anybody_else_will_do() -> None:
-    world = Contest()
-    world.nodes(2, cpu=1)
-    world.runs(None, "n0", app="guarded")
-    other = world.runs(None, "n1", priority=3)
-    world.budget("guard", 0, app="guarded")
-    (high,) = world.waits(None, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(2, cpu=1)
+    builder.runs(None, "n0", app="guarded")
+    other = builder.runs(None, "n1", priority=3)
+    builder.budget("guard", 0, app="guarded")
+    (high,) = builder.waits(None, priority=5)
 
-    assert world.victims(high.name) == names(other)
+    assert builder.victims(high.name) == names(other)
 
 
 def test_a_budget_gives_way_if_nothing_else_works() -> None:
-    world = Contest()
-    world.nodes(1, cpu=1)
-    guarded = world.runs(None, "n0", app="guarded")
-    world.budget("guard", 0, app="guarded")
-    (high,) = world.waits(None, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=1)
+    guarded = builder.runs(None, "n0", app="guarded")
+    builder.budget("guard", 0, app="guarded")
+    (high,) = builder.waits(None, priority=5)
 
-    plan = world.preempt(high.name)
+    plan = builder.preempt(high.name)
 
-    assert world.victims(high.name) == names(guarded)
+    assert builder.victims(high.name) == names(guarded)
     assert isinstance(plan, Plan)
     assert plan.cost is not None
     assert plan.cost.violations == 1
 
 
 def test_what_a_budget_allows_may_go() -> None:
-    world = Contest()
-    world.nodes(2, cpu=1)
-    guarded = world.runs(None, "n0", app="guarded")
-    world.runs(None, "n1", priority=3)
-    world.budget("guard", 1, app="guarded")
-    (high,) = world.waits(None, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(2, cpu=1)
+    guarded = builder.runs(None, "n0", app="guarded")
+    builder.runs(None, "n1", priority=3)
+    builder.budget("guard", 1, app="guarded")
+    (high,) = builder.waits(None, priority=5)
 
-    assert world.victims(high.name) == names(guarded)
+    assert builder.victims(high.name) == names(guarded)
 
 
 def test_while_victims_leave_nobody_else_is_asked_to() -> None:
-    world = Contest()
-    world.nodes(2, cpu=1)
-    (leaving,) = world.runs(None, "n0")
-    world.runs(None, "n1")
-    (high,) = world.waits(None, priority=1)
-    world.leave(leaving)
+    builder = PreemptionBuilder()
+    builder.nodes(2, cpu=1)
+    (leaving,) = builder.runs(None, "n0")
+    builder.runs(None, "n1")
+    (high,) = builder.waits(None, priority=1)
+    builder.leave(leaving)
 
-    plan = world.preempt(high.name)
+    plan = builder.preempt(high.name)
 
     assert isinstance(plan, Plan)
     assert plan.victims == ()
 
 
 def test_members_that_leave_do_not_make_more_of_their_unit_go() -> None:
-    world = Contest()
-    world.nodes(3, cpu=1)
-    leaving = world.runs(None, "n0")
-    world.runs(None, "n1", "n2")
-    world.group("g", 2, priority=1)
-    world.waits("g", 2, priority=1)
-    world.leave(leaving[0])
+    builder = PreemptionBuilder()
+    builder.nodes(3, cpu=1)
+    leaving = builder.runs(None, "n0")
+    builder.runs(None, "n1", "n2")
+    builder.group("g", 2, priority=1)
+    builder.waits("g", 2, priority=1)
+    builder.leave(leaving[0])
 
-    assert len(world.victims("g")) == 1
+    assert len(builder.victims("g")) == 1
 
 
 def test_extras_of_a_running_gang_may_take_room_too() -> None:
-    world = Contest()
-    world.nodes(3, cpu=1)
-    world.group("g", 1, priority=5)
-    world.runs("g", "n0", priority=5)
-    low = world.runs(None, "n1", "n2")
-    world.waits("g", 2, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(3, cpu=1)
+    builder.group("g", 1, priority=5)
+    builder.runs("g", "n0", priority=5)
+    low = builder.runs(None, "n1", "n2")
+    builder.waits("g", 2, priority=5)
 
-    assert world.victims("g") == names(low)
+    assert builder.victims("g") == names(low)
 
 
 def test_the_youngest_goes_where_all_else_is_equal() -> None:
-    world = Contest()
-    world.nodes(2, cpu=1)
-    world.runs(None, "n0")
-    young = world.runs(None, "n1")
-    (high,) = world.waits(None, priority=1)
+    builder = PreemptionBuilder()
+    builder.nodes(2, cpu=1)
+    builder.runs(None, "n0")
+    young = builder.runs(None, "n1")
+    (high,) = builder.waits(None, priority=1)
 
-    assert world.victims(high.name) == names(young)
+    assert builder.victims(high.name) == names(young)
 
 
 def test_children_in_racks_of_their_own_take_the_cheap_racks() -> None:
-    world = Contest()
-    world.nodes(6, cpu=1, rack_of=2)
-    world.runs(None, "n0", "n1", priority=3)
-    low = world.runs(None, "n2", "n3", "n4", "n5")
-    world.group("tree", 2, composite=True, priority=5)
+    builder = PreemptionBuilder()
+    builder.nodes(6, cpu=1, rack_of=2)
+    builder.runs(None, "n0", "n1", priority=3)
+    low = builder.runs(None, "n2", "n3", "n4", "n5")
+    builder.group("tree", 2, composite=True, priority=5)
     for child in ("a", "b"):
-        world.group(child, 2, parent="tree", priority=5, topology="rack")
-        world.waits(child, 2, priority=5)
+        builder.group(child, 2, parent="tree", priority=5, topology="rack")
+        builder.waits(child, 2, priority=5)
 
-    assert world.victims("tree") == names(low)
+    assert builder.victims("tree") == names(low)
 
 
 def test_a_plan_comes_true_once_its_victims_are_gone() -> None:
-    world = Contest()
-    world.nodes(6, cpu=4, rack_of=2)
+    builder = PreemptionBuilder()
+    builder.nodes(6, cpu=4, rack_of=2)
     for node in range(6):
-        world.runs(None, f"n{node}", cpu=3)
-    world.group("g", 4, priority=1, topology="rack")
-    world.waits("g", 4, cpu=2, priority=1)
+        builder.runs(None, f"n{node}", cpu=3)
+    builder.group("g", 4, priority=1, topology="rack")
+    builder.waits("g", 4, cpu=2, priority=1)
 
-    plan = world.preempt("g")
+    plan = builder.preempt("g")
     assert isinstance(plan, Plan)
-    world.evict(plan)
+    builder.evict(plan)
 
-    assert len(world.where(world.place("g"))) == 4
+    assert len(builder.where(builder.place("g"))) == 4
 
 
 def test_the_table_says_what_each_domain_has_and_lacks() -> None:
-    world = Contest()
-    world.nodes(4, cpu=2, rack_of=2)
-    world.runs(None, "n0", "n0")
-    world.runs(None, "n2", "n2", "n3", priority=9)
-    world.group("g", 4, priority=5, topology="rack")
-    world.waits("g", 4, priority=5)
-    refusal = place(world.state, world.root("g"), SearchBudget())
+    builder = PreemptionBuilder()
+    builder.nodes(4, cpu=2, rack_of=2)
+    builder.runs(None, "n0", "n0")
+    builder.runs(None, "n2", "n2", "n3", priority=9)
+    builder.group("g", 4, priority=5, topology="rack")
+    builder.waits("g", 4, priority=5)
+    refusal = place(builder.state, builder.root("g"), SearchBudget())
     assert isinstance(refusal, Refusal)
 
-    rooms = domains(world.state, world.root("g"), refusal)
+    rooms = domains(builder.state, builder.root("g"), refusal)
 
     assert [(r.value, r.free, r.reclaimable, r.missing) for r in rooms] == [
         ("r000", 2, 2, 0),

@@ -11,18 +11,18 @@ from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.search.batching import batchable, place_batch, signature
 from tests.scheduler.harness import Harness
-from tests.scheduler.world import World
+from tests.scheduler.state_builder import StateBuilder
 
 
-def a_world(rooms: list[int], taken: list[int], count: int) -> tuple[World, list[Pod]]:
-    world = World()
+def filled(rooms: list[int], taken: list[int], count: int) -> tuple[StateBuilder, list[Pod]]:
+    builder = StateBuilder()
     for index, room in enumerate(rooms):
-        world.node(f"n{index}", cpu=room)
+        builder.node(f"n{index}", cpu=room)
     for index, pods in enumerate(taken[: len(rooms)]):
         for _ in range(min(pods, rooms[index])):
-            world.pod(node=f"n{index}")
-    infos = [world.pod() for _ in range(count)]
-    return world, [world.state.pods[info.uid] for info in infos]
+            builder.pod(node=f"n{index}")
+    infos = [builder.pod() for _ in range(count)]
+    return builder, [builder.state.pods[info.uid] for info in infos]
 
 
 @given(
@@ -31,17 +31,17 @@ def a_world(rooms: list[int], taken: list[int], count: int) -> tuple[World, list
     st.integers(1, 12),
 )
 def test_many_in_one_go_are_as_one_by_one(rooms: list[int], taken: list[int], count: int) -> None:
-    world, pods = a_world(rooms, taken, count)
-    assert batchable(world.state, pods[0].shape)
+    builder, pods = filled(rooms, taken, count)
+    assert batchable(builder.state, pods[0].shape)
     at_once = {
-        p.pods[0].info.name: p.rows[0] for p in place_batch(world.state, pods, SearchBudget())
+        p.pods[0].info.name: p.rows[0] for p in place_batch(builder.state, pods, SearchBudget())
     }
 
     in_turn: dict[str, int] = {}
     for pod in pods:
-        decision = place(world.state, pod, SearchBudget())
+        decision = place(builder.state, pod, SearchBudget())
         if isinstance(decision, Placement):
-            world.state.assume(decision.pods, decision.rows)
+            builder.state.assume(decision.pods, decision.rows)
             in_turn[pod.info.name] = decision.rows[0]
 
     assert at_once == in_turn
@@ -50,27 +50,27 @@ def test_many_in_one_go_are_as_one_by_one(rooms: list[int], taken: list[int], co
 Places = dict[str, list[int]]
 
 
-def in_turn(world: World, groups: list[Group]) -> Places:
+def in_turn(builder: StateBuilder, groups: list[Group]) -> Places:
     """One decision each, until one fails."""
     found: Places = {}
     for group in groups:
-        decision = place(world.state, group, SearchBudget())
+        decision = place(builder.state, group, SearchBudget())
         if not isinstance(decision, Placement):
             break
-        world.state.assume(decision.pods, decision.rows)
+        builder.state.assume(decision.pods, decision.rows)
         found |= where(decision)
     return found
 
 
-def at_once(world: World, groups: list[Group]) -> Places:
+def at_once(builder: StateBuilder, groups: list[Group]) -> Places:
     """As many decisions as it takes for those that are alike."""
     found: Places = {}
     while groups:
-        placements = place_batch(world.state, groups, SearchBudget())
+        placements = place_batch(builder.state, groups, SearchBudget())
         if not placements:
             break
         for placement in placements:
-            world.state.assume(placement.pods, placement.rows)
+            builder.state.assume(placement.pods, placement.rows)
             found |= where(placement)
         groups = groups[len(placements) :]
     return found
@@ -95,21 +95,21 @@ def where(placement: Placement) -> Places:
 def test_many_gangs_in_one_go_are_as_one_by_one(
     rooms: list[int], taken: list[int], size: int, cpu: int, gangs: int, rack: bool
 ) -> None:
-    def fresh() -> tuple[World, list[Group]]:
-        world = World()
+    def fresh() -> tuple[StateBuilder, list[Group]]:
+        builder = StateBuilder()
         for index, room in enumerate(rooms):
-            world.node(f"n{index}", cpu=room, labels={"rack": f"r{index % 3}"})
+            builder.node(f"n{index}", cpu=room, labels={"rack": f"r{index % 3}"})
         for index, pods in enumerate(taken[: len(rooms)]):
             for _ in range(min(pods, rooms[index])):
-                world.pod(node=f"n{index}")
+                builder.pod(node=f"n{index}")
         for number in range(gangs):
-            world.gang(f"g{number}", size, rack=rack)
+            builder.gang(f"g{number}", size, rack=rack)
         # Members come in any order.
         for _ in range(size):
             for number in reversed(range(gangs)):
-                world.pod(f"g{number}", cpu=cpu)
-        groups = world.state.forest.groups
-        return world, [groups[POD_GROUP, "ns", f"g{number}"] for number in range(gangs)]
+                builder.pod(f"g{number}", cpu=cpu)
+        groups = builder.state.forest.groups
+        return builder, [groups[POD_GROUP, "ns", f"g{number}"] for number in range(gangs)]
 
     _, groups = fresh()
     kinds = {signature(group) for group in groups}
@@ -120,13 +120,13 @@ def test_many_gangs_in_one_go_are_as_one_by_one(
 
 
 def test_gangs_that_differ_in_anything_are_not_alike() -> None:
-    world = World()
-    world.node("n", cpu=50)
+    builder = StateBuilder()
+    builder.node("n", cpu=50)
 
     def gang(name: str, size: int = 2, cpu: int = 1, **spec: bool | int) -> Group:
-        world.gang(name, size, **spec)  # type: ignore[arg-type]
-        world.pods(name, size, cpu)
-        return world.state.forest.groups[POD_GROUP, "ns", name]
+        builder.gang(name, size, **spec)  # type: ignore[arg-type]
+        builder.pods(name, size, cpu)
+        return builder.state.forest.groups[POD_GROUP, "ns", name]
 
     kinds = [
         signature(gang("plain")),
@@ -141,22 +141,22 @@ def test_gangs_that_differ_in_anything_are_not_alike() -> None:
 
 
 def test_who_goes_alone() -> None:
-    world = World()
-    world.node("n", cpu=50)
-    world.gang("top", 1, composite=True)
+    builder = StateBuilder()
+    builder.node("n", cpu=50)
+    builder.gang("top", 1, composite=True)
     for name, minimum in (("runs", 2), ("extras", 1), ("mixed", 2), ("few", 3)):
-        world.gang(name, minimum)
-    world.gang("child", 2, parent="top")
-    world.gang("prefers", 2, prefer_rack=True)
-    world.gang("flawed", 2, priority=7)
-    world.pod("runs", node="n")
-    world.pod("runs")
-    world.pod("mixed", cpu=1)
-    world.pod("mixed", cpu=2)
+        builder.gang(name, minimum)
+    builder.gang("child", 2, parent="top")
+    builder.gang("prefers", 2, prefer_rack=True)
+    builder.gang("flawed", 2, priority=7)
+    builder.pod("runs", node="n")
+    builder.pod("runs")
+    builder.pod("mixed", cpu=1)
+    builder.pod("mixed", cpu=2)
     for name in ("extras", "few", "child", "prefers", "flawed"):
-        world.pods(name, 2)
+        builder.pods(name, 2)
 
-    groups = world.state.forest.groups
+    groups = builder.state.forest.groups
     leaves = [group for key, group in groups.items() if key[0] == POD_GROUP]
 
     assert {group.name: signature(group) for group in leaves} == dict.fromkeys(
@@ -166,14 +166,14 @@ def test_who_goes_alone() -> None:
 
 async def test_gangs_that_are_alike_fill_rack_after_rack_and_the_last_is_refused() -> None:
     harness = Harness()
-    harness.world.nodes(4, cpu=2, rack_of=2)
+    harness.builder.nodes(4, cpu=2, rack_of=2)
     for name in ("a", "b", "c"):
-        harness.world.gang(name, 2, rack=True, created=name)
-        harness.world.pods(name, 2)
-    harness.world.gang("d", 2, rack=True, created="d")
-    late = harness.world.pods("d", 2, cpu=1)
-    harness.world.gang("e", 2, rack=True, created="e")
-    harness.world.pods("e", 2, cpu=1)
+        harness.builder.gang(name, 2, rack=True, created=name)
+        harness.builder.pods(name, 2)
+    harness.builder.gang("d", 2, rack=True, created="d")
+    late = harness.builder.pods("d", 2, cpu=1)
+    harness.builder.gang("e", 2, rack=True, created="e")
+    harness.builder.pods("e", 2, cpu=1)
 
     async with harness.leading():
         await harness.settle()
@@ -186,8 +186,8 @@ async def test_gangs_that_are_alike_fill_rack_after_rack_and_the_last_is_refused
 
 async def test_who_finds_no_room_among_many_alike_is_refused_alone() -> None:
     harness = Harness()
-    harness.world.node("n", cpu=3)
-    names = [harness.world.pod().name for _ in range(5)]
+    harness.builder.node("n", cpu=3)
+    names = [harness.builder.pod().name for _ in range(5)]
 
     async with harness.leading():
         await harness.settle()
@@ -198,10 +198,10 @@ async def test_who_finds_no_room_among_many_alike_is_refused_alone() -> None:
 
 async def test_a_pod_of_another_kind_has_its_turn_in_between() -> None:
     harness = Harness()
-    harness.world.node("n", cpu=4)
-    first = harness.world.pod(cpu=1)
-    large = harness.world.pod(cpu=3)
-    late = harness.world.pod(cpu=1)
+    harness.builder.node("n", cpu=4)
+    first = harness.builder.pod(cpu=1)
+    large = harness.builder.pod(cpu=3)
+    late = harness.builder.pod(cpu=1)
 
     async with harness.leading():
         await harness.settle()
@@ -212,12 +212,12 @@ async def test_a_pod_of_another_kind_has_its_turn_in_between() -> None:
 
 async def test_what_is_held_for_others_keeps_its_order_of_deciding() -> None:
     harness = Harness()
-    world = harness.world
-    world.node("n", cpu=2)
-    pod = world.pod()
-    shape = world.state.pods[pod.uid].shape
-    assert batchable(world.state, shape)
+    builder = harness.builder
+    builder.node("n", cpu=2)
+    pod = builder.pod()
+    shape = builder.state.pods[pod.uid].shape
+    assert batchable(builder.state, shape)
 
-    world.state.nominations.set(Nomination(("PodGroup", "ns", "g"), 0, ((shape, (("n", 1),)),)))
+    builder.state.nominations.set(Nomination(("PodGroup", "ns", "g"), 0, ((shape, (("n", 1),)),)))
 
-    assert not batchable(world.state, shape)
+    assert not batchable(builder.state, shape)

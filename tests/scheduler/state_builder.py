@@ -1,6 +1,6 @@
 """A small cluster in domain words, for the tests of the decision core.
 
-`World()` starts empty; each method adds one thing and returns what a test needs to name.
+`StateBuilder()` starts empty; each method adds one thing and returns what a test needs to name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def requests(cpu: int = 1, **others: int) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
 
 
-class World:
+class StateBuilder:
     def __init__(self, claim_changed: Callable[[ClaimKey], None] = lambda _key: None) -> None:
         self.state = State(claim_changed)
         self._serial = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,18 +12,18 @@ from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
 from kube.resources import PODS, Resource
 from scheduler.config import Preemption
-from scheduler.core.model import GroupKey
+from scheduler.core.model import ClaimKey, GroupKey
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
 from scheduler.preemptor import Preemptor
-from tests.scheduler.contest import Contest
 from tests.scheduler.harness import FakeApi, Harness
+from tests.scheduler.preemption_builder import PreemptionBuilder
 
 WRITERS = 4
 
 
 @dataclass
-class ArenaApi(FakeApi):
+class FakeEvictorApi(FakeApi):
     """A deleted pod is terminating until it `ends`; marks and nominations are kept.
 
     An answer takes `turns` turns of the event loop.
@@ -57,7 +57,7 @@ class ArenaApi(FakeApi):
         self.order.append(f"delete {name}")
         info = self.info(name)
         assert info is not None
-        self.world.state.set_pod(replace(info, terminating=True))
+        self.builder.state.set_pod(replace(info, terminating=True))
         self.leaving.append(name)
         if self.quick:
             self.end()
@@ -70,7 +70,7 @@ class ArenaApi(FakeApi):
         """Everything that was asked to go is gone."""
         gone, self.leaving = self.leaving, []
         for name in gone:
-            self.world.state.remove_pod(f"uid-{name}")
+            self.builder.state.remove_pod(f"uid-{name}")
             self.bound.pop(name, None)
         return gone
 
@@ -94,23 +94,23 @@ class ArenaApi(FakeApi):
                     self.marked.append(f"{resource.kind}/{name}")
                     info = self.info(name) if resource == PODS else None
                     if info is not None:
-                        self.world.state.set_pod(replace(info, targeted=True))
+                        self.builder.state.set_pod(replace(info, targeted=True))
                     self.order.append(f"mark {resource.kind}/{name}")
         return await super().patch(resource, name, ops, namespace, subresource=subresource)
 
 
-class Arena(Harness):
+class EvictionHarness(Harness):
+    builder: PreemptionBuilder
+
     def __init__(self, *, config: Preemption | None = None) -> None:
         super().__init__()
-        self.contest = Contest()
-        self.contest.state = self.world.state
-        self.arena = ArenaApi(self.world)
+        self.evictor_api = FakeEvictorApi(self.builder)
         # Statuses still go to the fake of the base: what they say may change while victims end.
-        self.api = self.arena
-        self.binder._api = self.arena
+        self.api = self.evictor_api
+        self.binder._api = self.evictor_api
         self.evictor = Evictor(
-            self.arena,
-            self.world.state,
+            self.evictor_api,
+            self.builder.state,
             self.group_events,
             self.activity,
             clock=self.clock,
@@ -118,14 +118,14 @@ class Arena(Harness):
             on_change=self.changed.set,
         )
         self.preemptor = Preemptor(
-            self.world.state,
+            self.builder.state,
             self.queue,
             self.evictor,
             clock=self.clock,
             config=config or Preemption(),
         )
         cycle = Cycle(
-            self.world.state,
+            self.builder.state,
             self.queue,
             self.binder,
             self.reporter,
@@ -133,6 +133,9 @@ class Arena(Harness):
             preemptor=self.preemptor,
         )
         self.loop = self.loop_of(cycle)
+
+    def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> PreemptionBuilder:
+        return PreemptionBuilder(claim_changed)
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         return [*super()._parts(), self.evictor.run(self.fence)]

@@ -1,4 +1,4 @@
-"""A world in which roots compete: priorities, units, budgets, and what preemption answers."""
+"""A state in which roots compete: priorities, units, budgets, and what preemption answers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
-from tests.scheduler.world import World, requests
+from tests.scheduler.state_builder import StateBuilder, requests
 
 
-class Contest(World):
+class PreemptionBuilder(StateBuilder):
     def group(
         self,
         name: str,
