@@ -108,12 +108,12 @@ Listener = Callable[[Event], None]
 class Collection:
     """All objects of one kind, with their recent history."""
 
-    def __init__(self, history: int, floor: int = 0) -> None:
-        """Keep the last `history` events; nothing is known of revisions before `floor`."""
+    def __init__(self, history: int, oldest: int = 0) -> None:
+        """Keep the last `history` events; nothing is known of revisions before `oldest`."""
         self.objects: dict[Key, Stored] = {}
         self.keys: list[Key] = []
         self.events: deque[Event] = deque()
-        self.floor = floor
+        self.oldest = oldest
         self.listeners: list[Listener] = []
         self._history = history
 
@@ -121,14 +121,14 @@ class Collection:
         """Take a change into the history and tell the listeners."""
         self.events.append(event)
         while len(self.events) > self._history:
-            self.floor = self.events.popleft().revision
+            self.oldest = self.events.popleft().revision
         for listener in list(self.listeners):
             listener(event)
 
     def since(self, revision: int) -> Iterator[Event]:
         """The events after a revision, oldest first. Raises CompactedError."""
-        if revision < self.floor:
-            raise CompactedError(self.floor)
+        if revision < self.oldest:
+            raise CompactedError(self.oldest)
         newer: list[Event] = []
         for event in reversed(self.events):
             if event.revision <= revision:
@@ -147,7 +147,7 @@ class Collection:
         """Drop the history up to a revision."""
         while self.events and self.events[0].revision <= revision:
             self.events.popleft()
-        self.floor = max(self.floor, revision)
+        self.oldest = max(self.oldest, revision)
 
 
 class Store:
@@ -169,8 +169,8 @@ class Store:
         """The collection of that name; its history begins when it is first asked for."""
         found = self._collections.get(which)
         if found is None:
-            floor = self._revision if self._revision > 1 else 0
-            found = self._collections[which] = Collection(self._history, floor)
+            oldest = self._revision if self._revision > 1 else 0
+            found = self._collections[which] = Collection(self._history, oldest)
         return found
 
     def collections(self) -> list[CollectionId]:

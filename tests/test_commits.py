@@ -18,7 +18,7 @@ WHY = "\n\nIt was decided twice."
     "subject",
     [
         "scheduler: place a gang once",
-        "scheduler, docs: say minCount, not floor",
+        "scheduler, docs: say minCount where it is",
         "scheduler/core: place a gang once",
         "build: bring Go from a package",
         "docs: embed the tree's picture",

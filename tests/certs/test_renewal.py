@@ -282,8 +282,8 @@ def test_lifetimes_in_which_renewing_gains_nothing_are_refused(
 
 
 def test_certificates_last_as_long_as_they_should_and_a_server_never_outlives_its_ca() -> None:
-    near = NOW + DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead - SECOND
-    last = renewed(GOOD, needed(GOOD, NAMES, near), NAMES, near)
+    soon = NOW + DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead - SECOND
+    last = renewed(GOOD, needed(GOOD, NAMES, soon), NAMES, soon)
 
     assert ends_at(GOOD.serving) == {
         "ca": NOW + DEFAULT_LIFETIMES.ca,

@@ -102,7 +102,7 @@ class Cluster(RuleBasedStateMachine):
           rack=st.booleans())  # fmt: skip
     def group_comes_or_changes(self, name: str, minimum: int, tree: str | None, rack: bool) -> None:
         self.builder.gang(name, minimum, parent=tree, rack=rack)
-        # Pods that run may be in another rack, or too few for another floor.
+        # Pods that run may be in another rack, or too few for another minimum.
         self.disrupted.add(name)
         if not self._members(name):
             self.disrupted.discard(name)

@@ -299,11 +299,11 @@ async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: P
     class Flaky(FolderStore):
         """Away for the first two reads."""
 
-        away = 2
+        unreachable = 2
 
         async def read(self) -> StoredMaterial:
-            if self.away:
-                self.away -= 1
+            if self.unreachable:
+                self.unreachable -= 1
                 raise AWAY
             return await super().read()
 

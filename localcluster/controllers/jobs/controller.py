@@ -114,12 +114,12 @@ class JobController:
         if decision.create:
             made, failure = await self._create(job, decision.create)
             return Outcome(created=made), failure
-        doomed = decision.stop or decision.remove
+        ending = decision.stop or decision.remove
         if decision.remove:
-            await asyncio.gather(*(self._release(pod) for pod in doomed))
-        await asyncio.gather(*(self._delete(job, pod) for pod in doomed))
-        ready = sum(is_true(pod, "Ready") for pod in doomed)
-        return Outcome(deleted=len(doomed), deleted_ready=ready), None
+            await asyncio.gather(*(self._release(pod) for pod in ending))
+        await asyncio.gather(*(self._delete(job, pod) for pod in ending))
+        ready = sum(is_true(pod, "Ready") for pod in ending)
+        return Outcome(deleted=len(ending), deleted_ready=ready), None
 
     async def _create(self, job: Obj, pods: Sequence[Obj]) -> tuple[int, StatusError | None]:
         """Create pods in batches of 1, 2, 4...; after a refusal the rest waits for a retry."""

@@ -128,14 +128,14 @@ async def test_a_job_out_of_time_goes() -> None:
 
 async def test_pods_that_are_refused_are_tried_again() -> None:
     async with simulated_cluster() as cluster:
-        door = RefusePods(allowed=1)
-        cluster.api.admission.append(door)
+        quota = RefusePods(allowed=1)
+        cluster.api.admission.append(quota)
         await cluster.create(job(parallelism=3, completions=3))
         await cluster.clock.advance(0.01)
         assert cluster.get("Job", "work")["status"]["active"] == 1
         assert "FailedCreate" in reasons(cluster)
 
-        door.allowed = 100
+        quota.allowed = 100
         await cluster.pass_time(11)
 
         assert count(cluster)["Pod"] == 3
@@ -144,13 +144,13 @@ async def test_pods_that_are_refused_are_tried_again() -> None:
 
 async def test_after_a_refusal_no_more_pods_are_asked_for_at_once() -> None:
     async with simulated_cluster() as cluster:
-        door = RefusePods(allowed=1)
-        cluster.api.admission.append(door)
+        quota = RefusePods(allowed=1)
+        cluster.api.admission.append(quota)
         await cluster.create(job(parallelism=64, completions=64))
         await settle()
 
         # One pod, then a batch of two of which both are refused; the other 61 have to wait.
-        assert door.asked == 3
+        assert quota.asked == 3
 
 
 async def test_a_resumed_job_takes_the_new_template_though_it_had_started() -> None:

@@ -1,4 +1,4 @@
-"""What no pod uses any more is freed: shapes, tallies, marks, labels, node classes."""
+"""What no pod uses any more is freed: shapes, match counts, matches, labels, node classes."""
 
 from __future__ import annotations
 

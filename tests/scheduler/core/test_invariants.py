@@ -28,7 +28,7 @@ def build(nodes: list[int], pods: list[int], *, gpus: list[int] | None = None) -
 
 
 def feasible(nodes: list[int], pods: list[int], minimum: int) -> bool:
-    """By trying everything: do `floor` of the pods fit together?"""
+    """By trying everything: do `minimum` of the pods fit together?"""
     for chosen in itertools.combinations(pods, minimum):
         for places in itertools.product(range(len(nodes)), repeat=minimum):
             used = Counter[int]()

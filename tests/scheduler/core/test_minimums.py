@@ -1,4 +1,4 @@
-"""Floors of leaves and composites, basic or gang at every level, changed as they run."""
+"""Minimums of leaves and composites, basic or gang at every level, changed as they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where one root goes: floors whole or not at all, extras after, trees, racks."""
+"""Where one root goes: minimums whole or not at all, extras after, trees, racks."""
 
 from __future__ import annotations
 

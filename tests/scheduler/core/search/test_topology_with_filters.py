@@ -1,4 +1,4 @@
-"""Topology together with the filters, for gangs and for basic groups, floors and extras."""
+"""Topology together with the filters, for gangs and for basic groups, minimums and extras."""
 
 from __future__ import annotations
 

@@ -1,0 +1,153 @@
+"""The words of the code and of what users read: Kubernetes' first, the documents' second.
+
+Each row is a word that was here once, with what is said instead. What is kept by outside rules (old
+lines of the changelog, the design documents' own text) is not looked at.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.structure.graph import ROOT
+
+NAMES = {
+    "AssumedVolume": "Promise Promises",
+    "CandidatePlacement": "Confined confine",
+    "InterPodAffinity, PodTopologySpread": "Company Leanings leanings",
+    "NodeTable": "Columns",
+    "Nomination": "Hold Holds",
+    "PodLabelIndex": "Bearers bearers",
+    "PodSelectors, MatchCount": "Relations Tally Tallies tally tallies",
+    "PrioritySemaphore": "Turns",
+    "Reservations": "Journal",
+    "SearchBudget": "Taking",
+    "Signature, place_batch": "Likeness likeness place_alike",
+    "SkewLimit, Preference": "Even Wish",
+    "StarvationGate": "Door Doorkeeper doorkeeper DOOR_CLOSED",
+    "a name of its own": "World world",
+    "excluded_by, scored_by": "shuns heeds",
+    "mark_evicting, release, unit_owner": "doom doomed lift speaker",
+    "minimum": "floor floors",
+    "order_sensitive": "minded",
+    "optimistic_slots": "outlook",
+    "required_affinity, preferred_spread": "near away likes evenly",
+    "self_interacting": "sociable",
+    "candidates, dry_run": "Wheres wheres",
+    "annotation": "parcel Parcel",
+    "maintenance, orphans, group_writer": "upkeep Upkeep leftovers Leftovers Maker",
+}
+INSTEAD = {word: new for new, old in NAMES.items() for word in old.split()}
+
+MODULES = {
+    "alike",
+    "bearers",
+    "company",
+    "doorkeeper",
+    "exhaust",
+    "hints",
+    "holds",
+    "journal",
+    "judge",
+    "leanings",
+    "leftovers",
+    "maker",
+    "mirror",
+    "parcel",
+    "promises",
+    "reach",
+    "regions",
+    "relations",
+    "remains",
+    "taking",
+    "tallies",
+    "turns",
+    "upkeep",
+    "wheres",
+    "world",
+}
+
+PROSE = {
+    r"\bfloors?\b": "minCount, minGroupCount; in code: minimum",
+    r"\bdoors?\b": "the starvation gate",
+    r"\bdoorkeeper\b": "StarvationMonitor",
+    r"\btall(y|ies)\b": "match count",
+    r"\bdoom(ed|s)?\b": "evicting",
+    r"\bshun(s|ned)?\b": "excluded by anti-affinity",
+    r"\bheed(s|ed)?\b": "go by, follow",
+    r"\bneeds company\b": "needs a peer",
+    r"\bmind each other\b": "order matters",
+}
+
+_FOLDERS = [
+    "api",
+    "bench",
+    "certs",
+    "cli",
+    "controllers",
+    "e2e",
+    "kube",
+    "localcluster",
+    "scheduler",
+    "tests",
+    "webhooks",
+]
+_ALLOWED = {
+    "bench/curve.py": {"floor"},  # numpy's
+    "tests/structure/test_words.py": set(INSTEAD),
+}
+
+
+def _sources() -> list[Path]:
+    found = (path for folder in _FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for path in found if "modules" not in path.parts)
+
+
+def _pages() -> Iterator[Path]:
+    yield from sorted((ROOT / "docs").glob("*.md"))
+    yield from (ROOT / "README.md", ROOT / "e2e" / "README.md", ROOT / "localcluster" / "README.md")
+    yield from sorted((ROOT / "manifests").rglob("*.yaml"))
+    yield from sorted((ROOT / "examples").rglob("*.yaml"))
+
+
+def test_no_name_is_one_that_was_replaced() -> None:
+    found = []
+    for path in _sources():
+        place = str(path.relative_to(ROOT))
+        allowed = _ALLOWED.get(place, set())
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
+            if token.type == tokenize.NAME and token.string in INSTEAD.keys() - allowed:
+                new = INSTEAD[token.string]
+                found.append(f"{place}:{token.start[0]}: {token.string}, say {new}")
+    assert not found, "\n".join(found)
+
+
+def test_no_module_has_a_name_that_was_replaced() -> None:
+    found = [
+        path
+        for path in _sources()
+        if path.stem.removeprefix("test_") in MODULES and path.stem != "test_words"
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("word", PROSE)
+def test_no_text_has_a_word_that_was_replaced(word: str) -> None:
+    """Pages, manifests, docstrings, comments, messages and metrics."""
+    found = []
+    for path in (*_sources(), *_pages()):
+        if path.name == "test_words.py":
+            continue
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            if re.search(word, line, re.IGNORECASE) and not _of_numpy(path, line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}")
+    assert not found, f"say {PROSE[word]}:\n" + "\n".join(found)
+
+
+def _of_numpy(path: Path, line: str) -> bool:
+    return path.name == "curve.py" and "floor(" in line
