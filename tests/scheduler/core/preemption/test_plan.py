@@ -278,3 +278,30 @@ def test_the_table_says_what_each_domain_has_and_lacks() -> None:
         ("r000", 2, 2, 0),
         ("r001", 1, 0, 3),
     ]
+
+
+def test_of_many_the_most_important_are_put_back_first() -> None:
+    """So many that their subsets are not tried: what is left is decided by the order alone."""
+    builder = PreemptionBuilder()
+    builder.node("n0", cpu=40)
+    old = builder.runs(None, *["n0"] * 5, priority=2)
+    low = builder.runs(None, *["n0"] * 30, priority=1)
+    young = builder.runs(None, *["n0"] * 5, priority=2)
+    (high,) = builder.waits(None, cpu=35, priority=9)
+
+    assert builder.victims(high.name) == names(low, young)
+    assert names(old).isdisjoint(builder.victims(high.name))
+
+
+def test_of_many_those_that_a_budget_protects_are_put_back_first() -> None:
+    builder = PreemptionBuilder()
+    builder.node("n0", cpu=40)
+    protected = builder.runs(None, *["n0"] * 20, app="web")
+    others = builder.runs(None, *["n0"] * 20, app="batch", priority=1)
+    builder.budget("web", 5, app="web")
+    (high,) = builder.waits(None, cpu=30, priority=9)
+
+    victims = builder.victims(high.name)
+
+    assert names(others) <= victims
+    assert len(victims & names(protected)) == 10
