@@ -187,7 +187,7 @@ def _view(state: State, group: Group, blocker: Blocker | None, *, scheduled: boo
     if scheduled:
         # It may still wait for pods beyond minCount; other groups report theirs themselves.
         own = blocker if blocker is not None and blocker.at == group.key else None
-        message = f"has {_minimum_name(group)} placed{_topology_reached(state, group)}"
+        message = _minimum_placed(group) + _topology_reached(state, group)
         return GroupView(group, REASON_SCHEDULED, message, counts, own)
     if blocker is None:
         return GroupView(group, None, "", counts, None)
@@ -199,10 +199,10 @@ def _view(state: State, group: Group, blocker: Blocker | None, *, scheduled: boo
     return GroupView(group, reason, message, counts, replace(blocker, summary=message))
 
 
-def _minimum_name(group: Group) -> str:
+def _minimum_placed(group: Group) -> str:
     if group.spec is not None and group.spec.gang:
-        return "its minGroupCount" if group.composite else "its minCount"
-    return "a child group" if group.composite else "a pod"
+        return "has its minGroupCount placed" if group.composite else "has its minCount placed"
+    return "has a child group placed" if group.composite else "has a pod placed"
 
 
 def _topology_reached(state: State, group: Group) -> str:
