@@ -18,6 +18,7 @@ from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.plugins import (
     node_affinity,
     node_name,
+    node_ports,
     node_resources,
     node_unschedulable,
     taint_toleration,
@@ -60,11 +61,16 @@ class Framework:
         scores = self.affinity.score_match_ids(wants, matches).union(
             self.spread.score_match_ids(wants)
         )
+        sizes = node_resources.sizes(wants, self.nodes)
+        ports = node_ports.sizes(wants.ports, self.nodes.resource)
         return Shape(
             index,
             wants,
             matches,
-            self.nodes,
+            sizes=sizes,
+            ports=ports,
+            scored_resources=node_resources.scored(sizes, self.nodes),
+            resources=len(self.nodes.resources),
             filter_match_ids=frozenset(filters),
             score_match_ids=frozenset(scores),
             needs_other_pods=self.affinity.needs_other_pods(wants, matches),

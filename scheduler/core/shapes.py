@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.core.model import Requirements
-from scheduler.core.node_table import PODS, Bools, Ints, NodeTable
-from scheduler.core.plugins import node_affinity, node_name, node_ports
+from scheduler.core.node_table import Bools, Ints
 from scheduler.core.pod_selectors import PodMatches
 
 Codes = npt.NDArray[np.int16]
@@ -88,12 +87,16 @@ class Shape:
         index: int,
         requirements: Requirements,
         matches: PodMatches,
-        nodes: NodeTable,
         *,
+        sizes: tuple[tuple[int, int], ...],
+        ports: tuple[tuple[int, int], ...],
+        scored_resources: tuple[tuple[int, int], ...],
+        resources: int,
         filter_match_ids: frozenset[int],
         score_match_ids: frozenset[int],
         needs_other_pods: bool,
     ) -> None:
+        """A pod takes `sizes` and `ports`, (resource, amount) each, of so many `resources`."""
         self.index = index
         self.requirements = requirements
         self.matches = matches
@@ -102,20 +105,13 @@ class Shape:
         self.needs_other_pods = needs_other_pods
         self.pods = 0
         self.waiting = 0
-        self.sizes: tuple[tuple[int, int], ...] = tuple(
-            (nodes.resource(name), amount)
-            for name, amount in ((PODS, 1), *requirements.requests)
-            if amount > 0
-        )
-        ports = node_ports.demands(requirements.ports)
-        self.demands = self.sizes + tuple((nodes.resource(n), a) for n, a in ports.items())
-        self.request: Ints = np.zeros(len(nodes.resources), np.int64)
+        self.sizes = sizes
+        self.scored_resources = scored_resources
+        self.demands = sizes + ports
+        self.request: Ints = np.zeros(resources, np.int64)
         for resource, amount in self.demands:
             self.request[resource] = amount
-        pods = nodes.resources[PODS]
-        # The pod count tells full from empty only where nothing else is asked for.
-        self.scored_resources = [(r, a) for r, a in self.sizes if r != pods] or list(self.sizes)
-        self.reasons: list[str] = ["", NO_NODE, node_name.REASON, node_affinity.REASON]
+        self.reasons: list[str] = ["", NO_NODE]
         self.cache = ShapeCache()
 
     @property

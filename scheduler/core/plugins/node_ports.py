@@ -7,6 +7,7 @@ share a node thus never both fit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from scheduler.core.model import HostPort
@@ -29,6 +30,13 @@ def demands(wanted: tuple[HostPort, ...]) -> dict[str, int]:
             taken[port] = min(WHOLE, taken.get(port, 0) + 1)
             taken[f"{port}/{entry.address}"] = 1
     return taken
+
+
+def sizes(
+    wanted: tuple[HostPort, ...], resource: Callable[[str], int]
+) -> tuple[tuple[int, int], ...]:
+    """The same as (resource, amount); `resource` gives the index of a name."""
+    return tuple((resource(name), amount) for name, amount in demands(wanted).items())
 
 
 def is_port(resource: str) -> bool:

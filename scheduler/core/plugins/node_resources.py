@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.model import Requirements
 from scheduler.core.node_table import PODS, Bools, Ints, NodeTable
 from scheduler.core.plugins import node_ports
 from scheduler.core.shapes import Shape
@@ -21,6 +22,21 @@ INSUFFICIENT: Final = "Insufficient "
 
 _SCALE: Final = 1000
 """Utilisation is counted in thousandths, so that scores stay integers."""
+
+
+def sizes(wants: Requirements, nodes: NodeTable) -> tuple[tuple[int, int], ...]:
+    """What such a pod requests, as (resource, amount): one of the node's pods among it."""
+    amounts = ((PODS, 1), *wants.requests)
+    return tuple((nodes.resource(name), amount) for name, amount in amounts if amount > 0)
+
+
+def scored(sizes: tuple[tuple[int, int], ...], nodes: NodeTable) -> tuple[tuple[int, int], ...]:
+    """Those of the sizes by which full nodes differ from empty ones.
+
+    The pod count is among them only where nothing else is requested.
+    """
+    pods = nodes.resources[PODS]
+    return tuple(size for size in sizes if size[0] != pods) or sizes
 
 
 def room(shape: Shape, free: Ints, permitted: Bools) -> Ints:
