@@ -12,7 +12,7 @@ import multiprocessing
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
-from bench import frame
+from bench import frame, page
 from bench.clusters import GPU, cluster, composite, full, gang
 from bench.events import decoded, memory, received, woken
 from bench.frame import Case, Measured, clock
@@ -22,8 +22,6 @@ from scheduler.core.model import POD_GROUP, GroupSpec
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.state import State
-
-FILE = frame.RESULTS / "decisions.json"
 
 
 def one_large(nodes: int = 50_000, pods: int = 10_000) -> Iterator[float]:
@@ -167,16 +165,14 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="keep the results and show them")
     parser.add_argument("--only", default="", help="cases with these words in their title")
     options = parser.parse_args()
-    last = frame.load(FILE)
+    last = frame.load(frame.DECISIONS)
     cases = [case for case in CASES if options.only in case.title]
     results = run(cases, lambda it: print(frame.table([it], last).splitlines()[-1], flush=True))
     if options.only in MEMORY[0]:
         results.append(measure_memory())
     print(frame.table(results, last))
     if options.record:
-        from bench import page
-
-        frame.keep([*(last | {it.name: it for it in results}).values()], FILE)
+        frame.keep([*(last | {it.name: it for it in results}).values()], frame.DECISIONS)
         page.write()
     return 0 if all(measured.kept for measured in results) else 1
 

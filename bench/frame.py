@@ -24,6 +24,7 @@ clock = time.process_time
 LOOP_MS: Final = 4.75
 """What `loop` takes on the quiet machine that the ranges were set for."""
 RESULTS: Final = Path(__file__).parent / "results"
+DECISIONS: Final = RESULTS / "decisions.json"
 _NOTABLE: Final = 1.15
 """A ratio to the last result that is worth a word, once it is beyond the spread as well."""
 

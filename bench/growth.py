@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bench import frame
+from bench import growth_curves, page
 from bench.clusters import cluster, composite, full, gang
-from bench.curve import draw
 from bench.decisions import (
     in_racks,
     one_large,
@@ -31,12 +29,12 @@ from bench.decisions import (
 )
 from bench.events import decoded, received, woken
 from bench.frame import clock
+from bench.growth_curves import power
 from scheduler.core.forest import Group
 from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.state import State
 
-FILE = frame.RESULTS / "growth.json"
 LINEAR = 1.15
 """Powers up to this one count as linear: caches of a processor give out somewhere on the way."""
 
@@ -46,15 +44,12 @@ GANGS = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 DEPTHS = (1, 2, 3, 4)
 
-Points = list[tuple[float, float]]
-
 
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One picture. A line answers the seconds of one piece of work, or of several, at a size."""
 
     name: str
-    across: str
     sizes: Sequence[int]
     lines: dict[str, Callable[[int], Iterable[float]]] = field(default_factory=dict)
 
@@ -117,7 +112,7 @@ def _each(samples: Iterable[float], count: int) -> Iterator[float]:
 
 
 AXES = (
-    Axis("nodes", "nodes", NODES, {
+    Axis("nodes", NODES, {
         "a gang of 4 in a rack": lambda n: in_racks(n, 20),
         "a gang of 50": lambda n: one_large(n, 50),
         "a tree on three levels": lambda n: three_levels(n, 4),
@@ -125,22 +120,22 @@ AXES = (
         "a refusal in 50 racks": refusal_in_racks,
         "a preemption": lambda n: preemption(n, pods=2, gangs=8, racks=max(5, n // 20)),
     }),
-    Axis("pods", "pods that run, or come in", PODS, {
+    Axis("pods", PODS, {
         "a gang of 4 among running pods": among_running,
         "a preemption among running pods": evicting_among,
         "all watch events decoded": lambda n: _each(decoded(n), n),
     }),
-    Axis("gangs", "gangs that wait", GANGS, {
+    Axis("gangs", GANGS, {
         "all placed, 4 pods each": lambda n: all_of(small_gangs(5_000, n)),
         "all placed, a rack each": lambda n: all_of(small_gangs(5_000, n, key="rack")),
         "all received": lambda n: all_of(_each(received(n), n)),
         "a node is freed": lambda n: woken(n, 1_000),
     }),
-    Axis("size", "pods of one gang", SIZES, {
+    Axis("size", SIZES, {
         "placed on 5,000 nodes": lambda n: one_large(5_000, n),
         "placed on 50,000 nodes": lambda n: one_large(50_000, n),
     }),
-    Axis("depth", "levels of a tree of 256 pods", DEPTHS, {"placed on 5,000 nodes": deep}),
+    Axis("depth", DEPTHS, {"placed on 5,000 nodes": deep}),
 )  # fmt: skip
 
 
@@ -153,44 +148,6 @@ def best(line: Callable[[int], Iterable[float]], size: int, runs: int = 3) -> fl
     return fastest * 1000
 
 
-def power(points: Sequence[tuple[float, float]]) -> float:
-    """The slope over the upper half of a line whose axes are both logarithmic."""
-    (x0, y0), (x1, y1) = points[len(points) // 2], points[-1]
-    return math.log(y1 / y0) / math.log(x1 / x0)
-
-
-def shown(measured: dict[str, dict[str, Points]]) -> str:
-    """The table, and the pictures that there are."""
-    drawn = (f"![over {axis.across}](pictures/growth-{axis.name}.svg)\n"
-             for axis in AXES if axis.name in measured)  # fmt: skip
-    return table(measured) + "\n" + "".join(drawn)
-
-
-def table(measured: dict[str, dict[str, Points]]) -> str:
-    rows = ["| over | | from | to | grows with the power |\n", "|---|---|---:|---:|---:|\n"]
-    for axis in AXES:
-        for name, points in measured.get(axis.name, {}).items():
-            (x0, y0), (x1, y1) = points[0], points[-1]
-            rows.append(f"| {axis.across} | {name} | {y0:.3g} ms at {x0:,.0f} "
-                        f"| {y1:.3g} ms at {x1:,.0f} | {power(points):.2f} |\n")  # fmt: skip
-    return "".join(rows)
-
-
-def load() -> dict[str, dict[str, Points]]:
-    """What was kept last: axis -> line -> points (size, milliseconds)."""
-    kept: dict[str, dict[str, Points]] = json.loads(FILE.read_text()) if FILE.is_file() else {}
-    return kept
-
-
-def pictures(measured: dict[str, dict[str, Points]]) -> dict[str, str]:
-    """File name -> SVG."""
-    across = {axis.name: axis.across for axis in AXES}
-    return {
-        f"growth-{name}.svg": draw(lines, across[name], "milliseconds")
-        for name, lines in measured.items()
-    }
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -199,7 +156,7 @@ def main() -> int:
     parser.add_argument("--largest", type=int, default=sys.maxsize, help="no size beyond this")
     parser.add_argument("--record", action="store_true", help="keep the curves and show them")
     options = parser.parse_args()
-    measured: dict[str, dict[str, Points]] = {}
+    measured: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for axis in AXES:
         if options.axis and axis.name not in options.axis:
             continue
@@ -208,12 +165,9 @@ def main() -> int:
             points = [(float(size), best(line, size)) for size in sizes]
             measured.setdefault(axis.name, {})[name] = points
             print(f"{axis.name:8} {name:35} power {power(points):5.2f}", flush=True)
-    print(table(measured))
+    print(growth_curves.table(measured))
     if options.record:
-        from bench import page
-
-        FILE.parent.mkdir(exist_ok=True)
-        FILE.write_text(json.dumps(load() | measured, indent=1) + "\n")
+        growth_curves.keep(measured)
         page.write()
     powers = [power(points) for lines in measured.values() for points in lines.values()]
     return 1 if max(powers) > LINEAR else 0

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench import bars, decisions, frame, growth, targets
+from bench import bars, frame, growth_curves, targets
 from bench.e2e import results as e2e
 from bench.e2e.cases import CASES
 
@@ -38,18 +38,18 @@ def write() -> None:
     groups: dict[str, dict[str, float]] = {}
     for result in measured:
         groups.setdefault(CASES[result.case].title, {})[result.subject] = result.rate
-    curves = growth.load()
-    drawn = growth.pictures(curves)
+    curves = growth_curves.load()
+    drawn = growth_curves.pictures(curves)
     if groups:
         drawn["scheduling-rate.svg"] = bars.draw(groups, "pods/s")
     for name, picture in drawn.items():
         (PICTURES / name).write_text(picture)
-    decided = frame.load(decisions.FILE).values()
+    decided = frame.load(frame.DECISIONS).values()
     parts = {
         "targets": targets.table(measured, decided),
         "e2e": e2e.table(measured),
         "decisions": frame.table(decided),
-        "growth": growth.shown(curves),
+        "growth": growth_curves.shown(curves),
     }
     PAGE.write_text(replaced(PAGE.read_text(), parts))
 

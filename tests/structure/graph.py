@@ -7,7 +7,10 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("api", "certs", "cli", "controllers", "kube", "localcluster", "scheduler", "webhooks")
+PACKAGES = (
+    "api", "bench", "certs", "cli", "controllers", "e2e", "kube", "localcluster", "scheduler",
+    "webhooks",
+)  # fmt: skip
 
 Graph = Mapping[str, set[str]]
 
