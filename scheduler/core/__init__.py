@@ -1,27 +1,27 @@
-"""The decision core: pure, no clock, no I/O, no log. Begin with `decide`, then `place`.
+"""The decision core. It reads no clock and does no I/O or logging. Start with decide, then place.
 
-model              the values it works on: nodes, pods, groups, volumes
-state              all of it together, kept by events; what was decided counts as taken
-node_table         per node what is free, as int64 arrays; trials that undo themselves
-node_classes       nodes that no shape can tell apart
-topology           domains: nodes that share a label's value
+model              frozen values: nodes, pods, groups, volumes
+state              everything a decision reads, updated by events; assumed pods count as placed
+node_table         the free resources of each node, as int64 arrays; trials that can be undone
+node_classes       nodes that the node filters cannot tell apart
+topology           topology domains: nodes that share a label value
 label_expressions  requirements on label values
-pod_selectors      which pods the terms of others select; pod_label_index finds them
-match_counts       how many of those are on each node
-volume_table       claims, volumes, classes; assumed_volumes: what a claim is to get
-shapes             pods with equal requirements; shape_registry keeps them
+pod_selectors      which pods the terms of other pods select; pod_label_index finds them
+match_counts       how many of the selected pods are on each node
+volume_table       claims, volumes and classes; assumed_volumes holds what claims will be bound to
+shapes             pods with equal requirements; shape_registry interns them
 framework          runs the plug-ins for a shape over all nodes: filter, score, reserve
-plugins/           one file for each plug-in of kube-scheduler
+plugins/           one file per kube-scheduler plug-in
 domain_quotas      how many equal pods may be placed at once
-forest             groups, parents, counters: who has its quorum, who has its minimum
-tree_validation    trees that must not be tried at all
+forest             groups, their parents, and the counters for quorum and minimum
+tree_validation    trees that must not be tried
 decide             decide(state, root, budget) -> Placement | Refusal: the gate, then place
-starvation         the gate that a starving root may close
+starvation         the gate that can be closed for a starving root
 place              place(state, root, budget) -> Placement | Refusal
-search/            places for a tree: topology placements, attempts, nodes, packing, batches
-nominations        places kept for roots whose victims are on their way out
+search/            finds nodes for a tree: topology placements, attempts, packing, batches
+nominations        places reserved for roots whose victims are still terminating
 preemption/        preempt(state, root, refusal, budget) -> Plan | Refusal
-shortage           what was short, where
-explain            the refusal in numbers; reasons counts the nodes, advice is the sentence
-domain_capacity    the same domain by domain, with what preemption could free
+shortage           what a root lacks, and at which group
+explain            a refusal in numbers; reasons counts the nodes, advice writes the sentence
+domain_capacity    free and reclaimable capacity, domain by domain
 """

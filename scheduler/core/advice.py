@@ -1,4 +1,4 @@
-"""A shortage in one sentence: how much is missing, why on how many nodes, and what to change."""
+"""A shortage in one sentence: how much is short, why, on how many nodes, and what to change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 
 _SHOWN: Final = 3
-"""So many reasons are told in the sentence; all of them are in `status.blocker.counts`."""
+"""How many reasons the sentence names; `status.blocker.counts` has all of them."""
 
 _VOLUMES: Final = {
     volume_binding.UNBOUND: "bind the claims, or give them a storageClassName that makes volumes",
@@ -52,7 +52,7 @@ def sentence(
     *,
     impossible: bool,
 ) -> str:
-    """Such as: needs room for 4 more pods, there is room for 1: cpu short on 3 of 3 nodes."""
+    """For example: needs room for 4 more pods, there is room for 1: cpu short on 3 of 3 nodes."""
     total = sum(node is not None for node in framework.nodes.infos)
     best = short.best
     where = f" in the best {best.key} ({best.value})" if best else ""
@@ -69,7 +69,7 @@ def sentence(
 
 
 def about_volumes(reason: str) -> bool:
-    """Whether claims or volumes have to change for it to go."""
+    """Whether the reason only goes away if claims or volumes change."""
     return (
         reason in _VOLUMES
         or volume_binding.is_short(reason)
@@ -78,7 +78,7 @@ def about_volumes(reason: str) -> bool:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
+    """The number with its noun: `1 node`, `2 nodes`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -97,7 +97,7 @@ def _words(reason: str) -> str:
 def _advice(
     framework: Framework, shape: Shape, short: Shortage, reason: str, *, impossible: bool
 ) -> str:
-    """The one thing to change; nothing where waiting is enough."""
+    """The one thing to change; empty if waiting is enough."""
     if reason in _VOLUMES:
         return _VOLUMES[reason]
     if volume_binding.is_short(reason):
@@ -119,7 +119,7 @@ def _advice(
 
 
 def _about_others(wants: Requirements, reason: str) -> str:
-    """Which of its own terms about other pods the pods have to blame."""
+    """Advice for a reason that comes from terms about other pods; empty for other reasons."""
     if reason == inter_pod_affinity.ANTI_AFFINITY:
         keys = ", ".join(sorted({term.key for term in wants.required_anti_affinity}))
         return f"its pods must be apart by {keys}: lower minCount, or add nodes"
@@ -138,7 +138,7 @@ def _about_others(wants: Requirements, reason: str) -> str:
 
 
 def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:
-    """What keeps the pods off the nodes that they choose; if they choose none, that."""
+    """Advice if the node filters exclude all nodes; about those that match the node affinity."""
     nodes = framework.nodes
     chosen = [
         node
@@ -157,7 +157,7 @@ def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:
 
 
 def _too_large(framework: Framework, shape: Shape) -> str:
-    """Which request no permitted node could ever meet."""
+    """Advice if no permitted node has room for a pod even when it is empty."""
     rows = np.flatnonzero(framework.permitted(shape))
     nodes = framework.nodes
     names = list(nodes.resources)
@@ -173,7 +173,7 @@ def _too_large(framework: Framework, shape: Shape) -> str:
 
 
 def _amount(resource: str, amount: int) -> str:
-    """Cpu in cores, bytes in binary units where they come out even, else the plain number."""
+    """Cpu in cores, bytes in the largest binary unit, to four digits; else the plain number."""
     if resource == "cpu":
         return f"{amount / 1000:g}"
     if resource in ("memory", "ephemeral-storage"):

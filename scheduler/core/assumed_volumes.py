@@ -1,7 +1,8 @@
-"""What claims get that wait for their first consumer: decided by us, not bound yet.
+"""Volumes assumed for claims that wait for their first consumer: chosen, but not bound yet.
 
-An assumption is made when the first pod that uses the claim takes its place, be it on trial, and
-kept until the last of them gives it up or the claim is bound; so no two claims get one volume.
+It corresponds to the assume cache of VolumeBinding. A volume is assumed from the time at which the
+first pod that uses the claim is reserved on a node, in a trial or not, until the last such pod
+leaves or the claim is bound. So no two claims get the same volume.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from scheduler.core.plugins.volume_matching import VolumeIndex
 
 @dataclass(frozen=True, slots=True)
 class AssumedVolume:
-    """What a claim is to be bound to: a volume by name, or empty one still to be made at `row`."""
+    """The name of the volume for a claim; empty if one is to be provisioned for the node `row`."""
 
     volume: str
     row: int
 
 
 class AssumedVolumes:
-    """By claim. `changed` is called with each claim whose assumption ended."""
+    """Assumed volumes by claim. `changed` is called with each claim that no longer has one."""
 
     def __init__(
         self, nodes: NodeTable, index: VolumeIndex, changed: Callable[[ClaimKey], None]
@@ -38,33 +39,33 @@ class AssumedVolumes:
         return key in self._kept
 
     def __iter__(self) -> Iterator[tuple[ClaimKey, AssumedVolume]]:
-        """In order."""
+        """In the order of the claims' keys."""
         return iter([(key, self._kept[key]) for key in sorted(self._kept)])
 
     def get(self, key: ClaimKey) -> AssumedVolume | None:
-        """What the claim is to get."""
+        """The claim's assumed volume; None if it has none."""
         return self._kept.get(key)
 
     def of(self, claims: Iterable[ClaimKey]) -> dict[ClaimKey, AssumedVolume]:
-        """What those of the claims get for which something is assumed."""
+        """The assumed volumes of those claims that have one."""
         return {key: self._kept[key] for key in claims if key in self._kept}
 
     def keep(self, assumed: Mapping[ClaimKey, AssumedVolume]) -> None:
-        """What was chosen on trial is to be so: before the pods take their places for good."""
+        """Assume the volumes chosen in a trial; call it before their pods are assumed."""
         for key, volume in assumed.items():
             self._put(key, volume)
 
     def end(self, key: ClaimKey) -> None:
-        """The claim is bound, or gone."""
+        """Drop the assumption, because the claim is bound or gone."""
         self._put(key, None)
 
     def forget_row(self, row: int) -> None:
-        """The node is gone, and all that was to be there."""
+        """Drop all assumptions that were made for a node that is gone."""
         for key in [key for key, assumed in self._kept.items() if assumed.row == row]:
             self._put(key, None)
 
     def change(self, key: ClaimKey, assumed: AssumedVolume | None) -> None:
-        """Assume this for the claim, or nothing; undone with the trial that it happens in."""
+        """Set the claim's assumed volume, or drop it if None; undone with the open trial."""
         before = self._kept.get(key)
         if before != assumed:
             self._nodes.undo_by(partial(self._put, key, before))

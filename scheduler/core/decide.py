@@ -1,6 +1,6 @@
-"""`decide`: the one question that the cycle, explain, simulate and replay ask about a root.
+"""`decide`: decides one root. The cycle, explain, simulate and replay all call it.
 
-May it have its turn, or does the starvation gate hold it back; then where it goes, or why nowhere.
+It first asks the starvation gate, then places the root or says why it cannot be placed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from scheduler.core.state import State
 
 
 def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement | Refusal:
-    """Place a root: on its nominated nodes if that will do, else anywhere. Changes nothing."""
+    """Place a root, on its nominated nodes if it fits there, else on any. Changes nothing.
+
+    A root that passes the gate while it is closed for another gets only its minimums.
+    """
     refusal = held_back(state, root)
     if refusal is not None:
         return refusal
@@ -34,8 +37,8 @@ def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement |
 def held_back(state: State, root: Group | Pod) -> Refusal | None:
     """Why the starvation gate holds the root back; None if it may pass.
 
-    A higher priority passes, what makes a half-running group whole, and what goes to nodes that
-    the starving root cannot use.
+    Roots of higher priority pass, and groups that are incomplete, and roots whose pods cannot use
+    any node that the starving root can use.
     """
     if not must_wait(state, root) or (isinstance(root, Group) and root.incomplete):
         return None
@@ -53,7 +56,7 @@ def held_back(state: State, root: Group | Pod) -> Refusal | None:
 
 
 def must_wait(state: State, root: Group | Pod) -> bool:
-    """Whether the gate is closed for a starving root that this one must not overtake."""
+    """Whether the gate is closed for another root, of the same or a higher priority."""
     closed_for = state.starvation.closed_for
     if closed_for is None:
         return False
@@ -61,7 +64,10 @@ def must_wait(state: State, root: Group | Pod) -> bool:
 
 
 def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) -> bool:
-    """Whether the root would fit if nothing else ran anywhere. Changes nothing."""
+    """Whether the root's minimums would fit if no other pod ran. Changes nothing.
+
+    Places nominated for others of the same or a higher priority are not free.
+    """
     members = root.leaves() if isinstance(root, Group) else ()
     own = {uid for leaf in members for uid in leaf.members}
     with state.nodes.trial():
@@ -70,7 +76,7 @@ def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) ->
 
 
 def _share_nodes(state: State, starving: GroupKey, shapes: frozenset[Shape]) -> bool:
-    """Whether pods of these shapes may be on nodes that the starving root can use."""
+    """Whether the node filters admit these shapes and the starving root's on a common node."""
     waiting: Group | Pod | None = state.singles.get(starving) or state.forest.groups.get(starving)
     usable = np.zeros(state.nodes.size, np.bool_)
     for shape in _shapes(waiting) if waiting is not None else ():

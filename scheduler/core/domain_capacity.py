@@ -1,4 +1,4 @@
-"""Why no domain will do, one by one: free, reclaimable, missing, and what is excluded by what."""
+"""Why no domain fits, domain by domain: what is free, reclaimable, missing and excluded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scheduler.core.state import State
 
 @dataclass(frozen=True, slots=True)
 class DomainCapacity:
-    """In pods of the shape that is short; `value` names the domains around this one, too.
+    """One domain, in pods of the shape that is short; `value` includes the outer domains.
 
-    `reclaimable` comes to `free` if all that it may evict went, `missing` is missing even then.
-    Places nominated for others are not free.
-    `excluded` are nodes by the reason that keeps the shape out.
+    `reclaimable` is what evicting all that the root may preempt would add to `free`; `missing` is
+    what is short even then. Places nominated for others of the same or a higher priority are not
+    free. `excluded` are nodes per reason of the node filters.
     """
 
     key: str
@@ -31,9 +31,9 @@ class DomainCapacity:
 
 
 def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainCapacity]:
-    """The domains in which the group at fault could be, those with most room first.
+    """The domains that the group at fault could use, those with most free and reclaimable first.
 
-    Empty where no domain is at fault: the group is tied to none, or no capacity is short.
+    Empty if the shortage is not one of a domain: no topology constraint, or no capacity is short.
     """
     short = refusal.shortage
     if short.best is None or short.shape is None:

@@ -1,6 +1,7 @@
-"""How many equal pods may be placed at once before terms about each other are asked again.
+"""Quotas per domain: how many equal pods may be placed before their terms are evaluated again.
 
-Quotas per domain, as arithmetic. Plug-ins give them; the search places pods in waves by them.
+Plug-ins compute the quotas; the search places pods in waves that keep to them. kube-scheduler has
+no counterpart: it evaluates affinity and spread terms again for each pod.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PLENTY: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class DomainQuota:
-    """How many more pods each domain may take; the last entry of `most` is for nodes in none."""
+    """How many more pods each domain may take: `most` (D + 1,), the last for nodes in no domain."""
 
     domains: Domains
     most: Ints
@@ -27,16 +28,16 @@ class DomainQuota:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Pods that prefer to be together in a domain, or to be spread evenly over all of them.
+    """Pods that prefer to be together in one domain, or to be spread evenly over all domains.
 
-    `present` (D,) are the pods each has; None where they prefer to be together.
+    `present` (D,) is how many pods each domain has; None means that they prefer to be together.
     """
 
     domains: Domains
     present: Ints | None
 
     def quota(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
-        """What grants it for the next `count` pods; None where it makes no difference."""
+        """The quota that fulfils it for the next `count` pods; None if it makes no difference."""
         if self.present is None:
             return gather(self.domains, rows, room, count)
         return level(self.domains, self.present, rows, room, count)
@@ -44,10 +45,10 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class SkewLimit:
-    """Domains of which none may have more than `max_skew` pods more than the one with fewest.
+    """A spread constraint: no domain may exceed the one with fewest pods by more than `max_skew`.
 
-    `present` (D,) are the pods each has, `counting` (D,) marks those whose number bounds the
-    others. `few`: there are fewer of these than are asked for, which is as if one more were empty.
+    `present` (D,) is how many pods each domain has; `counting` (D,) marks the domains that are
+    eligible for the minimum. `few` means fewer of these than minDomains; the minimum is then 0.
     """
 
     domains: Domains
@@ -58,17 +59,17 @@ class SkewLimit:
 
     @property
     def quota(self) -> DomainQuota:
-        """How many more each domain may take if the others get none."""
+        """How many more pods each domain may take if the others get none; 0 outside of domains."""
         most = self._least(self.present) + self.max_skew - self.present
         return DomainQuota(self.domains, np.append(most, 0))
 
     def level(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
-        """As `level`, no higher than the domain that can take fewest lets the others come."""
+        """The function `level`, up to `max_skew` above the least that a full domain can have."""
         most = self._least(self.present + self.domains.sums(room, rows)) + self.max_skew
         return level(self.domains, self.present, rows, room, count, most=most)
 
     def kept(self, rows: Ints, counts: Ints) -> bool:
-        """Whether all is within the skew once `counts[i]` pods more are on `rows[i]`."""
+        """Whether the domains that gain pods keep the skew if `rows[i]` get `counts[i]` more."""
         more = self.domains.sums(counts, rows)
         after = self.present + more
         return bool((after[more > 0] <= self._least(after) + self.max_skew).all())
@@ -81,9 +82,9 @@ class SkewLimit:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """All that bounds the next pods of one shape: what must hold, and what is only preferred.
+    """All quotas for the next pods of one shape: those that must hold, and the preferred ones.
 
-    `single`: all has to be asked again after each pod.
+    `single` means that they must be computed again after each pod.
     """
 
     domain_quotas: Sequence[DomainQuota]
@@ -100,7 +101,7 @@ class Quotas:
         *,
         single: bool,
     ) -> Quotas:
-        """Small domains before large ones: a large one shares its room over what those leave."""
+        """Sort by size of domain, small ones first: large ones divide the room that those leave."""
 
         def size(quota: DomainQuota | SkewLimit | Preference) -> int:
             return -len(quota.domains.values)
@@ -113,9 +114,9 @@ class Quotas:
         )
 
     def share(self, rows: Ints, room: Ints, count: int) -> Ints:
-        """Of the room (len(rows),) what may be used for `count` pods at once, first nodes first.
+        """How much of the room (len(rows),) to use for `count` pods at once, first rows first.
 
-        After as many all has to be asked again. Uses some of the room if there is any.
+        The quotas must be computed again after these pods. Uses some of the room if there is any.
         """
         for quota in self.domain_quotas:
             room = within(quota, rows, room)
@@ -130,7 +131,7 @@ class Quotas:
         return first(room, count)
 
     def _level_all(self, rows: Ints, room: Ints, count: int) -> Ints | None:
-        """Many at once, to one level everywhere; None where step by step does as well."""
+        """Fill all domains to one level; None if that breaks a skew or gains nothing over steps."""
         careful, bold = room, room
         for skew_limit in self.skew_limits:
             careful = within(skew_limit.quota, rows, careful)
@@ -143,7 +144,7 @@ class Quotas:
 
 
 def first(room: Ints, count: int) -> Ints:
-    """`count` pods on the first nodes, or as many as there is room for."""
+    """Put `count` pods on the first nodes, or as many as there is room for; (len(room),)."""
     before = np.cumsum(room) - room
     counts: Ints = np.clip(count - before, 0, room)
     return counts
@@ -152,10 +153,10 @@ def first(room: Ints, count: int) -> Ints:
 def level(
     domains: Domains, present: Ints, rows: Ints, room: Ints, count: int, *, most: int = PLENTY
 ) -> DomainQuota | None:
-    """A quota that fills the emptiest domains first; None where no node is in any.
+    """A quota that fills the emptiest domains first; None if no domain has room.
 
-    `room[i]` is what `rows[i]` has; domains come to one level, `most` at the highest, with at most
-    `count` pods, or to one more than that level where these are too few to raise it.
+    `room[i]` is the room on `rows[i]`. Domains are filled to the highest common level that needs at
+    most `count` pods and is at most `most`; if no pod is needed for that level, to one above it.
     """
     sums = domains.sums(room, rows)
     if not sums.any():
@@ -177,9 +178,10 @@ def level(
 
 
 def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
-    """A quota that keeps to one domain: the first node's if that has room for `count` pods.
+    """A quota for one domain only: that of the first node, if it has room for `count` pods.
 
-    Else the smallest that has, or the one with most. None where the first node is in none.
+    Otherwise the domain with the least room that is enough, or else the one with the most room.
+    None if the first node is in no domain.
     """
     first = int(domains.codes[rows[0]])
     if first < 0:
@@ -195,7 +197,7 @@ def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota 
 
 
 def within(quota: DomainQuota, rows: Ints, room: Ints) -> Ints:
-    """Room (len(rows),) so that no domain gets more than its quota, first nodes first."""
+    """Reduce the room (len(rows),) so that no domain exceeds its quota; first rows come first."""
     codes = quota.domains.codes[rows]
     order = np.argsort(codes, kind="stable")
     grouped, sizes = codes[order], room[order]
@@ -209,6 +211,6 @@ def within(quota: DomainQuota, rows: Ints, room: Ints) -> Ints:
 
 
 def ceiling(domains: Domains, room: Ints) -> int:
-    """Pods that fit if no domain takes a second one, nodes (N,) in none as many as they can."""
+    """How many pods fit if a domain takes only one; nodes (N,) in no domain use all their room."""
     open_domains = np.unique(domains.codes[room > 0])
     return int((open_domains >= 0).sum() + room[domains.codes < 0].sum())

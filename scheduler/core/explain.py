@@ -1,4 +1,4 @@
-"""Why a root waits, in numbers: the same arithmetic as the placement, read out instead of used."""
+"""Why a root waits, in numbers, computed as for a placement; like a FailedScheduling message."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ __all__ = ["Blocker", "explain", "reasons"]
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """The one dominant reason. `counts` are nodes per reason; one node may have several.
+    """The main reason of a refusal. `counts` are nodes per reason; a node may have several.
 
-    `impossible` means that it would not fit into the cluster if nothing else ran there.
+    `impossible` means that it would not fit even if the cluster were empty. `pods_fit` means that
+    each pod alone would fit, but the group does not.
     """
 
     summary: str
@@ -40,7 +41,7 @@ class Blocker:
 
 
 def explain(state: State, refusal: Refusal) -> Blocker:
-    """The refusal for people. `pods_fit`: each pod alone would fit, only the group does not."""
+    """The blocker of a refusal, as `status.blocker` shows it to users."""
     short = refusal.shortage
     if short.shape is None or short.kind != "capacity":
         summary = short.message or (
@@ -68,7 +69,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
 
 
 def _with_as_many_as_fit(state: State, shape: Shape, needed: int) -> tuple[tuple[str, int], ...]:
-    """The reasons once as many pods are placed as can be: what they have against one more."""
+    """The reasons against one more pod, once as many of the needed pods as fit are placed."""
     framework = state.framework
     if not shape.self_interacting:
         return reasons(framework, shape)
@@ -87,7 +88,7 @@ def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
         key, topology_keys_around(state.forest.groups.get(short.at), key)
     )
     sums = domains.sums(empty, None)
-    # By far most often the first domain that is large enough will do.
+    # Usually the first domain that is large enough suffices.
     return not any(
         state.framework.most(shape, np.where(domains.codes == code, empty, 0)) >= short.needed
         for code in np.argsort(-sums, kind="stable").tolist()

@@ -1,13 +1,16 @@
-"""Groups, their parents and children, and the counters that say whether a tree may be tried.
+"""Groups, their parents and children, and the counters that decide whether a tree may be tried.
 
-A change to one pod walks up its parent chain and no further: O(depth), whatever the tree's size.
-Objects arrive in any order, so a group that is only named so far exists with `spec` None.
+The quorum is what kube-scheduler checks in PreEnqueue of its GangScheduling plug-in. A change to
+one pod updates its ancestors only: O(depth), whatever the size of the tree. Objects may arrive in
+any order: a group that only others name so far has `spec` None.
 
-available  pods that count for the quorum: waiting ungated, bound, succeeded
-running    pods that count for the minimum: bound (or decided to be), succeeded
+available  number of pods that count for the quorum: waiting (not gated), bound, assumed, succeeded
+running    number of pods that count for the minimum: bound, assumed, succeeded
 quorate    leaf: available >= minimum; composite: at least minimum children are quorate
 standing   leaf: running >= minimum; composite: at least minimum children are standing
-priorities how many of the subtree's pods, neither done nor on their way out, have which priority
+priorities number of pods in the subtree by priority, without ended and terminating pods
+
+Failed and terminating pods count for neither the quorum nor the minimum.
 """
 
 from __future__ import annotations
@@ -36,10 +39,10 @@ _NO_POLICY: Final = (
 
 
 class Pod:
-    """A pod of ours or of others.
+    """A pod that this scheduler places, or one that another scheduler places.
 
-    `node` is the name of the node it takes room on, empty for none; `row` is that node's, -1 while
-    the node is not known.
+    `node` is the name of the node on which it takes room, or empty; `row` is the row of that node,
+    -1 if there is none or it is not known.
     """
 
     __slots__ = ("assumed", "group", "info", "node", "row", "shape")
@@ -54,7 +57,7 @@ class Pod:
 
     @property
     def key(self) -> GroupKey:
-        """What it is queued under where it belongs to no group."""
+        """The queue key of a pod that belongs to no group."""
         return (SINGLE_POD, self.info.namespace, self.info.name)
 
     @property
@@ -63,19 +66,19 @@ class Pod:
 
     @property
     def placed(self) -> bool:
-        """Bound, or decided and on its way to be."""
+        """Whether the pod is bound, or assumed: a node was chosen and the Binding is under way."""
         return bool(self.info.node) or self.assumed
 
     @property
     def waiting(self) -> bool:
-        """Ours to place, now."""
+        """Whether this scheduler has to place the pod now."""
         info = self.info
         blocked = info.gated or info.terminating or self.ended
         return info.ours and not self.placed and not blocked
 
     @property
     def running(self) -> bool:
-        """Counts for its group's minimum: bound and alive, or done and still there."""
+        """Whether it counts for the minimum: placed or succeeded, and not failed or terminating."""
         info = self.info
         if info.terminating or info.phase == "Failed":
             return False
@@ -87,13 +90,13 @@ class Pod:
 
     @property
     def order(self) -> tuple[int, str, str, str]:
-        """Within a group: priority, then creation, then name."""
+        """The sort key within a group: highest priority, then oldest, then by name."""
         info = self.info
         return (-info.priority, info.created, info.namespace, info.name)
 
 
 class Group:
-    """A node of the forest: a PodGroup with pods or a CompositePodGroup with children."""
+    """A PodGroup, which has pods, or a CompositePodGroup, which has child groups."""
 
     __slots__ = (
         "available", "children", "foreign", "key", "members", "parent", "pending", "pending_total",
@@ -132,12 +135,12 @@ class Group:
 
     @property
     def minimum(self) -> int | None:
-        """The minCount or minGroupCount; None while the object or its policy is not there."""
+        """The minCount or minGroupCount; None if the object or its policy does not exist yet."""
         return self.spec.minimum if self.spec is not None else None
 
     @property
     def topology(self) -> Topology | None:
-        """What confines the subtree, as far as the object says so."""
+        """The group's own topology constraint; None if it has none or has no object yet."""
         return self.spec.topology if self.spec is not None else None
 
     @property
@@ -146,12 +149,12 @@ class Group:
 
     @property
     def incomplete(self) -> bool:
-        """Part of it runs, but less than its minimum: a disruption or an unfinished binding."""
+        """Whether it runs below its minimum, after a disruption or an incomplete binding."""
         return self.running_total > 0 and not self.standing
 
     @property
     def top(self) -> Group:
-        """The topmost group that is known by name; a root only if nothing above is missing."""
+        """The topmost ancestor, or the group itself. Not a root if its object does not exist."""
         group = self
         while group.parent is not None:
             group = group.parent
@@ -159,17 +162,17 @@ class Group:
 
     @property
     def priority(self) -> int:
-        """The spec's; where nobody resolved it, the least of its members'."""
+        """The spec's priority; if it was not resolved, the lowest of the pods', 0 without pods."""
         if self.spec is not None and self.spec.priority is not None:
             return self.spec.priority
         return min(self.priorities, default=0)
 
     def children_in_order(self) -> list[Group]:
-        """Children by creation, then name."""
+        """The children, oldest first, then by name."""
         return sorted(self.children.values(), key=_by_creation)
 
     def walk(self) -> Iterator[Group]:
-        """The subtree, parents before children, children by creation, then name."""
+        """The groups of the subtree, parents before children, in the order of children_in_order."""
         stack = [self]
         while stack:
             group = stack.pop()
@@ -182,7 +185,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """Why a group is not tried, and at which group the fault lies."""
+    """Why a group is not tried, and at which group (`at`) the cause is."""
 
     at: Group
     message: str
@@ -191,7 +194,7 @@ class NotReady:
 
 
 class Forest:
-    """All groups. `visited` counts the groups that updates walked over (what an event costs)."""
+    """All groups. `visited` counts the groups that updates visited, to measure their cost."""
 
     def __init__(self) -> None:
         self.groups: dict[GroupKey, Group] = {}
@@ -199,7 +202,7 @@ class Forest:
         self._cyclic: set[GroupKey] = set()
 
     def group(self, key: GroupKey) -> Group:
-        """The group of that key, made where only others name it so far."""
+        """The group with that key, created without a spec if it is new."""
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(key)
@@ -217,7 +220,7 @@ class Forest:
         return group
 
     def remove_spec(self, key: GroupKey) -> Group | None:
-        """The object is gone; pods or children that still name it keep its place."""
+        """Remove the spec; the group stays while pods or children name it. None if it had none."""
         group = self.groups.get(key)
         if group is None or group.spec is None:
             return None
@@ -229,13 +232,13 @@ class Forest:
         return group
 
     def prune(self, group: Group) -> None:
-        """Forget a group that nobody names any more."""
+        """Remove a group without a spec that no pod and no child names any more."""
         if group.spec is None and not group.members and not group.children:
             self.groups.pop(group.key, None)
             self._cyclic.discard(group.key)
 
     def count(self, group: Group, pod: Pod, sign: int) -> None:
-        """Add (+1) or take off (-1) a pod as it is now. Costs one step per ancestor."""
+        """Add (+1) or remove (-1) a pod with its current state. Costs O(depth)."""
         info = pod.info
         if sign > 0:
             group.members[info.uid] = pod
@@ -256,7 +259,7 @@ class Forest:
             self._settle(group)
 
     def not_ready(self, group: Group) -> NotReady | None:
-        """Why this topmost group may not be tried; None if it is a root with its quorum."""
+        """Why this topmost group may not be tried; None if it is a root that has its quorum."""
         if group.key in self._cyclic:
             return NotReady(
                 group, "its parents form a cycle: take parentCompositePodGroupName off one of them"
@@ -268,7 +271,7 @@ class Forest:
         return None if group.quorate else self._shortage(group)
 
     def ready(self, group: Group) -> bool:
-        """Whether `not_ready` finds nothing, without looking for what to say."""
+        """Whether `not_ready` would return None; cheaper, because it writes no message."""
         return group.quorate and group.key not in self._cyclic
 
     def cyclic(self, group: Group) -> bool:
@@ -300,7 +303,7 @@ class Forest:
             return
         parent = self.group((COMPOSITE_POD_GROUP, group.key[1], group.spec.parent))
         if parent.top is group:
-            # A link would close a ring, and a ring has no root to walk up to.
+            # Linking it would close a cycle, which has no root.
             self._cyclic.add(group.key)
             return
         group.parent = parent
@@ -308,7 +311,7 @@ class Forest:
         self._credit(group, 1)
 
     def _open_rings(self) -> None:
-        """Link what closed a ring that may be none any more."""
+        """Link the groups that would have closed a cycle, if they no longer would."""
         for cyclic in sorted(self._cyclic):
             self._link(self.groups[cyclic])
 
@@ -322,7 +325,7 @@ class Forest:
         self.prune(parent)
 
     def _credit(self, group: Group, sign: int) -> None:
-        """Let the new parent's chain know of all the subtree has, or the old one's forget it."""
+        """Add (+1) the subtree's counters to all ancestors, or subtract (-1) them."""
         parent = group.parent
         if parent is None:
             raise LookupError(group.key)
@@ -335,7 +338,7 @@ class Forest:
     def _total(
         self, group: Group, pending: int, running: int, priorities: Mapping[int, int]
     ) -> None:
-        """Add to what the chain knows of its pods; there are few different priorities."""
+        """Add to the pod counters of the group and all ancestors; priorities are few."""
         node: Group | None = group
         while node is not None:
             self.visited += 1
@@ -348,7 +351,7 @@ class Forest:
             node = node.parent
 
     def _settle(self, group: Group) -> None:
-        """Bring the two flags up to date, up the chain as long as one flips."""
+        """Update `quorate` and `standing`, going up as long as one of them changes."""
         node: Group | None = group
         while node is not None:
             self.visited += 1
@@ -364,7 +367,7 @@ class Forest:
 
 
 def outer_topology_keys(group: Group, key: str) -> tuple[str, ...]:
-    """The label keys that confine the group from above, the outermost first, without `key`."""
+    """The topology keys of the group's ancestors, the outermost first, without `key`."""
     keys: dict[str, None] = {}
     above = group.parent
     while above is not None:
@@ -375,7 +378,7 @@ def outer_topology_keys(group: Group, key: str) -> tuple[str, ...]:
 
 
 def topology_keys_around(group: Group | None, key: str) -> tuple[str, ...]:
-    """The outer keys of the constraint on `key` that the group is under."""
+    """The outer keys of the nearest constraint on `key`, of the group or an ancestor."""
     while group is not None and (group.topology is None or group.topology.key != key):
         group = group.parent
     return () if group is None else outer_topology_keys(group, key)

@@ -1,8 +1,9 @@
 """Runs the plug-ins over all nodes for one shape at a time: filter, score, reserve.
 
-As in kube-scheduler, each plug-in has its own rules; here is the order in which they are asked and
-how their answers are put together. The answers of node filters are kept until the nodes change,
-what depends on running pods or on what is free until any of that does.
+It corresponds to kube-scheduler's framework.Framework, which runs them for one pod and one node. As
+there, each plug-in has its own rules; this module decides their order and combines their answers.
+Answers of node filters are cached until the nodes change. Answers that depend on other pods or on
+free resources are cached until any of those change.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from scheduler.core.volume_table import VolumeTable
 
 _NODE_AFFINITY_WEIGHT: Final = 2000
 _TAINT_TOLERATION_WEIGHT: Final = 3000
-"""kube-scheduler's weights of these plug-ins, in thousandths of a node's use."""
+"""kube-scheduler's weights of these plug-ins, as a score in thousandths of a node's use."""
 
 
 class Framework:
-    """The plug-ins of one cluster. Arrays that it gives are shared: do not write to them."""
+    """The plug-ins of one cluster. The arrays it returns may be shared: do not write to them."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class Framework:
         self._selectors = selectors
 
     def shape(self, index: int, wants: Requirements, matches: PodMatches) -> Shape:
-        """A new shape: what the plug-ins say of such pods, whatever nodes there are."""
+        """A new shape, with what the plug-ins derive from its requirements and matches alone."""
         claims = (self._selectors.claim(key) for key in wants.claims)
         filters = self.affinity.filter_match_ids(wants, matches).union(
             self.spread.filter_match_ids(wants), claims
@@ -79,24 +80,24 @@ class Framework:
     # Filter
 
     def node_codes(self, shape: Shape) -> Codes:
-        """Per node (N,) what rules it out by itself, other pods and what is free aside."""
+        """Per node (N,) the code of the node filters; they ignore other pods and free resources."""
         return shape.cache.node_codes.get(self.nodes.generation, lambda: self._filter_nodes(shape))
 
     def permitted(self, shape: Shape) -> Bools:
-        """Per node (N,) whether the shape may run there, other pods and what is free aside."""
+        """Per node (N,) whether the node filters admit the shape."""
         permitted: Bools = self.node_codes(shape) == 0
         return permitted
 
     def pod_codes(self, shape: Shape) -> Codes:
-        """Per node (N,) what rules it out for the pods and volumes that are there."""
+        """Per node (N,) the code of the filters that depend on other pods and on volumes."""
         return shape.cache.pod_codes.get(self.nodes.version, lambda: self._filter_pods(shape))
 
     def slots(self, shape: Shape) -> Ints:
-        """How many pods of this shape each node (N,) has room for."""
+        """How many pods of this shape each node (N,) has room for; 0 if a filter excludes it."""
         return shape.cache.slots.get(self.nodes.version, lambda: self._slots(shape))
 
     def slots_in(self, shape: Shape, rows: Ints | None) -> Ints:
-        """The same for some rows only, (len(rows),); cheap for few rows. None: for all."""
+        """The same for the given rows only, (len(rows),); cheap for few rows. None means all."""
         if rows is None:
             return self.slots(shape)
         if shape.cache.slots.key == self.nodes.version:
@@ -107,22 +108,22 @@ class Framework:
         return counts
 
     def optimistic_slots(self, shape: Shape, rows: Ints | None) -> Ints:
-        """Slots as they may be once the pods are there that it needs beside it."""
+        """Like `slots_in`, as if the other pods that the shape needs were already placed."""
         if shape.needs_other_pods:
             room = self.room(shape, self.nodes.free)
             return room if rows is None else room[rows]
         return self.slots_in(shape, rows)
 
     def room(self, shape: Shape, free: Ints) -> Ints:
-        """Slots per node (N,) if `free` (R, capacity) were what is free, whoever else is there."""
+        """Pods per node (N,) that fit into `free` (R, capacity) and that the node filters admit."""
         return node_resources.room(shape, free[:, : self.nodes.size], self.permitted(shape))
 
     def most(self, shape: Shape, room: Ints) -> int:
-        """Pods of the shape that fit at most, where each node (N,) has this much room."""
+        """The most pods of the shape that can fit if each node (N,) has this much room."""
         return self.affinity.most(shape, room)
 
     def quotas(self, shape: Shape, *, preferences: bool) -> Quotas:
-        """How many of the shape's next pods may be placed before all is asked again."""
+        """How many of the shape's next pods may be placed before the plug-ins must run again."""
         preferred: list[Preference] = []
         if preferences and shape.score_match_ids:
             preferred = self.affinity.preferences(shape) + self.spread.preferences(shape)
@@ -134,7 +135,7 @@ class Framework:
     # Score
 
     def usage(self, shape: Shape) -> tuple[Ints, Ints]:
-        """Mean use of the resources asked for, and what one pod adds, per node in thousandths."""
+        """Mean use of the requested resources and what a pod adds, per node (N,) in thousandths."""
         nodes, cached = self.nodes, shape.cache.usage
         if cached.key != nodes.size:
             cached.stamp = -1
@@ -148,11 +149,11 @@ class Framework:
         return used, step
 
     def usage_at(self, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
-        """The same for some rows only, (len(rows),)."""
+        """The same for the given rows only, (len(rows),)."""
         return node_resources.usage_at(shape, self.nodes, rows)
 
     def preference(self, shape: Shape, rows: Ints) -> Ints | None:
-        """How much each of the rows is preferred, in thousandths of its use; None: all equally."""
+        """The score of each row, (len(rows),), in thousandths of a node's use; None: all equal."""
         nodes = self.nodes
         preference: Ints | None = None
         if shape.score_match_ids:
@@ -167,15 +168,15 @@ class Framework:
         return preference
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
-        """Which of the rows, best first with `room` (len(rows),) each, is to take the first pod."""
+        """Index of the row to take the first of `count` pods; rows are best first, with `room`."""
         return self.volumes.start(shape, rows, room, count)
 
     # Reserve
 
     def reserve(self, shape: Shape, rows: Ints, counts: Ints) -> None:
-        """Put `counts[i]` pods on `rows[i]`, negative: take them off; undone with a trial.
+        """Put `counts[i]` pods on `rows[i]`, or take them off if negative; undone with a trial.
 
-        Rows are distinct, and counts of one sign.
+        Rows must be distinct, and all counts of the same sign. Assumes or drops volumes as well.
         """
         matches = shape.matches.counted
         self.nodes.take(rows, counts, shape.request, matches)
@@ -183,7 +184,7 @@ class Framework:
             self.volumes.reserve(matches, int(rows[0]), more=bool(counts[0] > 0))
 
     def account(self, shape: Shape, row: int, count: int = 1) -> None:
-        """Count pods that are there by now, outside of any trial; negative: that are not."""
+        """Count pods that are now on the node (negative: that left it), outside of any trial."""
         matches = shape.matches.counted
         self.nodes.take_one(row, shape.request, count, matches)
         if shape.requirements.claims and count < 0:
@@ -196,7 +197,7 @@ class Framework:
         by_class = shape.cache.by_class.get(classes.epoch, list)
         for node_class in classes.all[len(by_class) :]:
             by_class.append(shape.code(_class_reason(wants, node_class)))
-        # Vacant rows have class -1 and so read the last entry.
+        # Vacant rows have class -1, which reads the last entry.
         table = np.array([*by_class, shape.code(NO_NODE)], np.int16)
         codes: Codes = table[nodes.node_class[: nodes.size]]
         named = node_name.admits(wants, nodes)
@@ -215,7 +216,7 @@ class Framework:
         return codes
 
     def _score_nodes(self, shape: Shape) -> tuple[Ints, Ints] | None:
-        """Per node (N,) the preferred affinity and the taints not tolerated; None: nothing."""
+        """Per node (N,) the preferred affinity and the untolerated taints; None if all are 0."""
         affinity = node_affinity.preference(shape.requirements, self.nodes)
         taints = taint_toleration.intolerable(shape.requirements, self.nodes)
         return (affinity, taints) if affinity.any() or taints.any() else None
@@ -227,7 +228,7 @@ class Framework:
         return np.where(self.pod_codes(shape) == 0, room, 0)
 
     def _fresh_room(self, shape: Shape) -> Ints:
-        """Room by what is free: anew, or where that suffices only on the rows that changed."""
+        """Room for the free resources; if few rows changed, only those are computed again."""
         nodes, cached = self.nodes, shape.cache.room
         key, before = (nodes.generation, nodes.size), cached.stamp
         cached.stamp = nodes.stamp
@@ -236,7 +237,7 @@ class Framework:
             if len(rows) * 8 < nodes.size:
                 room = cached.get(key, lambda: self.room(shape, nodes.free))
                 if len(rows):
-                    room = room.copy()  # callers may still look at the old one
+                    room = room.copy()  # callers may still use the old array
                     room[rows] = self._room_at(shape, rows)
                 return cached.set(key, room)
         return cached.set(key, self.room(shape, nodes.free))
@@ -247,7 +248,7 @@ class Framework:
 
 
 def _class_reason(wants: Requirements, node: NodeClass) -> str:
-    """Why nodes of this class are out for the pod by themselves; empty if they are not."""
+    """Why the node filters exclude nodes of this class; empty if they do not."""
     if not node_unschedulable.admits(wants, node):
         return node_unschedulable.REASON
     taint = taint_toleration.untolerated(wants, node)

@@ -1,4 +1,4 @@
-"""Requirements on label values, as node selectors, label selectors and tolerations write them."""
+"""Requirements on label values, as in node selectors, label selectors and tolerations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from scheduler.core.model import Expression
 
 
 def matches(expressions: Iterable[Expression], labels: Mapping[str, str]) -> bool:
-    """Whether the labels meet all of the expressions; none at all are met by any labels."""
+    """Whether the labels match all expressions; without expressions, any labels match."""
     return all(matches_value(e, labels.get(e.key)) for e in expressions)
 
 
 def matches_value(expression: Expression, value: str | None) -> bool:
-    """One expression against one value, None where the label is missing."""
+    """Whether a value matches the expression; None means that the label is missing."""
     operator, wanted = expression.operator, expression.values
     if operator == "In":
         return value is not None and value in wanted
@@ -27,7 +27,7 @@ def matches_value(expression: Expression, value: str | None) -> bool:
 
 
 def compares(operator: str, left: str, right: str) -> bool:
-    """Gt or Lt between integers; as upstream, a value that is no integer matches neither."""
+    """Compare integers with Gt or Lt. As upstream, False if either value is not an integer."""
     try:
         difference = int(left) - int(right)
     except ValueError:

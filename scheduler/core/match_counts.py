@@ -1,4 +1,4 @@
-"""How many pods that match something are on each node, sparsely: most are on few nodes."""
+"""How many matching pods are on each node; sparse, because most are on few nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class MatchCounts:
-    """Counts by match id and row. `new` gives an id, and never the same one again."""
+    """Counts by match id and row. Ids are never reused."""
 
     def __init__(self) -> None:
         self._counts: dict[int, dict[int, int]] = {}
@@ -21,13 +21,13 @@ class MatchCounts:
         return len(self._counts)
 
     def new(self) -> int:
-        """Another count, with no pod."""
+        """Create a match count without pods and return its id."""
         match_id = next(self._ids)
         self._counts[match_id] = {}
         return match_id
 
     def end(self, match_id: int) -> None:
-        """Nobody reads it any more."""
+        """Remove a match count that nothing reads any more."""
         del self._counts[match_id]
 
     def add(self, match_ids: tuple[int, ...], rows: Ints, counts: Ints) -> None:
@@ -38,7 +38,7 @@ class MatchCounts:
     def add_one(self, match_id: int, row: int, count: int) -> None:
         counts = self._counts.get(match_id)
         if counts is None:
-            return  # it has ended; a shape in a nomination may still name it
+            return  # it was removed; a shape in a nomination may still name it
         total = counts.get(row, 0) + count
         if total:
             counts[row] = total
@@ -46,7 +46,7 @@ class MatchCounts:
             counts.pop(row, None)
 
     def clear(self, row: int) -> None:
-        """The node is gone."""
+        """Remove all counts of a node that is gone."""
         for counts in self._counts.values():
             counts.pop(row, None)
 
@@ -54,11 +54,11 @@ class MatchCounts:
         return not self._counts[match_id]
 
     def rows(self, match_id: int) -> Ints:
-        """Rows on which there is one at least."""
+        """The rows with at least one matching pod."""
         counts = self._counts[match_id]
         return np.fromiter(counts, np.int64, len(counts))
 
     def amounts(self, match_id: int) -> Ints:
-        """The counts of `rows`, in the same order."""
+        """The counts on the rows of `rows(match_id)`, in the same order."""
         counts = self._counts[match_id]
         return np.fromiter(counts.values(), np.int64, len(counts))

@@ -1,4 +1,4 @@
-"""The values the decision core works on, plain and frozen: no Kubernetes object enters it."""
+"""The plain, frozen values that the decision core works on in place of Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ COMPOSITE_POD_GROUP = "CompositePodGroup"
 SINGLE_POD = "Pod"
 
 GroupKey = tuple[str, str, str]
-"""(kind, namespace, name) of a group, or of a pod that belongs to none."""
+"""(kind, namespace, name) of a group, or of a pod that belongs to no group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A node's taint; PreferNoSchedule only makes it less preferred."""
+    """A taint of a node; a PreferNoSchedule taint only lowers the node's score."""
 
     key: str
     value: str
@@ -28,7 +28,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A pod's toleration; an empty key with Exists tolerates everything, an empty effect any."""
+    """A pod's toleration; an empty key with Exists matches any key, an empty effect any effect."""
 
     key: str
     operator: str
@@ -38,7 +38,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One requirement of a node selector term, over a label or over a node field."""
+    """One requirement of a selector, on a label or, in a node selector term, on a node field."""
 
     key: str
     operator: str
@@ -47,7 +47,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """All expressions and all fields must match; a term with neither matches no node."""
+    """A node selector term: all expressions and fields must match; without any, no node does."""
 
     expressions: tuple[Expression, ...]
     fields: tuple[Expression, ...] = ()
@@ -55,10 +55,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:
-    """Pods by label and by namespace.
+    """Selects pods by label and by namespace.
 
-    `expressions` None selects no pod. A namespace is meant if it is named or if its labels meet
-    `of_namespaces`; None there selects none.
+    `expressions` None selects no pod. A pod's namespace must be listed in `namespaces`, or the
+    namespace's labels must match `of_namespaces` (namespaceSelector); None there matches none.
     """
 
     expressions: tuple[Expression, ...] | None
@@ -68,7 +68,7 @@ class PodSelector:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Pod affinity or anti-affinity to the selected pods, by domains of the node label `key`."""
+    """A pod affinity or anti-affinity term; `key` is its topologyKey."""
 
     selector: PodSelector
     key: str
@@ -76,7 +76,7 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class WeightedPodTerm:
-    """A preference: `weight` 1 to 100 is for affinity, -100 to -1 for anti-affinity."""
+    """A preferred term; `weight` is 1 to 100 for affinity and -100 to -1 for anti-affinity."""
 
     weight: int
     term: PodTerm
@@ -84,10 +84,10 @@ class WeightedPodTerm:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A spread constraint over the domains of the node label `key`.
+    """A topology spread constraint; `key` is its topologyKey.
 
-    Nodes that the pod's node affinity or its tolerations rule out are counted unless the policy
-    honours those; `min_domains` is 1 where the pod asks for none.
+    With `honours_affinity` (`honours_taints`), nodes that the pod's node affinity excludes (with
+    taints that it does not tolerate) are not counted. `min_domains` is 1 if the pod sets none.
     """
 
     selector: PodSelector
@@ -100,7 +100,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node itself; the address 0.0.0.0 is all of the node's addresses."""
+    """A host port; the address 0.0.0.0 stands for all addresses of the node."""
 
     protocol: str
     port: int
@@ -113,11 +113,12 @@ ClaimKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ClaimInfo:
-    """A PersistentVolumeClaim; `volume` is empty until it is bound for good.
+    """A PersistentVolumeClaim; `volume` is empty until binding is complete.
 
-    `requested_volume` is what it names and is not bound to yet. `size` is in bytes; a volume that
-    was made beforehand has to be as large, of the same `mode` and VolumeAttributesClass, with all
-    of its `access` modes, and among those that the `selector` selects; None selects all.
+    `requested_volume` is the volume that an unbound claim names. `one_pod` means ReadWriteOncePod.
+    An existing volume must have at least `size` bytes and the same class, `mode` and
+    VolumeAttributesClass (`attributes`). Unless its claimRef names the claim, it must also have all
+    `access` modes and match `selector`; None matches every volume.
     """
 
     key: ClaimKey
@@ -138,10 +139,10 @@ class ClaimInfo:
 
 @dataclass(frozen=True, slots=True)
 class VolumeInfo:
-    """A PersistentVolume; `affinity` None allows every node, `driver` is empty without CSI.
+    """A PersistentVolume; `affinity` None allows every node, `driver` is empty unless it is CSI.
 
-    `claim` is the one that it is meant for or bound to, `claim_uid` empty where any of that name
-    will do. It is `available` while its phase says so; `size` is in bytes.
+    `claim` is its claimRef, the claim that it is reserved for or bound to; an empty `claim_uid`
+    accepts any claim of that name. `available` means phase Available; `size` is in bytes.
     """
 
     name: str
@@ -161,7 +162,7 @@ class VolumeInfo:
 
 @dataclass(frozen=True, slots=True)
 class StorageClassInfo:
-    """A StorageClass; `waits` for a first consumer, and provisions where `topologies` allow."""
+    """A StorageClass; `waits` means WaitForFirstConsumer, `topologies` is allowedTopologies."""
 
     name: str
     provisioner: str = ""
@@ -171,13 +172,13 @@ class StorageClassInfo:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """All that decides where a pod may go; pods with equal requirements share one shape.
+    """What a pod requires of its node; pods with equal requirements and matches share a shape.
 
     `requests` are in milli-units for cpu and whole units otherwise, sorted by name, without zeros.
-    `affinity` is None where the pod has none, and matches nothing where it is empty.
-    `preferred_node_affinity` are terms with their weights, 1 to 100. `spread` are the constraints
-    that must hold (DoNotSchedule), `preferred_spread` the others (ScheduleAnyway).
-    `unsupported` names features the scheduler cannot decide: such a pod is refused, never guessed.
+    `affinity` is the required node affinity: None if the pod has none; empty matches no node.
+    `preferred_node_affinity` holds (weight, term) pairs, weights 1 to 100. `spread` holds the
+    DoNotSchedule constraints, `preferred_spread` the ScheduleAnyway ones. `unsupported` names
+    features that the scheduler does not implement: a pod that uses one is always refused.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -198,7 +199,7 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node; `allocatable` in the units of Requirements.requests, `pods` among them."""
+    """A node; `allocatable` includes `pods` and has the units of Requirements.requests."""
 
     name: str
     allocatable: Mapping[str, int]
@@ -209,7 +210,7 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The subtree's pods go to nodes with one value of the label `key`; preferred: if possible."""
+    """A topology constraint: the subtree's pods share a domain of `key`; preferred: if possible."""
 
     key: str
     preferred: bool = False
@@ -219,10 +220,10 @@ class Topology:
 class GroupSpec:
     """A PodGroup or CompositePodGroup.
 
-    `minimum` is minCount or minGroupCount, 1 for basic, None while the policy is not known yet.
-    `priority` None means that nobody resolved it: the members' own priority counts.
-    `preempts` is false for preemptionPolicy Never; `delay` seconds pass before anybody is evicted.
-    `bind_within` seconds a root's bindings may take, 0 for the scheduler's own time.
+    `minimum` is minCount or minGroupCount, 1 for the basic policy, None while there is no policy.
+    `priority` None means that it was not resolved; the priorities of the members are used instead.
+    `preempts` is false for preemptionPolicy Never; `delay` is how many seconds preemption waits.
+    `bind_within` is how many seconds binding a root may take; 0 means the scheduler's default.
     """
 
     key: GroupKey
@@ -241,13 +242,13 @@ class GroupSpec:
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
-    """A pod that runs, or one that asks for this scheduler (`ours`).
+    """A pod; `ours` if its schedulerName is this scheduler's.
 
-    `phase` is the pod's; `node` is empty until it is bound; `group` names its PodGroup; `started`
-    is in seconds since 1970, 0 while the kubelet has not said. `preempts` is false for
-    preemptionPolicy Never, `delay` as in GroupSpec. `targeted` pods were chosen by this scheduler
-    to be evicted; one that is terminating should be gone by `leaves_by`. `generation` is that of
-    its spec, 0 where the API server does not count it.
+    `node` is empty until the pod is bound; `group` is the name of its PodGroup. `started` is the
+    startTime in seconds since 1970, 0 if unset. `preempts` is false for preemptionPolicy Never;
+    `delay` is as in GroupSpec. `targeted` means that this scheduler set the DisruptionTarget
+    condition to evict it. `leaves_by` is the deletionTimestamp in seconds since 1970, 0 if unset.
+    `generation` is metadata.generation, 0 if the API server does not maintain it.
     """
 
     uid: str

@@ -1,7 +1,7 @@
-"""Node classes: nodes that no shape can tell apart share one, so filters run once per class.
+"""Node classes: the node filters run once per class of equal nodes, and not once per node.
 
-Only labels that some shape asks for take part. Otherwise `kubernetes.io/hostname` alone would put
-every node into a class of its own.
+Only labels that some shape asks for (watched labels) are compared. Otherwise the label
+`kubernetes.io/hostname` alone would put every node in a class of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scheduler.core.model import NodeInfo, Taint
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """Watched labels, hard taints and the unschedulable flag, as equal nodes have them."""
+    """What the nodes of a class have in common: watched labels, taints, the unschedulable flag."""
 
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
@@ -22,7 +22,7 @@ class NodeClass:
 
 
 class NodeClasses:
-    """Interned node classes; an index means the same class as long as the `epoch` lasts."""
+    """Interned node classes. Indices into `all` are valid as long as `epoch` does not change."""
 
     def __init__(self) -> None:
         self.all: list[NodeClass] = []
@@ -31,20 +31,20 @@ class NodeClasses:
         self._index: dict[tuple[object, ...], int] = {}
 
     def watch(self, key: str) -> bool:
-        """Let `key` tell classes apart; True if that is new, and nodes must be classified anew."""
+        """Watch the label `key`. True if that is new; all nodes must then be classified again."""
         if key in self._watched:
             return False
         self._watched.add(key)
         return True
 
     def forget(self) -> None:
-        """Begin anew, when most classes are of nodes that are gone: indices are given again."""
+        """Drop all classes, because most have no node any more. Starts a new epoch."""
         self.all = []
         self._index = {}
         self.epoch += 1
 
     def of(self, node: NodeInfo) -> int:
-        """The node's class index, made when the first such node is met."""
+        """The index of the node's class, which is created if it is new."""
         labels = {key: node.labels[key] for key in sorted(self._watched & node.labels.keys())}
         identity = (tuple(labels.items()), node.taints, node.unschedulable)
         index = self._index.get(identity)

@@ -1,8 +1,8 @@
-"""The nodes as a table: what each has free, one row per resource, one column per node.
+"""The nodes as a table of allocatable and free resources, in place of kube-scheduler's NodeInfo.
 
-Arrays are int64 and resource-major, (R, N): how many pods fit is then one pass over contiguous
-memory per resource. Tentative work happens inside `trial()`; every change is recorded and undone
-exactly, because integers add and subtract without rounding.
+The arrays are int64 and resource-major, (R, N), so that counting how many pods fit is one pass over
+contiguous memory per resource. A node's index along N is called its row. Tentative changes are made
+inside `trial()` and recorded; undoing them is exact, because integers do not round.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 PODS: Final = "pods"
-"""The pod count is a resource like any other: a node has so many, each pod requests one."""
+"""The number of pods is a resource like any other: every pod requests one."""
 
 _NO_NODE: Final = -1
 _CLASSES: Final = 64
-"""So many node classes may be kept that no node has any more, and as many more as nodes are."""
+"""All node classes are rebuilt when there are more than this plus twice the number of nodes."""
 
 
 class Trial:
-    """A span of tentative changes; `keep()` makes them stay, otherwise leaving undoes them."""
+    """An open trial; its changes are undone when it ends, unless `keep()` was called."""
 
     __slots__ = ("kept",)
 
@@ -44,9 +44,9 @@ class Trial:
 
 
 class NodeTable:
-    """Node columns with a free list; `row` is a node's index along N.
+    """All nodes. A `row` is a node's index along N; rows of removed nodes are reused.
 
-    `generation` changes with the set of nodes or their classes, `version` with anything at all.
+    `generation` changes with the set of nodes, their labels and classes; `version` with any change.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -69,18 +69,18 @@ class NodeTable:
 
     @property
     def size(self) -> int:
-        """Number of columns in use or vacant; arrays are valid up to here."""
+        """Number of rows in use or vacant (N); arrays may be longer and are valid up to here."""
         return len(self.infos)
 
     @property
     def vacant(self) -> tuple[int, ...]:
-        """Rows without a node, in the order in which they were vacated."""
+        """Rows without a node, in the order in which their nodes were removed."""
         return tuple(self._vacant)
 
     def resource(self, name: str) -> int:
-        """The resource's index; of a name nobody has met yet the nodes have none.
+        """The resource's index (along R). A new name is added; no node has any of it.
 
-        Host ports are resources of which every node has its own.
+        Host ports are the exception: every node has all of them.
         """
         index = self.resources.get(name)
         if index is None:
@@ -92,14 +92,14 @@ class NodeTable:
         return index
 
     def name_of(self, row: int) -> str:
-        """The node's name. Raises LookupError for a vacant column."""
+        """The node's name. Raises LookupError for a vacant row."""
         node = self.infos[row]
         if node is None:
             raise LookupError(row)
         return node.name
 
     def set_node(self, node: NodeInfo) -> int:
-        """Add or update a node; what its pods use stays taken. Returns its row."""
+        """Add or update a node and return its row. What its pods use stays taken."""
         row = self.row_of.get(node.name)
         if row is None:
             row = self._claim(node.name)
@@ -112,12 +112,12 @@ class NodeTable:
             self._classify_all()
         self._changed(row)
         if old is None or old.labels != node.labels:
-            # Domains are read from labels, whether or not a shape looks at them.
+            # Domains are built from any label, not only from the watched ones.
             self.generation += 1
         return row
 
     def remove_node(self, name: str) -> int | None:
-        """Forget a node and all that was taken from it. Returns the vacated row."""
+        """Remove a node and all that was taken from it. Returns its old row; None if unknown."""
         row = self.row_of.pop(name, None)
         if row is None:
             return None
@@ -132,16 +132,17 @@ class NodeTable:
         return row
 
     def watch_label(self, key: str) -> None:
-        """Let `key` tell node classes apart from now on."""
+        """From now on, put nodes with different values of the label `key` in different classes."""
         if self.classes.watch(key):
             self._classify_all()
 
     def take(
         self, rows: Ints, counts: Ints, request: Ints, match_ids: tuple[int, ...] = ()
     ) -> None:
-        """Put `counts[i]` pods of `request` (R,) on node `rows[i]`; rows are distinct.
+        """Put `counts[i]` pods that request `request` (R,) on node `rows[i]`.
 
-        `match_ids` are the match counts that count such pods.
+        Rows must be distinct; a negative count takes pods off. A shorter `request` is zero for the
+        remaining resources. `match_ids` are the match counts that count such pods.
         """
         self._changed(rows)
         self.free[: len(request), rows] -= request[:, None] * counts
@@ -153,7 +154,7 @@ class NodeTable:
     def take_one(
         self, row: int, request: Ints, count: int = 1, match_ids: tuple[int, ...] = ()
     ) -> None:
-        """Like take, for one node; a negative count gives back."""
+        """Like take, for one node. Raises RuntimeError inside a trial: it cannot be undone."""
         if self._trials:
             raise RuntimeError("take_one cannot be undone: use take inside a trial")
         self._changed(row)
@@ -162,27 +163,27 @@ class NodeTable:
             self.match_counts.add_one(match_id, row, count)
 
     def undo_by(self, step: Callable[[], None]) -> None:
-        """Have a rollback call the step: it undoes what followed from the last take."""
+        """Let rollback of the open trial call `step` to undo what followed from the last take."""
         if self._trials:
             self._undo_log.append(step)
 
     def touch(self) -> None:
-        """Something outside the table changed that answers depend on."""
-        # Never a number used before: a trial's versions are abandoned, not handed out again.
+        """Start a new version, also when something outside the table changed that answers use."""
+        # Never reuse a number: after a trial restores its version, those used inside stay invalid.
         self._stamp += 1
         self.version = self._stamp
 
     @property
     def stamp(self) -> int:
-        """The number of the last change, for `changed_since`."""
+        """The number of the last change, to pass to `changed_since` later."""
         return self._stamp
 
     def changed_since(self, stamp: int) -> Ints:
-        """Rows whose amounts changed after that, undone changes included; in order."""
+        """Rows that changed after `stamp`, in order; changes that were undone are included."""
         return np.flatnonzero(self._changed_at[: self.size] > stamp)
 
     def mark(self) -> int:
-        """A point to roll back to inside a trial."""
+        """A point to which `rollback` can return, inside a trial."""
         return len(self._undo_log)
 
     def rollback(self, mark: int) -> None:
@@ -201,7 +202,7 @@ class NodeTable:
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:
-        """Tentative changes, undone on leaving unless kept; trials may be nested."""
+        """Undo all changes made inside when it ends, unless they are kept. Trials may be nested."""
         mark, version, trial = self.mark(), self.version, Trial()
         self._trials += 1
         try:
@@ -209,20 +210,20 @@ class NodeTable:
         finally:
             if not trial.kept:
                 self.rollback(mark)
-                # The numbers are what they were, so answers cached by version hold again.
+                # The amounts are the old ones again, and so are the answers cached by version.
                 self.version = version
             self._trials -= 1
             if not self._trials:
                 self._undo_log.clear()
 
     def by_class(self, test: Callable[[NodeClass], bool]) -> Bools:
-        """The test's answer for each node (N,), asked once for each class; False if vacant."""
+        """Per node (N,) the result of `test`, which runs once per class; False for vacant rows."""
         answers = np.array([*map(test, self.classes.all), False], np.bool_)
         chosen: Bools = answers[self.node_class[: self.size]]
         return chosen
 
     def named(self, names: Iterable[str]) -> Bools:
-        """Per node (N,) whether it has one of the names."""
+        """Per node (N,) whether its name is one of `names`."""
         mask = np.zeros(self.size, np.bool_)
         mask[[self.row_of[name] for name in names if name in self.row_of]] = True
         return mask

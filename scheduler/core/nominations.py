@@ -1,7 +1,7 @@
-"""Nominations: places kept free for roots whose victims are on their way out.
+"""Nominations: places reserved for roots whose victims are still terminating.
 
-A root of lower or equal priority does not see them; one of higher priority may take them, and then
-they are lost.
+They correspond to kube-scheduler's nominated pods. Other roots of the same or a lower priority
+cannot use these places. A root of higher priority may take them; the nomination is then lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Taken = list[tuple[Shape, Ints, Ints]]
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """`places`: how many pods of a shape will come to which nodes, by name."""
+    """The nominated places: for each shape, (node name, number of pods) pairs."""
 
     root: GroupKey
     priority: int
@@ -48,7 +48,7 @@ class Nominations:
         return iter(self._nominations.values())
 
     def set(self, nomination: Nomination) -> None:
-        """Keep the places from now on; an earlier nomination of the root ends."""
+        """Add a nomination; it replaces an earlier one of the same root."""
         self.drop(nomination.root)
         self._nominations[nomination.root] = nomination
         for shape, places in nomination.places:
@@ -58,7 +58,7 @@ class Nominations:
         self._merged.clear()
 
     def drop(self, root: GroupKey) -> Nomination | None:
-        """The root needs its places no more, or lost them; None if it had none."""
+        """Remove and return the root's nomination; None if it has none."""
         nomination = self._nominations.pop(root, None)
         if nomination is None:
             return None
@@ -70,7 +70,7 @@ class Nominations:
         return nomination
 
     def clear(self) -> None:
-        """Nobody is nominated any more."""
+        """Remove all nominations."""
         self._nominations.clear()
         self._on.clear()
         self._merged.clear()
@@ -81,7 +81,7 @@ class Nominations:
 
     @contextmanager
     def taken(self, rows: Iterable[int]) -> Iterator[None]:
-        """Inside, all nominated places on these nodes are taken. Costs as much as those are."""
+        """Inside, all nominated places on these rows are taken. Costs O(number of these places)."""
         with self._nodes.trial():
             for row in rows:
                 for nominated in self._at(row).values():
@@ -95,7 +95,7 @@ class Nominations:
         return self._on.get(node.name, {}) if node is not None else {}
 
     def rows(self, root: GroupKey) -> Ints | None:
-        """The nominated nodes; None without a nomination, or where one of the nodes is gone."""
+        """Sorted rows of the nominated nodes; None if one is gone or there is no nomination."""
         nomination = self._nominations.get(root)
         if nomination is None:
             return None
@@ -106,7 +106,7 @@ class Nominations:
         return np.array(sorted(row_of[name] for name in names), np.int64)
 
     def free(self, root: GroupKey, shape: Shape) -> int:
-        """How many of the root's nominated places for this shape nobody uses any more."""
+        """How many of the root's nominated places for this shape are free. It must have some."""
         free = 0
         for nominated, rows, counts in self._places([self._nominations[root]]):
             if nominated is shape:
@@ -115,7 +115,7 @@ class Nominations:
 
     @contextmanager
     def respected(self, root: GroupKey, priority: int) -> Iterator[None]:
-        """Inside, what this root may not take is taken; all of it is undone on leaving."""
+        """Inside, all nominated places that this root may not use are taken; undone at the end."""
         taken = self._taken(priority)
         own = self._nominations.get(root)
         if not taken:
@@ -128,7 +128,7 @@ class Nominations:
             yield
 
     def _taken(self, priority: int) -> _Taken:
-        """All places nominated with this priority or a higher one; kept until that changes."""
+        """Places nominated with this or a higher priority; cached until they or nodes change."""
         if self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
             self._merged.clear()
@@ -137,7 +137,7 @@ class Nominations:
         return self._merged[priority]
 
     def _places(self, nominations: Iterable[Nomination]) -> _Taken:
-        """Per shape the rows of nodes that are there, each once, with how many pods."""
+        """(shape, rows, counts) for the known nodes; rows are distinct."""
         row_of = self._nodes.row_of
         by_shape: dict[Shape, Counter[int]] = {}
         for nomination in nominations:

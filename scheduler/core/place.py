@@ -1,8 +1,9 @@
-"""`place`: where the pods of one root go, or why they go nowhere.
+"""`place`: finds nodes for the pods of one root, or says what is short.
 
-Minimums first over the whole tree, extras only then, so that nothing optional can take what a
-minimum needs. All of it happens in one trial on the node table that is always undone: the answer
-is a value, and the same state gives the same answer.
+All minimums of the tree are placed before any extras, so that extras never take what a minimum
+needs. Everything happens in one trial on the node table that is always undone: the answer is a
+value, and the same state gives the same answer. Placement corresponds to kube-scheduler's
+ScheduleResult, Refusal to its FitError.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ __all__ = ["Placement", "Refusal", "SearchBudget", "place"]
 class Placement:
     """`pods[i]` goes to node row `rows[i]`; the first `minimums` pods are those the minimums need.
 
-    `volumes` says what their claims get, as far as these are not bound yet; None: no pod
-    has a claim.
+    `volumes` are the volumes assumed for claims that are not bound yet; None if no pod has a claim.
     """
 
     root: GroupKey
@@ -45,7 +45,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The root cannot be placed now: what is short, and the shapes whose slots could help."""
+    """Why the root cannot be placed now; more slots for one of the `shapes` may change that."""
 
     root: GroupKey
     shortage: Shortage
@@ -61,10 +61,10 @@ def place(
     region: Ints | None = None,
     extras: bool = True,
 ) -> Placement | Refusal:
-    """Decide one root: a topmost group with its quorum, or a single pod. Changes nothing.
+    """Place one root: a topmost group that has its quorum, or a single pod. Changes nothing.
 
-    `region` confines it to some nodes; without `extras` only what its minimums need is placed.
-    Places nominated for roots of its priority or a higher one are not free to it.
+    `region` restricts it to these rows; without `extras`, only what the minimums need is placed.
+    It cannot use places nominated for other roots of the same or a higher priority.
     """
     group = root if isinstance(root, Group) else group_of([root], minimum=1)
     flaw = layout.check(group)
@@ -86,9 +86,9 @@ def place(
 
 
 def group_of(pods: Sequence[Pod], *, minimum: int) -> Group:
-    """A group for pods of one shape that belong to none, or not to the same, under the first's key.
+    """A temporary group, with the first pod's key, for pods of one shape from no or many groups.
 
-    The first `minimum` of them are placed in any case, the others as far as there is room.
+    At least `minimum` of them must be placed; the others are extras.
     """
     first = pods[0]
     group = Group(first.key)
@@ -100,7 +100,7 @@ def group_of(pods: Sequence[Pod], *, minimum: int) -> Group:
 
 
 def _placement(state: State, root: Group, search: Search, minimums: int) -> Placement:
-    """Give the chosen places to pods: within a shape by priority, creation and name."""
+    """Assign the chosen nodes to pods, within a group and shape in the order of `Pod.order`."""
     queues: dict[tuple[Group, Shape], Iterator[Pod]] = {}
     pods: list[Pod] = []
     rows: list[int] = []

@@ -1,4 +1,4 @@
-"""Pods by the labels that selectors ask for, so that a new selector finds the pods it selects."""
+"""An index of pods by namespace and label, to find the pods that a new match count selects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Uids = dict[str, None]
 
 
 class PodLabelIndex:
-    """An index over `pods` by uid: by namespace, and by labels that some selector asked for."""
+    """Indexes `pods` (by UID) by namespace, and by the labels that some selector has used."""
 
     def __init__(self, pods: Mapping[str, Pod]) -> None:
         self._pods = pods
@@ -35,16 +35,16 @@ class PodLabelIndex:
                 del index[value]
 
     def of(self, match_count: MatchCount) -> list[Pod]:
-        """Pods that it may count; it counts no others."""
+        """The pods that the match count may select; it selects no pod outside of these."""
         needed = traits_needed(match_count.selectors)
         if not needed:
             return list(self._pods.values())
-        # Of the traits that a pod must have, the one that fewest have.
+        # A pod must have a trait of each set: use the set with the fewest pods.
         groups = min(map(self._holders, needed), key=lambda groups: sum(map(len, groups)))
         return [self._pods[uid] for uid in dict.fromkeys(uid for group in groups for uid in group)]
 
     def _places(self, info: PodInfo) -> Iterator[tuple[dict[str, _Uids], str]]:
-        """Where the pod is filed: an index, and the value there."""
+        """The index entries of the pod, as (index, value)."""
         yield self._within, info.namespace
         for key in self._with.keys() & info.labels.keys():
             yield self._with[key], info.labels[key]
@@ -52,7 +52,7 @@ class PodLabelIndex:
             yield self._without[key], info.namespace
 
     def _holders(self, traits: Iterable[Trait]) -> list[_Uids]:
-        """UIDs, in groups, of pods with one of these traits, and of some from other namespaces."""
+        """Groups of UIDs: all pods with one of these traits, and some of other namespaces."""
         groups: list[_Uids] = []
         for space, kind, key, value in traits:
             if kind in (IS, HAS):

@@ -1,9 +1,10 @@
 """Which pods the terms about other pods select, and which pods use which volume claim.
 
-Each set of selectors in use has a match count: how many of the pods that it selects are on each
-node. So has each anti-affinity term and each preference: how many of the pods that declare it. A
-pod's `PodMatches` say which counts include it and which terms of others are about it; they are part
-of its shape, so equal pods share one. A match count lives as long as a shape that asks for it.
+Each set of selectors in use has a match count: how many pods that it selects are on each node. Each
+anti-affinity term and each preferred term also has one, for the pods that declare it. A pod's
+`PodMatches` name the counts that include it and the declared terms that select it; they are part of
+its shape. A match count exists as long as a shape that needs it. kube-scheduler computes such
+counts in the PreFilter of InterPodAffinity and PodTopologySpread; here events keep them up to date.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ HAS: Final = "has"
 LACKS: Final = "lacks"
 WITHIN: Final = "within"
 Trait = tuple[str, str, str, str]
-"""A namespace or ANYWHERE, and IS (label, value), HAS or LACKS (label), or WITHIN, just there."""
+"""(namespace or ANYWHERE, kind, label, value); HAS and LACKS have no value, WITHIN neither."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodMatches:
-    """`counted`: ids of the match counts that include such a pod.
+    """The ids of the match counts that concern a pod; `counted` are those that count it.
 
-    `excluded_by` are those of pods whose required anti-affinity selects it, `scored_by` those of
-    pods whose preferred affinity or anti-affinity does.
+    Those in `excluded_by` count the pods whose required anti-affinity selects it, those in
+    `scored_by` the pods whose preferred affinity or anti-affinity does. All are sorted.
     """
 
     counted: tuple[int, ...] = ()
@@ -50,11 +51,11 @@ class PodMatches:
     scored_by: tuple[int, ...] = ()
 
     def and_of(self, match_count: MatchCount) -> PodMatches:
-        """With one match count more, newer than all of these."""
+        """These matches and a match count that is newer than all of them."""
         return self._with(match_count, lambda ids: (*ids, match_count.id))
 
     def without(self, match_count: MatchCount) -> PodMatches:
-        """With one match count less."""
+        """These matches without one match count."""
         return self._with(match_count, lambda ids: tuple(n for n in ids if n != match_count.id))
 
     def _with(
@@ -72,10 +73,10 @@ NO_MATCHES: Final = PodMatches()
 
 @dataclass(frozen=True, slots=True)
 class MatchCount:
-    """What is counted: pods that all `selectors` select, or the pods that declare a term.
+    """What is counted: the pods that all `selectors` select, or the pods that declare a term.
 
-    `declared` is that term, None where selected pods are counted. `skip_terminating`: pods that are
-    being deleted do not count.
+    `declared` is that term, with its selector in `selectors`; None if selected pods are counted.
+    With `skip_terminating`, terminating pods are not selected.
     """
 
     id: int
@@ -88,7 +89,7 @@ class MatchCount:
         return (self.selectors, self.skip_terminating, self.declared)
 
     def counts(self, pod: PodInfo, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-        """Whether the selectors select the pod."""
+        """Whether the selectors select the pod, also if pods that declare a term are counted."""
         if self.skip_terminating and pod.terminating:
             return False
         return all(selects(s, pod, namespaces) for s in self.selectors)
@@ -97,7 +98,7 @@ class MatchCount:
 def selects(
     selector: PodSelector, pod: PodInfo, namespaces: Mapping[str, Mapping[str, str]]
 ) -> bool:
-    """One selector against one pod; `namespaces` are the labels of those that are known."""
+    """Whether the selector selects the pod; `namespaces` has the labels of known namespaces."""
     if selector.expressions is None:
         return False
     if not matches(selector.expressions, pod.labels):
@@ -110,10 +111,11 @@ def selects(
 
 @dataclass(slots=True)
 class _Index:
-    """Match counts by a trait that a pod must have to be selected.
+    """Finds the match counts that may select a pod, without trying all of them.
 
-    Of several traits it is the one with fewest entries: a label that all pods have tells nothing
-    apart.
+    Each is filed under one set of traits of which a pod needs at least one to be selected. If there
+    is a choice, the set with the fewest entries is used: a label that all pods have is no help.
+    `others` are those without such a set; `absent` counts the LACKS traits in use by label.
     """
 
     by_trait: dict[Trait, dict[int, MatchCount]] = field(default_factory=dict)
@@ -152,7 +154,7 @@ class _Index:
 
 
 class PodSelectors:
-    """All match counts in use, and the labels of namespaces."""
+    """All match counts in use, and the labels of the namespaces."""
 
     def __init__(self, match_counts: MatchCounts) -> None:
         self.namespaces: dict[str, Mapping[str, str]] = {}
@@ -169,13 +171,13 @@ class PodSelectors:
 
     @property
     def by_namespace(self) -> bool:
-        """Whether any selector looks at the labels of namespaces."""
+        """Whether any selector depends on the labels of namespaces."""
         return any(
             s.of_namespaces for match_count in self._known.values() for s in match_count.selectors
         )
 
     def register(self, requirements: Requirements) -> list[MatchCount]:
-        """Count all pods that the requirements select; gives the new counts, with no pod yet."""
+        """Create the match counts that the requirements need. Returns new ones, except claims'."""
         new: list[MatchCount] = []
         for claim in requirements.claims:
             if claim not in self._claims:
@@ -190,14 +192,14 @@ class PodSelectors:
         return new
 
     def retain(self, requirements: Requirements) -> None:
-        """One shape more has these requirements."""
+        """Record that one more shape has these requirements."""
         self._users.update(_counts_needed(requirements))
         self._users.update(requirements.claims)
 
     def release(self, requirements: Requirements) -> list[MatchCount]:
-        """One shape less has them; the match counts that nobody asks for any more.
+        """Record that one shape less has them. Returns the match counts that no shape needs now.
 
-        Pods may still have those among their matches: they end with `forget`.
+        Pods may still have these in their matches; `forget` ends them. Claims' counts end at once.
         """
         ended: list[MatchCount] = []
         for claim in requirements.claims:
@@ -213,7 +215,7 @@ class PodSelectors:
         return ended
 
     def _unused(self, key: CountKey | ClaimKey) -> bool:
-        """Take one user off; True if that was the last."""
+        """Remove one user; True if it was the last one."""
         self._users[key] -= 1
         if self._users[key]:
             return False
@@ -221,7 +223,7 @@ class PodSelectors:
         return True
 
     def forget(self, match_count: MatchCount) -> None:
-        """No pod has it among its matches any more."""
+        """End a match count that no pod has in its matches any more."""
         del self._by_id[match_count.id]
         self._match_counts.end(match_count.id)
 
@@ -233,23 +235,23 @@ class PodSelectors:
 
     @property
     def claims(self) -> Iterable[ClaimKey]:
-        """Claims that some pod uses or has used."""
+        """The claims that have a match count: those that some known shape uses."""
         return self._claims
 
     def claim(self, key: ClaimKey) -> int:
-        """The match id of the pods that use a claim."""
+        """The match id that counts the pods using the claim."""
         return self._claims[key]
 
     def claim_of(self, match_id: int) -> ClaimKey | None:
-        """The claim whose users are counted; None if other pods are."""
+        """The claim whose users the match id counts; None if it counts other pods."""
         return self._claim_of.get(match_id)
 
     def declared(self, match_id: int) -> Declared:
-        """The term whose declaring pods are counted; None if other pods are."""
+        """The term whose declaring pods are counted; None for selected pods. Not for claims."""
         return self._by_id[match_id].declared
 
     def matches(self, pod: PodInfo) -> PodMatches:
-        """The match counts that include the pod, and the terms of others that are about it."""
+        """The match counts that include the pod, and those of the declared terms that select it."""
         if not self._known and not self._claims:
             return NO_MATCHES
         wants = pod.requirements
@@ -273,10 +275,10 @@ class PodSelectors:
 
 
 def traits_needed(selectors: Selectors) -> list[tuple[Trait, ...]]:
-    """Of each of these a pod needs one to be selected; empty: any pod may be.
+    """Sets of traits; a pod must have one trait of each to be selected. Empty: any pod may be.
 
-    Labels that it must have; only where there are none labels that it must lack, and only where
-    there are none of those either its namespace alone: nearly all pods have such traits.
+    They are about labels that a pod must have, else about labels that it must not have, else about
+    its namespace alone; nearly all pods have traits of the latter two kinds.
     """
     having = [trait for selector in selectors for trait in _having(selector)]
     lacking = [trait for selector in selectors for trait in _lacking(selector)]
@@ -299,13 +301,13 @@ def _lacking(selector: PodSelector) -> Iterator[tuple[Trait, ...]]:
 
 
 def _there(selector: PodSelector, rules: Iterable[tuple[str, str, str]]) -> tuple[Trait, ...]:
-    """Each rule in each namespace that the selector can mean, once."""
+    """The rules as traits in each namespace that the selector may select, without duplicates."""
     spaces = selector.namespaces if selector.of_namespaces is None else (ANYWHERE,)
     return tuple(dict.fromkeys((space, *rule) for space in spaces for rule in rules))
 
 
 def _traits(pod: PodInfo, absent: Iterable[str]) -> Iterator[Trait]:
-    """All traits of a pod; of labels that it lacks, those that matter."""
+    """All traits of a pod; LACKS only for the labels in `absent`."""
     for space in (pod.namespace, ANYWHERE):
         yield space, WITHIN, "", ""
         for key, value in pod.labels.items():

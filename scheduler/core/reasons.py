@@ -1,4 +1,4 @@
-"""How many nodes take no more pods of a shape, and why."""
+"""How many nodes take no more pods of a shape, and why; like the Diagnosis of a FitError."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from scheduler.core.shapes import NO_NODE, Shape
 
 
 def reasons(framework: Framework, shape: Shape) -> tuple[tuple[str, int], ...]:
-    """Nodes per reason why they take no more pods of the shape, most nodes first.
+    """The number of nodes per reason why they take no more pods of the shape, highest first.
 
-    Of a node with room for some, what stops it from taking one beyond those counts.
+    For a node with room for some pods, the reasons against one more than those are counted.
     """
     nodes = framework.nodes
     found: Counter[str] = Counter()

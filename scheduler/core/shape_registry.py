@@ -1,4 +1,4 @@
-"""The registry of shapes: equal requirements and matches give the same Shape."""
+"""The registry of shapes: the same Shape for equal requirements and matches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.core.shapes import Shape
 
 
 class Shapes:
-    """A shape is forgotten by the first `sweep` that finds no pod of it; its index is reused."""
+    """All known shapes. `sweep` removes those without pods; their indices are reused."""
 
     def __init__(self, nodes: NodeTable, selectors: PodSelectors, framework: Framework) -> None:
         self._nodes = nodes
@@ -26,18 +26,18 @@ class Shapes:
 
     @property
     def idle(self) -> bool:
-        """Whether there may be anything to free."""
+        """Whether `sweep` may have anything to free."""
         return bool(self._idle)
 
     def __len__(self) -> int:
         return len(self._known)
 
     def __iter__(self) -> Iterator[Shape]:
-        """By index."""
+        """In the order of their indices."""
         return iter(sorted(self._known.values(), key=lambda shape: shape.index))
 
     def intern(self, requirements: Requirements, matches: PodMatches = NO_MATCHES) -> Shape:
-        """The shape of these requirements; the labels they ask for become class labels."""
+        """The shape with these, created if it is new; the labels it asks for become watched."""
         shape = self._known.get((requirements, matches))
         if shape is None:
             self._selectors.register(requirements)
@@ -51,16 +51,16 @@ class Shapes:
         return shape
 
     def count(self, shape: Shape, pods: int, waiting: int) -> None:
-        """So many pods more, and so many more that wait, have the shape; negative: fewer."""
+        """Add to the numbers of the shape's pods and waiting pods; negative numbers subtract."""
         shape.pods += pods
         shape.waiting += waiting
         if not shape.waiting:
             self._idle[shape] = None
 
     def sweep(self, kept: Collection[Shape] = ()) -> list[MatchCount]:
-        """Free what no pod uses any more; the match counts that ended. Costs what changed.
+        """Free what no pod uses any more, in time proportional to what changed.
 
-        Shapes that are `kept` stay, with all that belongs to them.
+        Returns the match counts that no shape needs any more. Shapes in `kept` are not freed.
         """
         ended: list[MatchCount] = []
         idle, self._idle = self._idle, {}

@@ -1,7 +1,7 @@
-"""Shapes: pods with equal requirements are one thing, placed by arithmetic and not one by one.
+"""Shapes: pods with equal requirements and matches, which are placed together, not one by one.
 
-A shape is plain data. Plug-ins take it as an argument; `framework` runs them and keeps what they
-answered in the shape's cache.
+A shape is plain data. Plug-ins take it as an argument; `framework` runs them and caches their
+answers in the shape. It corresponds to the pod signature of opportunistic batching (KEP-5598).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from scheduler.core.node_table import Bools, Ints
 from scheduler.core.pod_selectors import PodMatches
 
 Codes = npt.NDArray[np.int16]
-"""Per node the index into `Shape.reasons` of what rules it out; 0 where nothing does."""
+"""Per node, the index into `Shape.reasons` of the reason that excludes it; 0 if none does."""
 
 NO_NODE: Final = "no node"
-"""The reason of vacant rows."""
+"""The reason for rows without a node."""
 
 _T = TypeVar("_T")
 
 
 class Cached(Generic[_T]):
-    """A value with the key that it was computed for.
+    """A value, and the key that it was computed for.
 
-    `stamp` is the node table's at that time, for values that are brought up to date row by row.
+    `stamp` is the node table's stamp at that time, for values that are updated row by row.
     """
 
     __slots__ = ("_value", "key", "stamp")
@@ -39,19 +39,19 @@ class Cached(Generic[_T]):
         self.stamp = -1
 
     def get(self, key: object, compute: Callable[[], _T]) -> _T:
-        """The value for this key, computed where it was kept for another one."""
+        """The value for this key; computed if the cached one is for another key."""
         if key != self.key or not self._value:
             return self.set(key, compute())
         return self._value[0]
 
     def set(self, key: object, value: _T) -> _T:
-        """Keep the value for this key."""
+        """Cache the value for this key and return it."""
         self.key, self._value = key, [value]
         return value
 
 
 class ShapeCache:
-    """What the plug-ins answered for one shape, per node (N,)."""
+    """The plug-ins' answers for one shape: per node (N,), `by_class` per node class."""
 
     __slots__ = ("by_class", "node_codes", "node_scores", "pod_codes", "room", "slots", "usage")
 
@@ -66,14 +66,14 @@ class ShapeCache:
 
 
 class Shape:
-    """Interned requirements and matches, with what follows from them alone.
+    """Interned requirements and matches, with what can be derived from them alone.
 
-    `request` is (R,) with the resources known when the shape was met; later ones are zero.
-    `demands` are the same as (resource, amount), `sizes` those of them that are amounts of
-    something, host ports aside; `scored_resources` tell full nodes from empty ones. The plug-ins'
-    filters read the match counts `filter_match_ids`, their scores `score_match_ids`.
-    `needs_other_pods`: it needs pods of another shape beside it, so those are placed first. `pods`
-    have this shape, `waiting` of them are still to be placed.
+    `request` is (R,) for the resources known when the shape was created; later ones are zero.
+    `demands` has the same as (resource index, amount), without zeros; `sizes` are those that are
+    not host ports; `scored_resources` are those whose use is scored. Filters read the match counts
+    `filter_match_ids`, scores read `score_match_ids`. `needs_other_pods` means that it needs pods
+    of another shape in its domain, which are placed first. `pods` is how many pods have this shape,
+    `waiting` how many of them wait.
     """
 
     __slots__ = (
@@ -121,20 +121,20 @@ class Shape:
 
     @property
     def order_sensitive(self) -> bool:
-        """Whether where one pod of this shape is makes a difference to the next."""
+        """Whether the node of one pod of this shape affects the filter or score of the next."""
         counted = self.matches.counted
         return self.self_interacting or bool(self.score_match_ids.intersection(counted))
 
     def drop_caches(self) -> None:
-        """Let go of what was computed per node: no pod of the shape waits."""
+        """Free what was computed per node, when no pod of the shape waits."""
         self.cache = ShapeCache()
 
     def code(self, reason: str) -> int:
-        """The reason's index in `reasons`."""
+        """The reason's index in `reasons`, to which it is added if it is new."""
         if reason not in self.reasons:
             self.reasons.append(reason)
         return self.reasons.index(reason)
 
     def rule_out(self, codes: Codes, nodes: Bools, reason: str) -> None:
-        """Put the reason's code on these nodes (N,) where none is yet."""
+        """Write the reason's code for those of the nodes (N,) that have no code yet."""
         codes[nodes & (codes == 0)] = self.code(reason)

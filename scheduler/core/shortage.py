@@ -1,4 +1,4 @@
-"""What a root lacks, as the search meets it; `explain` turns it into numbers for people."""
+"""What a root lacks, as the search finds it. `explain` turns it into numbers for users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind = Literal["capacity", "constraint", "quorum", "priority", "invalid"]
 
 @dataclass(frozen=True, slots=True)
 class BestDomain:
-    """The domain that came nearest, with the pods it still lacks."""
+    """The domain that came closest, and how many more pods it would have to hold."""
 
     key: str
     value: str
@@ -22,11 +22,11 @@ class BestDomain:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """At group `at`, `needed` pods of `shape` (or children) meet room for `free` of them.
+    """Group `at` needs room for `needed` pods of `shape` (or children); there is room for `free`.
 
-    `resolvable` is false where no eviction could help. `minimum` is false where the group
-    runs and only members beyond its minimum wait. `counts` are nodes per reason, where these depend
-    on what volumes the rest of the group was to get; empty where they can be had later.
+    `resolvable` is false if no preemption could help. `minimum` is false if the group runs and only
+    extras wait. `counts` are nodes per reason, if these depend on the volumes assumed for other
+    members during the search; otherwise empty, because they can be computed later.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class Shortage:
     counts: tuple[tuple[str, int], ...] = ()
 
     def within(self, value: str, *, key: str) -> Shortage:
-        """The same, met inside one domain; a shortage further down keeps its own."""
+        """The same shortage, found inside a domain; if it has an inner one already, it keeps it."""
         if self.best is not None:
             return self
         return replace(self, best=BestDomain(key, value, max(0, self.needed - self.free)))

@@ -1,8 +1,9 @@
-"""The gate that a starving root may close, and how long each root has waited. Off by default.
+"""The starvation gate, and how long each root has waited. Off by default.
 
-A root that is refused for want of room again and again, while others of no higher priority are
-placed, starves: each time they leave a little room there is somebody small enough to take it. It
-may close the gate, and then those get nothing that it could use until it has its turn.
+A root starves if it is refused for lack of room again and again while others of the same or a lower
+priority are placed, because smaller ones take the room as soon as some is free. The gate can be
+closed for it: until it is placed, those others get no node that it could use. kube-scheduler has no
+counterpart.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from scheduler.core.model import GroupKey
 
 @dataclass(frozen=True, slots=True)
 class StarvationLimits:
-    """A root starves after so many seconds, and so many others of no higher priority placed.
+    """A root starves after `seconds` in which `passed` others of no higher priority were placed.
 
-    The gate is closed for at most `closed_seconds`; then the count begins anew.
+    The gate stays closed for at most `closed_seconds`; then the root starts to wait anew.
     """
 
     seconds: float
@@ -27,7 +28,7 @@ class StarvationLimits:
 
 @dataclass(frozen=True, slots=True)
 class ClosedFor:
-    """The gate is closed for this root; `passed` others had gone before it by then."""
+    """The root that the gate is closed for; `passed` others were placed while it waited."""
 
     root: GroupKey
     priority: int
@@ -41,7 +42,7 @@ class _Wait:
 
 
 class StarvationGate:
-    """One gate for the whole cluster: one root at a time goes first. Times are the caller's."""
+    """The one gate of the cluster, closed for one root at a time. Callers pass the time."""
 
     def __init__(self) -> None:
         self.closed_for: ClosedFor | None = None
@@ -51,43 +52,43 @@ class StarvationGate:
         self._held_back: set[GroupKey] = set()
 
     def placed(self, root: GroupKey, priority: int) -> None:
-        """The root has its turn: for all that wait it may be one that went before."""
+        """Record that the root was placed: it waits no more, and it passed the roots that wait."""
         self._placed[priority] += 1
         self.forget(root)
 
     def forget(self, root: GroupKey) -> None:
-        """It waits no more."""
+        """The root no longer waits."""
         self._waits.pop(root, None)
 
     def refused(self, root: GroupKey, priority: int, now: float) -> None:
-        """It does not fit now, for want of room."""
+        """Record that the root was refused for lack of room; the first time starts its wait."""
         self._waits.setdefault(root, _Wait(now, self._count_placed(priority)))
 
     def starves(
         self, root: GroupKey, priority: int, now: float, patience: StarvationLimits
     ) -> bool:
-        """Whether it has been refused for long enough, and enough others have been placed."""
+        """Whether it has waited long enough while enough others were placed."""
         wait = self._waits.get(root)
         if wait is None or now - wait.since < patience.seconds:
             return False
         return self._count_placed(priority) - wait.passed >= patience.passed
 
     def close(self, root: GroupKey, priority: int, now: float, patience: StarvationLimits) -> None:
-        """From now on others wait for this root."""
+        """Close the gate: from now on others wait for this root."""
         wait = self._waits.get(root, _Wait(now, self._count_placed(priority)))
         self.closed_for = ClosedFor(root, priority, self._count_placed(priority) - wait.passed)
         self._until = now + patience.closed_seconds
 
     def overdue(self, now: float) -> bool:
-        """Whether it has been closed for too long."""
+        """Whether the gate has been closed for its maximum time."""
         return self.closed_for is not None and now >= self._until
 
     def hold_back(self, root: GroupKey) -> None:
-        """The root was refused because the gate is closed."""
+        """Record that the root was refused because the gate is closed."""
         self._held_back.add(root)
 
     def open(self) -> set[GroupKey]:
-        """Let all in again; those that were held back meanwhile."""
+        """Open the gate. Returns the roots that were held back."""
         if self.closed_for is not None:
             self.forget(self.closed_for.root)
         self.closed_for = None
@@ -95,11 +96,11 @@ class StarvationGate:
         return held_back
 
     def reset(self) -> None:
-        """As if nobody had ever waited."""
+        """Open the gate and forget all waits and placements."""
         self.open()
         self._waits.clear()
         self._placed.clear()
 
     def _count_placed(self, priority: int) -> int:
-        """How many of no higher priority were ever placed; there are few different priorities."""
+        """How many roots of this or a lower priority were placed so far; priorities are few."""
         return sum(count for placed, count in self._placed.items() if placed <= priority)

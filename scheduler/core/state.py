@@ -1,7 +1,8 @@
-"""The one state that every decision is made against: nodes, pods, groups, and what was decided.
+"""The state that every decision reads: nodes, pods, groups, volumes and assumed placements.
 
-Events change it between decisions; a decision only tries things inside a trial. `changes` collects
-what the queue needs to know: which entities to look at again and where room may have appeared.
+It corresponds to kube-scheduler's cache and snapshot. Events change it between decisions; a
+decision changes it only inside a trial. `changes` collects what the queue has to know: which
+entities to reconsider, and on which nodes more pods may fit.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from scheduler.core.volume_table import VolumeTable
 
 @dataclass(slots=True)
 class Changes:
-    """What happened since the last look.
+    """What changed since the last call of `State.take_changes`.
 
-    `entities` were touched in any way; `reconsider` are those of them for which a decision may
-    come out differently now; on `rows` something may fit that did not.
+    `entities` changed in any way; `reconsider` are those of them whose decision may be different
+    now. `rows` are nodes on which a pod may fit that did not fit before.
     """
 
     entities: set[GroupKey] = field(default_factory=set)
@@ -48,10 +49,10 @@ class Changes:
 
 
 class State:
-    """Nodes, pods and groups, kept consistent event by event."""
+    """Nodes, pods, groups and volumes, kept consistent as events are applied."""
 
     def __init__(self, claim_changed: Callable[[ClaimKey], None] = lambda _key: None) -> None:
-        """`claim_changed` is called with each claim of which something is new (VolumeTable)."""
+        """`claim_changed` is called with each claim that changed, as described at VolumeTable."""
         self.nodes = NodeTable()
         self.topologies = Topologies(self.nodes)
         self.selectors = PodSelectors(self.nodes.match_counts)
@@ -71,7 +72,7 @@ class State:
         self._room_anywhere = False
 
     def set_node(self, node: NodeInfo) -> None:
-        """Add or update a node. Pods bound to it before it was seen are accounted now."""
+        """Add or update a node. Pods that were bound to it before it was known are counted now."""
         nodes = self.nodes
         known = nodes.row_of.get(node.name)
         before = None if known is None else nodes.infos[known]
@@ -88,7 +89,7 @@ class State:
                 self.units.stale(pod)
 
     def remove_node(self, name: str) -> None:
-        """Forget a node; its pods are remembered until their own objects go."""
+        """Remove a node. Its pods stay known until their own objects are deleted."""
         row = self.nodes.remove_node(name)
         if row is None:
             return
@@ -99,7 +100,7 @@ class State:
             self.units.stale(pod)
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Add or update a namespace: selectors may look at its labels."""
+        """Add or update a namespace, whose labels a namespaceSelector may match."""
         if self.selectors.namespaces.get(name) == labels:
             return
         self.selectors.namespaces[name] = labels
@@ -129,9 +130,9 @@ class State:
             self._touch(child)
 
     def set_pod(self, info: PodInfo) -> Pod | None:
-        """Add or update a pod. What was decided for it stands until an event contradicts it.
+        """Add or update a pod. An assumed pod keeps its node until an event binds or ends it.
 
-        Returns None for a pod that is done and counts for nobody; it is not kept.
+        Returns None, and removes the pod, if it has succeeded or failed and has no group.
         """
         if info.phase in ("Succeeded", "Failed") and info.group is None:
             self.remove_pod(info.uid)
@@ -151,7 +152,7 @@ class State:
             self._update(pod, info, shape)
         self._move(pod)
         self._count(pod)
-        # Pods that we placed and that now run as decided are the bulk of all events.
+        # Most events only confirm that an assumed pod is bound; they change none of these.
         if before is None or before != (pod.waiting, pod.running, info.priority):
             self._touch_pod(pod, reconsider=True)
         return pod
@@ -175,9 +176,9 @@ class State:
         rows: Iterable[int],
         volumes: Mapping[ClaimKey, AssumedVolume] | None = None,
     ) -> None:
-        """Take decided places, and `volumes` for claims, before the API server knows of them.
+        """Assume each pod on the node of its row, and `volumes` for claims, before they are bound.
 
-        Claims that are not among those get what their pods find.
+        For a claim that is not in `volumes`, VolumeBinding chooses a volume on the pod's node.
         """
         if volumes:
             self.volumes.assumed.keep(volumes)
@@ -187,14 +188,14 @@ class State:
             pod.assumed = True
             self._set_node(pod, self.nodes.name_of(row), row)
             self._count(pod)
-        # Pods of a gang often share a node.
+        # Pods of a gang often share a node: account for them together.
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
             self._take(shape, row, sum(1 for _ in same))
             if shape.requirements.claims:
                 self.framework.volumes.reserve(shape.matches.counted, row, more=True)
 
     def forget(self, uid: str) -> None:
-        """Take an assumption back: the pod waits again and its place is free."""
+        """Undo `assume` for one pod: it waits again and its place is free."""
         pod = self.pods.get(uid)
         if pod is None or not pod.assumed:
             return
@@ -205,7 +206,7 @@ class State:
         self._touch_pod(pod, reconsider=True)
 
     def end_nomination(self, root: GroupKey) -> bool:
-        """Let others use the root's nominated places. False if it had none."""
+        """Drop the root's nomination, so that others may use its places. False if it had none."""
         nomination = self.nominations.drop(root)
         if nomination is None:
             return False
@@ -215,38 +216,38 @@ class State:
         return True
 
     def open_starvation_gate(self) -> None:
-        """Let all in again: whoever was held back is decided anew."""
+        """Open the starvation gate; the roots that it held back are reconsidered."""
         stopped = self.starvation.open()
         self.changes.entities.update(stopped)
         self.changes.reconsider.update(stopped)
 
     def take_changes(self) -> Changes:
-        """What changed since the last call. What no pod uses any more is freed."""
+        """The changes since the last call. Also frees shapes and match counts that no pod uses."""
         self._sweep()
         changes, self.changes = self.changes, Changes()
         if self._room_anywhere:
-            # Other pods matter in all of their domain, and volumes wherever they can be used.
+            # A pod affects its whole domain, and a volume every node that can use it.
             changes.rows.update(self.nodes.row_of.values())
             self._room_anywhere = False
         return changes
 
     def volumes_changed(self) -> None:
-        """After changes to `volumes`: what waits for a volume may fit anywhere."""
+        """Call it after changes to `volumes`: a pod that waits for one may now fit anywhere."""
         self._room_anywhere = True
 
     def reconsider_all(self) -> None:
-        """Have everything looked at again."""
+        """Reconsider all groups, and all waiting pods that have no group."""
         for group in self.forest.groups.values():
             self._touch(group)
         self.changes.entities.update(self.singles)
         self.changes.reconsider.update(self.singles)
 
     def entity(self, pod: Pod) -> GroupKey:
-        """The key of what is queued for this pod: the top of its tree, or the pod itself."""
+        """The key of the pod's queue entry: the topmost group of its tree, or the pod itself."""
         return pod.key if pod.group is None else pod.group.top.key
 
     def _domains_changed(self) -> None:
-        """Pods with terms about other pods may fit on other nodes now."""
+        """Topology domains changed: pods with terms about other pods may fit on other nodes."""
         self._room_anywhere = self._room_anywhere or len(self.selectors) > 0
 
     def _group_of(self, info: PodInfo) -> Group | None:
@@ -256,7 +257,7 @@ class State:
 
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info
-        # As parts of tuples, so that requirements that are one object are not compared.
+        # Comparing tuples skips elements that are the same object, so this is usually cheap.
         before = (old.requirements, old.terminating, old.labels)
         same = before == (info.requirements, info.terminating, info.labels)
         return pod.shape if same else self._shape_of(info)
@@ -273,7 +274,7 @@ class State:
             pod.assumed = False
 
     def _move(self, pod: Pod) -> None:
-        """Let the pod take room where it is now: its node, else the one decided for it."""
+        """Account for the pod on its current node: the one it is bound to, else the assumed one."""
         target = pod.info.node or (pod.node if pod.assumed else "")
         if pod.ended:
             target = ""
@@ -297,17 +298,17 @@ class State:
         self._room_anywhere = self._room_anywhere or bool(shape.matches.counted)
 
     def _shape_of(self, info: PodInfo) -> Shape:
-        """The pod's shape; pods that its terms are the first to select get another one."""
+        """The pod's shape. Pods that a new match count of its terms selects change their shape."""
         for match_id in self.selectors.register(info.requirements):
             self._add_match(match_id)
         return self.shapes.intern(info.requirements, self.selectors.matches(info))
 
     def _add_match(self, match_id: MatchCount) -> None:
-        """Let the pods that a new match count includes have it among their matches."""
+        """Add a new match count to the matches of the pods that it selects."""
         self._change_matches(match_id, PodMatches.and_of)
 
     def _sweep(self) -> None:
-        """Free shapes without pods, and match counts that no shape asks for. Costs what changed."""
+        """Free unused shapes and match counts. Runs in time proportional to what changed."""
         if not self.shapes.idle:
             return
         nominated = {shape for each in self.nominations for shape, _ in each.places}
@@ -319,7 +320,7 @@ class State:
     def _change_matches(
         self, match_id: MatchCount, change: Callable[[PodMatches, MatchCount], PodMatches]
     ) -> None:
-        """Change the matches of the pods that it counts: once per shape."""
+        """Apply `change` to the matches of the pods that `match_id` selects, once per shape."""
         shapes: dict[Shape, Shape] = {}
         for pod in self._label_index.of(match_id):
             if match_id.counts(pod.info, self.selectors.namespaces):
@@ -331,13 +332,13 @@ class State:
                 self._change_shape(pod, shapes[old])
 
     def _set_shape(self, pod: Pod, shape: Shape) -> None:
-        """Give the pod another shape, while it is counted nowhere."""
+        """Replace the shape of a pod that is currently not counted anywhere."""
         self.shapes.count(pod.shape, -1, 0)
         pod.shape = shape
         self.shapes.count(shape, 1, 0)
 
     def _reshape(self, pod: Pod) -> None:
-        """Give the pod the shape that its matches make it now; it stays where it is."""
+        """Recompute the pod's matches and give it the shape for them; its node does not change."""
         shape = self.shapes.intern(pod.info.requirements, self.selectors.matches(pod.info))
         if shape is not pod.shape:
             self._change_shape(pod, shape)
@@ -345,12 +346,12 @@ class State:
     def _change_shape(self, pod: Pod, shape: Shape) -> None:
         self._uncount(pod)
         if pod.row >= 0:
-            # In this order there is no moment without a user of its claims.
+            # In this order its claims always have a user, so no assumed volume is given up.
             self._take(shape, pod.row)
             self._take(pod.shape, pod.row, -1)
         self._set_shape(pod, shape)
         self._count(pod)
-        # Whoever was refused for the old shape has to be looked at for the new one.
+        # A root that was refused with the old shape must be reconsidered with the new one.
         self._touch_pod(pod, reconsider=pod.waiting)
 
     def _vacate(self, pod: Pod) -> None:

@@ -1,4 +1,4 @@
-"""Domains: the nodes that share one value of a label, within the nodes that a group is tied to."""
+"""Topology domains: the nodes that share the value of a topology key."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ UNLABELLED = -1
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """All domains of one label key: `codes` (N,) per node, -1 without the label.
+    """All D domains of one topology key: `codes` (N,) is each node's domain, -1 without the label.
 
-    `values` are the label's, in the order of the codes. Where domains lie inside others, equal
-    values under different ones are different domains; `paths` name them from the outermost on.
+    `values` (D,) are the label values, indexed by code. Inside different outer domains, equal
+    values are different domains; `paths` (D,) join all values with `/`, the outermost first.
     """
 
     key: str
@@ -26,32 +26,32 @@ class Domains:
     paths: tuple[str, ...]
 
     def sums(self, amounts: Ints | Floats, region: Ints | None) -> Ints:
-        """Amounts (N,) or (len(region),) added up per domain, (len(values),)."""
+        """Sums (D,) of the amounts, which are (len(region),), or (N,) if the region is None."""
         codes = self.codes if region is None else self.codes[region]
-        # The first place is for nodes without the label.
+        # Index 0 is for nodes without the label.
         totals = np.bincount(codes + 1, weights=amounts, minlength=len(self.values) + 1)
         sums: Ints = totals[1:].astype(np.int64)
         return sums
 
     def rows(self, code: int, region: Ints | None) -> Ints:
-        """The domain's nodes inside the region."""
+        """The rows of the domain's nodes; only those in the region, unless that is None."""
         if region is None:
             return np.flatnonzero(self.codes == code)
         inside: Ints = region[self.codes[region] == code]
         return inside
 
     def union(self, codes: list[int], region: Ints | None) -> Ints:
-        """The nodes of all these domains inside the region."""
+        """Like `rows` for several domains, concatenated by code."""
         parts = [self.rows(code, region) for code in sorted(codes)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def of(self, rows: list[int]) -> set[int]:
-        """The domains in which these nodes lie, UNLABELLED among them."""
+        """The codes of these nodes' domains, including UNLABELLED for nodes without the label."""
         return {int(self.codes[row]) for row in rows}
 
 
 class Topologies:
-    """Domains by label key, rebuilt when the set of nodes or a label changes, shared until then."""
+    """Domains by topology key. They are cached until the set of nodes or a label changes."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
@@ -59,7 +59,7 @@ class Topologies:
         self._known: dict[tuple[str, ...], Domains] = {}
 
     def domains(self, key: str, outer: tuple[str, ...] = ()) -> Domains:
-        """The domains of `key`, told apart by the labels `outer` too."""
+        """The domains of `key` inside the domains of the keys `outer`, the outermost first."""
         if self._generation != self._nodes.generation:
             self._known.clear()
             self._generation = self._nodes.generation
@@ -71,7 +71,7 @@ class Topologies:
 
 
 def _build(nodes: NodeTable, keys: tuple[str, ...]) -> Domains:
-    """A node needs only the innermost label; without an outer one it is in a domain apart."""
+    """Only the innermost label is needed; a missing outer label counts as an empty value."""
     *outer, key = keys
     paths = [
         (*(node.labels.get(each, "") for each in outer), node.labels[key])

@@ -1,4 +1,4 @@
-"""Layout checks: trees that must not be tried at all, whatever room there is."""
+"""Checks for trees that must not be tried, however much room there is."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from scheduler.core.forest import MAX_DEPTH, Group
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong, at which group."""
+    """What is wrong, and at which group (`at`)."""
 
     at: Group
     message: str
 
 
 def check(root: Group) -> Flaw | None:
-    """The first flaw of the tree in walking order. One visit per group; no pod is looked at."""
+    """The first flaw found, parents first. Visits each group once and no pod.
+
+    None if there is no flaw. Raises LookupError if the root has no spec.
+    """
     if root.spec is None:
         raise LookupError(root.key)
     stack = [(root, 1)]
@@ -30,7 +33,7 @@ def check(root: Group) -> Flaw | None:
         flaw = _against_root(group, root) or _against_members(group)
         if flaw is not None:
             return flaw
-        # A group whose policy is not known yet has neither mode nor priority to be judged by.
+        # A child without a spec or policy is not checked yet, and neither is its subtree.
         stack.extend((child, level + 1) for child in group.children_in_order() if child.known)
     return None
 

@@ -1,4 +1,4 @@
-"""All that is known of volumes: claims, volumes, classes, and how many a node can attach."""
+"""PersistentVolumeClaims, PersistentVolumes, StorageClasses and the attach limits of nodes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from scheduler.core.topology import Topologies
 
 
 class VolumeTable:
-    """Kept by events. Each change tells the node table that answers may differ now.
+    """Updated by events. Each change starts a new version of the node table.
 
-    `changed` is called with each claim of which something is new: it, its volume, or what is
-    assumed for it.
+    `changed` is called with a claim when it or its volume changed, or its assumed volume was
+    dropped.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class VolumeTable:
 
     @property
     def volumes(self) -> Mapping[str, VolumeInfo]:
-        """By name."""
+        """All volumes, by name."""
         return self.index.known
 
     def set_claim(self, claim: ClaimInfo) -> None:
@@ -77,7 +77,7 @@ class VolumeTable:
         self._nodes.touch()
 
     def set_limits(self, node: str, limits: Mapping[str, int]) -> None:
-        """How many volumes of each driver the node can attach; a driver not named has no limit."""
+        """Set how many volumes of each driver the node can attach; other drivers have no limit."""
         self.limits[node] = limits
         self._nodes.touch()
 
@@ -86,26 +86,26 @@ class VolumeTable:
         self._nodes.touch()
 
     def unbound(self, requirements: Requirements) -> list[ClaimKey]:
-        """Claims that have to be bound for the chosen node before a pod may run there."""
+        """The known claims that must be bound for the chosen node before a pod may run there."""
         claims = [self.claims.get(key) for key in requirements.claims]
         return [claim.key for claim in claims if claim is not None and not claim.volume]
 
     def waits(self, claim: ClaimInfo) -> bool:
-        """Whether it waits for its first consumer. What names a volume waits only for that."""
+        """Whether the claim waits for its first consumer. One that names a volume does not."""
         storage_class = self.classes.get(claim.storage_class)
         waits = storage_class is not None and storage_class.waits
         return waits and not claim.volume and not claim.requested_volume
 
     def undecided(self, claim: ClaimInfo) -> bool:
-        """Whether it waits and nothing is assumed yet: its next pod decides for all others."""
+        """Whether it waits and has no assumed volume yet: its next pod decides for all others."""
         return self.waits(claim) and claim.key not in self.assumed
 
     def reaches(self, volume: str, row: int) -> bool:
-        """Whether the node can use the volume."""
+        """Whether the node of that row can use the volume."""
         return row in self.index.rows(volume)
 
     def driver(self, claim: ClaimInfo) -> str:
-        """The CSI driver of the claim's volume, or of its class; empty where there is none."""
+        """The CSI driver of the claim's volume, else its class's provisioner; empty if unknown."""
         if claim.volume:
             volume = self.volumes.get(claim.volume)
             return volume.driver if volume else ""
