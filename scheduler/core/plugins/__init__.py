@@ -1,1 +1,4 @@
-"""One file for each plug-in of kube-scheduler, under its name: filtering and scoring together."""
+"""The plug-ins of kube-scheduler, one module each under its name: filter and score together.
+
+`volume_matching` and `volume_node_affinity` are parts of VolumeBinding.
+"""

@@ -1,8 +1,8 @@
 """InterPodAffinity: required and preferred affinity and anti-affinity between pods.
 
-The answers are those of kube-scheduler, over all nodes at once. Pods placed earlier in the same
-trial are there like any others. Preferences of pods that run already count as well; the weight that
-kube-scheduler gives to their required affinity does not.
+The results are those of kube-scheduler, computed for all nodes at once. Pods placed earlier in the
+same trial count like running pods. The score also counts preferred terms of running pods, but not
+their required affinity (hardPodAffinityWeight).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _WEIGHT: Final = 2000
-"""The plug-in's weight of 2, in thousandths of a node's use."""
+"""kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
 
 
 class InterPodAffinity:
-    """Filter, score and quotas for shapes with such terms, or selected by the terms of others."""
+    """Filter, score and quotas for shapes that have such terms or are selected by one."""
 
     def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
         self._nodes = nodes
@@ -49,11 +49,11 @@ class InterPodAffinity:
         return ids.union(matches.scored_by)
 
     def needs_other_pods(self, wants: Requirements, matches: PodMatches) -> bool:
-        """Whether the pods need peers that are not of their own shape."""
+        """Whether the pods need a peer and do not match their own required affinity terms."""
         return bool(wants.required_affinity) and self._peers(wants) not in matches.counted
 
     def rule_out(self, shape: Shape, codes: Codes) -> None:
-        """Put the reason's code on each node (N,) that is out and not ruled out yet."""
+        """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
         self._affinity(shape, codes)
         for term in shape.requirements.required_anti_affinity:
             beside = self._beside(self._selectors.match_id((term.selector,)), term.key)
@@ -65,12 +65,12 @@ class InterPodAffinity:
                 shape.rule_out(codes, beside, EXISTING_ANTI_AFFINITY)
 
     def score(self, shape: Shape, rows: Ints) -> Ints:
-        """How much each of the rows (len(rows),) is preferred, in thousandths of a node's use."""
+        """The score of each row, (len(rows),), in thousandths of a node's utilisation."""
         total = np.zeros(len(rows), np.int64)
         for match_id, soft in self._preferred_terms(shape):
             if not self._nodes.match_counts.empty(match_id):
                 domains = self._topologies.domains(soft.term.key)
-                # Nodes without the label share no domain, and read the last entry.
+                # Nodes without the label are in no domain: their code -1 reads the last entry, 0.
                 table = np.append(self._present(domains, match_id), 0)
                 total += soft.weight * table[domains.codes[rows]]
         total -= total.min(initial=0)
@@ -79,7 +79,7 @@ class InterPodAffinity:
         return score
 
     def quotas(self, shape: Shape) -> list[DomainQuota]:
-        """How many pods of the shape fit into each domain before they keep each other out."""
+        """One pod per domain for each required anti-affinity term that selects the shape itself."""
         found: list[DomainQuota] = []
         for key in self._keys_of_one(shape):
             domains = self._topologies.domains(key)
@@ -88,7 +88,7 @@ class InterPodAffinity:
         return found
 
     def preferences(self, shape: Shape) -> list[Preference]:
-        """Over which domains pods of the shape prefer to be together, or apart."""
+        """The domains in which pods of the shape prefer to be together, or over which to spread."""
         found: list[Preference] = []
         for soft in shape.requirements.preferred_affinity:
             match_id = self._selectors.match_id((soft.term.selector,))
@@ -99,9 +99,9 @@ class InterPodAffinity:
         return found
 
     def most(self, shape: Shape, room: Ints) -> int:
-        """How many pods of the shape at most, of which each node (N,) has this much room.
+        """An upper bound on the pods of the shape that fit, with this much room per node (N,).
 
-        Counts that they keep each other out of domains, and nothing of pods of other shapes.
+        Considers the shape's required anti-affinity to itself, and no pods of other shapes.
         """
         total = int(room.sum())
         for key in self._keys_of_one(shape):
@@ -109,9 +109,9 @@ class InterPodAffinity:
         return total
 
     def first_of_its_kind(self, shape: Shape) -> bool:
-        """Whether the pods need a peer, none runs yet, and they match their own terms.
+        """Whether the pods need a peer, no domain has one yet, and they match their own terms.
 
-        As upstream, the first such pod goes where only the labels of the terms are.
+        As upstream, the first such pod may then go to any node with the topology keys of its terms.
         """
         wants = shape.requirements
         if not wants.required_affinity:
@@ -136,27 +136,27 @@ class InterPodAffinity:
         return self._selectors.match_id(tuple(term.selector for term in wants.required_affinity))
 
     def _keys_of_one(self, shape: Shape) -> set[str]:
-        """Label keys of domains that take only one pod of the shape: its terms select itself."""
+        """Topology keys of the required anti-affinity terms that select the shape itself."""
         terms, match_id = shape.requirements.required_anti_affinity, self._selectors.match_id
         return {t.key for t in terms if match_id((t.selector,)) in shape.matches.counted}
 
     def _any(self, match_id: int, wants: Requirements) -> bool:
-        """Whether one of those counted is in a domain of one of the required terms."""
+        """Whether a counted pod runs in a domain of any required affinity term."""
         rows = self._nodes.match_counts.rows(match_id)
         keys = {term.key for term in wants.required_affinity}
         return any((self._topologies.domains(key).codes[rows] >= 0).any() for key in keys)
 
     def _beside(self, match_id: int, key: str) -> Bools:
-        """Nodes (N,) in a domain of the key with one of those counted."""
+        """Nodes (N,) that share a domain of the key with a counted pod."""
         domains = self._topologies.domains(key)
         held = np.zeros(len(domains.values) + 1, np.bool_)
         held[domains.codes[self._nodes.match_counts.rows(match_id)]] = True
-        held[-1] = False  # nodes without the label share no domain
+        held[-1] = False  # nodes without the label are in no domain
         beside: Bools = held[domains.codes]
         return beside
 
     def _preferred_terms(self, shape: Shape) -> Iterator[tuple[int, WeightedPodTerm]]:
-        """The shape's own terms, and those of running pods that are about it."""
+        """The shape's own preferred terms, and those of running pods that select it."""
         for soft in shape.requirements.preferred_affinity:
             yield self._selectors.match_id((soft.term.selector,)), soft
         for match_id in shape.matches.scored_by:
@@ -165,6 +165,6 @@ class InterPodAffinity:
                 yield match_id, declared
 
     def _present(self, domains: Domains, match_id: int) -> Ints:
-        """Those counted per domain (D,)."""
+        """The counted pods per domain (D,)."""
         counts = self._nodes.match_counts
         return domains.sums(counts.amounts(match_id), counts.rows(match_id))

@@ -1,7 +1,7 @@
-"""NodeAffinity: node selectors and node affinity, required and preferred.
+"""NodeAffinity: node selectors, and required and preferred node affinity.
 
-Terms over labels are answered once for each node class. Terms over node names are not a class's
-business: equal nodes differ by them, so they are answered node by node.
+Label requirements (matchExpressions) are evaluated once per node class. matchFields, which select
+nodes by name, are evaluated per node, because nodes of one class differ in name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REASON: Final = "node(s) didn't match Pod's node affinity/selector"
 
 
 def admits_class(requirements: Requirements, node: NodeClass) -> bool:
-    """Whether nodes of this class meet selector and affinity, affinity over node names aside."""
+    """Whether nodes of this class meet the selector and an affinity without matchFields."""
     if any(node.labels.get(key) != value for key, value in requirements.selector):
         return False
     terms = requirements.affinity
@@ -29,12 +29,12 @@ def admits_class(requirements: Requirements, node: NodeClass) -> bool:
 
 
 def names_nodes(requirements: Requirements) -> bool:
-    """Whether the affinity speaks of node names, so that nodes of one class may differ."""
+    """Whether a term of the required affinity has matchFields, which select nodes by name."""
     return any(term.fields for term in requirements.affinity or ())
 
 
 def admits_by_name(requirements: Requirements, nodes: NodeTable) -> Bools | None:
-    """Per node (N,) whether it meets one of the terms; None where no term names nodes."""
+    """Per node (N,) whether it meets a required term; None if no term has matchFields."""
     if not names_nodes(requirements):
         return None
     some = np.zeros(nodes.size, np.bool_)
@@ -44,14 +44,14 @@ def admits_by_name(requirements: Requirements, nodes: NodeTable) -> Bools | None
 
 
 def admits(requirements: Requirements, nodes: NodeTable) -> Bools:
-    """Per node (N,) whether it meets selector and affinity."""
+    """Per node (N,) whether it meets the selector and the required affinity."""
     admitted = nodes.by_class(lambda node: admits_class(requirements, node))
     by_name = admits_by_name(requirements, nodes)
     return admitted if by_name is None else admitted & by_name
 
 
 def preference(requirements: Requirements, nodes: NodeTable) -> Ints:
-    """Per node (N,) the weights of the preferred terms that it meets, added up."""
+    """Per node (N,) the sum of the weights of the preferred terms that it meets."""
     total = np.zeros(nodes.size, np.int64)
     for weight, term in requirements.preferred_node_affinity:
         total += weight * _meets(term, nodes)
@@ -59,7 +59,7 @@ def preference(requirements: Requirements, nodes: NodeTable) -> Ints:
 
 
 def label_keys(requirements: Requirements) -> set[str]:
-    """The labels by which these requirements tell nodes apart."""
+    """The label keys that these requirements read."""
     terms = [*(requirements.affinity or ())]
     terms += [term for _, term in requirements.preferred_node_affinity]
     keys = {expression.key for term in terms for expression in term.expressions}
@@ -74,7 +74,7 @@ def _meets(term: Term, nodes: NodeTable) -> Bools:
 
 
 def _labels_match(term: Term, node: NodeClass) -> bool:
-    """A term that says nothing matches nothing."""
+    """Whether the labels meet the term's expressions; an empty term matches no node."""
     if not term.expressions and not term.fields:
         return False
     return matches(term.expressions, node.labels)

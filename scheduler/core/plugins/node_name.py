@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there."""
+"""NodeName: a pod that names a node may run only on that node."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ REASON: Final = "node(s) didn't match the requested node name"
 
 
 def admits(requirements: Requirements, nodes: NodeTable) -> Bools | None:
-    """Per node (N,) whether it is the one that is named; None where none is."""
+    """Per node (N,) whether it is the node that the pod names; None if the pod names none."""
     return nodes.named((requirements.node_name,)) if requirements.node_name else None

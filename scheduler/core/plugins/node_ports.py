@@ -1,8 +1,8 @@
-"""NodePorts: host ports as resources, so that they take part in the same arithmetic as all others.
+"""NodePorts: host ports as resources, so that the fit of ports is computed like any other.
 
-A port of a protocol is WHOLE on every node: a pod that asks for it on all addresses takes all of
-it, one that asks for one address takes one unit, and that address besides. Two pods that may not
-share a node thus never both fit.
+Each node has WHOLE units of every port of every protocol, and one unit of the port per address. A
+pod that asks for the port on all addresses takes all WHOLE units. A pod that asks for it on one
+address takes one unit, and that address. So two pods whose ports conflict never fit on one node.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from scheduler.core.model import HostPort
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"
 WHOLE: Final = 1 << 20
 
-_PREFIX: Final = "hostPort/"  # with a second slash behind it, no name of a resource can be the same
+_PREFIX: Final = "hostPort/"  # no resource name equals a port's, which has two slashes
 _ALL_ADDRESSES: Final = "0.0.0.0"  # noqa: S104  # compared, never listened on
 
 
 def demands(wanted: tuple[HostPort, ...]) -> dict[str, int]:
-    """What a pod with these ports takes, by resource."""
+    """The amounts that a pod with these host ports takes, by resource name."""
     taken: dict[str, int] = {}
     for entry in wanted:
         port = f"{_PREFIX}{entry.protocol}/{entry.port}"
@@ -44,7 +44,7 @@ def is_port(resource: str) -> bool:
 
 
 def of_every_node(resource: str) -> int:
-    """How much of it each node has by being a node; 0 for all that is not a port."""
+    """How much of the resource every node has: 0 if the resource is not a port."""
     if not is_port(resource):
         return 0
     return WHOLE if resource.count("/") == 2 else 1

@@ -1,7 +1,7 @@
-"""NodeResourcesFit: what pods request against what nodes have free, and how full nodes are.
+"""NodeResourcesFit: how many pods fit by their requests, and the utilisation of nodes.
 
-How many pods of a shape fit is one division for each resource, over all nodes at once. kube-
-scheduler's strategies MostAllocated and LeastAllocated are the profiles pack and spread.
+How many pods of a shape fit is one division per resource, over all nodes at once. The profiles
+pack and spread correspond to the scoring strategies MostAllocated and LeastAllocated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INSUFFICIENT: Final = "Insufficient "
 """Followed by the resource's name."""
 
 _SCALE: Final = 1000
-"""Utilisation is counted in thousandths, so that scores stay integers."""
+"""Utilisation is in thousandths, so that scores stay integers."""
 
 
 def sizes(wants: Requirements, nodes: NodeTable) -> tuple[tuple[int, int], ...]:
@@ -40,9 +40,9 @@ def scored(sizes: tuple[tuple[int, int], ...], nodes: NodeTable) -> tuple[tuple[
 
 
 def room(shape: Shape, free: Ints, permitted: Bools) -> Ints:
-    """How many pods of the shape each node has room for, (N,).
+    """How many pods of the shape fit on each node (N,) by resources.
 
-    `free` is (R, N), `permitted` (N,) the nodes that count; the others have room for none.
+    `free` is (R, N). The room is 0 on nodes that `permitted` (N,) excludes.
     """
     counts: Ints | None = None
     for resource, amount in shape.demands:
@@ -55,7 +55,7 @@ def room(shape: Shape, free: Ints, permitted: Bools) -> Ints:
 
 
 def room_at(shape: Shape, free: Ints, rows: Ints, permitted: Bools) -> Ints:
-    """The same for some rows only; `permitted` and the answer are (len(rows),)."""
+    """Like `room`, for some rows only; `permitted` and the result are (len(rows),)."""
     counts: Ints | None = None
     for resource, amount in shape.demands:
         fits = free[resource][rows] // amount
@@ -67,11 +67,11 @@ def room_at(shape: Shape, free: Ints, rows: Ints, permitted: Bools) -> Ints:
 
 
 def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
-    """Mean use of the resources asked for, and what one pod adds, in thousandths, (len(rows),)."""
+    """Mean utilisation of scored resources and what a pod adds, in thousandths, (len(rows),)."""
     used = np.zeros(len(rows), np.int64)
     step = np.zeros(len(rows), np.int64)
     for resource, amount in shape.scored_resources:
-        # A node without the resource takes no such pod; what it reads here is nobody's use.
+        # A node without the resource has no room for such a pod, so its value here is never used.
         whole = np.maximum(nodes.allocatable[resource][rows], 1)
         used += (whole - nodes.free[resource][rows]) * _SCALE // whole
         step += amount * _SCALE // whole
@@ -79,7 +79,7 @@ def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, Bools]]:
-    """Per reason the nodes (N,) that lack something for one pod more than their `room` (N,)."""
+    """Yield each reason with the nodes (N,) on which it rules out one pod more than `room` (N,)."""
     beyond = room + 1
     names = list(nodes.resources)
     ports_taken = np.zeros(nodes.size, np.bool_)
@@ -87,7 +87,7 @@ def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, B
         short = nodes.free[resource, : nodes.size] < amount * beyond
         name = names[resource]
         if node_ports.is_port(name):
-            ports_taken |= short  # of several ports a node counts once
+            ports_taken |= short  # a node that lacks several ports counts once
         else:
             yield TOO_MANY_PODS if name == PODS else f"{INSUFFICIENT}{name}", short
     yield node_ports.REASON, ports_taken

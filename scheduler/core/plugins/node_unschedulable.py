@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take only pods that tolerate the cordon's taint."""
+"""NodeUnschedulable: cordoned nodes accept only pods that tolerate the unschedulable taint."""
 
 from __future__ import annotations
 

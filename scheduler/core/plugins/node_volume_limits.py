@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: how many volumes of each CSI driver a node can attach."""
+"""NodeVolumeLimits: a node can attach only so many volumes of each CSI driver."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NodeVolumeLimits:
         self._volumes = volumes
 
     def rule_out(self, shape: Shape, claims: Sequence[ClaimInfo], codes: Codes) -> None:
-        """Put the reason's code on each node (N,) that cannot attach what one pod more brings."""
+        """Write the reason's code for each node (N,) that cannot attach one more pod's volumes."""
         drivers = {claim.key: self._volumes.driver(claim) for claim in claims}
         for driver in sorted(set(drivers.values()) - {""}):
             limits = self._limits(driver)
@@ -42,7 +42,7 @@ class NodeVolumeLimits:
             shape.rule_out(codes, attached > limits, REASON)
 
     def _limits(self, driver: str) -> Ints | None:
-        """Per node (N,) how many volumes of the driver it can attach; None: no node has a limit."""
+        """Per node (N,) the driver's limit of attached volumes; None if no node has a limit."""
         limits: Ints | None = None
         for node, of_node in self._volumes.limits.items():
             row = self._nodes.row_of.get(node)
@@ -53,7 +53,7 @@ class NodeVolumeLimits:
         return limits
 
     def _attached(self, driver: str) -> Ints:
-        """Per node (N,) how many volumes of the driver its pods use; shared ones count once."""
+        """Per node (N,) how many volumes of the driver its pods use; a shared one counts once."""
         attached = np.zeros(self._nodes.size, np.int64)
         for key in self._selectors.claims:
             claim = self._volumes.claims.get(key)

@@ -1,7 +1,7 @@
-"""PodTopologySpread: how evenly pods are spread over the domains of a node label.
+"""PodTopologySpread: how evenly pods are spread over the domains of a topology key.
 
-The answers are those of kube-scheduler, over all nodes at once: constraints that must hold
-(DoNotSchedule) filter, those that are only preferred (ScheduleAnyway) score.
+The results are those of kube-scheduler, computed for all nodes at once: DoNotSchedule constraints
+filter, ScheduleAnyway constraints score.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MISSING_LABEL: Final = (
 )
 
 _WEIGHT: Final = 2000
-"""The plug-in's weight of 2, in thousandths of a node's use."""
+"""kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
 
 _SCALE: Final = 1000
 
@@ -47,7 +47,7 @@ class PodTopologySpread:
         return {self._match_id(spread) for spread in wants.preferred_spread}
 
     def rule_out(self, shape: Shape, codes: Codes) -> None:
-        """Put the reason's code on each node (N,) that is out and not ruled out yet."""
+        """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
         spreads = shape.requirements.spread
         eligible = self._labelled(spreads)
         for spread in spreads:
@@ -59,10 +59,10 @@ class PodTopologySpread:
             shape.rule_out(codes, skewed[domain_of], REASON)
 
     def score(self, shape: Shape, rows: Ints) -> Ints:
-        """Most where fewest pods are, nothing where a label is missing, (len(rows),).
+        """The score of each row, (len(rows),), in thousandths of a node's utilisation.
 
-        In thousandths of a node's use. As upstream, a pod weighs more where there are more domains
-        to choose from.
+        It is highest where the fewest selected pods are. Rows that lack a label get 0, unless all
+        rows lack one. As upstream, a constraint weighs more if it has more domains.
         """
         spreads = shape.requirements.preferred_spread
         eligible = self._labelled(spreads)
@@ -83,7 +83,7 @@ class PodTopologySpread:
         return score
 
     def skew_limits(self, shape: Shape) -> list[SkewLimit]:
-        """Over which domains pods of the shape must be spread, and how evenly."""
+        """The limits of the DoNotSchedule constraints that select the shape itself."""
         spreads = shape.requirements.spread
         eligible = self._labelled(spreads)
         return [
@@ -93,7 +93,7 @@ class PodTopologySpread:
         ]
 
     def preferences(self, shape: Shape) -> list[Preference]:
-        """Over which domains pods of the shape prefer to be spread."""
+        """The preferences of the ScheduleAnyway constraints that select the shape itself."""
         spreads = shape.requirements.preferred_spread
         eligible = self._labelled(spreads)
         limits = (
@@ -104,7 +104,7 @@ class PodTopologySpread:
         return [Preference(limit.domains, limit.present) for limit in limits]
 
     def _labelled(self, spreads: tuple[Spread, ...]) -> Bools | None:
-        """Nodes (N,) that have every label of these constraints; None where there are none."""
+        """Nodes (N,) that have the topology keys of all constraints; None without constraints."""
         every: Bools | None = None
         for spread in spreads:
             labelled = self._topologies.domains(spread.key).codes >= 0
@@ -112,7 +112,7 @@ class PodTopologySpread:
         return every
 
     def _skew_limit(self, shape: Shape, spread: Spread, eligible: Bools | None) -> SkewLimit:
-        """Selected pods per domain, and which domains count; `eligible` nodes (N,) or all."""
+        """The limit of one constraint; only `eligible` nodes (N,) count, all nodes if None."""
         domains = self._topologies.domains(spread.key)
         included = self._included(shape.requirements, spread)
         if eligible is not None:
@@ -129,7 +129,7 @@ class PodTopologySpread:
         return SkewLimit(domains, present, counting, spread.max_skew, few)
 
     def _included(self, wants: Requirements, spread: Spread) -> Bools:
-        """Nodes (N,) over which it spreads: all, or those its affinity or tolerations admit."""
+        """Nodes (N,) that count for the constraint by nodeAffinityPolicy and nodeTaintsPolicy."""
         nodes = self._nodes
         included = nodes.node_class[: nodes.size] >= 0
         if spread.honours_taints:

@@ -1,4 +1,4 @@
-"""TaintToleration: taints that keep pods out, and those that only make nodes less preferred."""
+"""TaintToleration: NoSchedule and NoExecute taints filter, PreferNoSchedule taints score."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOFT_EFFECT: Final = "PreferNoSchedule"
 
 
 def untolerated(requirements: Requirements, node: NodeClass) -> Taint | None:
-    """The first taint that keeps the pod out."""
+    """The first NoSchedule or NoExecute taint that the pod does not tolerate, or None."""
     for taint in node.taints:
         if taint.effect in _EFFECTS and not tolerates(requirements.tolerations, taint):
             return taint
@@ -29,7 +29,7 @@ def untolerated(requirements: Requirements, node: NodeClass) -> Taint | None:
 def intolerable(requirements: Requirements, nodes: NodeTable) -> Ints:
     """Per node (N,) how many PreferNoSchedule taints the pod does not tolerate."""
     counts = [_intolerable(requirements, node) for node in nodes.classes.all]
-    table = np.array([*counts, 0], np.int64)  # vacant rows have class -1 and read the last
+    table = np.array([*counts, 0], np.int64)  # vacant rows have class -1 and read this 0
     found: Ints = table[nodes.node_class[: nodes.size]]
     return found
 

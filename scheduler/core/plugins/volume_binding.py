@@ -1,8 +1,8 @@
-"""VolumeBinding: where a pod's claims let it go, and which volume a claim gets that waits.
+"""VolumeBinding: on which nodes a pod's claims can be bound, and to which volumes.
 
-As in kube-scheduler a pod's claims choose one after another, the smallest first, and what finds no
-volume is made by the provisioner of its class, if it has one. The other plug-ins about volumes are
-asked from here, for all of them look at the same claims.
+As in kube-scheduler, the unbound claims of a pod choose volumes one after another, the smallest
+first. A claim that finds none is provisioned if its class has a provisioner. The other volume
+plug-ins are called from here, because they read the same claims.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOST: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existe
 NODE_AFFINITY: Final = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
 CLAIM: Final = "persistentvolumeclaim "
-"""Begins what is said of one claim."""
+"""The prefix of reasons about one claim."""
 
 _LEFT: Final = " is left"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -45,7 +45,7 @@ class VolumeBinding:
         self._limits = NodeVolumeLimits(nodes, selectors, volumes)
 
     def rule_out(self, shape: Shape, codes: Codes) -> None:
-        """Put the reason's code on every node (N,) that is out and not ruled out yet."""
+        """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
         claims: list[ClaimInfo] = []
         for key in shape.requirements.claims:
             claim = self._volumes.claims.get(key)
@@ -64,7 +64,7 @@ class VolumeBinding:
         self._limits.rule_out(shape, claims, codes)
 
     def one_at_a_time(self, shape: Shape) -> bool:
-        """Whether a first pod excludes others, or decides where the rest may go, by its claims."""
+        """Whether the claims of the first pod exclude the others or decide where these may go."""
         claims = (self._volumes.claims.get(key) for key in shape.requirements.claims)
         return any(
             claim is not None and (claim.one_pod or self._volumes.undecided(claim))
@@ -72,9 +72,10 @@ class VolumeBinding:
         )
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
-        """Where to begin if what the first pod's claims get there is to do for `count` pods.
+        """Which row takes the first pod so that the volumes of its claims serve all `count` pods.
 
-        An index into `rows`, of which earlier ones are better; 0 where that makes no difference.
+        Returns an index into `rows`, which are best first: 0 if the choice makes no difference or
+        no row serves them all.
         """
         claims = [self._volumes.claims[key] for key in shape.requirements.claims]
         deciding = [claim for claim in claims if self._volumes.undecided(claim)]
@@ -83,7 +84,10 @@ class VolumeBinding:
         return self._start(deciding, rows, room, count)
 
     def reserve(self, match_ids: tuple[int, ...], row: int, *, more: bool) -> None:
-        """Pods that these counts include came to the node, or went: assume volumes, or give up."""
+        """Assume volumes for undecided claims if pods came to the node; drop those of unused ones.
+
+        `match_ids` are the match counts that include these pods; `more` is false if they left.
+        """
         undecided: list[ClaimInfo] = []
         for match_id in match_ids:
             key = self._selectors.claim_of(match_id)
@@ -99,7 +103,7 @@ class VolumeBinding:
             self._volumes.assumed.change(claim.key, chosen)
 
     def _flaw(self, claim: ClaimInfo) -> str:
-        """Why no node at all will do for the claim."""
+        """Why the claim makes every node infeasible; empty if it does not."""
         name = claim.key[1]
         if claim.lost:
             return f'{CLAIM}"{name}" bound to non-existent persistentvolume'
@@ -113,7 +117,7 @@ class VolumeBinding:
         return "" if self._volumes.waits(claim) else UNBOUND
 
     def _rule_out_for(self, name: str, shape: Shape, codes: Codes) -> None:
-        """By the volume that a claim is bound to."""
+        """Rule out nodes that cannot use the volume that a claim is bound to."""
         volume, affinity = self._volumes.volumes[name], self._volumes.node_affinity
         if volume.affinity is not None:
             reached = np.zeros(len(codes), np.bool_)
@@ -125,7 +129,7 @@ class VolumeBinding:
     def _rule_out_for_unbound(
         self, claims: Iterable[ClaimInfo], shape: Shape, codes: Codes
     ) -> None:
-        """Nodes on which one of the claims gets no volume."""
+        """Rule out nodes on which one of the claims gets no volume."""
         undecided: list[ClaimInfo] = []
         for claim in sorted(claims, key=_by_size):
             assumed = self._volumes.assumed.get(claim.key)
@@ -144,7 +148,7 @@ class VolumeBinding:
             none = (free == 0) & ~makes
             if none.any():
                 shape.rule_out(codes, none, self._nothing_left(claim))
-            # Those before it may have taken all that this claim could get.
+            # The claims of its class before it may take every volume that fits this one.
             close |= (free <= before[claim.storage_class]) & (free > 0) & ~makes
             before[claim.storage_class] += 1
         for row in np.flatnonzero(close & (codes == 0)).tolist():
@@ -153,7 +157,10 @@ class VolumeBinding:
                 codes[row] = shape.code(self._nothing_left(failed))
 
     def _start(self, claims: list[ClaimInfo], rows: Ints, room: Ints, count: int) -> int:
-        """The first of the rows from which so many pods with these claims find room; else 0."""
+        """The index of the first row with room for all pods, else with volumes that reach enough.
+
+        Returns 0 if there is neither.
+        """
         alone = np.flatnonzero(room >= count)
         if len(alone):
             return int(alone[0])
@@ -169,7 +176,7 @@ class VolumeBinding:
         return 0
 
     def _free(self, claim: ClaimInfo) -> Ints:
-        """Per node (N,) the volumes that there are for the claim; one meant for it bars others."""
+        """Per node (N,) how many volumes the claim can get; one reserved for it excludes others."""
         meant = self._volumes.index.meant_for(claim)
         if not meant:
             return self._volumes.index.free(claim)
@@ -178,21 +185,21 @@ class VolumeBinding:
         return free
 
     def _short(self, claims: Sequence[ClaimInfo], row: int) -> ClaimInfo | None:
-        """The first of the claims that gets none on the node."""
+        """The first claim that gets no volume on the node, not even a provisioned one, or None."""
         for claim, name in zip(claims, self._choices(claims, row), strict=True):
             if not name and not self._provisionable(claim)[row]:
                 return claim
         return None
 
     def _choices(self, claims: Iterable[ClaimInfo], row: int) -> tuple[str, ...]:
-        """What the claims get on the node, choosing one after another."""
+        """What `_choose` gives each claim on the node, choosing one after another."""
         names: list[str] = []
         for claim in claims:
             names.append(self._choose(claim, row, names))
         return tuple(names)
 
     def _choose(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
-        """The volume that the claim gets on the node, or nothing: one has to be made."""
+        """The volume that the claim gets on the node; empty if one must be provisioned."""
         if claim.selected_node:
             return ""
         meant = self._volumes.index.meant_for(claim)
@@ -201,7 +208,7 @@ class VolumeBinding:
         return self._volumes.index.best(claim, row, without)
 
     def _nothing_left(self, claim: ClaimInfo) -> str:
-        """Why a node has no volume for it. Where one could be made elsewhere, as upstream says."""
+        """Why a node has no volume for the claim; as upstream if the class has a provisioner."""
         if self._makes(claim):
             return NO_VOLUME
         chosen = " that its selector selects" if claim.selector is not None else ""
@@ -214,21 +221,21 @@ class VolumeBinding:
         return storage_class.provisioner not in ("", _NO_PROVISIONER)
 
     def _provisionable(self, claim: ClaimInfo) -> Bools:
-        """Nodes (N,) on which the claim's class can make a volume."""
+        """Nodes (N,) for which the claim's class can provision a volume."""
         if not self._makes(claim):
             return np.zeros(self._nodes.size, np.bool_)
         topologies = self._volumes.classes[claim.storage_class].topologies
         return self._volumes.node_affinity.nodes(topologies or None)
 
     def _at(self, assumed: AssumedVolume) -> Bools:
-        """Nodes (N,) where a claim can be used that is to get this."""
+        """Nodes (N,) that can use the assumed volume."""
         able = np.zeros(self._nodes.size, np.bool_)
         able[self._volumes.index.rows(assumed.volume) if assumed.volume else assumed.row] = True
         return able
 
 
 def is_short(reason: str) -> bool:
-    """Whether a class without provisioner has too few volumes."""
+    """Whether the reason says that a class without a provisioner has too few volumes."""
     return reason.endswith(_LEFT)
 
 
@@ -237,7 +244,7 @@ def _by_size(claim: ClaimInfo) -> tuple[int, ClaimKey]:
 
 
 def _bytes(size: int) -> str:
-    """Such as 10Gi, in the largest unit in which it comes out even."""
+    """The size as 10Gi, in the largest unit that divides it evenly."""
     for unit, bits in _UNITS:
         if size and not size % (1 << bits):
             return f"{size >> bits}{unit}"

@@ -1,8 +1,8 @@
-"""VolumeBinding's index of volumes that exist: which of them a claim that waits may get.
+"""VolumeBinding's index of existing volumes: which of them an unbound claim can get.
 
-The rules are those of kube-scheduler's FindMatchingVolume: a volume that is meant for the claim is
-the only one, else the smallest that is large enough and free. Volumes are looked up by their class,
-and by the node where only one reaches them.
+The rules are those of kube-scheduler's FindMatchingVolume: a claim gets the volume whose claimRef
+names it and no other, else the smallest free volume that fits. Volumes are looked up by storage
+class, and by node if only one node can use them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from scheduler.core.model import ClaimInfo, ClaimKey, Expression, VolumeInfo
 from scheduler.core.node_table import Ints, NodeTable
 
 _NEEDS_KEPT = 64
-"""So many kinds of claims of one class are counted for at a time."""
+"""The most ClaimNeeds per storage class for which counts are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimNeeds:
-    """What claims ask of a volume; equal ones are counted for once."""
+    """What a claim requires of a volume; claims with equal needs share one cached count."""
 
     size: int
     access: tuple[str, ...]
@@ -36,22 +36,22 @@ class ClaimNeeds:
         return cls(claim.size, claim.access, claim.mode, claim.attributes, claim.selector)
 
     def admits(self, volume: VolumeInfo) -> bool:
-        """Whether the volume would do, where it can be reached."""
+        """Whether the volume fits, on nodes that can use it."""
         chosen = self.selector is None or matches(self.selector, volume.labels)
         return chosen and self.fits(volume) and set(self.access) <= set(volume.access)
 
     def fits(self, volume: VolumeInfo) -> bool:
-        """What is asked even of a volume that is meant for the claim."""
+        """Whether the volume meets what is required even if its claimRef names the claim."""
         same = (self.mode, self.attributes) == (volume.mode, volume.attributes)
         return same and volume.size >= self.size
 
 
 @dataclass(slots=True)
 class _ClassVolumes:
-    """The free volumes of one class, as long as nodes are what they are.
+    """The free volumes of one storage class, valid for one generation of the node table.
 
-    `by_node` are those that one node reaches, by its row, `wide` all others. `free` counts per
-    needs and node (N,) the volumes that would do.
+    `by_node` has the names of volumes that only one node can use, by its row; `wide` has all
+    others. `free` has per needs and node (N,) how many volumes fit.
     """
 
     volumes: dict[str, VolumeInfo] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class _ClassVolumes:
     free: dict[ClaimNeeds, Ints] = field(default_factory=dict)
 
     def put(self, volume: VolumeInfo, rows: Ints, sign: int = 1) -> None:
-        """Add the volume, which these nodes reach; -1 takes it off."""
+        """Add a volume that these nodes can use; `sign` -1 removes it."""
         for needs, free in self.free.items():
             if needs.admits(volume):
                 free[rows] += sign
@@ -74,7 +74,7 @@ class _ClassVolumes:
 
 
 class VolumeIndex:
-    """All volumes; `known` by name. What is assumed for a claim or bound to one is not free."""
+    """All volumes, `known` by name. A volume bound to a claim or assumed for one is not free."""
 
     def __init__(self, nodes: NodeTable, reach: Callable[[VolumeInfo], Ints]) -> None:
         """`reach` gives the rows, in order, of the nodes that can use a volume."""
@@ -97,7 +97,7 @@ class VolumeIndex:
         self._offer(volume)
 
     def remove(self, name: str) -> None:
-        """The volume is gone."""
+        """Remove a volume, if it is known."""
         volume = self.known.pop(name, None)
         if volume is None:
             return
@@ -110,13 +110,13 @@ class VolumeIndex:
                 del self._meant[volume.claim]
 
     def take(self, name: str) -> None:
-        """A claim more has the volume, or is to have it; it need not be known."""
+        """Count one more claim that is bound to the volume or assumes it; it need not be known."""
         self._taken[name] += 1
         if name in self.known:
             self._withdraw(self.known[name])
 
     def give(self, name: str) -> None:
-        """A claim less has it."""
+        """Count one claim fewer that is bound to the volume or assumes it."""
         self._taken[name] -= 1
         if not self._taken[name]:
             del self._taken[name]
@@ -124,7 +124,7 @@ class VolumeIndex:
                 self._offer(self.known[name])
 
     def rows(self, name: str) -> Ints:
-        """The nodes that reach the volume, in order; none if it is not known."""
+        """The rows of the nodes that can use the volume, in order; none if it is not known."""
         self._look()
         rows = self._rows.get(name)
         if rows is None:
@@ -134,7 +134,7 @@ class VolumeIndex:
         return rows
 
     def meant_for(self, claim: ClaimInfo) -> str:
-        """The volume whose claimRef says that it is for this claim; empty if there is none."""
+        """The first volume by name whose claimRef names the claim and that fits; empty if none."""
         needs = ClaimNeeds.of(claim)
         for name in sorted(self._meant.get(claim.key, ())):
             volume = self.known[name]
@@ -144,7 +144,7 @@ class VolumeIndex:
         return ""
 
     def free(self, claim: ClaimInfo) -> Ints:
-        """Per node (N,) how many free volumes would do for the claim. Do not write to it."""
+        """Per node (N,) how many free volumes fit the claim. Do not write to the array."""
         same_class, needs = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
         free = same_class.free.get(needs)
         if free is None:
@@ -158,7 +158,7 @@ class VolumeIndex:
         return free
 
     def best(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
-        """The smallest free volume for the claim on that node, by name among equals; or empty."""
+        """The smallest free volume for the claim on the node, ties by name; empty if none."""
         same_class, needs = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
         wide = (name for name in same_class.wide if row in self.rows(name))
         found = (
@@ -199,7 +199,7 @@ class VolumeIndex:
         return same_class
 
     def _look(self) -> None:
-        """Forget what nodes reach if the nodes are not the same any more."""
+        """Drop what was cached about nodes if the node table has a new generation."""
         if self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
             self._by_class.clear()

@@ -1,4 +1,7 @@
-"""The nodes that a volume can be used on, or for which a class can make one, by their labels."""
+"""Which nodes can use a volume, or get one from a storage class, by their labels.
+
+Part of VolumeBinding, used by VolumeZone too: node affinity of volumes, and allowedTopologies.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,16 @@ from scheduler.core.topology import Domains, Topologies
 
 
 class VolumeNodeAffinity:
-    """Terms over node labels against all nodes at once."""
+    """Evaluates terms over node labels for all nodes at once."""
 
     def __init__(self, nodes: NodeTable, topologies: Topologies) -> None:
         self._nodes = nodes
         self._topologies = topologies
 
     def nodes(self, terms: tuple[Term, ...] | None) -> Bools:
-        """Nodes (N,) that meet one of the terms; None is met by all.
+        """Nodes (N,) that meet at least one of the terms; all nodes if `terms` is None.
 
-        As upstream volumes see nothing of a node but its labels: what terms say of fields is
-        passed over.
+        As upstream, matchFields are ignored: only labels of nodes count for volumes.
         """
         if terms is None:
             return np.ones(self._nodes.size, np.bool_)
@@ -40,7 +42,7 @@ class VolumeNodeAffinity:
     def meets(self, expression: Expression) -> Bools:
         """Nodes (N,) whose label meets the expression."""
         domains = self._topologies.domains(expression.key)
-        table = np.zeros(len(domains.values) + 1, np.bool_)  # the last is for those without it
+        table = np.zeros(len(domains.values) + 1, np.bool_)  # the last: nodes without it
         if expression.operator == "In":
             table[_codes(domains, expression.values)] = True
         else:
@@ -56,6 +58,6 @@ class VolumeNodeAffinity:
 
 
 def _codes(domains: Domains, values: tuple[str, ...]) -> list[int]:
-    """The domains of these values, which are in order: a class may have a volume per node."""
+    """The codes of the values that nodes have, by binary search: terms may list many values."""
     found = ((bisect_left(domains.values, value), value) for value in values)
     return [at for at, value in found if domains.values[at : at + 1] == (value,)]

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: a ReadWriteOncePod claim is used by one pod at a time."""
+"""VolumeRestrictions: only one pod at a time may use a ReadWriteOncePod claim."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ REASON: Final = (
 
 
 def in_use(claim: ClaimInfo, match_id: int, counts: MatchCounts) -> bool:
-    """Whether another pod uses the claim, and no second one may; `match_id` counts its users."""
+    """Whether the claim is ReadWriteOncePod and in use; `match_id` counts the pods that use it."""
     return claim.one_pod and not counts.empty(match_id)

@@ -1,4 +1,4 @@
-"""VolumeZone: volumes with zone labels are used in those zones only."""
+"""VolumeZone: a volume with zone or region labels can be used only there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LABELS: Final = (
 
 
 def other_zone(volume: VolumeInfo, nodes: NodeTable, affinity: VolumeNodeAffinity) -> Bools:
-    """Nodes (N,) with zone labels, but not the volume's; its label may name several zones."""
+    """Nodes (N,) with zone labels that do not match the volume's, which may list several zones."""
     zoned = np.zeros(nodes.size, np.bool_)
     wrong = np.zeros(nodes.size, np.bool_)
     for key in _LABELS:

@@ -1,8 +1,8 @@
-"""Whom to evict so that a root fits.
+"""Preemption: which units to evict so that a root fits, as DefaultPreemption does for one pod.
 
 plan                preempt(state, root, refusal, budget) -> Plan | Refusal
-units               what can only be evicted as a whole, as a table of pods
-candidates          sets of units to look at, the cheapest part of the cluster first
-dry_run             does the root fit without these units? asked of the one solver
+units               the units of preemption: pods that can only be evicted together
+candidates          sets of units that suffice, the cheapest part of the cluster first
+dry_run             whether the root fits without given units, decided by `place`
 disruption_budgets  PodDisruptionBudgets, and which units they protect
 """

@@ -1,6 +1,6 @@
-"""Where making room is cheap: sets of units to look at, the most promising part of a cluster first.
+"""Finds candidates: sets of units whose eviction suffices, the cheapest part of the cluster first.
 
-Estimates only, by arithmetic on the node table: they order the search and decide nothing.
+Estimates from the node table only order the candidates; the dry run decides whether a set suffices.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.shapes import Shape
 
 _FEW: Final = 64
-"""Of more domains than this only the ones with most room are estimated."""
+"""Of more domains per key than this, only those with the most room are estimated."""
 
 
 class EvictionScopes:
-    """For one root and the units it may take; per node slots now and to gain, and their price."""
+    """Estimates for one root per node: slots now, slots that eviction gains, units per slot."""
 
     def __init__(self, dry_run: DryRun, candidates: Ints) -> None:
         self._dry_run = dry_run
@@ -28,7 +28,7 @@ class EvictionScopes:
         self._units = dry_run.state.units
         self._slots = self._units.slots_of(candidates)
         wanted = demand(dry_run)
-        # One shape stands for all: the one that most pods have.
+        # The estimates are for one shape: the one that most pods have.
         self._shape = max(wanted, key=lambda s: (wanted[s], -s.index))
         self._count = sum(wanted.values())
         nodes, framework = dry_run.state.nodes, dry_run.state.framework
@@ -41,14 +41,14 @@ class EvictionScopes:
             self._gain = np.maximum(framework.slots(self._shape) - self._now, 0)
 
     def scopes(self) -> Iterator[tuple[int, Ints]]:
-        """Sets of candidates that are enough, cheapest first, and how many may have to go."""
+        """Yield (estimated victims, candidates that suffice), the cheapest part first."""
         for _, rows in zip(range(self._dry_run.effort.scopes), self._places(), strict=False):
             scope = self._within(rows)
             if scope is not None:
                 yield (int(self._estimate(rows)[0] / 1000), scope)
 
     def least(self) -> int:
-        """So many units have to go at least: fewer do not free as much as is missing anywhere."""
+        """A lower bound on the number of victims: fewer do not free enough of some resource."""
         wanted = self._certain()
         units, nodes = self._units, self._dry_run.state.nodes
         owners = units.owners[self._slots]
@@ -65,7 +65,7 @@ class EvictionScopes:
         return least
 
     def _certain(self) -> dict[Shape, int]:
-        """What is needed in any case; nothing where the root has a choice."""
+        """The pods that the root needs in any case; none if it has a choice."""
         root = self._dry_run.root
         if not isinstance(root, Group):
             return {root.shape: 1}
@@ -81,7 +81,10 @@ class EvictionScopes:
         return int(sums.max(initial=0))
 
     def _within(self, rows: Ints) -> Ints | None:
-        """The candidates on the cheapest nodes of a part: the fewest nodes that are enough."""
+        """The candidates on the cheapest nodes of a part, on twice as many until the root fits.
+
+        Returns None if it never fits or the effort is exhausted.
+        """
         useful = rows[(self._gain[rows] > 0) | (self._now[rows] > 0)]
         useful = useful[self._order(useful)]
         total = np.cumsum(self._now[useful] + self._gain[useful])
@@ -95,7 +98,7 @@ class EvictionScopes:
             enough *= 2
 
     def _on(self, rows: Ints) -> Ints:
-        """The candidates with a pod on one of these nodes."""
+        """The candidates with a pod on one of those nodes that gain slots."""
         there = np.zeros(len(self._now), np.bool_)
         there[rows[self._gain[rows] > 0]] = True
         slots = self._slots[there[self._units.rows[self._slots]]]
@@ -103,13 +106,16 @@ class EvictionScopes:
         return scope
 
     def _order(self, rows: Ints) -> Ints:
-        """Nodes with room first, then by units for each slot gained, their size and their age."""
+        """Nodes that gain nothing first, then by price per slot.
+
+        Ties go to the node with the smallest unit, then to the one with the latest started pod.
+        """
         price = np.where(self._gain[rows] == 0, 0, self._price[rows])
         order: Ints = np.lexsort((-self._young[rows], self._size[rows], price))
         return order
 
     def _tell_apart(self) -> None:
-        """Per node the smallest unit, and when the youngest pod started."""
+        """Set per node (N,) the pod count of the smallest unit and the latest start of a pod."""
         units, rows = self._units, self._units.rows[self._slots]
         owners = units.owners[self._slots]
         sizes = np.bincount(owners, minlength=1)[owners]
@@ -119,7 +125,11 @@ class EvictionScopes:
         np.maximum.at(self._young, rows, units.started[self._slots])
 
     def _places(self) -> list[Ints]:
-        """Parts of the cluster, cheapest first; at last all of it, unless the root is tied."""
+        """Parts of the cluster, cheapest first.
+
+        If the root requires one domain, only domains with room for it. Otherwise the domains of all
+        topology keys in its tree, and the whole cluster last.
+        """
         parts: list[Ints] = []
         own, lower = _keys(self._dry_run.root)
         for key in [own] if own else lower:
@@ -134,7 +144,7 @@ class EvictionScopes:
         return parts if own else [*parts, np.arange(len(self._now))]
 
     def _estimate(self, rows: Ints) -> tuple[float, int]:
-        """Slots that cannot be had there, and units for those that can."""
+        """The price of the slots needed there, in thousandths of a unit, and the slots missing."""
         order = self._order(rows)
         slots = (self._now + self._gain)[rows][order]
         used = np.clip(self._count - (np.cumsum(slots) - slots), 0, slots)
@@ -143,7 +153,7 @@ class EvictionScopes:
         return (price, self._count - int(used.sum()))
 
     def _prices(self, nodes: NodeTable) -> Ints:
-        """Per node, in thousandths, the units at least that one more slot costs."""
+        """Per node (N,) a lower bound on the units that one more slot costs, in thousandths."""
         size = len(self._now)
         rows = self._units.rows[self._slots]
         pairs, where = np.unique(self._units.owners[self._slots] * size + rows, return_inverse=True)
@@ -173,7 +183,7 @@ def demand(dry_run: DryRun) -> dict[Shape, int]:
 
 
 def _keys(root: object) -> tuple[str | None, list[str]]:
-    """The label that ties the whole root, and those that tie parts of it."""
+    """The topology key that the root requires, or None, and all topology keys in its tree."""
     if not isinstance(root, Group):
         return (None, [])
     own = root.spec.topology if root.spec else None

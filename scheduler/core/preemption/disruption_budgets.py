@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many of some pods may be disrupted, and which units they protect."""
+"""PodDisruptionBudgets: how many of their pods may be evicted, and which units they protect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ BudgetKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
-    """`expressions` None selects no pod, () all of the namespace; `allowed` may go now."""
+    """A PodDisruptionBudget; `allowed` is its status.disruptionsAllowed.
+
+    `expressions` None selects no pod, () all pods of the namespace.
+    """
 
     key: BudgetKey
     expressions: tuple[Expression, ...] | None
@@ -70,12 +73,12 @@ class DisruptionBudgets:
 
 
 def violations(covered: Counter[DisruptionBudget]) -> int:
-    """By how many pods the budgets would be exceeded."""
+    """By how many pods the budgets would be exceeded, summed over budgets."""
     return sum(max(0, count - budget.allowed) for budget, count in covered.items())
 
 
 class ProtectedUnits:
-    """What each candidate's eviction means for the budgets."""
+    """Which budgets cover which candidates, and what evicting them would violate."""
 
     def __init__(self, budgets: DisruptionBudgets, units: Units, candidates: Ints) -> None:
         self.candidates = candidates
@@ -89,15 +92,18 @@ class ProtectedUnits:
 
     @property
     def covered(self) -> list[int]:
-        """The units that some budget covers, least important first."""
+        """The candidates that a budget covers, by lowest priority, then index."""
         return sorted(self._covered, key=lambda index: (self.priorities[index], index))
 
     def violations(self, units: Iterable[int]) -> int:
-        """By how many pods budgets would be exceeded if all of these went."""
+        """By how many pods budgets would be exceeded if all of these units were evicted."""
         return violations(self._total(units))
 
     def tiers(self, units: Ints) -> Ints:
-        """By what the units are taken: those that no budget protects, by priority, come first."""
+        """Per unit its tier, (len(units),): units of lower tiers are evicted first.
+
+        Tiers go by priority; units that violate a budget on their own come after all others.
+        """
         tiers: Ints = self.priorities[units].copy()
         span = int(tiers.max() - tiers.min()) + 1
         if self._covered:
@@ -105,19 +111,19 @@ class ProtectedUnits:
         return tiers
 
     def exceeding(self, units: list[int]) -> set[int]:
-        """Those of the units that a budget covers which would be exceeded."""
+        """Those of the units that are covered by a budget which evicting all would exceed."""
         over = {budget for budget, n in self._total(units).items() if n > budget.allowed}
         return {index for index in units if not over.isdisjoint(self._covered.get(index, ()))}
 
     def largest_sets(self, most: int) -> Iterator[Ints]:
-        """Largest sets of candidates that exceed the budgets by no more than `most` pods.
+        """Yield maximal sets of candidates that exceed the budgets by at most `most` pods.
 
-        Sets with the least important of those that budgets cover come first.
+        Sets with the covered candidates of lowest priority come first.
         """
         covered = self.covered
         free = [index for index in self.candidates.tolist() if index not in self._covered]
         tried = 0
-        # Each entry: how many of `covered` are decided, and which of them may go.
+        # Each entry: how many of `covered` are decided, and which of them may be evicted.
         stack: list[tuple[int, tuple[int, ...]]] = [(0, ())]
         while stack and tried < _MOST_TRIED:
             tried += 1

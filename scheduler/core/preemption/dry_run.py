@@ -1,4 +1,4 @@
-"""Whether a root fits without some units: the question that preemption keeps asking the solver."""
+"""The dry run of preemption: whether a root fits if some units are evicted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from scheduler.core.state import State
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard to look for the fewest victims: questions to the solver, and parts of the cluster.
+    """How hard to look for the fewest victims.
 
-    `subsets` bounds the questions asked to find out whether fewer units would do, `families` the
-    ways looked at in which disruption budgets can be kept. Pods that should have been gone before
-    `overdue` are not waited for.
+    `solves` bounds the dry runs, `scopes` the parts of the cluster that are tried, `subsets` the
+    dry runs for sets of fewer units, and `families` the candidate sets that violate budgets least.
+    Pods that should have been gone before `overdue` (seconds since 1970) do not count as leaving.
     """
 
     solves: int = 600
@@ -29,9 +29,9 @@ class Effort:
 
 
 class DryRun:
-    """Answers for one root. Asked the same twice it does not solve twice.
+    """Dry runs for one root; each set of units is solved once.
 
-    Sets of units are sorted arrays of indices. Pods that leave already count as gone.
+    Sets of units are sorted arrays of indices. Pods that are leaving and not overdue count as gone.
     """
 
     def __init__(
@@ -59,7 +59,10 @@ class DryRun:
         return self.solves >= self.effort.solves or self._budget.expired()
 
     def open(self, candidates: Ints) -> bool:
-        """Whether it fits without all of these. As many extras as then fit are wanted from then."""
+        """Whether the root fits without all of these units.
+
+        If only extras wait, later dry runs must place as many of them as fit now.
+        """
         placement = self.fits(candidates) if len(candidates) else None
         if placement is not None and self._extras:
             self._wanted = len(placement.pods)
@@ -67,7 +70,7 @@ class DryRun:
         return placement is not None
 
     def fits(self, units: Ints) -> Placement | None:
-        """Where it fits without these units."""
+        """Where the root fits if these units are evicted; None if it does not."""
         key = units.tobytes()
         if key not in self._known:
             self.solves += 1
@@ -75,7 +78,7 @@ class DryRun:
         return self._known[key]
 
     def release(self, units: Ints) -> None:
-        """Take the units and all that leaves off their nodes, in the open trial."""
+        """Take the pods of the units and all leaving pods off their nodes, in the open trial."""
         slots = self.state.units.slots_of(units)
         self.state.units.release(np.concatenate((self.leaving, slots)))
 

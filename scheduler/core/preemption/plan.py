@@ -1,9 +1,8 @@
-"""`preempt`: whom to evict so that a root fits, or why that does not help.
+"""`preempt`: which units to evict so that a root fits, or why preemption does not help.
 
-The one solver of `placement` answers every question "does it fit without these?"; here is only the
-search for the cheapest "these". First where, then whom: parts of the cluster in the order of what
-making room there costs; within each the units in question are put back, most important first, as
-long as the root still fits somewhere without the rest.
+Corresponds to the DefaultPreemption plug-in, for whole pod groups. Parts of the cluster are tried
+by estimated cost. In each, units are reprieved, most important first, as long as a dry run says
+that the root still fits without the others. The cheapest set of victims becomes the plan.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ _MOST_EXCEEDED: Final = 8
 _MOST_SETS: Final = 32
 
 _MANY: Final = 32
-"""Of more candidates than this only the likeliest are tried together."""
+"""Of more candidates than this, only those with the most pods are tried in combinations."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """What a choice of units costs, in the order in which it matters.
+    """The cost of a set of victims, compared field by field: the lowest wins.
 
-    Disruptions beyond the budgets, the highest priority hit, units broken, the sum of their
-    priorities, pods lost, and how long the oldest of them has been running (older is dearer).
+    `violations` are evictions beyond the budgets, `priority` is the highest priority of a unit,
+    `priorities` the sum over units, `started` the negated earliest start of a pod (older is worse).
     """
 
     violations: int
@@ -54,9 +53,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Without `victims` the root fits at `placement`, and without any one of them it does not.
+    """The root fits at `placement` once all `victims` are gone, and not if any one of them stays.
 
-    No victims: those that are on their way out already are enough.
+    Without victims the pods that are leaving already are enough, and `cost` is None.
     """
 
     root: GroupKey
@@ -73,10 +72,10 @@ def preempt(
     budget: SearchBudget,
     effort: Effort | None = None,
 ) -> Plan | Refusal:
-    """Decide whom to evict for a root that was refused. Changes nothing.
+    """Decide which units to evict for a root that was refused. Changes nothing.
 
-    The refusal comes back where nobody may go for it, or where not even all of those who may
-    would be enough.
+    Returns the refusal if eviction cannot resolve it, if the root may not preempt, or if evicting
+    all candidates would not be enough.
     """
     if not refusal.shortage.resolvable or refusal.shortage.kind in ("quorum", "invalid"):
         return refusal
@@ -105,7 +104,7 @@ def preempt(
 
 
 def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:
-    """Sets of candidates without which the root fits, that exceed budgets as little as possible."""
+    """Sets of candidates whose eviction suffices and that violate budgets as little as possible."""
     everyone = protected.candidates
     for most in range(min(protected.violations(everyone.tolist()), _MOST_EXCEEDED)):
         found: list[Ints] = []
@@ -120,7 +119,10 @@ def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:
 
 
 def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
-    """The candidates without those that the root's pods need beside them; none if it needs none."""
+    """The candidates without peers that the root's required affinity needs.
+
+    Empty if the root has no required affinity.
+    """
     selectors = [
         tuple(t.selector for t in s.requirements.required_affinity) for s in refusal.shapes
     ]
@@ -141,17 +143,17 @@ def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
 
 
 def may_preempt(root: Group | Pod) -> bool:
-    """Whether it may have others evicted at all."""
+    """Whether the root may preempt: its preemptionPolicy is not Never."""
     if isinstance(root, Pod):
         return root.info.preempts
     return root.spec is not None and root.spec.preempts
 
 
 class _Choice:
-    """The search for the cheapest of the candidates without which the root fits."""
+    """The search for the cheapest victims among candidates whose eviction suffices."""
 
     def __init__(self, dry_run: DryRun, candidates: Ints, protected: ProtectedUnits) -> None:
-        """Leaves out those that are more important than anyone needs to go."""
+        """Limits the candidates to the lowest tiers that suffice; see `_bound`."""
         self.dry_run = dry_run
         self.units = dry_run.state.units
         self.protected = protected
@@ -161,7 +163,7 @@ class _Choice:
         self.cost = self._cost(self.candidates)
 
     def search(self) -> None:
-        """Find fewer that are enough."""
+        """Find the cheapest set of units that suffices, within the effort."""
         scopes = EvictionScopes(self.dry_run, self.candidates)
         least = scopes.least()
         for units, scope in scopes.scopes():
@@ -180,7 +182,7 @@ class _Choice:
         return Plan(self.dry_run.refusal.root, placement, victims, self.cost, self.dry_run.solves)
 
     def _bound(self) -> None:
-        """Find the lowest priority up to which all would be enough."""
+        """Keep only candidates up to the lowest tier at which evicting all of them suffices."""
         tiers = self.protected.tiers(self.candidates)
         levels = np.unique(tiers)
         low, high = 0, len(levels) - 1
@@ -198,7 +200,7 @@ class _Choice:
             self.best, self.cost = chosen, cost
 
     def _reduced(self, scope: Ints) -> Ints:
-        """Of a set that suffices, one from which nobody can be put back."""
+        """Reduce a set that suffices to one from which no unit can be reprieved."""
         placement = self.dry_run.fits(scope)
         if placement is None:
             raise AssertionError("only a set that suffices can be reduced")
@@ -211,7 +213,10 @@ class _Choice:
             chosen = fewer
 
     def _put_back(self, order: list[int]) -> Ints:
-        """Put back, in this order, whoever the root can do without; many at once while it goes."""
+        """Reprieve units in this order, as long as the root fits without the rest.
+
+        Reprieves many at once, and fewer when that fails.
+        """
         at, chunk = 0, max(1, len(order) // 4)
         while at < len(order):
             rest = order[:at] + order[at + chunk :]
@@ -224,7 +229,10 @@ class _Choice:
         return _sorted(order)
 
     def _by_importance(self, chosen: Ints) -> list[int]:
-        """Most important first: what exceeds a budget, then by priority, size and age."""
+        """The order of reprieve, most important first.
+
+        Units whose budgets would be exceeded, then by highest priority, most pods, earliest start.
+        """
         exceeding = self.protected.exceeding(chosen.tolist())
 
         def importance(index: int) -> tuple[bool, int, int, float]:
@@ -235,7 +243,7 @@ class _Choice:
         return sorted(chosen.tolist(), key=importance)
 
     def _frozen(self, scope: Ints, placement: Placement) -> Ints:
-        """Whom this very placement leaves no room for."""
+        """The units of the scope for which this placement leaves too few free resources, sorted."""
         nodes, units = self.dry_run.state.nodes, self.units
         with nodes.trial():
             self.dry_run.release(scope)
@@ -255,7 +263,7 @@ class _Choice:
         return _sorted(out)
 
     def _fewer(self, least: int) -> None:
-        """Try whether fewer units would do, the likeliest first, as long as the effort lasts."""
+        """Try smaller sets of units, fewest units first, as long as the effort lasts."""
         if self.cost.units <= least:
             return
         order, subsets = self._by_size(), self.dry_run.effort.subsets
@@ -272,7 +280,7 @@ class _Choice:
                     return
 
     def _by_size(self) -> list[int]:
-        """Candidates with most pods first: what they free is likeliest to be enough."""
+        """Candidates by most pods, because these most likely free enough."""
         owners = self.units.owners
         sizes = np.bincount(owners[owners >= 0], minlength=len(self.units.priorities))
         order: list[int] = self.candidates[

@@ -1,7 +1,7 @@
-"""Units of preemption: what can be evicted only as a whole, as a table of pods.
+"""Units of preemption: pods that can only be evicted together (KEP-4671), as a table of pods.
 
-A unit is all that runs under the highest ancestor of mode `all`, or else one pod. The table follows
-the state pod by pod, so that a decision reads arrays and walks nothing.
+A unit is all running pods under the highest ancestor of disruption mode `all`, or else one pod. The
+table is updated pod by pod, so a decision reads arrays and walks no trees.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _FIRST: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """Pods that are evicted together; `group` is None where that is one pod.
+    """Pods that are evicted together; `group` is None if the unit is a single pod.
 
-    `priority` is its root group's, an ungrouped pod's its own.
+    `priority` is that of its root group, or the pod's own without a group.
     """
 
     key: GroupKey
@@ -42,10 +42,9 @@ class Unit:
 
 
 def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
-    """The group as a whole of which the pod can go, None for the pod alone, and its priority.
+    """The group with which the pod must be evicted, None for the pod alone, and the priority.
 
-    A walk up that ends at a missing or cyclic ancestor finds no root: then the pod's own group
-    decides the priority, and the pod is a unit of its own.
+    If an ancestor is missing or in a cycle, the pod is a unit of its own with its group's priority.
     """
     own = pod.group
     if own is None or own.spec is None:
@@ -64,18 +63,18 @@ def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
 
 
 def _resolved(group: Group, pod: Pod) -> int:
-    """The group's priority; where nobody resolved it the pod's own."""
+    """The group's priority, or the pod's own if the group's is not resolved."""
     priority = group.spec.priority if group.spec is not None else None
     return pod.info.priority if priority is None else priority
 
 
 class Units:
-    """The table: one slot per pod that takes room on a known node.
+    """The table of units: one slot per pod that takes resources on a known node.
 
-    `rows`, `owners`, `shapes`, `started` (slots,) are its node, unit and shape by index, and its
-    start; free slots have row -1. `leaving` are pods on their way out, which should be gone by
-    `leaves_by`: these belong to no unit any more. `priorities` and `alive` are by unit; a unit with
-    a pod that may not be evicted is not alive.
+    Per slot (slots,), `rows`, `owners` and `shapes` are the indices of the pod's node, unit and
+    shape, and `started` is its start time. Vacant slots have row -1. `leaving` pods should be gone
+    by `leaves_by` (infinity if unknown), and have owner -1: they belong to no unit. `priorities`
+    and `alive` are per unit. A unit with a pod that cannot be evicted is not alive.
     """
 
     def __init__(self, framework: Framework, forest: Forest) -> None:
@@ -101,40 +100,40 @@ class Units:
         self.alive: Bools = np.zeros(_FIRST, np.bool_)
 
     def stale(self, pod: Pod) -> None:
-        """Something about the pod changed; it is looked at when the table is next asked."""
+        """Mark the pod as changed; the next `refresh` updates it."""
         self._dirty[pod.info.uid] = pod
 
     def gone(self, pod: Pod) -> None:
-        """The pod is no more."""
+        """The pod was deleted."""
         uid = pod.info.uid
         if uid in self._slots:
             self.stale(pod)
         else:
-            # Not left to `refresh`, which never comes where nobody is evicted.
+            # Not left to `refresh`, which is never called without preemption.
             self._dirty.pop(uid, None)
             self._forget(uid)
 
     def stale_tree(self, group: Group) -> None:
-        """The same for all pods under a group."""
+        """Mark all pods under a group as changed."""
         for leaf in group.leaves():
             for pod in leaf.members.values():
                 self.stale(pod)
 
     def mark_evicting(self, pods: Iterable[Pod]) -> None:
-        """They are about to be evicted: from now on they count as leaving."""
+        """Count the pods as leaving from now on: they are about to be evicted."""
         for pod in pods:
             self._evicting.add(pod.info.uid)
             self.stale(pod)
 
     def spare(self, pods: Iterable[Pod]) -> None:
-        """They cannot be evicted, however they are marked: they stay, and so does their unit."""
+        """Stop counting the pods as leaving, and keep their units: they cannot be evicted."""
         for pod in pods:
             self._evicting.discard(pod.info.uid)
             self._spared.add(pod.info.uid)
             self.stale(pod)
 
     def leaves(self, pod: Pod) -> bool:
-        """Whether it is on its way out, or will be in a moment."""
+        """Whether the pod is terminating, or selected as a victim and not spared."""
         info = pod.info
         if info.terminating or info.uid in self._evicting:
             return True
@@ -142,28 +141,31 @@ class Units:
 
     @property
     def evicting(self) -> frozenset[str]:
-        """UIDs of those that are about to be evicted."""
+        """UIDs of the pods that are about to be evicted."""
         return frozenset(self._evicting)
 
     @property
     def spared(self) -> frozenset[str]:
-        """UIDs of those that cannot be evicted."""
+        """UIDs of the pods that cannot be evicted."""
         return frozenset(self._spared)
 
     def order(self) -> list[str]:
-        """UIDs of the table's pods by the index of their unit: ties are broken by that."""
+        """UIDs of the table's pods by unit index, which breaks ties; pods without a unit last."""
         self.refresh()
         last = len(self._by_index)
         ranked = ((int(self.owners[slot]), slot, uid) for uid, slot in self._slots.items())
         return [uid for _, _, uid in sorted((o if o >= 0 else last, s, u) for o, s, u in ranked)]
 
     def arrange(self, uids: Iterable[str]) -> None:
-        """Let the next refresh take up these pods first, and number their units in this order."""
+        """Let the next `refresh` start with those of these pods that changed, in this order.
+
+        It numbers new units in the order of their pods.
+        """
         first = {uid: self._dirty[uid] for uid in uids if uid in self._dirty}
         self._dirty = first | self._dirty
 
     def refresh(self) -> None:
-        """Bring the table up to date. Costs what changed since the last time."""
+        """Update the table, in time proportional to the pods that changed since the last call."""
         dirty, self._dirty = self._dirty, {}
         for uid, pod in dirty.items():
             self._remove(uid)
@@ -173,19 +175,19 @@ class Units:
                 self._forget(uid)
 
     def unit(self, index: int) -> Unit:
-        """Raises LookupError for an index that no unit has."""
+        """The unit with this index. Raises LookupError if there is none."""
         unit = self._by_index[index]
         if unit is None:
             raise LookupError(index)
         return unit
 
     def below(self, priority: int) -> Ints:
-        """Indices of the units that a preemptor of this priority may take."""
+        """Indices of the units of lower priority, which a preemptor of this priority may evict."""
         lower: Ints = np.flatnonzero(self.alive & (self.priorities < priority))
         return lower
 
     def slots_of(self, units: Ints) -> Ints:
-        """The slots of these units' pods."""
+        """The slots of the pods of these units, in order."""
         if len(units) < _FIRST:
             few = [slot for index in units.tolist() for slot in self.unit(index).slots]
             return np.array(sorted(few), np.int64)
@@ -195,7 +197,7 @@ class Units:
         return slots
 
     def slots_besides(self, uids: Collection[str]) -> Ints:
-        """The slots of all pods but these."""
+        """The slots of all pods but these, leaving ones included; in order."""
         self.refresh()
         return np.array(sorted(s for uid, s in self._slots.items() if uid not in uids), np.int64)
 
@@ -209,7 +211,7 @@ class Units:
             self._framework.reserve(shape, at, -sign * counts[at])
 
     def released(self, slots: Ints, resource: int) -> Ints:
-        """How much of a resource each of these slots' pods holds, (len(slots),)."""
+        """How much of a resource the pod of each slot requests, (len(slots),)."""
         table = np.zeros(max(self._shapes, default=0) + 1, np.int64)
         for index, shape in self._shapes.items():
             if resource < len(shape.request):
@@ -261,7 +263,7 @@ class Units:
         if unit is None:
             unit = self._units[key] = Unit(key, self._new_unit(), group, priority)
             self._by_index[unit.index] = unit
-        # Where nobody resolved the group's priority, the highest of its pods counts.
+        # If the group's priority is not resolved, the highest of its pods counts.
         unit.priority = max(unit.priority, priority) if unit.pods else priority
         self.priorities[unit.index] = unit.priority
         return unit

@@ -1,11 +1,11 @@
-"""The search for places.
+"""The search for nodes for the pods of a root, as in a pod group scheduling cycle.
 
-tree                the minimums of a tree, then extras, with a way back
+tree                places the minimums of a tree, then the extras, with backtracking
 topology_placement  candidate placements for a group's topology constraint, best first
-attempt             places taken on trial, leaf by leaf
+attempt             places pods on trial, leaf by leaf
 node_selection      which nodes take how many pods of one shape: pack or spread
-joint_packing       the minimums of a subtree at once, where leaf by leaf did not do
-exhaustive_packing  the last resort for unequal pods on few nodes
-batching            roots that ask for the same, decided in one go
-search_budget       how hard one decision may search
+joint_packing       packs the minimums of a subtree together, if leaf by leaf failed
+exhaustive_packing  backtracking over pods of different shapes on few nodes, used last
+batching            decides roots with equal signatures together
+search_budget       the limits of one search
 """

@@ -1,4 +1,7 @@
-"""Places taken on trial for one root, leaf by leaf: whole demands or nothing, and extras."""
+"""The places that one attempt at a root takes on trial, leaf by leaf.
+
+`fill` places a demand whole or not at all, `extras` as many pods as have room.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ Demand = Mapping[Shape, int]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Pods of one shape of one leaf: `counts[i]` of them on `rows[i]`."""
+    """Pods of one leaf and one shape: `counts[i]` of them are on `rows[i]`."""
 
     group: Group
     shape: Shape
@@ -32,7 +35,7 @@ class Run:
 
 
 class Attempt:
-    """What it took is in `log` and in the node table's open trial; `total` counts its pods."""
+    """Keeps what it placed in `log` and in the node table's open trial; `total` counts the pods."""
 
     def __init__(self, state: State, budget: SearchBudget) -> None:
         self.nodes = state.nodes
@@ -57,7 +60,7 @@ class Attempt:
         self.total += count
 
     def mark(self) -> tuple[int, int]:
-        """A point to go back to."""
+        """A point for `undo` to return to."""
         return (self.nodes.mark(), len(self.log))
 
     def undo(self, mark: tuple[int, int]) -> None:
@@ -70,18 +73,18 @@ class Attempt:
         del self.log[log:]
 
     def left(self, group: Group) -> int:
-        """Waiting pods of the leaf that have no place yet."""
+        """How many waiting pods of the leaf are not placed yet."""
         return sum(self.left_of(group).values())
 
     def left_of(self, group: Group) -> Demand:
-        """The same by shape, those that have none left out."""
+        """The same by shape, without shapes of which all pods are placed."""
         left = {
             shape: len(pods) - self._taken[group, shape] for shape, pods in group.pending.items()
         }
         return {shape: count for shape, count in left.items() if count}
 
     def extras(self, group: Group, region: Ints | None, most: int) -> int:
-        """Place up to `most` pods more, as far as there is room; how many found a place."""
+        """Place up to `most` more pods, as far as there is room. Returns how many were placed."""
         before = self.total
         for shape, pods in sorted(group.pending.items(), key=lambda item: _first(*item)):
             missing = most - (self.total - before)
@@ -92,7 +95,11 @@ class Attempt:
         return self.total - before
 
     def fill(self, group: Group, demand: Demand, region: Ints | None) -> Shortage | None:
-        """Place the demand, all or nothing: the shape with the fewest slots per pod first."""
+        """Place the demand, all or nothing; None if it was placed.
+
+        Tries several orders of the shapes, first by fewest slots per pod. The shortage is that of
+        the first order.
+        """
         shortage = self._fill_within(group, demand, region)
         if shortage is None:
             return None
@@ -104,7 +111,7 @@ class Attempt:
         return shortage
 
     def _common_domains(self, demand: Demand, region: Ints | None) -> Iterator[Ints]:
-        """Domains in which pods that need each other may all go, roomiest last."""
+        """The nodes of each affinity domain with room for the whole demand, fewest slots first."""
         keys = sorted(
             {term.key for shape in demand for term in shape.requirements.required_affinity}
         )
@@ -134,7 +141,7 @@ class Attempt:
             attempts += [(largest, profile), (hardest, other), (hardest[::-1], profile)]
         shortage: Shortage | None = None
         for order, how in attempts:
-            # Pods that need others beside them come after those.
+            # Pods that need peers of another shape are placed after those.
             shapes = sorted(order, key=lambda s: s.needs_other_pods)
             mark = self.mark()
             failed = self._place_all(group, shapes, demand, region, how)
@@ -163,7 +170,7 @@ class Attempt:
         region: Ints | None,
         profile: Profile,
     ) -> tuple[Shape, int] | None:
-        """Place shape by shape; the first for which room is short, and for how many there is."""
+        """Place shape by shape; the first that does not fit and how many of it do, or None."""
         for shape in shapes:
             found = self._place(group, shape, demand[shape], region, profile)
             if found < demand[shape]:
@@ -173,7 +180,10 @@ class Attempt:
     def _place(
         self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
     ) -> int:
-        """Place so many pods; for how many there is room. Some may be placed even if not all."""
+        """Place `count` pods. Returns for how many there is room.
+
+        If that is fewer than `count`, some pods may have been placed.
+        """
         if shape.requirements.unsupported:
             return 0
         if shape.order_sensitive:
@@ -187,7 +197,7 @@ class Attempt:
     def _place_in_waves(
         self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
     ) -> int:
-        """Place up to `count` pods whose order matters, wave by wave; how many found a place."""
+        """Place up to `count` pods whose order matters, in waves. Returns how many were placed."""
         before = self.total
         for number, wave in enumerate(waves(self.framework, shape, count, region, profile)):
             self.take(group, shape, *wave)
@@ -199,7 +209,7 @@ class Attempt:
     def short(
         self, group: Group, shape: Shape, needed: int, free: int, *, minimum: bool = True
     ) -> Shortage:
-        """There is room for `free` of the pods that are needed."""
+        """The shortage where `needed` pods of the shape have room for only `free`."""
         if shape.requirements.unsupported:
             features = ", ".join(shape.requirements.unsupported)
             message = (
@@ -207,7 +217,7 @@ class Attempt:
                 " do without, or leave them to another scheduler"
             )
             return Shortage("constraint", group.key, message, needed, 0, shape, resolvable=False)
-        # The claims of other members have their volumes now, and will not when this is explained.
+        # Counted now, while volumes are assumed for the claims of other members.
         counts = reasons(self.framework, shape) if shape.requirements.claims else ()
         return Shortage(
             "capacity", group.key, "", needed, free, shape, minimum=minimum, counts=counts
@@ -215,6 +225,6 @@ class Attempt:
 
 
 def _first(shape: Shape, pods: Mapping[str, Pod]) -> tuple[bool, int, str, int]:
-    """Extras go by priority, then creation; pods that need others beside them after those."""
+    """The order of extras: by priority, then creation; shapes that need other pods come last."""
     priority, created, *_ = min(pod.order for pod in pods.values())
     return (shape.needs_other_pods, priority, created, shape.index)

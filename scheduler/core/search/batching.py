@@ -1,8 +1,8 @@
-"""Roots that ask for the same in one go, each as if it had been decided alone in its turn.
+"""Decides roots with equal signatures together: the opportunistic batching of KEP-5598.
 
-On fullest nodes first, the next pod goes where the last one went until that node is full, and the
-next gang to the rack of the last one until it holds no other: what one fill gives to many roots is
-what many decisions give to one root each, at the cost of one.
+With the profile pack, the next pod goes to the last pod's node until that is full, and the next
+gang to the last gang's domain until no other fits there. So one fill for many roots gives the same
+placements as one decision for each, at the cost of one decision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scheduler.core.state import State
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What roots of one batch have in common: `size` pods of one shape, all of them or none."""
+    """What the roots of a batch have in common: each has `size` pods of `shape`, all or nothing."""
 
     shape: Shape
     size: int
@@ -31,10 +31,11 @@ class Signature:
 
 
 def signature(root: Group | Pod) -> Signature | None:
-    """What another root must have to be decided together with this one; None: it goes alone.
+    """The signature of a root that may be batched; None if it must be decided alone.
 
-    Single pods have it, and gangs of one leaf that start whole, of pods whose order does not
-    matter, anywhere or in one domain. It does not change while the root waits undisturbed.
+    Single pods have one. So do valid gangs of one leaf that need all their pods, none of them
+    running, of one shape whose order does not matter, and without a preferred topology constraint.
+    The signature does not change while the root waits unchanged.
     """
     if isinstance(root, Pod):
         return Signature(root.shape, 1, root.info.priority)
@@ -51,7 +52,10 @@ def signature(root: Group | Pod) -> Signature | None:
 
 
 def batchable(state: State, shape: Shape) -> bool:
-    """Whether pods of the shape may be decided in one go: nothing but room is between them."""
+    """Whether roots of the shape may be batched: only free resources decide where they fit.
+
+    There must be no nominations, and the starvation gate must be open.
+    """
     held = (
         next(iter(state.nominations), None) is not None or state.starvation.closed_for is not None
     )
@@ -63,9 +67,9 @@ def place_batch(
 ) -> list[Placement]:
     """Decide waiting roots of one signature, in this order. Changes nothing.
 
-    The answer has a placement for each of the first ones that find room, those of one domain where
-    they need one; the others have to be asked for again, and the first of none alone, which says
-    why.
+    Returns placements for the first roots that fit; with a topology constraint all go to the domain
+    of the first root. The others have to be decided again. If there are no placements, decide the
+    first root alone to get its refusal.
     """
     region: Ints | None = None
     if isinstance(first := roots[0], Group) and first.topology is not None:
@@ -97,6 +101,6 @@ def _pods(root: Group | Pod) -> Iterator[Pod]:
 
 
 def _domain(state: State, group: Group, topology: Topology, row: int) -> Ints:
-    """The nodes of the group's domain that this one is in."""
+    """The nodes of the group's topology domain that the row is in."""
     domains = state.topologies.domains(topology.key, outer_topology_keys(group, topology.key))
     return domains.rows(next(iter(domains.of([row]))), None)

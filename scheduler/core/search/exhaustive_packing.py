@@ -1,7 +1,7 @@
-"""The last resort for unequal pods on few nodes: try everything, within a number of steps.
+"""Backtracking over pods of different shapes on few nodes, within a number of steps.
 
-Packing unequal pods greedily misses a few percent of what fits when it is tight. Where the nodes
-are few enough to look through them all, this finds what there is.
+If room is tight, greedy packing misses a few percent of the demands that fit. On few nodes this
+search finds them. It is tried last.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Runs = list[tuple[Shape, Ints, Ints]]
 def pack_exhaustively(
     framework: Framework, demand: Mapping[Shape, int], region: Ints | None, steps: int
 ) -> Runs | None:
-    """(shape, rows, counts) for the whole demand, or None: it does not fit, or steps ran out.
+    """(shape, rows, counts) for the whole demand; None if it does not fit or the steps ran out.
 
-    Looks at at most `steps` pods placed on trial. None at once for more than MOST_NODES nodes or
+    A step places one pod on trial. Returns None at once for more than MOST_NODES usable nodes or
     MOST_PODS pods.
     """
     rows = usable(framework, demand, region)
@@ -46,7 +46,7 @@ def pack_exhaustively(
 
 
 def usable(framework: Framework, shapes: Iterable[Shape], region: Ints | None) -> Ints | None:
-    """Nodes of the region with room for one of the shapes; None for more than MOST_NODES."""
+    """Nodes of the region with room for one of the shapes; None if more than MOST_NODES."""
     rows = np.arange(framework.nodes.size) if region is None else region
     some = np.zeros(len(rows), np.bool_)
     for shape in shapes:
@@ -57,10 +57,10 @@ def usable(framework: Framework, shapes: Iterable[Shape], region: Ints | None) -
 
 @dataclass(slots=True)
 class _Search:
-    """Depth first over pods, largest shape first; equal pods go to nodes in order.
+    """A depth-first search over pods, largest shape first; pods of one shape take nodes in order.
 
-    `open` marks nodes that every shape may use: one of those with as much free as another is its
-    equal, and only one of them needs to be tried.
+    `open` marks nodes that every shape may use: of those with equal free resources, only one is
+    tried per pod. `dead` holds the states that failed.
     """
 
     framework: Framework
@@ -88,7 +88,7 @@ class _Search:
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]
 
     def place(self, pod: int, start: int, free: list[Free]) -> bool:
-        """Place the pods from this one on; the first may go to nodes from `start` on."""
+        """Place this pod, on a node from `start` on, and all pods after it; whether that worked."""
         if pod == len(self.pods):
             return True
         state = (pod, start, tuple(free))
@@ -119,13 +119,13 @@ class _Search:
         return False
 
     def chosen(self) -> list[Ints]:
-        """Per shape how many pods each of the rows takes."""
+        """Per shape how many pods each row takes, (len(rows),)."""
         counts = [np.zeros(len(self.rows), np.int64) for _ in self.shapes]
         for shape, node in zip(self.pods, self.path, strict=True):
             counts[shape][node] += 1
         return counts
 
     def _size(self, shape: Shape) -> float:
-        """The largest share of all there is that one pod takes."""
+        """The largest share of the free amount of any resource that one pod takes."""
         totals = self.framework.nodes.free[:, self.rows].sum(axis=1)
         return max(amount / max(1, int(totals[resource])) for resource, amount in shape.demands)

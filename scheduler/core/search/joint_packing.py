@@ -1,6 +1,7 @@
-"""Minimums of a whole subtree at once: which children and pods, cheapest first, packed as one.
+"""Packs the minimums of a whole subtree together, over choices of children and pods.
 
-The last resort where siblings that were placed one after another stand in each other's way.
+It is tried last, if siblings placed one after another take each other's room. The cheapest choices
+are tried first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from scheduler.core.search.exhaustive_packing import MOST_PODS, pack_exhaustivel
 from scheduler.core.shapes import Shape
 
 WAYS: Final = 16
-"""So many ways are kept per group: the cheapest ones."""
+"""How many ways are kept per group: the cheapest ones."""
 
 Part = tuple[Group, Shape, int]
 Placed = tuple[Group, Shape, Ints, Ints]
@@ -28,7 +29,7 @@ Placed = tuple[Group, Shape, Ints, Ints]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Pods that let a subtree stand; `load` is their share of what is free, summed up."""
+    """Pods that meet the minimums of a subtree; `load` sums up their shares of free resources."""
 
     load: float
     parts: tuple[Part, ...] = ()
@@ -40,10 +41,9 @@ class Way:
 def pack_jointly(
     framework: Framework, group: Group, region: Ints | None, steps: int
 ) -> list[Placed] | None:
-    """Places for the minimums of the subtree, or None: there are none, or none was found.
+    """Places for the minimums of the subtree; None if none were found.
 
-    None at once where there is too much to look through it all, as for
-    `pack_exhaustively`.
+    Returns None at once for too many nodes or pods, as `pack_exhaustively` does.
     """
     shapes = [shape for leaf in group.leaves() for shape in leaf.pending]
     if group.pending_total > 4 * MOST_PODS or usable(framework, shapes, region) is None:
@@ -80,7 +80,7 @@ def _ways(group: Group, totals: list[int]) -> list[Way]:
     if not group.composite:
         return _cheapest(_leaf(group, totals))
     needed = (group.minimum or 0) - group.standing_children
-    # best[n]: ways to let n of the children seen so far stand.
+    # best[n]: ways to meet the minimums of n of the children seen so far.
     best: list[list[Way]] = [[Way(0.0)]] + [[] for _ in range(needed)]
     for child in group.children_in_order():
         if not child.quorate or child.standing:
@@ -93,7 +93,7 @@ def _ways(group: Group, totals: list[int]) -> list[Way]:
 
 
 def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
-    """Every way to pick as many of the waiting pods as are needed, up to a bound."""
+    """Ways to pick as many waiting pods as the leaf's minimum lacks, at most WAYS * WAYS."""
     need = (group.minimum or 0) - group.running
     costs = {shape: _cost(shape, totals) for shape in group.pending}
     shapes = sorted(costs, key=lambda shape: (costs[shape], shape.index))
@@ -122,7 +122,7 @@ def _cheapest(ways: Iterator[Way] | list[Way]) -> list[Way]:
 
 
 def _shared(way: Way, places: Mapping[Shape, tuple[Ints, Ints]]) -> Iterator[Placed]:
-    """Give each part its share of its shape's places."""
+    """Divide the places of each shape among the parts of the way."""
     left = {shape: rows.repeat(counts) for shape, (rows, counts) in places.items()}
     for group, shape, count in way.parts:
         mine, left[shape] = left[shape][:count], left[shape][count:]

@@ -1,4 +1,7 @@
-"""Which nodes take how many pods of one shape: arithmetic on the node table, no search."""
+"""Selects which nodes take how many pods of one shape, by arithmetic on the node table.
+
+Corresponds to scoring nodes and selecting the host in kube-scheduler.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,17 @@ _NEVER: Final = np.iinfo(np.int64).max
 Profile = Literal["pack", "spread"]
 
 _PREFERENCE_WAVES: Final = 16
-"""So many waves of equal pods go by what is only preferred; the rest takes what room there is."""
+"""The number of waves that respect preferences; later ones take whatever room there is."""
 
 
 def choose(
     framework: Framework, shape: Shape, count: int, region: Ints | None, profile: Profile
 ) -> tuple[Ints, Ints] | None:
-    """Nodes and how many pods each takes, `count` in all; None if there is not room for so many.
+    """Nodes and how many pods each takes, `count` in all; None if there is no room for so many.
 
-    pack fills the fullest nodes first, spread raises the emptiest to one level; what the shape
-    prefers counts as much fuller, or emptier. Equal nodes are taken in the order of their rows.
+    pack fills the fullest nodes first, spread raises the emptiest to one level of utilisation. The
+    preference score is added to the utilisation for pack, and subtracted for spread. Ties go to the
+    lowest row, with spread to the first in the region.
     """
     slots = framework.slots_in(shape, region)
     if int(slots.sum()) < count:
@@ -45,9 +49,9 @@ def choose(
 def waves(
     framework: Framework, shape: Shape, count: int, region: Ints | None, profile: Profile
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Like choose, for pods whose order matters: up to `count`, as many at a time as may be.
+    """Like `choose`, for pods whose order matters: up to `count` in waves as large as quotas allow.
 
-    What is given has to be taken before more is asked for. Ends early where no node takes one more.
+    The caller must place a wave before it takes the next. Ends early if no node has a slot left.
     """
     for number in itertools.count():
         quotas = framework.quotas(shape, preferences=number < _PREFERENCE_WAVES)
@@ -93,11 +97,11 @@ def _preferred(framework: Framework, shape: Shape, rows: Ints) -> Ints | int:
 
 
 def _fill(region: Ints | None, slots: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
-    """The cheapest nodes, each filled up before the next; there is room for so many."""
+    """Fill up the cheapest nodes one by one; `slots` must hold `count` pods. Changes `cost`."""
     cost[slots <= 0] = _NEVER
     at = np.flatnonzero(cost == cost.min())
     rows = at if region is None else region[at]
-    # Every node takes one pod at least, so the `count` cheapest are enough.
+    # Every node here has at least one slot, so the `count` cheapest are enough.
     if int(slots[at].sum()) >= count:
         order = np.argsort(rows, kind="stable")[:count]
     else:
@@ -130,7 +134,7 @@ def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[
             low = middle + 1
     counts = held(low - 1)
     missing = count - int(counts.sum())
-    # Those that take one more at this level; the first ones are enough.
+    # Only the first `missing` of the nodes that take one more at this level are needed.
     last = np.flatnonzero(held(low) > counts)[:missing]
     counts[last] += 1
     return rows[counts > 0], counts[counts > 0]
@@ -139,7 +143,7 @@ def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[
 def _usage(
     framework: Framework, shape: Shape, rows: Ints, region: Ints | None
 ) -> tuple[Ints, Ints]:
-    """Use of the nodes and what one pod adds, (len(rows),) each; `region` as asked for."""
+    """Utilisation of the rows and what one pod adds, (len(rows),) each; cached without a region."""
     if region is not None:
         return framework.usage_at(shape, rows)
     used, step = framework.usage(shape)

@@ -1,4 +1,4 @@
-"""How hard one decision may search."""
+"""The limits of one search."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SearchBudget:
-    """How hard to search: `steps` are fills of one leaf; `expired` may end the search earlier.
+    """How hard to search. `steps` bounds fills of leaves, their further waves, and joint packings.
 
-    `packing_steps` are pods tried one by one where unequal pods do not fit the simple way.
+    `packing_steps` bounds the pods that one exhaustive packing places on trial. The search also
+    ends once `expired` returns True.
     """
 
     steps: int = 500

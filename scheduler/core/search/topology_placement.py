@@ -1,4 +1,7 @@
-"""Where in the cluster a group's topology constraint lets its subtree go, best choice first."""
+"""Candidate placements for a group: the nodes that its topology constraint allows, best first.
+
+Corresponds to generating and scoring the Placements of KEP-6012.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,11 @@ Demand = Mapping[Shape, int]
 
 @dataclass(frozen=True, slots=True)
 class CandidatePlacement:
-    """Nodes to stay on, None for all; `best` is the value of the one domain that was required.
+    """Nodes for a subtree: `rows`, None for all.
 
-    `prefers` is the group nearest above, or this one, that only prefers to stay there: its pods
-    beyond the minimums may go to the nodes `last` when there is no room.
+    `prefers` is this group or the nearest above whose constraint is only preferred: extras without
+    room in `rows` may then go to the nodes `last`. `best` is the value of the required domain of
+    `key`, None if no domain is required.
     """
 
     rows: Ints | None
@@ -34,7 +38,7 @@ class CandidatePlacement:
 
 
 class TopologyPlacements:
-    """Candidate regions for groups, pruned by capacity before anything is tried in them."""
+    """Generates candidate placements, pruned by capacity before the search tries them."""
 
     def __init__(self, state: State) -> None:
         self._nodes = state.nodes
@@ -44,10 +48,10 @@ class TopologyPlacements:
     def candidates(
         self, group: Group, region: Ints | None, above: CandidatePlacement | None, demand: Demand
     ) -> Iterator[CandidatePlacement] | Shortage:
-        """Parts of the region to try in this order, or why there is none.
+        """The candidate placements inside the region, in the order to try, or why there is none.
 
-        Running members pin the domain. A preferred constraint ends with the whole region.
-        `above` is what was chosen for the parent.
+        Running members pin the domain. For a preferred constraint the last candidate is the whole
+        region. `above` is the candidate chosen for the parent.
         """
         topology = group.topology
         gives_way = above is not None and above.prefers is not None
@@ -69,14 +73,20 @@ class TopologyPlacements:
         return self._required(domains, ranked, region)
 
     def domains(self, group: Group) -> Domains:
-        """The domains of the group's key, those of equal names in others of its parents apart."""
+        """The domains of the group's topology key, inside the domains of the groups above it.
+
+        Raises LookupError for a group without a topology constraint.
+        """
         if group.topology is None:
             raise LookupError(group.key)
         key = group.topology.key
         return self._topologies.domains(key, outer_topology_keys(group, key))
 
     def wider(self, inner: CandidatePlacement, demand: Demand) -> Ints | None:
-        """Where pods may go for which there is no room: the fewest domains that have."""
+        """The nodes of the fewest other domains with room for pods that did not fit in `inner`.
+
+        All of `inner.last` if no domains have room for the whole demand.
+        """
         if inner.prefers is None or inner.rows is None:
             raise AssertionError("only what is in a part by preference can go to another")
         domains = self.domains(inner.prefers)
@@ -94,7 +104,7 @@ class TopologyPlacements:
     def _preferred(
         self, domains: Domains, whole: CandidatePlacement, demand: Demand, pins: list[int]
     ) -> Iterator[CandidatePlacement]:
-        """One domain, then those that it is in with ever more beside them, then all."""
+        """Single domains, or those of running members; then unions of more and more; then all."""
         group, region = whole.prefers, whole.rows
         if group is None:
             raise AssertionError("somebody prefers")
@@ -123,10 +133,10 @@ class TopologyPlacements:
     def _ranked(
         self, group: Group, domains: Domains, region: Ints | None, demand: Demand
     ) -> list[int]:
-        """Domains that could hold the demand: those that place more, then the tightest.
+        """Domains with room for the demand: by most waiting pods placed, then by fewest slots.
 
-        Of equally tight ones that with least free in pieces too small for these pods, so that what
-        pods of other sizes could use stays whole; then by name.
+        Ties go to the domain with the least unused resources, to keep those for pods of other
+        sizes; then by name.
         """
         wanted = _wanted(group)
         placed = np.zeros(len(domains.values), np.int64)
@@ -143,7 +153,7 @@ class TopologyPlacements:
         return [int(code) for code in order if possible[code]]
 
     def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Ints | None) -> Ints:
-        """What nobody uses in each domain, in thousandths of what one of these pods asks for."""
+        """Unused resources per domain (D,), summed in thousandths of what each shape requests."""
         free = self._nodes.free[:, : self._nodes.size]
         if region is not None:
             free = free[:, region]
@@ -156,10 +166,10 @@ class TopologyPlacements:
     def _order(
         self, domains: Domains, region: Ints | None, demand: Demand, without: list[int]
     ) -> tuple[list[int], int]:
-        """Domains with room, those that take most of the demand first, and how many are enough.
+        """Domains with room, and how many of the first ones are enough for the demand.
 
-        Of several that take all that is left the tightest comes first. More than there are means
-        that all are not enough.
+        Each next domain is the one that takes most of what is left, ties by fewest slots. A number
+        above that of the domains means that all together are not enough.
         """
         sums = np.array([self._sums(shape, domains, region) for shape in demand])
         left = np.array(list(demand.values()))[:, None]
@@ -204,7 +214,7 @@ class TopologyPlacements:
 
 
 def _growing(first: int, most: int) -> Iterator[int]:
-    """From the first number on, by one, by two, by four and so on, up to the most."""
+    """`first`, and from there in steps of 1, 2, 4 and so on, as long as it is at most `most`."""
     step = 1
     while first <= most:
         yield first

@@ -1,4 +1,7 @@
-"""The search over a tree: regions, which children, in which order, and back when one fails."""
+"""The search over a tree of groups: candidate placements, and which children in which order.
+
+Places the minimums first, then the extras. Undoes what a failed candidate or child took.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,17 @@ _ROUNDS: Final = 16
 
 
 def _needs_other_pods(group: Group) -> bool:
-    """Whether pods of the subtree need others beside them."""
+    """Whether a shape in the subtree needs peers of another shape."""
     return any(shape.needs_other_pods for leaf in group.leaves() for shape in leaf.pending)
 
 
 def shapes_of(group: Group) -> frozenset[Shape]:
-    """The shapes of all that waits in the subtree."""
+    """The shapes of all waiting pods in the subtree."""
     return frozenset(shape for leaf in group.leaves() for shape in leaf.pending)
 
 
 class Search:
-    """One attempt at one root. What it takes is in `attempt`."""
+    """One attempt at one root; `attempt` has the places that it took."""
 
     def __init__(self, state: State, budget: SearchBudget) -> None:
         self.attempt = Attempt(state, budget)
@@ -38,7 +41,7 @@ class Search:
         self._chosen: dict[Group, CandidatePlacement] = {}
 
     def minimums(self, group: Group, region: Ints | None) -> Shortage | None:
-        """Place what the subtree needs to stand, inside the region; all of it or nothing."""
+        """Place what the minimums of the subtree lack, inside the region, all or nothing."""
         if group.composite:
             return self._in_candidates(group, region, self._least(group), self._children)
         need = (group.minimum or 0) - group.running
@@ -57,13 +60,14 @@ class Search:
             shortage = self._in_candidates(group, region, demand, fill)
             if shortage is None:
                 return None
-        # The last demand is the easiest: no refusal names a member that the minimum can do without.
+        # The last demand is the easiest: its shortage names no pod that the minimum does not need.
         return shortage
 
     def extras(self, root: Group) -> None:
-        """Place what may come beyond the minimums, as long as there is room.
+        """Place pods beyond the minimums, as long as there is room.
 
-        Round by round, so that no leaf gets everything; leaves of a higher priority come first.
+        Leaves of a higher priority come first. Leaves of equal priority are served in rounds, so
+        that none takes all the room.
         """
         for group in list(root.walk()):
             self._join(group)
@@ -75,7 +79,7 @@ class Search:
             self._overflow(same)
 
     def _join(self, group: Group) -> None:
-        """Let children of the group stand that its minimum did not need."""
+        """Place the minimums of quorate children that the group's own minimum did not need."""
         if group not in self._chosen:
             return
         for child in group.children_in_order():
@@ -85,7 +89,7 @@ class Search:
                     self.minimums(child, inner.last)
 
     def _overflow(self, leaves: list[Group]) -> None:
-        """Extras without room in a domain that is only preferred go to the fewest others."""
+        """Place extras in the fewest other domains if their preferred domain has no room left."""
         regions = {}
         for leaf in leaves:
             inner, left = self._chosen[leaf], self.attempt.left_of(leaf)
@@ -96,12 +100,12 @@ class Search:
     def _rounds(self, leaves: list[Group], regions: Mapping[Group, Ints | None]) -> None:
         while leaves:
             left = sum(self.attempt.left(leaf) for leaf in leaves)
-            # A pod at a time where there are few; with many the rounds are as many.
+            # One pod per leaf and round if few are left; more if many are, to limit the rounds.
             share = 1 + left // (len(leaves) * _ROUNDS) if len(leaves) > 1 else left
             leaves = [leaf for leaf in leaves if self.attempt.extras(leaf, regions[leaf], share)]
 
     def left_over(self, group: Group) -> Shortage:
-        """Why nothing at all was placed although the root stands: no room for an extra."""
+        """Why nothing was placed although all minimums are met: there is no room for an extra."""
         for leaf in group.leaves():
             for shape, pods in leaf.pending.items():
                 inner = self._chosen.get(leaf)
@@ -120,7 +124,7 @@ class Search:
         demand: Demand,
         work: Callable[[Group, Ints | None], Shortage | None],
     ) -> Shortage | None:
-        """Try `work` in each part of the region the group's topology allows, best first."""
+        """Try `work` in each candidate placement of the group, best first; None if it succeeds."""
         above = self._chosen.get(group.parent) if group.parent is not None else None
         candidates = self._placements.candidates(group, region, above, demand)
         if isinstance(candidates, Shortage):
@@ -133,7 +137,7 @@ class Search:
             if shortage is None:
                 return None
             self._undo(mark)
-            # A domain that is only preferred is not why: what all of the region lacks is.
+            # With a preferred constraint the last candidate, the whole region, says what is short.
             if first is None or inner.prefers is group:
                 first = _inside(shortage, inner)
             if self.attempt.exhausted:
@@ -143,7 +147,7 @@ class Search:
         return first
 
     def _children(self, group: Group, region: Ints | None) -> Shortage | None:
-        """Place the minimums of as many children as the composite lacks."""
+        """Place the minimums of as many children as the composite's minimum still needs."""
         needed = (group.minimum or 0) - group.standing_children
         order = self._children_to_try(group, region)
         if len(order) < needed:
@@ -166,23 +170,23 @@ class Search:
                 and failed not in demoted
                 and _needs_other_pods(failed)
             ):
-                # What it leans on may be among its siblings.
+                # The peers it needs may be among its siblings: try it once more, after them.
                 demoted.add(failed)
                 order = [*order[1:], failed]
                 continue
             if order[0] is failed:
-                # It fails even with all the room to itself, so the others have to do.
+                # It fails even with the whole region free for it: only the other children remain.
                 order = order[1:]
                 continue
             if failed in promoted:
                 break
-            # Whoever failed for the places its siblings took chooses before them next time.
+            # It may have failed because its siblings took its places: try it before them.
             promoted.add(failed)
             order = [failed, *(child for child in order if child is not failed)]
         return None if self._pack_jointly(group, region) else shortage
 
     def _pack_jointly(self, group: Group, region: Ints | None) -> bool:
-        """Place all minimums of the subtree in one go, where only packing is in question."""
+        """Pack all minimums of the subtree together if only resources decide; whether it worked."""
         top = group.parent is None or group.topology is not None
         if not top or any(below.topology for below in group.walk() if below is not group):
             return False
@@ -206,7 +210,10 @@ class Search:
     def _in_order(
         self, order: list[Group], needed: int, region: Ints | None
     ) -> tuple[Group | None, Shortage | None]:
-        """Place children in this order until `needed` stand; else the first that failed."""
+        """Place the minimums of `needed` children, in this order.
+
+        Returns the first child that failed and its shortage, or (None, None) on success.
+        """
         failed: Group | None = None
         fault: Shortage | None = None
         for index, child in enumerate(order):
@@ -222,9 +229,10 @@ class Search:
         return (None, None) if needed == 0 else (failed, fault)
 
     def _children_to_try(self, group: Group, region: Ints | None) -> list[Group]:
-        """Children to try, half-running ones first.
+        """The quorate children whose minimum is not met, in the order to try them.
 
-        If all are needed the tightest is first, if there is a choice the easiest.
+        Incomplete ones come first, ones that need other pods last. If all are needed the tightest
+        comes first, otherwise the easiest.
         """
         waiting = [c for c in group.children_in_order() if c.quorate and not c.standing]
         if len(waiting) == 1:
@@ -241,7 +249,7 @@ class Search:
         )
 
     def _tightness(self, group: Group, region: Ints | None) -> int:
-        """The largest share of a shape's slots that the subtree needs, in millionths."""
+        """The largest share of any shape's slots that the subtree needs, in millionths."""
         shares = [0]
         for shape, count in self._least(group).items():
             slots = max(1, int(self.attempt.framework.slots_in(shape, region).sum()))
@@ -249,7 +257,7 @@ class Search:
         return max(shares)
 
     def _least(self, group: Group) -> Demand:
-        """What the subtree needs in any case: nothing where there is a choice."""
+        """The pods that the minimums need in any case; none for groups that have a choice."""
         if group.standing:
             return {}
         if not group.composite:
@@ -267,7 +275,7 @@ class Search:
         return total
 
     def _demands(self, group: Group, need: int) -> Iterator[Demand]:
-        """Ways to pick `need` of the waiting pods: by order, then those that find room easily."""
+        """Ways to pick `need` of the waiting pods: first by their order, then by most slots."""
         counts = {shape: len(pods) for shape, pods in group.pending.items()}
         if len(counts) == 1:
             yield dict.fromkeys(counts, need)
@@ -299,10 +307,10 @@ class Search:
 
 
 def _rank(leaf: Group) -> int:
-    """The best priority among those that wait."""
+    """The negated highest priority of the waiting pods, so that the lowest rank comes first."""
     return min(pod.order[0] for pods in leaf.pending.values() for pod in pods.values())
 
 
 def _inside(shortage: Shortage, inner: CandidatePlacement) -> Shortage:
-    """Name the domain in which it was short, if the group was tied to one."""
+    """Add the domain to the shortage, if one was required."""
     return shortage if inner.best is None else shortage.within(inner.best, key=inner.key)
