@@ -215,7 +215,7 @@ class Forest:
         if moved:
             self._unlink(group)
             self._link(group)
-            self._open_rings()
+            self._relink_cycles()
         self._settle(group)
         return group
 
@@ -228,7 +228,7 @@ class Forest:
         group.spec = None
         self._settle(group)
         self.prune(group)
-        self._open_rings()
+        self._relink_cycles()
         return group
 
     def prune(self, group: Group) -> None:
@@ -310,7 +310,7 @@ class Forest:
         parent.children[group.key] = group
         self._credit(group, 1)
 
-    def _open_rings(self) -> None:
+    def _relink_cycles(self) -> None:
         """Link the groups that would have closed a cycle, if they no longer would."""
         for cyclic in sorted(self._cyclic):
             self._link(self.groups[cyclic])

@@ -133,7 +133,9 @@ class Nominations:
             self._generation = self._nodes.generation
             self._merged.clear()
         if priority not in self._merged:
-            self._merged[priority] = self._places(h for h in self if h.priority >= priority)
+            self._merged[priority] = self._places(
+                each for each in self if each.priority >= priority
+            )
         return self._merged[priority]
 
     def _places(self, nominations: Iterable[Nomination]) -> _Taken:

@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from scheduler.core import tree_validation as layout
+from scheduler.core import tree_validation
 from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import ClaimKey, GroupKey, GroupSpec
@@ -67,7 +67,7 @@ def place(
     It cannot use places nominated for other roots of the same or a higher priority.
     """
     group = root if isinstance(root, Group) else group_of([root], minimum=1)
-    flaw = layout.check(group)
+    flaw = tree_validation.check(group)
     if flaw is not None:
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
         return Refusal(group.key, shortage, frozenset())

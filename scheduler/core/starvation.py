@@ -64,20 +64,18 @@ class StarvationGate:
         """Record that the root was refused for lack of room; the first time starts its wait."""
         self._waits.setdefault(root, _Wait(now, self._count_placed(priority)))
 
-    def starves(
-        self, root: GroupKey, priority: int, now: float, patience: StarvationLimits
-    ) -> bool:
+    def starves(self, root: GroupKey, priority: int, now: float, limits: StarvationLimits) -> bool:
         """Whether it has waited long enough while enough others were placed."""
         wait = self._waits.get(root)
-        if wait is None or now - wait.since < patience.seconds:
+        if wait is None or now - wait.since < limits.seconds:
             return False
-        return self._count_placed(priority) - wait.passed >= patience.passed
+        return self._count_placed(priority) - wait.passed >= limits.passed
 
-    def close(self, root: GroupKey, priority: int, now: float, patience: StarvationLimits) -> None:
+    def close(self, root: GroupKey, priority: int, now: float, limits: StarvationLimits) -> None:
         """Close the gate: from now on others wait for this root."""
         wait = self._waits.get(root, _Wait(now, self._count_placed(priority)))
         self.closed_for = ClosedFor(root, priority, self._count_placed(priority) - wait.passed)
-        self._until = now + patience.closed_seconds
+        self._until = now + limits.closed_seconds
 
     def overdue(self, now: float) -> bool:
         """Whether the gate has been closed for its maximum time."""

@@ -217,9 +217,9 @@ class State:
 
     def open_starvation_gate(self) -> None:
         """Open the starvation gate; the roots that it held back are reconsidered."""
-        stopped = self.starvation.open()
-        self.changes.entities.update(stopped)
-        self.changes.reconsider.update(stopped)
+        held_back = self.starvation.open()
+        self.changes.entities.update(held_back)
+        self.changes.reconsider.update(held_back)
 
     def take_changes(self) -> Changes:
         """The changes since the last call. Also frees shapes and match counts that no pod uses."""
@@ -299,13 +299,13 @@ class State:
 
     def _shape_of(self, info: PodInfo) -> Shape:
         """The pod's shape. Pods that a new match count of its terms selects change their shape."""
-        for match_id in self.selectors.register(info.requirements):
-            self._add_match(match_id)
+        for match_count in self.selectors.register(info.requirements):
+            self._add_match(match_count)
         return self.shapes.intern(info.requirements, self.selectors.matches(info))
 
-    def _add_match(self, match_id: MatchCount) -> None:
+    def _add_match(self, match_count: MatchCount) -> None:
         """Add a new match count to the matches of the pods that it selects."""
-        self._change_matches(match_id, PodMatches.and_of)
+        self._change_matches(match_count, PodMatches.and_of)
 
     def _sweep(self) -> None:
         """Free unused shapes and match counts. Runs in time proportional to what changed."""
@@ -313,21 +313,21 @@ class State:
             return
         nominated = {shape for each in self.nominations for shape, _ in each.places}
         while ended := self.shapes.sweep(nominated):
-            for match_id in ended:
-                self._change_matches(match_id, PodMatches.without)
-                self.selectors.forget(match_id)
+            for match_count in ended:
+                self._change_matches(match_count, PodMatches.without)
+                self.selectors.forget(match_count)
 
     def _change_matches(
-        self, match_id: MatchCount, change: Callable[[PodMatches, MatchCount], PodMatches]
+        self, match_count: MatchCount, change: Callable[[PodMatches, MatchCount], PodMatches]
     ) -> None:
         """Apply `change` to the matches of the pods that `match_id` selects, once per shape."""
         shapes: dict[Shape, Shape] = {}
-        for pod in self._label_index.of(match_id):
-            if match_id.counts(pod.info, self.selectors.namespaces):
+        for pod in self._label_index.of(match_count):
+            if match_count.counts(pod.info, self.selectors.namespaces):
                 old = pod.shape
                 if old not in shapes:
                     shapes[old] = self.shapes.intern(
-                        old.requirements, change(old.matches, match_id)
+                        old.requirements, change(old.matches, match_count)
                     )
                 self._change_shape(pod, shapes[old])
 

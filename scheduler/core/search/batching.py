@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.core import tree_validation as layout
+from scheduler.core import tree_validation
 from scheduler.core.forest import Group, Pod, outer_topology_keys
 from scheduler.core.model import Topology
 from scheduler.core.node_table import Ints
@@ -46,7 +46,7 @@ def signature(root: Group | Pod) -> Signature | None:
         return None
     shape = next(iter(root.pending))
     preferred = spec.topology is not None and spec.topology.preferred
-    if preferred or shape.order_sensitive or layout.check(root) is not None:
+    if preferred or shape.order_sensitive or tree_validation.check(root) is not None:
         return None
     return Signature(shape, root.pending_total, root.priority, spec.topology)
 
