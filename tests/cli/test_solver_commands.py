@@ -17,7 +17,7 @@ from kube.meta import OwnerReference
 from scheduler.core.place import SearchBudget
 from scheduler.snapshot import Limits, encode, queue_of, take
 from scheduler.watch.objects import GroupObject, Metadata
-from tests.scheduler.core.plugins.test_volume_binding import claim, cluster, disk
+from tests.scheduler.core.plugins.cluster import claim, cluster_of, disk
 from tests.scheduler.state_builder import StateBuilder
 
 Json = dict[str, Any]
@@ -129,7 +129,7 @@ def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() 
 
 
 def test_volumes_that_are_there_are_given_once() -> None:
-    builder = cluster("a b")
+    builder = cluster_of("a b")
     disk(builder, "disk", "b")
     for name in ("one", "two"):
         claim(builder, name)

@@ -8,12 +8,14 @@ from collections import Counter
 import pytest
 
 from kube.errors import ConfigError
+from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.model import Expression, Requirements, Taint
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, decide_all, decode, encode, queue_of, restore, take
+from tests.scheduler.core.plugins.cluster import claim, cluster_of, disk, run, user
 from tests.scheduler.state_builder import StateBuilder, requests
 
 LIMITS = Limits.of(SearchBudget())
@@ -209,3 +211,31 @@ def test_a_file_that_is_no_snapshot_is_refused_by_name(data: bytes | None, want:
 
     with pytest.raises(ConfigError, match=want):
         decode(data, "broken")
+
+
+def test_promises_are_the_same_after_writing_and_reading() -> None:
+    builder = cluster_of(cpu=8)
+    for node in "abc":
+        disk(builder, f"disk-{node}", node)
+    disk(builder, "more", "a")
+    for index in range(4):
+        claim(builder, f"data-{index}")
+        info = user(builder, f"data-{index}")
+        if index == 0:
+            # Not what it would choose.
+            row = builder.state.nodes.row_of["a"]
+            more = {("ns", "data-0"): AssumedVolume("more", row)}
+            builder.state.assume([builder.single(info)], [row], more)
+        if index == 1:
+            run(builder, info)
+    queue = Queue(builder.state)
+    builder.state.reconsider_all()
+    queue.refresh(builder.state.take_changes(), 0)
+    snapshot = take(builder.state, queue, LIMITS)
+
+    state, restored = restore(decode(encode(snapshot), "a test"))
+
+    assert list(state.volumes.assumed) == list(builder.state.volumes.assumed)
+    assert len(snapshot.assumed_volumes) == 2
+    assert list(decide_all(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
+    assert encode(take(state, restored, LIMITS)) == encode(snapshot)

@@ -15,7 +15,7 @@ from scheduler.core.model import PodInfo, StorageClassInfo
 from scheduler.watch.volume_decode import SELECTED_NODE
 from scheduler.watch.volume_handlers import VolumeHandler
 from scheduler.watch.volume_objects import decode_volume
-from tests.scheduler.core.plugins.test_volume_binding import DATA, claim, disk, user
+from tests.scheduler.core.plugins.cluster import DATA, claim, disk, user
 from tests.scheduler.harness import Harness
 from tests.scheduler.test_recovery import lead, left_behind
 

@@ -1,4 +1,4 @@
-"""What is counted row by row is what a count from nothing gives."""
+"""Slots and use follow the rows, the fullest nodes are filled first, reasons count nodes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.core.explain import reasons
 from scheduler.core.framework import Framework
 from scheduler.core.model import NodeInfo, Requirements
 from scheduler.core.node_table import PODS
 from scheduler.core.search.node_selection import choose
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
+from tests.scheduler.state_builder import StateBuilder, requests
 
 CPU = 1000
 
@@ -102,3 +104,17 @@ def test_the_fullest_nodes_are_filled_first_and_equal_ones_in_order(
         assert chosen is not None
         rows, counts = chosen
         assert dict(zip(rows.tolist(), counts.tolist(), strict=True)) == want
+
+
+def test_one_node_counts_under_each_reason() -> None:
+    builder = StateBuilder()
+    builder.node("full", cpu=1, pods=1)
+    builder.pod(node="full")
+    builder.node("cordoned", unschedulable=True)
+    shape = builder.state.shapes.intern(Requirements(requests(1)))
+
+    assert reasons(builder.state.framework, shape) == (
+        ("Insufficient cpu", 1),
+        ("Too many pods", 1),
+        ("node(s) were unschedulable", 1),
+    )

@@ -1,0 +1,24 @@
+"""Which nodes share a class, and when a node gets another."""
+
+from __future__ import annotations
+
+from tests.scheduler.core.plugins.cluster import wants
+from tests.scheduler.state_builder import StateBuilder
+
+
+def test_a_relabelled_node_is_judged_anew() -> None:
+    builder = StateBuilder()
+    builder.node("n", labels={"zone": "x"})
+    shape = builder.state.shapes.intern(wants(selector=(("zone", "y"),)))
+    before = int(builder.state.framework.slots(shape).sum())
+    builder.node("n", labels={"zone": "y"})
+
+    assert (before, int(builder.state.framework.slots(shape).sum())) == (0, 4)
+
+
+def test_labels_nobody_asks_for_make_no_classes() -> None:
+    builder = StateBuilder()
+    for index in range(100):
+        builder.node(f"n{index}", labels={"kubernetes.io/hostname": f"n{index}"})
+
+    assert len(builder.state.nodes.classes.all) == 1
