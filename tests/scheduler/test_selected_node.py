@@ -10,7 +10,7 @@ from tests.scheduler.harness import Harness
 
 
 @pytest.mark.parametrize("comes", [True, False], ids=["the volume is made", "no volume comes"])
-async def test_the_claim_is_told_its_node_and_bound_before_the_pod(comes: bool) -> None:
+async def test_the_claim_gets_its_selected_node_and_is_bound_before_the_pod(comes: bool) -> None:
     harness = Harness(timeout=20)
     builder = harness.builder
     builder.node("a")
@@ -35,7 +35,7 @@ async def test_the_claim_is_told_its_node_and_bound_before_the_pod(comes: bool) 
     assert harness.activity.busy == (not comes)
 
 
-async def test_a_node_that_a_provisioner_gives_back_is_not_waited_for() -> None:
+async def test_a_node_that_a_provisioner_rejects_is_not_waited_for() -> None:
     harness = Harness(timeout=100)
     builder = harness.builder
     builder.node("a")

@@ -213,7 +213,7 @@ def test_a_file_that_is_no_snapshot_is_refused_by_name(data: bytes | None, want:
         decode(data, "broken")
 
 
-def test_promises_are_the_same_after_writing_and_reading() -> None:
+def test_assumed_volumes_are_the_same_after_writing_and_reading() -> None:
     builder = cluster_of(cpu=8)
     for node in "abc":
         disk(builder, f"disk-{node}", node)

@@ -14,11 +14,11 @@ from scheduler.core.place import Placement, Refusal
 from tests.scheduler.core.plugins.cluster import (
     DATA,
     HOST,
+    assumed_volumes,
     claim,
     cluster_of,
     disk,
     open_nodes,
-    promised,
     run,
     user,
 )
@@ -36,10 +36,10 @@ def test_what_is_decided_counts_until_it_is_given_up() -> None:
     seen.append(open_nodes(builder, second))
 
     assert seen == ["b", "", "b"]
-    assert promised(builder) == {}
+    assert assumed_volumes(builder) == {}
 
 
-def test_a_promised_volume_that_changes_is_still_promised() -> None:
+def test_an_assumed_volume_that_changes_stays_assumed() -> None:
     builder = cluster_of()
     disk(builder, "disk", "b")
     claim(builder, "first")
@@ -51,7 +51,7 @@ def test_a_promised_volume_that_changes_is_still_promised() -> None:
     assert open_nodes(builder, second) == ""
 
 
-def test_a_pod_that_another_begins_to_speak_of_keeps_its_volume() -> None:
+def test_a_pod_that_a_new_term_matches_keeps_its_volume() -> None:
     builder = cluster_of("a")
     disk(builder, "first", "a")
     disk(builder, "second", "a")
@@ -64,7 +64,7 @@ def test_a_pod_that_another_begins_to_speak_of_keeps_its_volume() -> None:
         requirements=Requirements(requests(1), required_anti_affinity=(PodTerm(selector, HOST),))
     )
 
-    assert promised(builder) == {"data": ("second", "a")}
+    assert assumed_volumes(builder) == {"data": ("second", "a")}
 
 
 def test_what_is_bound_is_taken_even_before_its_volume_says_so() -> None:
@@ -76,13 +76,13 @@ def test_what_is_bound_is_taken_even_before_its_volume_says_so() -> None:
     run(builder, first)
     claim(builder, "first", volume="disk")
 
-    assert promised(builder) == {}
+    assert assumed_volumes(builder) == {}
     assert open_nodes(builder, second) == ""
     builder.state.volumes.remove_claim(("ns", "first"))
     assert open_nodes(builder, second) == "b"
 
 
-def test_a_pod_that_runs_with_an_unbound_claim_promises_nothing() -> None:
+def test_a_pod_that_runs_with_an_unbound_claim_assumes_no_volume() -> None:
     builder = cluster_of()
     disk(builder, "disk", "b")
     claim(builder)
@@ -90,22 +90,22 @@ def test_a_pod_that_runs_with_an_unbound_claim_promises_nothing() -> None:
     pods = [builder.pod(node="a", requirements=wants, ours=False) for _ in range(2)]
     builder.state.remove_pod(pods[0].uid)
 
-    assert promised(builder) == {}
+    assert assumed_volumes(builder) == {}
     assert open_nodes(builder, user(builder, "data")) == "b"
 
 
-def test_a_node_that_goes_takes_its_promises_along() -> None:
+def test_a_removed_node_takes_its_assumed_volumes_along() -> None:
     builder = cluster_of()
     disk(builder, "disk")
     claim(builder)
     run(builder, user(builder, "data"))
-    (node,) = {node for _, node in promised(builder).values()}
+    (node,) = {node for _, node in assumed_volumes(builder).values()}
     builder.state.remove_node(node)
 
-    assert promised(builder) == {}
+    assert assumed_volumes(builder) == {}
 
 
-def test_held_places_keep_their_volumes() -> None:
+def test_nominated_places_keep_their_volumes() -> None:
     builder = cluster_of("a", cpu=8)
     disk(builder, "disk", "a")
     claim(builder, "held")
@@ -114,10 +114,10 @@ def test_held_places_keep_their_volumes() -> None:
     builder.state.nominations.set(Nomination(("Pod", "ns", "x"), 0, ((shape, (("a", 1),)),)))
 
     assert isinstance(builder.place_single(user(builder, "other")), Refusal)
-    assert promised(builder) == {}
+    assert assumed_volumes(builder) == {}
 
 
-def test_what_was_chosen_on_trial_is_what_is_promised() -> None:
+def test_what_was_chosen_on_trial_is_what_is_assumed() -> None:
     builder = cluster_of("a", cpu=8)
     disk(builder, "first", "a")
     disk(builder, "second", "a")
@@ -131,7 +131,7 @@ def test_what_was_chosen_on_trial_is_what_is_promised() -> None:
     assert decision.volumes == {("ns", "other"): AssumedVolume("second", 0)}
     builder.run(decision)
 
-    assert promised(builder) == {"other": ("second", "a")}
+    assert assumed_volumes(builder) == {"other": ("second", "a")}
 
 
 SIZES = st.integers(1, 3)
@@ -140,7 +140,7 @@ GANGS = st.lists(st.lists(st.tuples(st.integers(0, 5), SIZES), min_size=1, max_s
 
 
 @given(VOLUMES, GANGS, st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=6))
-def test_no_volume_is_promised_twice(
+def test_no_volume_is_assumed_twice(
     volumes: list[tuple[str, int]],
     gangs: list[list[tuple[int, int]]],
     turns: list[tuple[int, bool]],
@@ -156,9 +156,9 @@ def test_no_volume_is_promised_twice(
         for number, _ in gang:
             user(builder, f"data-{number}", group=f"g{index}")
     for index in range(len(gangs)):
-        before = promised(builder)
+        before = assumed_volumes(builder)
         decision = builder.place(f"g{index}")
-        assert promised(builder) == before
+        assert assumed_volumes(builder) == before
         if isinstance(decision, Placement):
             builder.run(decision)
             check(builder)
@@ -170,21 +170,21 @@ def test_no_volume_is_promised_twice(
 
 
 def step(builder: StateBuilder, info: PodInfo, *, bound: bool) -> None:
-    """The pod is given up, or its claims are bound as promised."""
+    """The pod is given up, or its claims are bound to the assumed volumes."""
     if not bound:
         builder.state.forget(info.uid)
         return
     storage = builder.state.volumes
-    for key, promise in storage.assumed.of(info.requirements.claims).items():
-        storage.set_claim(replace(storage.claims[key], volume=promise.volume))
-        volume = storage.volumes[promise.volume]
+    for key, assumed_volume in storage.assumed.of(info.requirements.claims).items():
+        storage.set_claim(replace(storage.claims[key], volume=assumed_volume.volume))
+        volume = storage.volumes[assumed_volume.volume]
         storage.set_volume(replace(volume, claim=key, available=False))
 
 
 def check(builder: StateBuilder) -> None:
-    """Each claim of a placed pod has one volume that reaches its node, and nobody else has it."""
+    """Each claim of a placed pod has one volume that reaches its node, and has it alone."""
     storage = builder.state.volumes
-    given = {key: promise.volume for key, promise in storage.assumed}
+    given = {key: assumed_volume.volume for key, assumed_volume in storage.assumed}
     given |= {key: known.volume for key, known in storage.claims.items() if known.volume}
     assert len(set(given.values())) == len(given)
     for pod in builder.state.pods.values():

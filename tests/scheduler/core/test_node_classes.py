@@ -6,7 +6,7 @@ from tests.scheduler.core.plugins.cluster import wants
 from tests.scheduler.state_builder import StateBuilder
 
 
-def test_a_relabelled_node_is_judged_anew() -> None:
+def test_a_relabelled_node_is_filtered_again() -> None:
     builder = StateBuilder()
     builder.node("n", labels={"zone": "x"})
     shape = builder.state.shapes.intern(wants(selector=(("zone", "y"),)))
@@ -16,7 +16,7 @@ def test_a_relabelled_node_is_judged_anew() -> None:
     assert (before, int(builder.state.framework.slots(shape).sum())) == (0, 4)
 
 
-def test_labels_nobody_asks_for_make_no_classes() -> None:
+def test_labels_that_no_pod_asks_for_make_no_classes() -> None:
     builder = StateBuilder()
     for index in range(100):
         builder.node(f"n{index}", labels={"kubernetes.io/hostname": f"n{index}"})

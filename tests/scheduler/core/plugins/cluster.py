@@ -303,7 +303,7 @@ def run(builder: StateBuilder, info: PodInfo) -> str:
     return builder.where(decision)[info.name]
 
 
-def promised(builder: StateBuilder) -> dict[str, tuple[str, str]]:
+def assumed_volumes(builder: StateBuilder) -> dict[str, tuple[str, str]]:
     """Volume and node by the claim's name."""
     name_of = builder.state.nodes.name_of
     return {key[1]: (p.volume, name_of(p.row)) for key, p in builder.state.volumes.assumed}

@@ -36,24 +36,40 @@ from tests.scheduler.state_builder import StateBuilder
     ("there", "labels", "requirements", "want"),
     [
         pytest.param(
-            {"a": WEB}, {}, required_affinity("web"), "a b", id="near a pod is its domain"
+            {"a": WEB},
+            {},
+            required_affinity("web"),
+            "a b",
+            id="affinity: the domain of a pod that matches",
         ),
-        pytest.param({}, {}, required_affinity("web"), "", id="near nobody is nowhere"),
+        pytest.param({}, {}, required_affinity("web"), "", id="affinity that no pod matches"),
         pytest.param(
-            {}, WEB, required_affinity("web"), "a b c", id="the first of its kind may go anywhere"
+            {},
+            WEB,
+            required_affinity("web"),
+            "a b c",
+            id="the first pod that matches its own term goes to any domain",
         ),
         pytest.param(
-            {"d": WEB}, WEB, required_affinity("web"), "a b c", id="one without a domain is nobody"
+            {"d": WEB},
+            WEB,
+            required_affinity("web"),
+            "a b c",
+            id="a matching pod on a node without the label does not count",
         ),
         pytest.param(
-            {"c": WEB}, WEB, required_affinity("web"), "c", id="the second goes to the first"
+            {"c": WEB},
+            WEB,
+            required_affinity("web"),
+            "c",
+            id="the second pod goes to the domain of the first",
         ),
         pytest.param(
             {"a": WEB},
             {},
             required_anti_affinity("web"),
             "c d",
-            id="away from a pod is out of its domain",
+            id="anti-affinity: out of the domain of a pod that matches",
         ),
         pytest.param(
             {"d": WEB},
@@ -67,21 +83,21 @@ from tests.scheduler.state_builder import StateBuilder
             {},
             required_anti_affinity("web"),
             "a b c d",
-            id="others do not matter",
+            id="pods that do not match do not count",
         ),
         pytest.param(
             {"a": WEB},
             {},
             required_anti_affinity(selector=PodSelector(None, ("ns",))),
             "a b c d",
-            id="no selector selects nobody",
+            id="no selector matches no pod",
         ),
         pytest.param(
             {"a": WEB},
             {},
             required_anti_affinity(selector=app("web", namespaces=("other",))),
             "a b c d",
-            id="another namespace is meant",
+            id="a pod of another namespace does not count",
         ),
         pytest.param(
             {"a": WEB},
@@ -114,7 +130,9 @@ def test_nodes_that_are_left(
 
 @pytest.mark.parametrize("late", [False, True], ids=["its term was known", "its term came later"])
 @pytest.mark.parametrize("ours", [True, False], ids=["a pod of ours", "a pod of another scheduler"])
-def test_a_running_pod_keeps_others_out_of_its_domain(late: bool, ours: bool) -> None:
+def test_a_running_pod_with_anti_affinity_excludes_others_from_its_domain(
+    late: bool, ours: bool
+) -> None:
     builder = StateBuilder()
     two_racks(builder)
     info = builder.pod(labels=WEB) if late else None
@@ -127,14 +145,14 @@ def test_a_running_pod_keeps_others_out_of_its_domain(late: bool, ours: bool) ->
     assert found["node(s) didn't satisfy existing pods anti-affinity rules"] == 2
 
 
-def test_what_a_pod_kept_away_comes_back_when_it_goes() -> None:
+def test_nodes_are_free_again_when_the_pod_with_anti_affinity_goes() -> None:
     builder = StateBuilder()
     two_racks(builder)
-    tyrant = builder.pod(node="a", requirements=required_anti_affinity("web"))
+    running = builder.pod(node="a", requirements=required_anti_affinity("web"))
     info = builder.pod(labels=WEB)
     before = open_nodes(builder, info)
     builder.state.take_changes()
-    builder.state.remove_pod(tyrant.uid)
+    builder.state.remove_pod(running.uid)
 
     assert (before, open_nodes(builder, info)) == ("c d", "a b c d")
     assert len(builder.state.take_changes().rows) == 4
@@ -150,7 +168,7 @@ def test_a_domain_is_empty_again_when_its_node_is_gone() -> None:
     assert open_nodes(builder, info) == "b c d"
 
 
-def test_relabelled_pods_and_namespaces_are_judged_anew() -> None:
+def test_relabelled_pods_and_namespaces_are_matched_again() -> None:
     builder = StateBuilder()
     two_racks(builder)
     red = PodSelector((Expression("app", "In", ("web",)),), (), (Expression("team", "Exists", ()),))
@@ -184,7 +202,7 @@ def test_a_pod_that_brings_a_term_with_its_new_label_is_found_by_it() -> None:
     assert open_nodes(builder, other) == "a b c d"
 
 
-def test_all_terms_of_affinity_speak_of_the_same_pods() -> None:
+def test_all_terms_of_affinity_match_the_same_pods() -> None:
     builder = StateBuilder()
     two_racks(builder)
     builder.pod(node="a", labels={"app": "web", "tier": "x"})
@@ -207,7 +225,7 @@ def test_all_terms_of_affinity_speak_of_the_same_pods() -> None:
         pytest.param(required_affinity("web"), 9, None, id="more than one rack holds"),
     ],
 )
-def test_members_of_a_gang_see_each_other(
+def test_members_of_a_gang_count_for_each_other(
     requirements: Requirements, count: int, want: list[str] | None
 ) -> None:
     assert racks_of_gang(requirements, count) == want
@@ -249,7 +267,7 @@ def test_a_worker_group_goes_to_the_driver_group_of_its_tree() -> None:
     assert racks_of(builder, builder.place("tree", composite=True)) == ["r1"] * 3
 
 
-def test_extras_come_as_far_as_the_terms_let_them() -> None:
+def test_pods_beyond_the_minimum_are_placed_where_anti_affinity_lets_them() -> None:
     builder = StateBuilder()
     two_racks(builder)
     builder.gang("g", 1)
@@ -261,7 +279,7 @@ def test_extras_come_as_far_as_the_terms_let_them() -> None:
     assert racks_of(builder, decision) == ["", "", "", "", "r0", "r1"]
 
 
-def test_a_trial_leaves_no_trace_in_the_tallies() -> None:
+def test_a_trial_leaves_the_match_counts_as_they_were() -> None:
     builder = StateBuilder()
     two_racks(builder)
     builder.gang("g", 9)
@@ -278,16 +296,20 @@ def test_a_trial_leaves_no_trace_in_the_tallies() -> None:
 @pytest.mark.parametrize(
     ("there", "labels", "requirements", "want"),
     [
-        pytest.param({"r1a": WEB}, {}, preferred_affinity(1), "r1a", id="near the pods it likes"),
         pytest.param(
-            {"r1a": WEB}, {}, preferred_affinity(-1), "r0a", id="far from the pods it does not like"
+            {"r1a": WEB}, {}, preferred_affinity(1), "r1a", id="affinity: to the pods that match"
+        ),
+        pytest.param(
+            {"r1a": WEB},
+            {},
+            preferred_affinity(-1),
+            "r0a",
+            id="anti-affinity: away from the pods that match",
         ),
         pytest.param(
             {"r0a": WEB}, {}, preferred_affinity(-1), "r1a", id="in another domain, not just node"
         ),
-        pytest.param(
-            {"r1a": {}}, {}, preferred_affinity(1), "r1a", id="others do not matter: it packs"
-        ),
+        pytest.param({"r1a": {}}, {}, preferred_affinity(1), "r1a", id="no pod matches: it packs"),
     ],
 )
 def test_the_node_that_is_preferred(
@@ -299,7 +321,9 @@ def test_the_node_that_is_preferred(
     assert goes_beside(there, labels, requirements) == want
 
 
-@pytest.mark.parametrize(("weight", "want"), [(5, "r1a"), (-5, "r0a")], ids=["likes", "dislikes"])
+@pytest.mark.parametrize(
+    ("weight", "want"), [(5, "r1a"), (-5, "r0a")], ids=["affinity", "anti-affinity"]
+)
 @pytest.mark.parametrize("ours", [True, False], ids=["a pod of ours", "a pod of another scheduler"])
 @pytest.mark.parametrize("late", [True, False], ids=["its term came later", "its term was known"])
 def test_pods_that_run_have_preferences_too(
@@ -353,7 +377,7 @@ def test_preferences_never_keep_a_pod_out() -> None:
         pytest.param(preferred_affinity(1), 20, "rack", [8, 8, 4], id="all there is"),
     ],
 )
-def test_members_of_a_gang_heed_each_other(
+def test_members_of_a_gang_count_in_each_others_preferences(
     requirements: Requirements, count: int, key: str, want: list[int]
 ) -> None:
     assert spread_of_gang(requirements, count, key) == want

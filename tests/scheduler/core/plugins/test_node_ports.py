@@ -54,7 +54,7 @@ def test_taken_ports_are_a_reason_of_their_own() -> None:
         pytest.param(port(), 7, None, id="more ports than nodes"),
     ],
 )
-def test_members_of_a_gang_see_each_other(
+def test_members_of_a_gang_count_for_each_other(
     requirements: Requirements, count: int, want: list[str] | None
 ) -> None:
     assert racks_of_gang(requirements, count) == want

@@ -56,7 +56,7 @@ def test_nodes_that_are_left(
     assert nodes_beside(there, labels, requirements) == want
 
 
-def test_a_leaving_pod_is_near_but_is_not_spread() -> None:
+def test_a_terminating_pod_counts_for_affinity_but_not_for_spread() -> None:
     builder = StateBuilder()
     two_racks(builder)
     builder.pod(node="a", labels=WEB, terminating=True)
@@ -107,7 +107,7 @@ def test_spreading_over_tainted_nodes(honours: bool, want: str) -> None:
         pytest.param(required_spread(), 6, TWO_EACH, id="spread evenly"),
     ],
 )
-def test_members_of_a_gang_see_each_other(
+def test_members_of_a_gang_count_for_each_other(
     requirements: Requirements, count: int, want: list[str] | None
 ) -> None:
     assert racks_of_gang(requirements, count) == want
@@ -165,7 +165,7 @@ def test_spread_counts_no_nodes_that_the_pod_may_not_use() -> None:
         ),
     ],
 )
-def test_members_of_a_gang_heed_each_other(
+def test_members_of_a_gang_count_in_each_others_preferences(
     requirements: Requirements, count: int, key: str, want: list[int]
 ) -> None:
     assert spread_of_gang(requirements, count, key) == want

@@ -15,6 +15,7 @@ from tests.scheduler.core.plugins.cluster import (
     DISK,
     HOST,
     SSD,
+    assumed_volumes,
     bound,
     claim,
     cluster_in_zones,
@@ -22,7 +23,6 @@ from tests.scheduler.core.plugins.cluster import (
     disk,
     on,
     open_nodes,
-    promised,
     run,
     unbound,
     user,
@@ -66,7 +66,9 @@ def leaving(builder: StateBuilder) -> None:
         pytest.param(leaving, 'persistentvolumeclaim "data" is being deleted', id="leaving"),
     ],
 )
-def test_a_claim_that_no_node_helps(prepare: Callable[[StateBuilder], None], reason: str) -> None:
+def test_a_claim_that_keeps_its_pod_off_all_nodes(
+    prepare: Callable[[StateBuilder], None], reason: str
+) -> None:
     builder = cluster_in_zones()
     prepare(builder)
 
@@ -76,7 +78,7 @@ def test_a_claim_that_no_node_helps(prepare: Callable[[StateBuilder], None], rea
     assert why(builder, info) == {reason}
 
 
-def test_a_claim_that_arrives_wakes_and_helps() -> None:
+def test_a_claim_that_arrives_wakes_its_pod_which_fits_then() -> None:
     builder = cluster_in_zones()
     info = builder.pod(requirements=using("data"))
     before = open_nodes(builder, info)
@@ -160,7 +162,7 @@ def test_claims_of_one_pod_take_different_volumes_the_smallest_first() -> None:
         "no ReadWriteOnce volume of class local with >= 2Gi is left",
     }
     assert run(builder, both) == "a"
-    assert promised(builder) == {"large": ("a-large", "a"), "small": ("a-small", "a")}
+    assert assumed_volumes(builder) == {"large": ("a-large", "a"), "small": ("a-small", "a")}
 
 
 def test_a_pod_whose_claims_need_the_same_volume_fits_nowhere() -> None:
@@ -188,7 +190,7 @@ def test_members_of_a_gang_take_different_volumes() -> None:
     builder.run(decision)
 
     assert set(builder.where(decision).values()) == {"a", "b", "c"}
-    assert len({volume for volume, _ in promised(builder).values()}) == 3
+    assert len({volume for volume, _ in assumed_volumes(builder).values()}) == 3
 
 
 def test_a_gang_with_too_few_volumes_is_told_how_many_and_where() -> None:
@@ -203,7 +205,7 @@ def test_a_gang_with_too_few_volumes_is_told_how_many_and_where() -> None:
     refused = builder.place("g")
 
     assert isinstance(refused, Refusal)
-    assert promised(builder) == {}
+    assert assumed_volumes(builder) == {}
     assert explain(builder.state, refused).summary == (
         "needs room for 1 more pod, there is room for 0:"
         " no ReadWriteOnce volume of class local with >= 2Gi is left on 3 of 3 nodes;"
@@ -239,7 +241,7 @@ def test_a_claim_that_pods_share_gets_one_volume() -> None:
     late = user(builder, "data")
 
     assert len(set(builder.where(decision).values())) == 1
-    assert len(promised(builder)) == 1
+    assert len(assumed_volumes(builder)) == 1
     assert open_nodes(builder, late) == ""
 
 
@@ -299,7 +301,7 @@ def test_what_has_a_provisioner_takes_volumes_first_and_makes_the_rest() -> None
 
     builder.run(builder.place("g"))
 
-    assert sorted(promised(builder).values()) == [("", "a"), ("disk", "a")]
+    assert sorted(assumed_volumes(builder).values()) == [("", "a"), ("disk", "a")]
 
 
 def test_a_claim_with_a_selected_node_is_made_there_whatever_volumes_there_are() -> None:
@@ -313,4 +315,4 @@ def test_a_claim_with_a_selected_node_is_made_there_whatever_volumes_there_are()
     assert open_nodes(builder, info) == "b"
     assert why(builder, info) == {NO_VOLUME}
     run(builder, info)
-    assert promised(builder) == {"data": ("", "b")}
+    assert assumed_volumes(builder) == {"data": ("", "b")}

@@ -10,11 +10,11 @@ from scheduler.core.model import Expression
 from tests.scheduler.core.plugins.cluster import (
     DATA,
     HOST,
+    assumed_volumes,
     claim,
     cluster_of,
     disk,
     open_nodes,
-    promised,
     run,
     user,
 )
@@ -32,20 +32,31 @@ from tests.scheduler.state_builder import GIB
         pytest.param(
             {}, {"access": ("ReadOnlyMany", "ReadWriteOnce")}, False, id="with one of two modes"
         ),
-        pytest.param({"mode": "Block"}, {}, False, id="a device for who wants files"),
-        pytest.param({"mode": "Block"}, {"mode": "Block"}, True, id="a device for who wants one"),
+        pytest.param({"mode": "Block"}, {}, False, id="a Block volume for a Filesystem claim"),
+        pytest.param(
+            {"mode": "Block"}, {"mode": "Block"}, True, id="a Block volume for a Block claim"
+        ),
         pytest.param({"attributes": "fast"}, {}, False, id="of another attributes class"),
-        pytest.param({"attributes": "fast"}, {"attributes": "fast"}, True, id="of the same"),
+        pytest.param(
+            {"attributes": "fast"}, {"attributes": "fast"}, True, id="of the same attributes class"
+        ),
         pytest.param({}, {"selector": (Expression("tier", "In", ("gold",)),)}, True, id="selected"),
         pytest.param(
             {}, {"selector": (Expression("tier", "NotIn", ("gold",)),)}, False, id="not selected"
         ),
         pytest.param({"available": False}, {}, False, id="not available yet"),
-        pytest.param({"terminating": True}, {}, False, id="about to go"),
+        pytest.param({"terminating": True}, {}, False, id="terminating"),
         pytest.param({"claim": ("ns", "other")}, {}, False, id="meant for another claim"),
         pytest.param({"claim": DATA, "available": False}, {}, True, id="meant for the claim"),
-        pytest.param({"claim": DATA, "claim_uid": "u-data"}, {}, True, id="and for no namesake"),
-        pytest.param({"claim": DATA, "claim_uid": "old"}, {}, False, id="meant for a namesake"),
+        pytest.param(
+            {"claim": DATA, "claim_uid": "u-data"}, {}, True, id="meant for the claim with this uid"
+        ),
+        pytest.param(
+            {"claim": DATA, "claim_uid": "old"},
+            {},
+            False,
+            id="meant for an earlier claim of that name",
+        ),
         pytest.param({"claim": DATA, "size": GIB}, {}, False, id="meant for it and too small"),
         pytest.param(
             {"claim": DATA, "storage_class": "other"},
@@ -60,13 +71,13 @@ from tests.scheduler.state_builder import GIB
             id="meant for it, whatever its modes and labels",
         ),
         pytest.param(
-            {"claim": DATA, "terminating": True}, {}, False, id="meant for it and about to go"
+            {"claim": DATA, "terminating": True}, {}, False, id="meant for it and terminating"
         ),
         pytest.param(
             {},
             {"requested_volume": "disk"},
             False,
-            id="named by the claim: its controller's matter",
+            id="named by the claim: left to the volume controller",
         ),
     ],
 )
@@ -79,7 +90,7 @@ def test_which_volume_will_do(volume: dict[str, Any], wants: dict[str, Any], fit
 
     assert open_nodes(builder, info) == ("b" if fits else "")
     assert run(builder, info) == ("b" if fits else "")
-    assert promised(builder) == ({"data": ("disk", "b")} if fits else {})
+    assert assumed_volumes(builder) == ({"data": ("disk", "b")} if fits else {})
 
 
 def test_a_volume_is_found_where_it_is_once_its_node_or_label_comes() -> None:
@@ -128,10 +139,10 @@ def test_of_several_volumes(volumes: dict[str, dict[str, Any]], want: str) -> No
 
     run(builder, user(builder, "data"))
 
-    assert promised(builder) == {"data": (want, "b")}
+    assert assumed_volumes(builder) == {"data": (want, "b")}
 
 
-def test_a_volume_meant_for_the_claim_bars_all_others() -> None:
+def test_a_volume_meant_for_the_claim_excludes_all_others() -> None:
     builder = cluster_of()
     disk(builder, "own", "a", claim=DATA)
     disk(builder, "other", "b")
