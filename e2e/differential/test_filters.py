@@ -11,7 +11,7 @@ from scheduler.core.plugins import (
     inter_pod_affinity,
     node_affinity,
     node_ports,
-    node_resources,
+    node_resources_fit,
     node_unschedulable,
     node_volume_limits,
     pod_topology_spread,
@@ -29,9 +29,12 @@ EVERY_REASON = {
     inter_pod_affinity.EXISTING_ANTI_AFFINITY,
     node_affinity.REASON,
     node_ports.REASON,
-    *(f"{node_resources.INSUFFICIENT}{name}" for name in ("cpu", "memory", "ephemeral-storage")),
-    f"{node_resources.INSUFFICIENT}example.com/gpu",
-    node_resources.TOO_MANY_PODS,
+    *(
+        f"{node_resources_fit.INSUFFICIENT}{name}"
+        for name in ("cpu", "memory", "ephemeral-storage")
+    ),
+    f"{node_resources_fit.INSUFFICIENT}example.com/gpu",
+    node_resources_fit.TOO_MANY_PODS,
     node_unschedulable.REASON,
     node_volume_limits.REASON,
     pod_topology_spread.MISSING_LABEL,

@@ -13,7 +13,7 @@ from scheduler.core.plugins import (
     inter_pod_affinity,
     node_affinity,
     node_name,
-    node_resources,
+    node_resources_fit,
     node_volume_limits,
     pod_topology_spread,
     taint_toleration,
@@ -87,10 +87,10 @@ def _on(reason: str, at: int, nodes: int) -> str:
 
 
 def _words(reason: str) -> str:
-    if reason == node_resources.TOO_MANY_PODS:
+    if reason == node_resources_fit.TOO_MANY_PODS:
         return "pods short"
-    if reason.startswith(node_resources.INSUFFICIENT):
-        return f"{reason.removeprefix(node_resources.INSUFFICIENT)} short"
+    if reason.startswith(node_resources_fit.INSUFFICIENT):
+        return f"{reason.removeprefix(node_resources_fit.INSUFFICIENT)} short"
     return reason.removeprefix("node(s) ")
 
 

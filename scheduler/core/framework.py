@@ -20,7 +20,7 @@ from scheduler.core.plugins import (
     node_affinity,
     node_name,
     node_ports,
-    node_resources,
+    node_resources_fit,
     node_unschedulable,
     taint_toleration,
 )
@@ -62,7 +62,7 @@ class Framework:
         scores = self.affinity.score_match_ids(wants, matches).union(
             self.spread.score_match_ids(wants)
         )
-        sizes = node_resources.sizes(wants, self.nodes)
+        sizes = node_resources_fit.sizes(wants, self.nodes)
         ports = node_ports.sizes(wants.ports, self.nodes.resource)
         return Shape(
             index,
@@ -70,7 +70,7 @@ class Framework:
             matches,
             sizes=sizes,
             ports=ports,
-            scored_resources=node_resources.scored(sizes, self.nodes),
+            scored_resources=node_resources_fit.scored(sizes, self.nodes),
             resources=len(self.nodes.resources),
             filter_match_ids=frozenset(filters),
             score_match_ids=frozenset(scores),
@@ -116,7 +116,7 @@ class Framework:
 
     def room(self, shape: Shape, free: Ints) -> Ints:
         """Pods per node (N,) that fit into `free` (R, capacity) and that the node filters admit."""
-        return node_resources.room(shape, free[:, : self.nodes.size], self.permitted(shape))
+        return node_resources_fit.room(shape, free[:, : self.nodes.size], self.permitted(shape))
 
     def most(self, shape: Shape, room: Ints) -> int:
         """The most pods of the shape that can fit if each node (N,) has this much room."""
@@ -150,7 +150,7 @@ class Framework:
 
     def usage_at(self, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
         """The same for the given rows only, (len(rows),)."""
-        return node_resources.usage_at(shape, self.nodes, rows)
+        return node_resources_fit.usage_at(shape, self.nodes, rows)
 
     def preference(self, shape: Shape, rows: Ints) -> Ints | None:
         """The score of each row, (len(rows),), in thousandths of a node's use; None: all equal."""
@@ -244,7 +244,7 @@ class Framework:
 
     def _room_at(self, shape: Shape, rows: Ints) -> Ints:
         permitted = self.node_codes(shape)[rows] == 0
-        return node_resources.room_at(shape, self.nodes.free, rows, permitted)
+        return node_resources_fit.room_at(shape, self.nodes.free, rows, permitted)
 
 
 def _class_reason(wants: Requirements, node: NodeClass) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from scheduler.core.framework import Framework
-from scheduler.core.plugins.node_resources import lacking
+from scheduler.core.plugins.node_resources_fit import lacking
 from scheduler.core.shapes import NO_NODE, Shape
 
 
