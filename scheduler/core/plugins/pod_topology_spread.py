@@ -61,8 +61,8 @@ class PodTopologySpread:
     def score(self, shape: Shape, rows: Ints) -> Ints:
         """The score of each row, (len(rows),), in thousandths of a node's utilisation.
 
-        It is highest where the fewest selected pods are. Rows that lack a label get 0, unless all
-        rows lack one. As upstream, a constraint weighs more if it has more domains.
+        It is highest where the fewest selected pods are. Rows that lack a label get 0. As upstream,
+        a constraint weighs more if it has more domains.
         """
         spreads = shape.requirements.preferred_spread
         eligible = self._labelled(spreads)
@@ -76,7 +76,7 @@ class PodTopologySpread:
             present += weight * table[limit.domains.codes[rows]] + _SCALE * (spread.max_skew - 1)
         scored = eligible[rows]
         if not scored.any():
-            return present
+            return np.zeros(len(rows), np.int64)
         most, least = int(present[scored].max()), int(present[scored].min())
         shares = (most + least - present) * _WEIGHT // most if most else _WEIGHT
         score: Ints = np.where(scored, shares, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 
 from scheduler.core.model import Requirements, Spread, Taint, Toleration
@@ -153,6 +154,23 @@ def test_spread_counts_no_nodes_that_the_pod_may_not_use() -> None:
     assert goes_to(builder, builder.pod(requirements=preferred_spread(), labels=WEB)) == "r1a"
     honours = preferred_spread(honours_taints=True)
     assert goes_to(builder, builder.pod(requirements=honours, labels=WEB)) == "r0b"
+
+
+def test_nodes_that_all_lack_a_label_are_scored_alike() -> None:
+    """As kube-scheduler, which gives such nodes 0: the fuller zone is not better than the other."""
+    builder = StateBuilder()
+    builder.node("z2", labels={"zone": "z2"})
+    builder.node("z1", labels={"zone": "z1"})
+    builder.node("full", 2, labels={"zone": "z1", "rack": "r0"})
+    for _ in range(2):
+        builder.pod(node="full", labels=WEB)
+    both = tuple(Spread(app("web"), key) for key in ("zone", "rack"))
+    shape = builder.single(builder.pod(requirements=wants(preferred_spread=both))).shape
+
+    score = builder.state.framework.preference(shape, np.array([0, 1]))
+
+    assert score is not None
+    assert score.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(
