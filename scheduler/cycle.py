@@ -17,15 +17,15 @@ from scheduler.core.model import GroupKey
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.batching import batchable, place_batch, signature
 from scheduler.core.state import State
-from scheduler.metrics import DECISION_SECONDS, DECISIONS, QUEUE_ROOTS, SEARCH_STEPS
+from scheduler.metrics import DECISION_SECONDS, DECISIONS, PENDING_ROOTS, SEARCH_STEPS
 from scheduler.preemptor import Preemptor
-from scheduler.queue import PLACES, Queue
+from scheduler.queue import QUEUES, Queue
 from scheduler.starvation import StarvationMonitor
 
 _BATCH_PODS: Final = 96
 """Pods of roots that are decided as one batch: few enough not to delay other tasks."""
 
-_sizes = {name: QUEUE_ROOTS.labels(name) for name in PLACES}
+_sizes = {name: PENDING_ROOTS.labels(name) for name in QUEUES}
 _placed, _refused = DECISIONS.labels("placed"), DECISIONS.labels("refused")
 
 

@@ -18,8 +18,8 @@ SEARCH_STEPS = Histogram(
     "Placements of one PodGroup that a decision tried.",
     buckets=(1, 2, 4, 8, 16, 64, 256, 1024),
 )
-QUEUE_ROOTS = Gauge(
-    "muster_scheduler_roots", "Roots in the queue: ready, refused, backing off.", ["at"]
+PENDING_ROOTS = Gauge(
+    "muster_scheduler_pending_roots", "Roots that wait: active, unschedulable, backoff.", ["queue"]
 )
 BINDS = Counter("muster_scheduler_binds_total", "Bindings sent, by result.", ["result"])
 BINDS_OPEN = Gauge("muster_scheduler_binds_open", "Bindings decided and without an answer.")

@@ -1,9 +1,12 @@
 """The scheduling queue: which root is decided next, and when refused ones are tried again.
 
-ready     by priority, then half-running groups first, then by creation and name
-refused   did not fit; ready again when room appears for its shapes, when the root changes, and
-          after `retry` seconds in any case
-failing   binding it failed; waits 1 s, doubling to 10 s
+Its three parts have the names of kube-scheduler's:
+
+active         by priority, then half-running groups first, then by creation and name
+unschedulable  did not fit; active again when room appears for its shapes, when the root changes,
+               and after `retry` seconds in any case
+backoff        binding it failed; waits 1 s, doubling to 10 s
+
 All other entities (they lack members, a parent or a policy) are not here and cost nothing.
 """
 
@@ -28,7 +31,7 @@ _STALE: Final = 5.0
 """Seconds after which an entity that cannot gain from new room is decided all the same, so that its
 status shows current numbers."""
 
-PLACES: Final = ("ready", "refused", "backing off")
+QUEUES: Final = ("active", "unschedulable", "backoff")
 
 _FIRST_BACKOFF: Final = 1.0
 _LAST_BACKOFF: Final = 10.0
@@ -37,7 +40,7 @@ Rank = tuple[int, bool, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _Unschedulable:
     """Less room than `needed` pods of `shape` cannot help; None if that is not known."""
 
     priority: int
@@ -54,31 +57,31 @@ class Queue:
         self._state = state
         self._retry = retry
         self._heap: list[tuple[Rank, GroupKey]] = []
-        self._ready: dict[GroupKey, Rank] = {}
+        self._active: dict[GroupKey, Rank] = {}
         # Insertion order is order of retry_at: each waits equally long.
-        self._refused: dict[GroupKey, _Refused] = {}
+        self._unschedulable: dict[GroupKey, _Unschedulable] = {}
         self._by_shape: dict[Shape, set[GroupKey]] = {}
         self._stale: dict[GroupKey, float] = {}
         self._failures: dict[GroupKey, int] = {}
-        self._failing: dict[GroupKey, float] = {}
+        self._backing_off: dict[GroupKey, float] = {}
         self._due: dict[GroupKey, float] = {}
         self._blocked: set[GroupKey] = set()
         self._generation = 0
 
     def __len__(self) -> int:
-        return len(self._ready)
+        return len(self._active)
 
     def waiting(self) -> list[GroupKey]:
         """All entities, in the order in which they would be decided if all were ready."""
-        keys = {*self._ready, *self._refused, *self._failing}
+        keys = {*self._active, *self._unschedulable, *self._backing_off}
         entities = ((key, self.entity(key)) for key in keys)
         ranked = ((_rank(entity), key) for key, entity in entities if entity is not None)
         return [key for _, key in sorted(ranked)]
 
     def sizes(self) -> dict[str, int]:
-        """How many are ready, refused and backing off."""
-        sizes = (len(self._ready), len(self._refused), len(self._failing))
-        return dict(zip(PLACES, sizes, strict=True))
+        """How many roots each part has."""
+        sizes = (len(self._active), len(self._unschedulable), len(self._backing_off))
+        return dict(zip(QUEUES, sizes, strict=True))
 
     def refresh(self, changes: Changes, now: float) -> None:
         """Apply changes: entities to review, nodes with new room, waiting times that ended."""
@@ -87,12 +90,12 @@ class Queue:
                 self._drop(key)
         for key in sorted(changes.reconsider):
             self.review(key)
-        if changes.rows and self._refused:
+        if changes.rows and self._unschedulable:
             self._wake_for_room(sorted(changes.rows), now)
         if self._state.nodes.generation != self._generation:
             # Nodes were added, removed or relabelled: counts that were made on them are outdated.
             self._generation = self._state.nodes.generation
-            for key in self._refused:
+            for key in self._unschedulable:
                 self._stale.setdefault(key, now + _STALE)
         self._wake_due(now)
 
@@ -100,8 +103,8 @@ class Queue:
         """The next entity to decide; it has left the queue until a method below is called."""
         while self._heap:
             rank, key = heapq.heappop(self._heap)
-            if self._ready.get(key) == rank:
-                del self._ready[key]
+            if self._active.get(key) == rank:
+                del self._active[key]
                 if self.entity(key) is not None:
                     return key
         return None
@@ -111,11 +114,11 @@ class Queue:
         found: list[Group | Pod] = []
         while self._heap and len(found) < most:
             rank, key = self._heap[0]
-            if self._ready.get(key) == rank:
+            if self._active.get(key) == rank:
                 entity = self.entity(key)
                 if entity is None or signature(entity) != kind:
                     break
-                del self._ready[key]
+                del self._active[key]
                 found.append(entity)
             heapq.heappop(self._heap)
         return found
@@ -140,7 +143,7 @@ class Queue:
         shape = short.shape if exact else None
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
-        self._refused[key] = _Refused(priority, refusal.shapes, shape, needed, retry_at)
+        self._unschedulable[key] = _Unschedulable(priority, refusal.shapes, shape, needed, retry_at)
         for each in refusal.shapes:
             self._by_shape.setdefault(each, set()).add(key)
 
@@ -153,7 +156,7 @@ class Queue:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._drop(key)
-        self._failing[key] = now + min(_LAST_BACKOFF, _FIRST_BACKOFF * 2 ** min(failures, 8))
+        self._backing_off[key] = now + min(_LAST_BACKOFF, _FIRST_BACKOFF * 2 ** min(failures, 8))
 
     def succeed(self, key: GroupKey) -> None:
         """It was bound: the back-off begins anew."""
@@ -175,8 +178,8 @@ class Queue:
 
     def next_time(self) -> float | None:
         """When the next refused or failing entity is due, if any."""
-        times = [*self._failing.values(), *self._due.values()]
-        first = next(iter(self._refused.values()), None)
+        times = [*self._backing_off.values(), *self._due.values()]
+        first = next(iter(self._unschedulable.values()), None)
         if first is not None:
             times.append(first.retry_at)
         times += list(self._stale.values())[:1]
@@ -184,20 +187,20 @@ class Queue:
 
     def review(self, key: GroupKey) -> None:
         """Make it ready if it may be decided, else drop it."""
-        if key in self._failing or key in self._blocked:
+        if key in self._backing_off or key in self._blocked:
             return
         self._drop(key)
         entity = self.entity(key)
         if entity is not None:
             rank = _rank(entity)
-            self._ready[key] = rank
+            self._active[key] = rank
             heapq.heappush(self._heap, (rank, key))
 
     def _drop(self, key: GroupKey) -> None:
-        self._ready.pop(key, None)
+        self._active.pop(key, None)
         self._stale.pop(key, None)
         self._due.pop(key, None)
-        refused = self._refused.pop(key, None)
+        refused = self._unschedulable.pop(key, None)
         if refused is None:
             return
         for shape in refused.shapes:
@@ -223,7 +226,7 @@ class Queue:
             else:
                 woken |= self._gaining(shape, nominated)
         for key in sorted(woken):
-            refused = self._refused[key]
+            refused = self._unschedulable[key]
             if refused.shape is None or (
                 int(framework.slots(refused.shape).sum()) >= refused.needed
             ):
@@ -235,19 +238,19 @@ class Queue:
         """Roots that gain where all room is nominated: of higher priority, or nominated there."""
         keys = self._by_shape[shape]
         lowest = min(nomination.priority for nomination in nominated.values())
-        higher = {key for key in keys if self._refused[key].priority > lowest}
+        higher = {key for key in keys if self._unschedulable[key].priority > lowest}
         return higher | {key for key in keys & nominated.keys() if self._enough_free(key)}
 
     def _enough_free(self, key: GroupKey) -> bool:
         """Whether enough of its nominated places are free by now."""
-        refused = self._refused[key]
+        refused = self._unschedulable[key]
         shape = refused.shape
         return shape is None or self._state.nominations.free(key, shape) >= refused.needed
 
     def _wake_due(self, now: float) -> None:
-        for key, at in list(self._failing.items()):
+        for key, at in list(self._backing_off.items()):
             if at <= now:
-                del self._failing[key]
+                del self._backing_off[key]
                 self.review(key)
         for key in [key for key, at in self._due.items() if at <= now]:
             self.review(key)
@@ -257,8 +260,8 @@ class Queue:
                 break
             del self._stale[key]
             self.review(key)
-        while self._refused:
-            key, refused = next(iter(self._refused.items()))
+        while self._unschedulable:
+            key, refused = next(iter(self._unschedulable.items()))
             if refused.retry_at > now:
                 break
             self.review(key)

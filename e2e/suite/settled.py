@@ -24,8 +24,8 @@ ROUNDS = 5
 RESERVATIONS = resource(RESERVATION)
 
 _OPEN = (
-    'muster_scheduler_roots{at="ready"}',
-    'muster_scheduler_roots{at="backing off"}',
+    'muster_scheduler_pending_roots{queue="active"}',
+    'muster_scheduler_pending_roots{queue="backoff"}',
     "muster_scheduler_binds_open",
     "muster_scheduler_evictions_open",
     "muster_scheduler_reports_due",

@@ -181,7 +181,7 @@ async def test_gangs_that_are_alike_fill_rack_after_rack_and_the_last_is_refused
     # Room for eight pods in two racks of four: four gangs.
     assert len(harness.api.bound) == 8
     assert {pod.name for pod in late} <= set(harness.api.bound)
-    assert harness.queue.sizes() == {"ready": 0, "refused": 1, "backing off": 0}
+    assert harness.queue.sizes() == {"active": 0, "unschedulable": 1, "backoff": 0}
 
 
 async def test_who_finds_no_room_among_many_alike_is_refused_alone() -> None:
@@ -193,7 +193,7 @@ async def test_who_finds_no_room_among_many_alike_is_refused_alone() -> None:
         await harness.settle()
 
     assert sorted(harness.api.bound) == names[:3]
-    assert harness.queue.sizes() == {"ready": 0, "refused": 2, "backing off": 0}
+    assert harness.queue.sizes() == {"active": 0, "unschedulable": 2, "backoff": 0}
 
 
 async def test_a_pod_of_another_kind_has_its_turn_in_between() -> None:
