@@ -21,9 +21,9 @@ import structlog
 from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.material import OPTIONAL, REQUIRED, Material, MaterialError, ServerNames
 from certs.renewal import Need, Renew, needed, renewed
-from kube.client import ObjectClient
 from kube.errors import AlreadyExists, Conflict, NotFound
 from kube.meta import Json
+from kube.object_client import ObjectClient
 from kube.patch import PatchBuilder
 from kube.resources import SECRETS
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -46,21 +46,6 @@ _READ_BUFFER = 2 * 1024 * 1024
 _LONGEST_LINE = 2 * _READ_BUFFER
 
 _object = msgspec.json.Decoder(dict[str, Any])
-
-
-class ObjectClient(Protocol):
-    """The part of `Client` that reads and writes single objects."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        """One object. Raises NotFound."""
-
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
-        """The object as stored. Raises AlreadyExists, Invalid."""
-
-    async def patch(
-        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
-    ) -> Json:
-        """The object as patched. Raises NotFound, Conflict, Invalid."""
 
 
 class Client:

@@ -2,52 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
-from kube.patch import Operation, PatchBuilder
+from kube.object_client import Creator, Deleter, Getter, StatusPatcher
 from kube.resources import Resource
 
 
-class Getter(Protocol):
-    """Gets one object. Raises kube.errors."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
-
-
-class Patcher(Protocol):
-    """Sends JSON patches. Raises kube.errors."""
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        ops: PatchBuilder | Sequence[Operation],
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> Json: ...
-
-
-class Deleter(Protocol):
-    """Deletes one object; with a UID only that one. Raises kube.errors."""
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-    ) -> None: ...
-
-
-class ReservationApi(Deleter, Protocol):
+class ReservationApi(Creator, Deleter, Protocol):
     """Stores, lists and deletes Reservations. Raises kube.errors."""
-
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json: ...
 
     async def list(self, resource: Resource, namespace: str | None = None) -> Json: ...
 
@@ -60,11 +24,11 @@ class BinderApi(ReservationApi, Getter, Protocol):
     ) -> None: ...
 
 
-class VolumeBinderApi(Getter, Patcher, Protocol):
+class VolumeBinderApi(Getter, StatusPatcher, Protocol):
     """Gets and patches claims and volumes. Raises kube.errors."""
 
 
-class EvictorApi(Getter, Patcher, Deleter, Protocol):
+class EvictorApi(Getter, StatusPatcher, Deleter, Protocol):
     """Gets and marks pods and groups, deletes pods. Raises kube.errors."""
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import structlog
 
 from kube.errors import KubeError
+from kube.object_client import Getter
 from kube.resources import PODS
-from scheduler.api_protocols import Getter
 from scheduler.core.forest import Pod
 from scheduler.core.state import State
 from scheduler.reservations import StoredDecision

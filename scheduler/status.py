@@ -25,10 +25,10 @@ from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.events import EventType
 from kube.meta import Json
+from kube.object_client import StatusPatcher
 from kube.patch import PatchBuilder
 from kube.resources import PODS
 from scheduler.activity import Activity
-from scheduler.api_protocols import Patcher
 from scheduler.conditions import (
     GroupView,
     PodView,
@@ -86,7 +86,7 @@ class Reporter:
 
     def __init__(
         self,
-        api: Patcher,
+        api: StatusPatcher,
         state: State,
         events: GroupEvents,
         activity: Activity,

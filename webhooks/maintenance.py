@@ -20,9 +20,9 @@ from certs.renewal import ends_at
 from certs.sources import Source, SourceError
 from certs.stores import StoreContendedError
 from kube.backoff import Backoff
-from kube.client import ObjectClient
 from kube.clock import Clock
 from kube.errors import KubeError
+from kube.object_client import ObjectClient
 from webhooks.metrics import CERTIFICATE_END
 from webhooks.readiness import REGISTRATION, Readiness
 from webhooks.registration import (

@@ -23,9 +23,9 @@ import yaml
 from api.constants import POD_GROUP, WORKLOAD
 from certs.bundle import conversion_bundle_patch, encoded, webhook_bundle_patch
 from certs.material import ServerNames
-from kube.client import ObjectClient
 from kube.errors import AlreadyExists, NotFound
 from kube.meta import Json
+from kube.object_client import ObjectClient
 from kube.packaged import packaged
 from kube.patch import PatchBuilder
 from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource

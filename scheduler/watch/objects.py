@@ -5,7 +5,7 @@ They opt out of garbage collection: none has reference cycles, and a cluster has
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -334,33 +334,9 @@ class PodDisruptionBudget(_Struct):
     status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
 
 
-_budget = msgspec.json.Decoder(PodDisruptionBudget)
-_pod = msgspec.json.Decoder(Pod)
-_node = msgspec.json.Decoder(Node)
-_group = msgspec.json.Decoder(GroupObject)
-_namespace = msgspec.json.Decoder(Namespace)
-
-
-def decode_pod(data: bytes) -> Pod:
-    """Raises msgspec.DecodeError."""
-    return _pod.decode(data)
-
-
-def decode_node(data: bytes) -> Node:
-    """Raises msgspec.DecodeError."""
-    return _node.decode(data)
-
-
-def decode_group(data: bytes) -> GroupObject:
-    """Raises msgspec.DecodeError."""
-    return _group.decode(data)
-
-
-def decode_namespace(data: bytes) -> Namespace:
-    """Raises msgspec.DecodeError."""
-    return _namespace.decode(data)
-
-
-def decode_budget(data: bytes) -> PodDisruptionBudget:
-    """Raises msgspec.DecodeError."""
-    return _budget.decode(data)
+# Each raises msgspec.DecodeError.
+decode_budget: Final = msgspec.json.Decoder(PodDisruptionBudget).decode
+decode_group: Final = msgspec.json.Decoder(GroupObject).decode
+decode_namespace: Final = msgspec.json.Decoder(Namespace).decode
+decode_node: Final = msgspec.json.Decoder(Node).decode
+decode_pod: Final = msgspec.json.Decoder(Pod).decode

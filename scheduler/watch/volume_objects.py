@@ -158,27 +158,8 @@ class CsiNode(_Struct):
     spec: CsiNodeSpec = msgspec.field(default_factory=CsiNodeSpec)
 
 
-_claim = msgspec.json.Decoder(Claim)
-_volume = msgspec.json.Decoder(Volume)
-_class = msgspec.json.Decoder(StorageClass)
-_csi_node = msgspec.json.Decoder(CsiNode)
-
-
-def decode_claim(data: bytes) -> Claim:
-    """Raises msgspec.DecodeError."""
-    return _claim.decode(data)
-
-
-def decode_volume(data: bytes) -> Volume:
-    """Raises msgspec.DecodeError."""
-    return _volume.decode(data)
-
-
-def decode_class(data: bytes) -> StorageClass:
-    """Raises msgspec.DecodeError."""
-    return _class.decode(data)
-
-
-def decode_csi_node(data: bytes) -> CsiNode:
-    """Raises msgspec.DecodeError."""
-    return _csi_node.decode(data)
+# Each raises msgspec.DecodeError.
+decode_claim: Final = msgspec.json.Decoder(Claim).decode
+decode_class: Final = msgspec.json.Decoder(StorageClass).decode
+decode_csi_node: Final = msgspec.json.Decoder(CsiNode).decode
+decode_volume: Final = msgspec.json.Decoder(Volume).decode
