@@ -116,7 +116,8 @@ class Framework:
 
     def room(self, shape: Shape, free: Ints) -> Ints:
         """Pods per node (N,) that fit into `free` (R, capacity) and that the node filters admit."""
-        return node_resources_fit.room(shape, free[:, : self.nodes.size], self.permitted(shape))
+        rows = slice(self.nodes.size)
+        return node_resources_fit.room(shape, free, rows, self.permitted(shape))
 
     def most(self, shape: Shape, room: Ints) -> int:
         """The most pods of the shape that can fit if each node (N,) has this much room."""
@@ -137,8 +138,6 @@ class Framework:
     def usage(self, shape: Shape) -> tuple[Ints, Ints]:
         """Mean use of the requested resources and what a pod adds, per node (N,) in thousandths."""
         nodes, cached = self.nodes, shape.cache.usage
-        if cached.key != nodes.size:
-            cached.stamp = -1
         used, step = cached.get(
             nodes.size, lambda: (np.zeros(nodes.size, np.int64), np.zeros(nodes.size, np.int64))
         )
@@ -244,7 +243,7 @@ class Framework:
 
     def _room_at(self, shape: Shape, rows: Ints) -> Ints:
         permitted = self.node_codes(shape)[rows] == 0
-        return node_resources_fit.room_at(shape, self.nodes.free, rows, permitted)
+        return node_resources_fit.room(shape, self.nodes.free, rows, permitted)
 
 
 def _class_reason(wants: Requirements, node: NodeClass) -> str:

@@ -28,7 +28,8 @@ _T = TypeVar("_T")
 class Cached(Generic[_T]):
     """A value, and the key that it was computed for.
 
-    `stamp` is the node table's stamp at that time, for values that are updated row by row.
+    `stamp` is the node table's stamp up to which rows are up to date, for values that are updated
+    row by row; -1 if none is.
     """
 
     __slots__ = ("_value", "key", "stamp")
@@ -39,8 +40,9 @@ class Cached(Generic[_T]):
         self.stamp = -1
 
     def get(self, key: object, compute: Callable[[], _T]) -> _T:
-        """The value for this key; computed if the cached one is for another key."""
+        """The value for this key; computed if the cached one is for another key, with stamp -1."""
         if key != self.key or not self._value:
+            self.stamp = -1
             return self.set(key, compute())
         return self._value[0]
 

@@ -39,27 +39,15 @@ def scored(sizes: tuple[tuple[int, int], ...], nodes: NodeTable) -> tuple[tuple[
     return tuple(size for size in sizes if size[0] != pods) or sizes
 
 
-def room(shape: Shape, free: Ints, permitted: Bools) -> Ints:
-    """How many pods of the shape fit on each node (N,) by resources.
+def room(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> Ints:
+    """How many pods of the shape fit by resources on each of n rows, (n,).
 
-    `free` is (R, N). The room is 0 on nodes that `permitted` (N,) excludes.
+    `free` is (R, capacity). The room is 0 on rows that `permitted` (n,) excludes.
     """
     counts: Ints | None = None
     for resource, amount in shape.demands:
-        fits = free[resource] // amount
-        counts = fits if counts is None else np.minimum(counts, fits, out=counts)
-    if counts is None:
-        raise AssertionError("a pod requests at least itself")
-    counts[(counts < 0) | ~permitted] = 0
-    return counts
-
-
-def room_at(shape: Shape, free: Ints, rows: Ints, permitted: Bools) -> Ints:
-    """Like `room`, for some rows only; `permitted` and the result are (len(rows),)."""
-    counts: Ints | None = None
-    for resource, amount in shape.demands:
         fits = free[resource][rows] // amount
-        counts = fits if counts is None else np.minimum(counts, fits)
+        counts = fits if counts is None else np.minimum(counts, fits, out=counts)
     if counts is None:
         raise AssertionError("a pod requests at least itself")
     counts[(counts < 0) | ~permitted] = 0
