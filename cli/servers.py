@@ -55,7 +55,7 @@ def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Ser
     from scheduler.app import Scheduler
 
     decider = Scheduler(client, file.scheduler, file.leader_election, file.namespace)
-    return Server(decider.checks, decider.run, decider.pages, decider.acts)
+    return Server(decider.checks, decider.run, decider.pages, decider.actions)
 
 
 PROCESSES: Mapping[str, Sequence[Callable[[Client, File, argparse.Namespace], Server]]] = {

@@ -137,7 +137,7 @@ class Scheduler:
         return {"/debug/snapshot": self._snapshot}
 
     @property
-    def acts(self) -> Mapping[str, Page]:
+    def actions(self) -> Mapping[str, Page]:
         """For debugging: decide all that waits again, as a new leader does."""
         return {"/debug/decide": self._decide_all}
 
