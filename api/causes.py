@@ -6,7 +6,7 @@ faults exactly as it prints the API server's own.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,6 +20,11 @@ TYPE_INVALID: Final = "FieldValueTypeInvalid"
 
 IMMUTABLE_TEXT: Final = "field is immutable"
 
+SHOWN_LENGTH: Final = 256
+"""Characters of a value that a message shows."""
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -32,6 +37,10 @@ class Cause:
     def as_dict(self) -> dict[str, str]:
         """The entry of `details.causes` in a Status."""
         return {"reason": self.reason, "message": self.message, "field": self.field}
+
+    def as_warning(self) -> str:
+        """What is said of the fault where it does not refuse anything."""
+        return f"{self.field}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +101,16 @@ def type_invalid(path: str, value: Any, wanted: str) -> Cause:
 
 
 def _shown(value: Any) -> str:
-    """A value as Kubernetes quotes it in messages; whole objects are named, not printed."""
-    if isinstance(value, Mapping):
-        return '"object"'
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return '"list"'
-    return json.dumps(value, ensure_ascii=False, default=str)
+    """A value as Kubernetes shows it: strings quoted, objects and lists as JSON; long ones cut.
+
+    What is wrong may be as large as a request: no more of it is written than is shown.
+    """
+    if isinstance(value, str):
+        value = value[: SHOWN_LENGTH + 1]
+    length, parts = 0, []
+    for part in _ENCODER.iterencode(value):
+        parts.append(part)
+        length += len(part)
+        if length > SHOWN_LENGTH:
+            return "".join(parts)[:SHOWN_LENGTH] + "..."
+    return "".join(parts)

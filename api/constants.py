@@ -26,7 +26,9 @@ VERSION: Final = "v1alpha3"  # the version that is stored, and that admission va
 V1ALPHA2: Final = "v1alpha2"
 V1ALPHA1: Final = "v1alpha1"
 CATEGORY: Final = "muster"
-SCHEDULER_NAME: Final = "muster-scheduler"
+SCHEDULER_NAME: Final = "muster-scheduler"  # unless others are configured
+# The scheduler's process, whatever pods call it: its lease, and the prefix of its messages on pods.
+SCHEDULER_COMPONENT: Final = "muster-scheduler"
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 
 WORKLOAD: Final = KindName(GROUP, VERSION, "workloads", "Workload")
@@ -43,8 +45,22 @@ COSCHEDULING: Final = KindName(COSCHEDULING_GROUP, "v1alpha1", "podgroups", "Pod
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET: Final = KindName(JOBSET_GROUP, "v1alpha2", "jobsets", "JobSet")
 JOB: Final = KindName("batch", "v1", "jobs", "Job")
+CRON_JOB: Final = KindName("batch", "v1", "cronjobs", "CronJob")
+
+# `spec.managedBy` of what the usual controllers run.
+JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+JOBSET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
 # The kind of the scheduler-plugins project, read the same way as COSCHEDULING.
 PLUGINS_POD_GROUP: Final = KindName("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+
+# Cluster Autoscaler's kind for a request for capacity, and what its pods are described by.
+PROVISIONING_REQUEST: Final = KindName(
+    "autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest"
+)
+POD_TEMPLATE: Final = KindName("", "v1", "podtemplates", "PodTemplate")
+# On a pod: the request that stands for it, so that it is no reason for more nodes itself.
+ANNOTATION_CONSUMES_REQUEST: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
+ANNOTATION_PROVISIONING_CLASS: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 
 # Limits of the rules and of the names.
 MAX_TEMPLATES: Final = 8
@@ -61,6 +77,11 @@ LABEL_REPLICA_KEY: Final = f"{GROUP}/replica-key"
 LABEL_SUBSET: Final = f"{GROUP}/subset"
 LABEL_COSCHEDULING: Final = "scheduling.x-k8s.io/pod-group"
 
+# On a namespace, with the value `enabled`: pods that name a group in a way of others (by the fields
+# of Kubernetes or the label of scheduler-plugins) are Muster's there.
+LABEL_FOREIGN_GROUPS: Final = f"{GROUP}/foreign-groups"
+FOREIGN_GROUPS_ENABLED: Final = "enabled"
+
 # Labels on generated objects.
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "muster"
@@ -76,10 +97,14 @@ REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
 # On a root: how long, as in "90s" or "5m", before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
+# On a root, or on the Job or JobSet that it is made for: request capacity while it waits for room.
+ANNOTATION_PROVISIONING_REQUEST: Final = f"{GROUP}/provisioning-request"
 
 # Annotations the webhooks and controllers write.
 ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
+# On a Job template of a JobSet: what the JobSet itself asks for, which its Jobs do not know.
+ANNOTATION_JOBSET_OPTIONS: Final = f"{GROUP}/jobset-options"
 ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
 ANNOTATION_MIN_COUNT_BASIS: Final = f"{GROUP}/min-count-basis"
 # On a root: how long its bindings may take, as in "90s", instead of the scheduler's default.
@@ -89,6 +114,15 @@ ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
 # On a Job or JobSet: what it waits for, as a message for users.
 ANNOTATION_WAITING_FOR: Final = f"{GROUP}/waiting-for"
 
+# How pods ask autoscalers to leave them alone: Karpenter's word, and that of Cluster Autoscaler.
+ANNOTATION_DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+ANNOTATION_SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+# On a root with a preemption delay: when capacity was requested for it, or that this failed.
+ANNOTATION_CAPACITY_REQUESTED: Final = f"{GROUP}/capacity-requested"
+CAPACITY_FAILED: Final = "Failed"
+# On a request for capacity: which one it is since the root waits for the same.
+ANNOTATION_ATTEMPT: Final = f"{GROUP}/attempt"
+
 # Upstream's delegation of a Job to a Workload that somebody else made (both spellings occur).
 ANNOTATION_GROUP_TEMPLATE: Final = "scheduling.k8s.io/group-template-name"
 ANNOTATIONS_PARENT_COMPOSITE: Final = (
@@ -96,10 +130,15 @@ ANNOTATIONS_PARENT_COMPOSITE: Final = (
     "scheduling.k8s.io/parent-compositepodgroup",
 )
 
+# What Kubernetes writes on the pods of a Job.
+JOB_LABEL_UID: Final = "batch.kubernetes.io/controller-uid"
+
 # What the JobSet controller writes on its Jobs and pods.
 JOBSET_LABEL_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_LABEL_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 JOBSET_LABEL_REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOBSET_LABEL_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+JOBSET_LABEL_RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
 
 FINALIZER_POD_GROUP: Final = f"{GROUP}/podgroup-protection"
 FINALIZER_COMPOSITE: Final = f"{GROUP}/compositepodgroup-protection"
@@ -122,7 +161,11 @@ REASON_PREEMPTION: Final = "PreemptionByScheduler"
 REASON_GROUP_WAITS: Final = "CoschedulingNotMeetMinMember"
 
 # Event reasons.
+EVENT_FAILED_SCHEDULING: Final = "FailedScheduling"
 EVENT_NAME_TAKEN: Final = "NameTaken"
+EVENT_CAPACITY_REQUESTED: Final = "CapacityRequested"
+EVENT_CAPACITY_FAILED: Final = "CapacityRequestFailed"
+EVENT_CAPACITY_NOT_REQUESTED: Final = "CapacityNotRequested"
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
 EVENT_WORKLOAD_CONFLICT: Final = "WorkloadConflict"
 EVENT_WORKLOAD_IGNORED: Final = "WorkloadIgnored"

@@ -1,4 +1,12 @@
-"""Which group a pod belongs to: the four forms of a reference, in order of precedence."""
+"""Which group a pod belongs to: the four forms of a reference, in order of precedence.
+
+Kubernetes' own fields and scheduler-plugins' label are foreign forms: other schedulers act on them
+too. They count only for pods that are Muster's to schedule. A namespace may opt in
+(`LABEL_FOREIGN_GROUPS`): there admission makes pods that use them Muster's.
+
+Where Muster named the group of a pod (`managed`), that is its group: from Kubernetes 1.36 on the
+Job controller may give Jobs groups of its own by the field, whoever schedules their pods.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +15,7 @@ from typing import Any, NamedTuple
 
 from api import names
 from api.constants import (
+    ANNOTATION_MANAGED_GROUP,
     LABEL_COSCHEDULING,
     LABEL_POD_GROUP,
     LABEL_REPLICA_KEY,
@@ -14,6 +23,7 @@ from api.constants import (
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
 )
+from api.scheduler_names import USUAL, SchedulerNames
 
 
 class Form(IntEnum):
@@ -44,24 +54,36 @@ class GroupReference:
 def group_of_pod(
     labels: Mapping[str, str],
     *,
+    ours: bool,
     scheduling_group: str = "",
     workload: WorkloadForm | None = None,
+    managed: str = "",
 ) -> GroupReference | None:
     """The group a pod belongs to, None for a pod that names none.
 
-    `scheduling_group` is `spec.schedulingGroup.podGroupName`, `workload` is `spec.workloadRef`.
+    `ours`: it is Muster's to schedule, so that foreign forms count. `scheduling_group` is
+    `spec.schedulingGroup.podGroupName`, `workload` is `spec.workloadRef`, and `managed` the group
+    that Muster named, as the pod's annotation says it.
     """
-    found = groups_of_pod(labels, scheduling_group=scheduling_group, workload=workload)
+    found = groups_of_pod(
+        labels, ours=ours, scheduling_group=scheduling_group, workload=workload, managed=managed
+    )
     return found[0] if found else None
 
 
 def groups_of_pod(
     labels: Mapping[str, str],
     *,
+    ours: bool,
     scheduling_group: str = "",
     workload: WorkloadForm | None = None,
+    managed: str = "",
 ) -> list[GroupReference]:
     """Every reference of a pod, the one that takes precedence first."""
+    if managed and labels.get(LABEL_POD_GROUP) == managed:
+        scheduling_group = ""
+    if not ours:
+        return _own_forms(labels)
     references = (
         (Form.FIELD, scheduling_group),
         (Form.LABEL, labels.get(LABEL_POD_GROUP, "")),
@@ -71,22 +93,28 @@ def groups_of_pod(
     return [GroupReference(name, form) for form, name in references if name]
 
 
-def groups_of_object(pod: Mapping[str, Any]) -> list[GroupReference]:
+def is_ours(pod: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> bool:
+    """Whether a pod (raw JSON of any structure) is Muster's to schedule."""
+    return _mapping(pod.get("spec")).get("schedulerName") in schedulers
+
+
+def groups_of_object(pod: Mapping[str, Any], *, ours: bool) -> list[GroupReference]:
     """The same for a pod, or a pod template, as raw JSON of any structure."""
     spec = _mapping(pod.get("spec"))
-    labels = {
-        key: value
-        for key, value in _mapping(_mapping(pod.get("metadata")).get("labels")).items()
-        if isinstance(value, str)
-    }
-    reference = _mapping(spec.get("workloadRef"))
-    workload = WorkloadForm(
-        _text(reference.get("name")),
-        _text(reference.get("podGroup")),
-        _text(reference.get("podGroupReplicaKey")),
-    )
+    labels, workload = _labels(pod), _workload_field(spec)
     group = _text(_mapping(spec.get("schedulingGroup")).get("podGroupName"))
-    return groups_of_pod(labels, scheduling_group=group, workload=workload)
+    return groups_of_pod(
+        labels,
+        ours=ours,
+        scheduling_group=group,
+        workload=workload,
+        managed=_strings(pod, "annotations").get(ANNOTATION_MANAGED_GROUP, ""),
+    )
+
+
+def workload_form_of(pod: Mapping[str, Any]) -> WorkloadForm | None:
+    """How a pod of Muster's (raw JSON of any structure) names a Workload and a template."""
+    return workload_form(_labels(pod), _workload_field(_mapping(pod.get("spec"))))
 
 
 def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> WorkloadForm | None:
@@ -98,6 +126,33 @@ def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> Workl
             labels.get(LABEL_REPLICA_KEY, ""),
         )
     return said if said.name and said.pod_group else None
+
+
+def _labels(pod: Mapping[str, Any]) -> dict[str, str]:
+    return _strings(pod, "labels")
+
+
+def _strings(pod: Mapping[str, Any], field: str) -> dict[str, str]:
+    found = _mapping(_mapping(pod.get("metadata")).get(field))
+    return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def _workload_field(spec: Mapping[str, Any]) -> WorkloadForm:
+    reference = _mapping(spec.get("workloadRef"))
+    return WorkloadForm(
+        _text(reference.get("name")),
+        _text(reference.get("podGroup")),
+        _text(reference.get("podGroupReplicaKey")),
+    )
+
+
+def _own_forms(labels: Mapping[str, str]) -> list[GroupReference]:
+    """The references by Muster's own labels."""
+    references = (
+        (Form.LABEL, labels.get(LABEL_POD_GROUP, "")),
+        (Form.WORKLOAD, _by_workload(labels, None)),
+    )
+    return [GroupReference(name, form) for form, name in references if name]
 
 
 def _by_workload(labels: Mapping[str, str], said: WorkloadForm | None) -> str:

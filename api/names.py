@@ -71,6 +71,11 @@ def generated_job_pod_group(generate_name: str, request_uid: str) -> str:
     return f"{f'pg-job-{generate_name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
 
 
+def pod_template(root: str, identity: str) -> str:
+    """The PodTemplate of a root's pods: its UID and what the pods need are their `identity`."""
+    return f"{root[:_HEAD].rstrip('.-')}-{_digest(identity)}"
+
+
 def template_name(prefix: str, name: str, namespace: str) -> str:
     """A template named after an object: `PREFIX-NAME`, hashed where that is no DNS label."""
     wanted = f"{prefix}-{name}"

@@ -1,52 +1,40 @@
-"""Which owner a generated object was made for, and what follows from that.
+"""Which owner a generated object was made for, and the one rule that follows from that.
 
-The answer is an annotation of the object, since its owner references do not last: the garbage
-collector removes the one to a deleted owner before it deletes the object, and a deletion with
-`orphan` removes all of them.
+A generated object lives as long as what it was made for: a Job, a JobSet, a KEP-3370 group, or the
+Workload that pods name. The UID tells which one: what was made for an earlier owner of a name is
+never used by a later one, nor by its pods (`api.membership`). After that owner it stays only as
+long as pods use it, whatever its owner references say, and whoever owns its Workload.
+
+For whom it was made is an annotation, since references do not last: the garbage collector removes
+the one to a deleted owner where another owner lives, and a deletion with `orphan` removes them all.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from api.constants import (
     ANNOTATION_MADE_FOR,
-    ANNOTATION_MANAGED_GROUP,
-    JOBSET_LABEL_NAME,
     LABEL_MANAGED_BY,
     MANAGED_BY,
 )
 
 
-class OwnerReference(Protocol):
-    """One of `metadata.ownerReferences`."""
+class Noted(Protocol):
+    """The metadata that says what an object was made for."""
 
-    @property
-    def api_version(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-
-
-class OwnedMeta(Protocol):
-    """The metadata that is read here."""
-
-    @property
-    def uid(self) -> str: ...
     @property
     def labels(self) -> Mapping[str, str]: ...
     @property
     def annotations(self) -> Mapping[str, str]: ...
+
+
+class NotedMeta(Noted, Protocol):
+    """The same, and whether the object is being deleted."""
+
     @property
     def deletion_timestamp(self) -> datetime | None: ...
-    @property
-    def owner_references(self) -> Sequence[OwnerReference]: ...
-    @property
-    def controller(self) -> OwnerReference | None: ...
 
 
 class OwnerId(NamedTuple):
@@ -74,7 +62,7 @@ class Ownership(Enum):
     FOREIGN = auto()
 
 
-def made_for(meta: OwnedMeta) -> OwnerId | None:
+def made_for(meta: Noted) -> OwnerId | None:
     """The owner that the object was made for; None for an object that is not Muster's."""
     if meta.labels.get(LABEL_MANAGED_BY) != MANAGED_BY:
         return None
@@ -82,7 +70,7 @@ def made_for(meta: OwnedMeta) -> OwnerId | None:
     return OwnerId(*parts) if len(parts) == len(OwnerId._fields) else None
 
 
-def ownership(meta: OwnedMeta, owner: OwnerId) -> Ownership:
+def ownership(meta: NotedMeta, owner: OwnerId) -> Ownership:
     """OURS was made for the owner, LEAVING will be deleted soon, FOREIGN is never touched.
 
     An object made for another owner of the same kind and name is LEAVING, as that owner is gone.
@@ -97,25 +85,9 @@ def ownership(meta: OwnedMeta, owner: OwnerId) -> Ownership:
     return Ownership.FOREIGN
 
 
-def is_meant_for_another(group: str, owner_id: OwnerId | None, job: OwnedMeta) -> bool:
-    """Whether the pods of a Job name a PodGroup that was made for another owner.
-
-    That is possible where Muster itself named their group, for the Job or for its JobSet, and
-    `owner_id`, the owner of the group, is neither of them but another one of the same name. A group
-    that a user named counts as meant. A Job that its JobSet orphaned no longer shows its owner.
-    """
-    if job.annotations.get(ANNOTATION_MANAGED_GROUP) != group:
-        return False
-    parent = job.controller
-    if parent is None and JOBSET_LABEL_NAME in job.labels:
-        return False
-    return owner_id is None or owner_id.uid not in {job.uid, parent.uid if parent else ""}
-
-
-def is_orphaned(meta: OwnedMeta, is_alive: Callable[[OwnerReference], bool]) -> bool:
-    """Whether the object was generated and none of its owners is alive."""
-    return (
-        made_for(meta) is not None
-        and meta.deletion_timestamp is None
-        and not any(is_alive(reference) for reference in meta.owner_references)
-    )
+def lost_owner(meta: NotedMeta, exists: Callable[[OwnerId], bool]) -> OwnerId | None:
+    """The owner that an object was made for and has outlived; None for any other object."""
+    owner_id = made_for(meta)
+    if owner_id is None or meta.deletion_timestamp is not None or exists(owner_id):
+        return None
+    return owner_id

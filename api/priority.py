@@ -1,14 +1,17 @@
 """Resolves a class name to a number, as Kubernetes' Priority admission does for pods."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from api import causes
 from api.causes import Cause
-from api.reading import integer, text
+from api.reading import integer, listing, mapping, text
 
 DEFAULT_PREEMPTION_POLICY: Final = "PreemptLowerPriority"
+NEVER: Final = "Never"
+LONGEST_NAME: Final = 253
+"""Characters that the name of a class may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,11 @@ def resolve(spec: Mapping[str, Any], classes: Sequence[PriorityClass]) -> Resolv
     """The priority of a group's spec, or why there is none (a Forbidden cause).
 
     Without a class name the global default is used, the lowest if there are several, else 0.
-    A number the user gave must be the computed one. `preemptionPolicy` is the class's unless set.
+    A number the user gave must be the computed one. `preemptionPolicy` is the class's; a group
+    may be more modest than its class, never less.
     """
     name = text(spec.get("priorityClassName"))
-    chosen = _named(name, classes) if name else _default(classes)
+    chosen = _class_of(spec, classes)
     if chosen is None and name:
         return causes.forbidden(
             "spec.priorityClassName", f"no PriorityClass with name {name} was found"
@@ -70,10 +74,67 @@ def resolve(spec: Mapping[str, Any], classes: Sequence[PriorityClass]) -> Resolv
             f"the priority must not be given as {given}: it is {value}, computed from "
             f"{_source(chosen)}; leave it out",
         )
+    denied = check_preemption(spec, classes, "spec")
+    if denied is not None:
+        return denied
     policy = text(spec.get("preemptionPolicy"))
     if not policy:
         policy = chosen.preemption_policy if chosen else DEFAULT_PREEMPTION_POLICY
     return Resolved(chosen.name if chosen else "", value, policy)
+
+
+def check_preemption(
+    spec: Mapping[str, Any], classes: Sequence[PriorityClass], path: str
+) -> Cause | None:
+    """A Forbidden cause where `spec` would preempt although its class never does.
+
+    `spec` is that of a group, a template or a pod, at `path`. A class that is not known is not
+    judged here.
+    """
+    chosen = _class_of(spec, classes)
+    asked = text(spec.get("preemptionPolicy"))
+    if chosen is None or chosen.preemption_policy != NEVER or asked in {"", NEVER}:
+        return None
+    return causes.forbidden(
+        f"{path}.preemptionPolicy",
+        f"it must not be {asked}: {_source(chosen)} says {NEVER}, and the class decides; "
+        "leave it out, or name a class that preempts",
+    )
+
+
+def unknown_class(
+    pod_spec: Mapping[str, Any], classes: Sequence[PriorityClass], path: str
+) -> str | None:
+    """A warning where the pod template's spec at `path` names a class that is not there.
+
+    It may come later, so nothing is refused; until then every pod is.
+    """
+    name = text(pod_spec.get("priorityClassName"))
+    if not name or _named(name, classes) is not None:
+        return None
+    return (
+        f"{path}.priorityClassName: no PriorityClass with name {name[:LONGEST_NAME]} was found; "
+        "until there is one these pods cannot be made"
+    )
+
+
+def check_templates(
+    spec: Mapping[str, Any], classes: Sequence[PriorityClass], path: str = "spec"
+) -> Iterator[Cause]:
+    """The same for every template of a valid Workload's spec."""
+    for key in ("podGroupTemplates", "compositePodGroupTemplates"):
+        for at, template in enumerate(map(mapping, listing(spec.get(key)))):
+            here = f"{path}.{key}[{at}]"
+            denied = check_preemption(template, classes, here)
+            if denied is not None:
+                yield denied
+            yield from check_templates(template, classes, here)
+
+
+def _class_of(spec: Mapping[str, Any], classes: Sequence[PriorityClass]) -> PriorityClass | None:
+    """The class that is named, or else the default one; None if there is no such class."""
+    name = text(spec.get("priorityClassName"))
+    return _named(name, classes) if name else _default(classes)
 
 
 def _named(name: str, classes: Sequence[PriorityClass]) -> PriorityClass | None:

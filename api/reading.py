@@ -12,7 +12,7 @@ from api.causes import Cause
 
 T = TypeVar("T")
 
-_MAX_INT32: Final = 2**31 - 1
+_INT32: Final = range(-(2**31), 2**31)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -102,7 +102,7 @@ class Reader:
         if value is None:
             return None
         number = integer(value)
-        if number is None or abs(number) > _MAX_INT32:
+        if number is None or number not in _INT32:
             return self._wrong(None, path, value, "a whole number of 32 bits")
         return number
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench import bars, frame, growth_curves, targets
+from bench import bars, frame, growth_curves, targets, waiting_results
 from bench.e2e import results as e2e
 from bench.e2e.cases import CASES
 
@@ -45,8 +45,10 @@ def write() -> None:
     for name, picture in drawn.items():
         (PICTURES / name).write_text(picture)
     decided = frame.load(frame.DECISIONS).values()
+    phases = waiting_results.load()
     parts = {
-        "targets": targets.table(measured, decided),
+        "targets": targets.table(measured, decided, phases),
+        "waiting": waiting_results.table(phases),
         "e2e": e2e.table(measured),
         "decisions": frame.table(decided),
         "growth": growth_curves.shown(curves),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.e2e.cases import CASES, KUBE_SCHEDULER, MUSTER, RAW
 from bench.e2e.results import Result
 from bench.frame import Measured
+from bench.waiting_results import Phase
 
 SHARE = 0.75
 FIRST_BIND = 1.0
@@ -15,10 +16,21 @@ LAG = 5.0
 MAIN = ("plain", "gangs-3", "gangs-1000", "racks")
 """The cases that must reach a share of the raw Binding rate."""
 
+WAITING_WRITES = 8.0
+"""Of a gang of four that comes to a full cluster: its status, an event, and those of its pods."""
+WAITING_TOLD = 10.0
+WAITING_PEAK = 2_500
+WAITING_RENEWED = 2.0
+"""Writes of a waiting gang in a minute in which nodes and other pods come and go."""
+WAITING_TOLD_BUSY = 5.0
+"""Seconds until the pods of a gang are Unschedulable, while others are bound all the time."""
+
 Row = tuple[str, str, str, str]
 
 
-def table(results: Sequence[Result], decisions: Iterable[Measured]) -> str:
+def table(
+    results: Sequence[Result], decisions: Iterable[Measured], phases: Sequence[Phase] = ()
+) -> str:
     """Markdown: one line for each target. Targets without a measurement are left out."""
     found = {(it.case, it.subject): it for it in results}
     rows: list[Row] = [("wanted", "", "reached", ""), ("---",) * 4]
@@ -29,7 +41,39 @@ def table(results: Sequence[Result], decisions: Iterable[Measured]) -> str:
         (f"{it.title} {it.of}", f"< {it.limit:g}", f"{it.median:.3g}", _kept(it.kept))
         for it in decisions
     ]
+    rows += [_row_of(*each) for each in _waiting(phases)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def waiting(phases: Sequence[Phase]) -> str:
+    """Markdown: the targets for gangs that wait."""
+    rows: list[Row] = [("wanted", "", "reached", ""), ("---",) * 4]
+    rows += [_row_of(*each) for each in _waiting(phases)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def waiting_kept(phases: Sequence[Phase]) -> bool:
+    """Whether all of these targets are reached."""
+    return all(reached <= most for _, most, reached, _ in _waiting(phases))
+
+
+def _waiting(phases: Sequence[Phase]) -> Iterator[tuple[str, float, float, str]]:
+    """What is wanted, the most that is allowed, what was reached, and the unit."""
+    for phase in phases:
+        title = f"{phase.waiting:,} gangs wait, {phase.title}"
+        if phase.kind == "come":
+            yield f"{title}: writes a gang", WAITING_WRITES, phase.each, ""
+            yield f"{title}: writes in a second", WAITING_PEAK, phase.peak, ""
+            yield f"{title}: last pod is told", WAITING_TOLD, phase.told or 0.0, " s"
+        elif phase.kind == "busy":
+            yield f"{title}: its last pod is told", WAITING_TOLD_BUSY, phase.told or 0.0, " s"
+        else:
+            most = 0.0 if phase.kind == "quiet" else WAITING_RENEWED
+            yield f"{title}: writes a gang in a minute", most, phase.each_minute, ""
+
+
+def _row_of(wanted: str, most: float, reached: float, unit: str) -> Row:
+    return (wanted, f"<= {most:,g}{unit}", f"{reached:,.4g}{unit}", _kept(reached <= most))
 
 
 def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]:

@@ -28,7 +28,10 @@ from typing import Any
 import uvloop
 from fastapi import FastAPI, Request, Response
 
+from api.integration.workloads import OwnerName
+from api.membership import Owners
 from api.priority import PriorityClass
+from api.scheduler_names import USUAL
 from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
@@ -54,6 +57,8 @@ class StaticLister:
 
     # ruff: noqa: ARG002 - it gives the same answer for every name
 
+    scheduler_names = USUAL
+
     def priority_classes(self) -> Sequence[PriorityClass]:
         return (PriorityClass("high", 1000), PriorityClass("usual", 10, global_default=True))
 
@@ -61,10 +66,16 @@ class StaticLister:
         template = {"name": "workers", "schedulingPolicy": {"gang": {"minCount": 8}}}
         return {"spec": {"podGroupTemplates": [template]}}
 
+    def workload_of_user(self, namespace: str, owner: OwnerName) -> None:
+        return None
+
+    def workload_of_owner(self, namespace: str, owner: OwnerName) -> None:
+        return None
+
     def composite(self, namespace: str, name: str) -> Composite | None:
         return Composite()
 
-    def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
+    def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
         return False
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:

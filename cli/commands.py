@@ -1,4 +1,4 @@
-"""The commands for users, with those of `cli.solver_commands`."""
+"""The commands for users, with those of `cli.solver_commands` and `cli.doctor_commands`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from cli import demo as demo_cluster
-from cli import servers, solver_commands
+from cli import doctor_commands, servers, solver_commands
+from cli.config import load
 from cli.gc import check_with
 from cli.listing import list_objects
 from cli.text import tree_lines
 from cli.tree import build
+from cli.uninstall.command import uninstall as remove
+from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
 from kube.client import Client
 from kube.errors import KubeError
+from webhooks.registration import load_manifests
 
 app = typer.Typer(
     name="muster",
@@ -64,6 +69,20 @@ def tree(
 
 
 solver_commands.register(app)
+doctor_commands.register(app)
+
+
+@app.command()
+def manifests(config: solver_commands.ConfigFile = None) -> None:
+    """Print the webhook registration for the schedulerNames of a configuration file, as YAML.
+
+    Apply it after `manifests/base`, or use it there as a patch: the conditions that say who is
+    asked about name the usual schedulerName alone.
+    """
+    with solver_commands.user_errors():
+        typer.echo(
+            yaml.safe_dump_all(load_manifests(load(config).scheduler_names), sort_keys=False)
+        )
 
 
 @app.command()
@@ -72,6 +91,7 @@ def gc(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
     ] = None,
+    config: solver_commands.ConfigFile = None,
     *,
     check: Annotated[
         bool, typer.Option("--check", help="exit with 1 if anything is found")
@@ -79,13 +99,44 @@ def gc(
 ) -> None:
     """List groups and Workloads whose owner is gone, and finalizers that nothing needs."""
     try:
-        found = asyncio.run(check_with(kubeconfig, namespace))
+        found = asyncio.run(check_with(kubeconfig, namespace, load(config).scheduler_names))
     except KubeError as error:
         typer.echo(f"muster: {error}", err=True)
         raise typer.Exit(2) from error
     typer.echo("\n".join(str(it) for it in found) or "no orphans and no stuck finalizers")
     if check and found:
         raise typer.Exit(1)
+
+
+@app.command()
+def uninstall(
+    kubeconfig: solver_commands.Kubeconfig = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="where Muster runs")
+    ] = INSTALLED_IN,
+    timeout: Annotated[float, typer.Option(help="seconds that each wait may take")] = 120.0,
+    *,
+    release: Annotated[
+        bool, typer.Option("--release", help="give what waits to the default scheduler")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what would be done, and do nothing")
+    ] = False,
+) -> None:
+    """Remove Muster with all its objects; exit code 1 if gangs are in use or something stays."""
+
+    async def run() -> int:
+        async with await Client.connect(kubeconfig, user_agent="muster-uninstall") as client:
+            return await remove(
+                client, namespace, typer.echo, release=release, dry_run=dry_run, timeout=timeout
+            )
+
+    try:
+        code = asyncio.run(run())
+    except KubeError as error:
+        typer.echo(f"muster: {error}", err=True)
+        raise typer.Exit(2) from error
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +10,16 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from api.constants import SCHEDULER_NAME
+from api.integration.autoscalers import KNOWN_KEYS, Autoscalers
+from api.names import is_label_key
+from api.rules.table import LABEL_KEY_TEXT
+from api.scheduler_names import SchedulerNames, faults_of
 from certs.authority import Lifetimes
 from kube.errors import ConfigError
 from kube.settings import LeaderElection, Seconds, Section, read
 from scheduler.config import Config as Scheduler
+from scheduler.core.search.node_selection import Profile as Scoring
 from webhooks.app import WebhookConfig
 from webhooks.registration import ServiceTarget, UrlTarget
 
@@ -45,13 +52,38 @@ class Certificates(Section, frozen=True):
         return Lifetimes(*(timedelta(days=each) for each in days))
 
 
+class TellAutoscalers(Section, frozen=True):
+    """What the pods of Jobs and JobSets tell autoscalers of their group.
+
+    `podAffinity`: in which domain to buy nodes, where a topology is required whose key is
+    well known (zone, region) or one of `topologyKeys`. `doNotDisrupt`: to leave the pods
+    of groups with disruption mode All where they are.
+    """
+
+    pod_affinity: bool = True
+    topology_keys: tuple[str, ...] = ()
+    do_not_disrupt: bool = True
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which names the field, for a key that no label has."""
+        for key in self.topology_keys:
+            if not is_label_key(key):
+                raise ValueError(f"topologyKeys: {key!r} {LABEL_KEY_TEXT}")
+
+    @property
+    def told(self) -> Autoscalers:
+        """The same as the webhook takes it."""
+        keys = KNOWN_KEYS.union(self.topology_keys) if self.pod_affinity else frozenset[str]()
+        return Autoscalers(keys, self.do_not_disrupt)
+
+
 class Webhook(Section, frozen=True):
     """Where the webhook listens, its Service, and where its certificates are kept.
 
     Without `host` and `port` it listens on all addresses at 9443, or where its URL points.
     Certificates are in the Secret `secret`, or in the folder `certDir` if that is given.
     `drainSeconds` is how long reviews are still taken after SIGTERM: 10 behind a Service, which
-    learns late that a replica goes, and 0 by URL.
+    learns late that a replica goes, and 0 by URL. `autoscalers` is what they are told.
     """
 
     host: str | None = None
@@ -61,15 +93,43 @@ class Webhook(Section, frozen=True):
     cert_dir: str | None = None
     certificates: Certificates = Certificates()
     drain_seconds: Annotated[float, Meta(ge=0)] | None = None
+    autoscalers: TellAutoscalers = TellAutoscalers()
+
+
+class SchedulerProfile(Section, frozen=True):
+    """How pods of one schedulerName are placed: `pack` fills nodes, `spread` evens them out."""
+
+    scheduler_name: str = SCHEDULER_NAME
+    scoring: Scoring = "pack"
 
 
 class File(Section, frozen=True):
-    """`namespace` is where leases, the certificate Secret and the webhook's Service live."""
+    """`namespace` is where leases, the certificate Secret and the webhook's Service live.
+
+    `profiles` are the schedulerNames of Muster; pods that name a group and none get the first.
+    """
 
     namespace: str = "muster-system"
+    profiles: tuple[SchedulerProfile, ...] = (SchedulerProfile(),)
     leader_election: LeaderElection = LeaderElection()
     webhook: Webhook = Webhook()
     scheduler: Scheduler = Scheduler()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which names the field."""
+        found = faults_of([profile.scheduler_name for profile in self.profiles])
+        if found:
+            raise ValueError(f"profiles: {'; '.join(found)}")
+
+    @property
+    def scheduler_names(self) -> SchedulerNames:
+        """Whose pods are Muster's."""
+        return SchedulerNames(tuple(profile.scheduler_name for profile in self.profiles))
+
+    @property
+    def scoring(self) -> Mapping[str, Scoring]:
+        """How pods of each schedulerName are placed."""
+        return {profile.scheduler_name: profile.scoring for profile in self.profiles}
 
 
 def load(path: str | Path | None) -> File:
@@ -101,6 +161,8 @@ def webhook_config(file: File, url: str | None) -> WebhookConfig:
         lifetimes=part.certificates.lifetimes,
         announced_seconds=part.certificates.announced_seconds,
         drain_seconds=drain if part.drain_seconds is None else part.drain_seconds,
+        scheduler_names=file.scheduler_names,
+        autoscalers=part.autoscalers.told,
     )
 
 

@@ -138,11 +138,12 @@ def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
     yield f"  would evict pods of lower priority, {cost.pods} in all:"
     for unit in plan.victims:
         yield f"    {unit.name}, priority {unit.priority}, {count(len(unit.pods), 'pod')}"
+    proof = "none of them could stay" if plan.minimal else "the search for fewer ended early"
     if cost.violations:
         yield f"    {cost.violations} pods more than their disruption budgets allow"
     yield (
         f"  the cheapest choice that was found: disruption budgets exceeded by {cost.violations},"
-        f" highest priority {cost.priority}, {count(cost.units, 'unit')}; none of them could stay"
+        f" highest priority {cost.priority}, {count(cost.units, 'unit')}; {proof}"
     )
     names = state.nodes.name_of
     pairs = zip(plan.placement.pods, plan.placement.rows, strict=True)
@@ -151,7 +152,7 @@ def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
 
 def _why_no_eviction(state: State, entity: Group | Pod) -> str:
     """Why no pod is evicted for it."""
-    if not may_preempt(entity):
+    if not may_preempt(state, entity):
         return "no eviction: its preemptionPolicy is Never"
     units = len(state.units.below(entity.priority))
     if not units:
@@ -179,6 +180,8 @@ def _pod_lines(state: State, pod: Pod, budget: SearchBudget) -> Iterator[str]:
         yield f"  is bound to {info.node}"
     elif not info.ours:
         yield "  is another scheduler's"
+    elif info.exceeds:
+        yield "  waits until the minCount of its group has followed the size of its owner"
     elif info.gated:
         yield "  waits for its scheduling gates to be removed"
     elif pod.group is not None:

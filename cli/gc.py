@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Final
 import msgspec
 
 from api.constants import finalizer_of
+from api.scheduler_names import USUAL, SchedulerNames
 from cli.listing import list_items
 from controllers.informers import Caches
-from controllers.objects import WORKLOADS
+from controllers.objects import Group
 from controllers.orphans import GENERATED, OWNERS, Generated, OrphanIndex
 from kube.client import Client
 from kube.resources import PODS, Resource
@@ -43,14 +43,17 @@ def find_orphans(caches: Caches, now: datetime) -> list[Finding]:
         Finding(resource.kind, obj.metadata.namespace, obj.metadata.name, why)
         for resource, cache in index.generated.items()
         for obj in cache.values()
-        for why in _problems(index, resource, obj, now)
+        for why in (_orphaned(index, obj), _stuck(caches, resource, obj, now))
+        if why
     ]
     return sorted(found, key=lambda it: (it.kind, it.namespace, it.name))
 
 
-async def check(client: Client, namespace: str | None = None) -> list[Finding]:
-    """The findings in a namespace, or in all. Raises kube errors."""
-    caches = Caches()
+async def check(
+    client: Client, namespace: str | None = None, schedulers: SchedulerNames = USUAL
+) -> list[Finding]:
+    """The findings in a namespace, or in all; `schedulers` are Muster's. Raises kube errors."""
+    caches = Caches(schedulers)
     # Dependents first: an owner that is created meanwhile is found, a deleted one is not missed.
     for resource in (*GENERATED, PODS, *OWNERS[1:]):
         cache, decode = caches.sources[resource]
@@ -59,20 +62,28 @@ async def check(client: Client, namespace: str | None = None) -> list[Finding]:
     return find_orphans(caches, datetime.now(UTC))
 
 
-async def check_with(kubeconfig: Path | None, namespace: str | None) -> list[Finding]:
+async def check_with(
+    kubeconfig: Path | None, namespace: str | None, schedulers: SchedulerNames = USUAL
+) -> list[Finding]:
     """The same on the cluster of a kubeconfig. Raises kube errors."""
     async with await Client.connect(kubeconfig, user_agent="muster-gc") as client:
-        return await check(client, namespace)
+        return await check(client, namespace, schedulers)
 
 
-def _problems(
-    index: OrphanIndex, resource: Resource, obj: Generated, now: datetime
-) -> Iterator[str]:
+def _orphaned(index: OrphanIndex, obj: Generated) -> str:
     meta = obj.metadata
-    if meta.deletion_timestamp is not None:
-        since = (now - meta.deletion_timestamp).total_seconds()
-        stuck = resource != WORKLOADS and finalizer_of(resource.kind) in meta.finalizers
-        if stuck and since > GRACE_SECONDS and not index.is_in_use(resource, obj):
-            yield f"being deleted for {since:.0f} s, and nothing needs its finalizer"
-    elif index.is_orphaned(meta) and not index.is_in_use(resource, obj):
-        yield "its owner does not exist any more"
+    owner_id = index.lost_owner(meta)
+    if owner_id is None or index.is_in_use(meta.namespace, owner_id):
+        return ""
+    return "its owner does not exist any more"
+
+
+def _stuck(caches: Caches, resource: Resource, obj: Generated, now: datetime) -> str:
+    meta = obj.metadata
+    if meta.deletion_timestamp is None or not isinstance(obj, Group):
+        return ""
+    since = (now - meta.deletion_timestamp).total_seconds()
+    held = finalizer_of(resource.kind) in meta.finalizers
+    if since <= GRACE_SECONDS or not held or caches.is_in_use(resource.kind, obj):
+        return ""
+    return f"being deleted for {since:.0f} s, and nothing needs its finalizer"

@@ -16,20 +16,23 @@ from typing import Any
 from cli.config import File, load, webhook_config
 from kube import process
 from kube.client import Client
-from kube.process import Check, Page, StatusServer
+from kube.process import Check, Details, Page, StatusServer
+from kube.quarantine import Quarantine
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """One of the servers: what makes it ready, and the work that runs until `stop`.
 
-    `pages` show its state and `actions` are for debugging; both are served only with `--debug`.
+    `details` are lines for `/readyz` about what was set aside. `pages` show its state and `actions`
+    are for debugging; both are served only with `--debug`.
     """
 
     checks: Mapping[str, Check]
     run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
     pages: Mapping[str, Page] = field(default_factory=dict)
     actions: Mapping[str, Page] = field(default_factory=dict)
+    details: Details = tuple
 
 
 def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Server:
@@ -37,25 +40,37 @@ def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Server
     from webhooks.app import run
     from webhooks.readiness import Readiness
 
-    readiness = Readiness()
+    readiness, quarantine = Readiness(), Quarantine()
     config = webhook_config(file, arguments.url)
-    return Server(readiness.checks(), lambda stop: run(client, config, stop, readiness=readiness))
+    return Server(
+        readiness.checks(),
+        lambda stop: run(client, config, stop, readiness=readiness, quarantine=quarantine),
+        details=quarantine.details,
+    )
 
 
 def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Server:
     """The controllers."""
     from controllers.app import ControllerProcess
 
-    controllers = ControllerProcess(client, file.leader_election, file.namespace)
-    return Server(controllers.checks, controllers.run)
+    controllers = ControllerProcess(
+        client, file.leader_election, file.namespace, scheduler_names=file.scheduler_names
+    )
+    return Server(controllers.checks, controllers.run, details=controllers.details)
 
 
 def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Server:
     """The scheduler."""
     from scheduler.app import Scheduler
 
-    decider = Scheduler(client, file.scheduler, file.leader_election, file.namespace)
-    return Server(decider.checks, decider.run, decider.pages, decider.actions)
+    decider = Scheduler(
+        client,
+        file.scheduler,
+        file.leader_election,
+        file.namespace,
+        profiles=file.scoring,
+    )
+    return Server(decider.checks, decider.run, decider.pages, decider.actions, decider.details)
 
 
 PROCESSES: Mapping[str, Sequence[Callable[[Client, File, argparse.Namespace], Server]]] = {
@@ -149,6 +164,7 @@ async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event)
             host=host,
             port=port,
             ready=checks,
+            details=lambda: [line for each in servers.values() for line in each.details()],
             pages=pages if debug else None,
             actions=actions if debug else None,
         )

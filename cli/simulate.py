@@ -29,6 +29,7 @@ from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
 from api.integration.view import members_of, read_jobset
 from api.priority import PriorityClass
+from api.scheduler_names import USUAL, SchedulerNames
 from cli.admission import Admission, apply
 from cli.explain import (
     blocker_lines,
@@ -47,8 +48,9 @@ from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.state import State
 from scheduler.snapshot import queue_of
 from scheduler.watch import decode
-from scheduler.watch.objects import GroupObject
+from scheduler.watch.objects import GroupObject, Workload
 from scheduler.watch.objects import Pod as PodObject
+from scheduler.watch.workload_templates import templates_of
 
 Json = dict[str, Any]
 
@@ -61,26 +63,28 @@ def simulate(
     namespace: str,
     budget: SearchBudget,
     classes: Sequence[PriorityClass] = (),
+    *,
+    schedulers: SchedulerNames = USUAL,
 ) -> list[str]:
     """Add the documents to the state and decide what is new, in the order of the queue.
 
-    `classes` give priorities their numbers. Lines of text, one block for each root. Raises
-    ConfigError for what is refused at admission.
+    `classes` give priorities their numbers, `schedulers` are Muster's names. Lines of text, one
+    block for each root. Raises ConfigError for what is refused at admission.
     """
     before = {*state.forest.groups, *state.pods}
-    objects = [obj for document in documents for obj in _expand(document, namespace)]
+    objects = [obj for document in documents for obj in _expand(document, namespace, schedulers)]
     admission = Admission(classes, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
     for obj in objects:
         if obj["kind"] != WORKLOAD.kind:
             admission.admit(obj)
-            _add(state, obj)
+        _add(state, obj, schedulers)
     lines: list[str] = []
     for key in queue_of(state).waiting():
         entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
         if entity is not None and _is_new(entity, before):
             lines += _decide(state, entity, budget)
     for group in list(state.forest.groups.values()):
-        if group.key not in before and group.parent is None and state.forest.not_ready(group):
+        if group.key not in before and group.parent is None and not state.forest.ready(group):
             lines += explain_lines(state, group, budget)
     return lines
 
@@ -125,18 +129,18 @@ def _decide(state: State, entity: Group | Pod, budget: SearchBudget) -> Iterator
     yield f"  fits: {placed_line(where)}"
 
 
-def _expand(document: Json, namespace: str) -> Iterator[Json]:
+def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Iterator[Json]:
     """The groups and pods that an object stands for."""
     made = copy.deepcopy(document)
     made.setdefault("metadata", {}).setdefault("namespace", namespace)
     kind = made["kind"]
     if kind == "List":
         for item in made.get("items") or ():
-            yield from _expand(item, namespace)
+            yield from _expand(item, namespace, schedulers)
     elif kind == JOBSET.kind:
-        yield from _of_jobset(made)
+        yield from _of_jobset(made, schedulers)
     elif kind == JOB.kind:
-        yield from _of_job(made)
+        yield from _of_job(made, schedulers)
     elif kind in (POD_GROUP.kind, COMPOSITE_POD_GROUP.kind, WORKLOAD.kind, SINGLE_POD):
         yield made
     else:
@@ -146,8 +150,8 @@ def _expand(document: Json, namespace: str) -> Iterator[Json]:
         )
 
 
-def _of_jobset(jobset: Json) -> Iterator[Json]:
-    admitted = jobset_admission(jobset, None, "CREATE")
+def _of_jobset(jobset: Json, schedulers: SchedulerNames) -> Iterator[Json]:
+    admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers)
     apply(jobset, admitted.causes, admitted.patch)
     yield from jobset_objects(read_jobset(jobset))
     meta = jobset["metadata"]
@@ -164,11 +168,11 @@ def _of_jobset(jobset: Json) -> Iterator[Json]:
             inner["name"] = f"{meta['name']}-{replicated['name']}-{index}"
             inner["namespace"] = meta["namespace"]
             job = {"apiVersion": "batch/v1", "kind": JOB.kind} | template
-            yield from _of_job(job)
+            yield from _of_job(job, schedulers)
 
 
-def _of_job(job: Json) -> Iterator[Json]:
-    admitted = job_admission(job, None, "CREATE", request_uid=_UID)
+def _of_job(job: Json, schedulers: SchedulerNames) -> Iterator[Json]:
+    admitted = job_admission(job, None, "CREATE", request_uid=_UID, schedulers=schedulers)
     apply(job, admitted.causes, admitted.patch)
     yield from job_groups(job)
     template = job["spec"]["template"]
@@ -182,19 +186,23 @@ def _of_job(job: Json) -> Iterator[Json]:
         yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
 
 
-def _add(state: State, obj: Json) -> None:
+def _add(state: State, obj: Json, schedulers: SchedulerNames) -> None:
     meta = obj["metadata"]
     meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
     # Later than all existing objects: it comes after the others of its priority.
     meta.setdefault("creationTimestamp", "9999-01-01T00:00:00Z")
     try:
+        if obj["kind"] == WORKLOAD.kind:
+            workload = msgspec.convert(obj, Workload, strict=False)
+            state.set_templates((meta["namespace"], meta.get("name", "")), templates_of(workload))
+            return
         if obj["kind"] != SINGLE_POD:
             group = msgspec.convert(obj, GroupObject, strict=False)
             state.set_group(decode.group_spec(obj["kind"], group))
             return
-        obj.setdefault("spec", {}).setdefault("schedulerName", "muster-scheduler")
+        obj.setdefault("spec", {}).setdefault("schedulerName", schedulers.default)
         # What its volumes are is looked at later and kept as bytes until then.
         pod = msgspec.json.decode(msgspec.json.encode(obj), type=PodObject, strict=False)
-        state.set_pod(decode.pod_info(pod))
+        state.set_pod(decode.pod_info(pod, schedulers=schedulers))
     except (msgspec.ValidationError, QuantityError) as error:
         raise ConfigError(f"{obj['kind']} {meta.get('name')}: {error}") from error

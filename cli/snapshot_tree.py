@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from cli.tree import Branch
-from scheduler.conditions import group_views, waiting_for
+from scheduler.conditions import GroupView, group_views, waiting_for
 from scheduler.core.decide import decide
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group
@@ -23,10 +23,19 @@ def branches(state: State, budget: SearchBudget) -> tuple[Branch, ...]:
 
 def _root(state: State, root: Group, budget: SearchBudget) -> Branch:
     said = {
-        view.group.key: (view.reason or "Waiting", "" if view.scheduled else view.message)
+        view.group.key: _told(view)
         for view in group_views(state, root, _blocker(state, root, budget))
     }
     return _branch(root, said)
+
+
+def _told(view: GroupView) -> tuple[str, str]:
+    """What it is, and why it waits. A group that was scheduled once may wait again."""
+    if not view.scheduled:
+        return view.reason or "Waiting", view.message
+    if view.group.bound or view.blocker is None:
+        return "Scheduled", ""
+    return "Waiting", view.blocker.summary
 
 
 def _blocker(state: State, root: Group, budget: SearchBudget) -> Blocker | None:

@@ -18,6 +18,8 @@ from typing import Annotated
 import typer
 
 from api.priority import PriorityClass
+from api.scheduler_names import USUAL, SchedulerNames
+from cli.config import File, load
 from cli.explain import blocker_lines, explain_lines, find, placed_line, qualified_name
 from cli.simulate import documents_of, simulate
 from cli.snapshot_tree import branches
@@ -28,12 +30,17 @@ from scheduler import snapshot as snapshots
 from scheduler.config import Preemption
 from scheduler.core.model import GroupKey
 from scheduler.core.place import SearchBudget
+from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.state import State
 from scheduler.snapshot import Decision, Limits, Snapshot, encode
 from scheduler.watch.informers import read
 from scheduler.watch.objects import GroupObject
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="Muster's configuration file, for its schedulerNames"),
+]
 SnapshotFile = Annotated[
     Path | None, typer.Option("--snapshot", help="a snapshot file instead of the live cluster")
 ]
@@ -50,6 +57,12 @@ class ClusterCopy:
     observed: Mapping[GroupKey, GroupObject] = field(default_factory=dict)
 
     @property
+    def scheduler_names(self) -> SchedulerNames:
+        """Whose pods are Muster's there."""
+        names = tuple(self.limits.profiles)
+        return SchedulerNames(names) if names else USUAL
+
+    @property
     def budget(self) -> SearchBudget:
         return self.limits.budget()
 
@@ -59,10 +72,11 @@ def explain(
     kubeconfig: Kubeconfig = None,
     snapshot: SnapshotFile = None,
     namespace: Namespace = "default",
+    config: ConfigFile = None,
 ) -> None:
     """Say why a pod, group, Job or JobSet waits, or where it would go now."""
-    with _user_errors():
-        copy = _cluster_copy(kubeconfig, snapshot)
+    with user_errors():
+        copy = _cluster_copy(kubeconfig, snapshot, load(config))
         for entity in find(copy.state, copy.observed, what, namespace):
             _print(explain_lines(copy.state, entity, copy.budget))
 
@@ -72,12 +86,20 @@ def simulate_(
     kubeconfig: Kubeconfig = None,
     snapshot: SnapshotFile = None,
     namespace: Namespace = "default",
+    config: ConfigFile = None,
 ) -> None:
     """Say whether manifests would fit, where, and if not why; exit code 1 if one would not."""
-    with _user_errors():
+    with user_errors():
         documents = list(documents_of(files))
-        copy = _cluster_copy(kubeconfig, snapshot)
-        lines = simulate(copy.state, documents, namespace, copy.budget, copy.priorities)
+        copy = _cluster_copy(kubeconfig, snapshot, load(config))
+        lines = simulate(
+            copy.state,
+            documents,
+            namespace,
+            copy.budget,
+            copy.priorities,
+            schedulers=copy.scheduler_names,
+        )
     _print(lines or ["nothing to place"])
     if any(line.startswith("  waits") for line in lines):
         raise typer.Exit(1)
@@ -86,10 +108,11 @@ def simulate_(
 def snapshot_(
     file: Annotated[Path, typer.Argument(help="where to write it")],
     kubeconfig: Kubeconfig = None,
+    config: ConfigFile = None,
 ) -> None:
     """Write the whole input of the scheduler to one file, for explain, tree and replay."""
-    with _user_errors():
-        copy = _cluster_copy(kubeconfig, None)
+    with user_errors():
+        copy = _cluster_copy(kubeconfig, None, load(config))
         queue = snapshots.queue_of(copy.state)
         taken = snapshots.take(copy.state, queue, copy.limits, copy.priorities)
         data = encode(taken)
@@ -99,7 +122,7 @@ def snapshot_(
 
 def replay(file: Annotated[Path, typer.Argument(help="a snapshot")]) -> None:
     """Decide a snapshot's queue again; exit code 1 if a recorded decision comes out differently."""
-    with _user_errors():
+    with user_errors():
         recorded = _read(file)
         state, queue = snapshots.restore(recorded)
         again = list(snapshots.decide_all(state, queue.waiting(), recorded.limits))
@@ -129,7 +152,7 @@ def register(app: typer.Typer) -> None:
     app.command()(replay)
 
 
-def _cluster_copy(kubeconfig: Path | None, snapshot: Path | None) -> ClusterCopy:
+def _cluster_copy(kubeconfig: Path | None, snapshot: Path | None, file: File) -> ClusterCopy:
     if snapshot is not None:
         recorded = _read(snapshot)
         state, _ = snapshots.restore(recorded)
@@ -137,8 +160,9 @@ def _cluster_copy(kubeconfig: Path | None, snapshot: Path | None) -> ClusterCopy
 
     async def read_cluster() -> ClusterCopy:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
-            sources = await read(client)
-            limits = Limits.of(SearchBudget(), overdue=time.time() - Preemption().patience_seconds)
+            sources = await read(client, scheduler_names=file.scheduler_names)
+            effort = Effort.at(time.time(), Preemption().patience_seconds)
+            limits = Limits.of(SearchBudget(profiles=file.scoring), effort)
             return ClusterCopy(
                 sources.state, limits, sources.priority_classes.all(), sources.observed
             )
@@ -178,7 +202,7 @@ def _print(lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def _user_errors() -> Iterator[None]:
+def user_errors() -> Iterator[None]:
     """Prints errors that a user can act on without a traceback; exit code 2."""
     try:
         yield

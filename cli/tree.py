@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from api import constants
 
 Object = Mapping[str, Any]
+
+_LEVELS: Final = 2 * constants.MAX_DEPTH
+"""Levels that are shown of a tree, however deep it is: one that is too deep is never scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ class _Forest:
         return _branch(kind, obj, children, state=_all_state(children))
 
     def group(self, kind: str, obj: Object, above: frozenset[str] = frozenset()) -> Branch:
-        """A group with what is below it; a cycle of parents is cut where it closes."""
+        """A group with what is below it, as deep as a tree may be twice; cycles are cut."""
         namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
         state, reason = _condition(obj)
         minimum = _minimum(obj)
@@ -125,7 +128,8 @@ class _Forest:
                 nodes.total(),
                 dict(sorted(nodes.items())),
             )
-        below = [] if name in above else _by_name(self._below.get((namespace, name), ()))
+        ends = name in above or len(above) >= _LEVELS
+        below = [] if ends else _by_name(self._below.get((namespace, name), ()))
         children = tuple(self.group(k, o, above | {name}) for k, o in below)
         return _branch(kind, obj, children, state=state, reason=reason, minimum=minimum)
 
@@ -169,12 +173,20 @@ def _condition(obj: Object) -> tuple[str, str]:
         constants.CONDITION_COMPOSITE_SCHEDULED,
     )
     for condition in status.get("conditions", ()):
-        if condition["type"] in wanted:
-            if condition["status"] == "True":
-                return "Scheduled", ""
+        if condition.get("type") in wanted:
             summary = status.get("blocker", {}).get("summary", "")
+            if condition.get("status") == "True":
+                # It stays True; below its minimum, what blocks it is more than pods beyond that.
+                return ("Waiting", summary) if summary and _is_below(obj) else ("Scheduled", "")
             return condition.get("reason", "Waiting"), summary or condition.get("message", "")
     return "Waiting", ""
+
+
+def _is_below(obj: Object) -> bool:
+    """Whether less is placed than its minimum."""
+    status = obj.get("status", {})
+    placed = status.get("scheduledPods", status.get("scheduledChildren", 0))
+    return int(placed) < (_minimum(obj) or 1)
 
 
 def _minimum(obj: Object) -> int | None:

@@ -1,9 +1,10 @@
 """The controller process: caches for every replica, controllers for the one that leads."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from api.scheduler_names import USUAL, SchedulerNames
 from controllers.coscheduling import CoschedulingController
 from controllers.group_writer import GroupWriter
 from controllers.implicit_groups import ImplicitGroups
@@ -13,6 +14,7 @@ from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
 from controllers.orphans import OrphanCollector
 from controllers.owner_status import OwnerStatusWriter
 from controllers.protection import ProtectionController
+from controllers.provisioning import ProvisioningController
 from controllers.runtime import Controller, Writer
 from controllers.template_values import TemplateValues
 from kube.client import Client
@@ -20,6 +22,7 @@ from kube.clock import Clock, SystemClock
 from kube.election import Fence, lead
 from kube.events import Recorder
 from kube.process import run_until
+from kube.quarantine import Quarantine
 from kube.settings import LeaderElection
 
 LEASE = "muster-controller"
@@ -31,7 +34,7 @@ class Reconciler(Protocol):
     @property
     def controller(self) -> Controller[Any]: ...
 
-    def resync(self) -> None:
+    async def resync(self) -> None:
         """Queue everything, as at the start of a term."""
 
 
@@ -44,6 +47,7 @@ class ControllerProcess:
         election: LeaderElection,
         namespace: str = "muster-system",
         clock: Clock | None = None,
+        scheduler_names: SchedulerNames = USUAL,
     ) -> None:
         """Nothing is read or written before `run`. The lease is in `namespace`."""
         clock = clock or SystemClock()
@@ -51,10 +55,11 @@ class ControllerProcess:
         self._election = election
         self._namespace = namespace
         self._clock = clock
-        self._caches = Caches()
-        self._informers = Informers(client, self._caches, clock)
-        self._writer = Writer(client)
+        self._caches = Caches(scheduler_names)
         self._recorder = Recorder(client, "muster-controller", clock)
+        self._quarantine = Quarantine(self._recorder)
+        self._informers = Informers(client, self._caches, clock, self._quarantine)
+        self._writer = Writer(client)
         group_writer = GroupWriter(self._caches, self._writer, clock)
         owner_status = OwnerStatusWriter(self._caches, self._writer, self._recorder, clock)
         self._reconcilers: tuple[Reconciler, ...] = (
@@ -75,12 +80,19 @@ class ControllerProcess:
             TemplateValues(self._caches, self._writer, clock),
             ProtectionController(self._caches, self._writer, clock),
             OrphanCollector(self._caches, self._writer, clock),
+            ProvisioningController(self._caches, self._writer, self._recorder, clock),
         )
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
         """Ready means that the caches are synced; a replica that does not lead is ready too."""
         return {"caches": self._caches.synced.is_set}
+
+    def details(self) -> Iterator[str]:
+        """Lines for `/readyz`: what is set aside, and what fails."""
+        yield from self._quarantine.details()
+        for reconciler in self._reconcilers:
+            yield from reconciler.controller.details()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Errors of the API server are retried."""
@@ -102,5 +114,5 @@ class ControllerProcess:
         self._writer.lead(fence)
         async with asyncio.TaskGroup() as group:
             for reconciler in self._reconcilers:
-                reconciler.resync()
+                await reconciler.resync()
                 group.create_task(reconciler.controller.run())

@@ -31,6 +31,10 @@ from kube.resources import Resource
 
 KINDS: Final = {COSCHEDULINGS: COSCHEDULING, PLUGINS_POD_GROUPS: PLUGINS_POD_GROUP}
 
+# The phases that Muster writes for a PodGroup of scheduler-plugins, and fields that it never does.
+_PHASES: Final = {"", "Pending", "Scheduled", "Running"}
+_THEIRS: Final = ("occupiedBy", "scheduleStartTime", "scheduled", "succeeded", "failed")
+
 # Pods are created, placed and started in bursts, which one status update covers.
 _STATUS_DELAY_SECONDS: Final = 1.0
 
@@ -55,7 +59,6 @@ class CoschedulingController(OwnerController):
             clock,
             group_writer=group_writer,
             owner_status=owner_status,
-            make=self._make_for,
         )
         self._kind: KindName = KINDS[resource]
         self._writer = writer
@@ -66,6 +69,8 @@ class CoschedulingController(OwnerController):
         """Write the status if it changed. Raises kube errors."""
         before: Json = msgspec.json.decode(owner.status)
         pods = self._members(owner)
+        if self._resource != COSCHEDULINGS and self._is_anothers(owner, pods, before):
+            return 0.0
         status = (
             self._status(owner, pods, before)
             if self._resource == COSCHEDULINGS
@@ -81,7 +86,7 @@ class CoschedulingController(OwnerController):
         )
         return 0.0
 
-    async def _make_for(self, owner: Owner) -> None:
+    async def make(self, owner: Owner) -> None:
         pods = self._members(owner)
         if not pods:
             return
@@ -90,21 +95,36 @@ class CoschedulingController(OwnerController):
         def wanted(workload: str | None) -> list[Json]:
             return coscheduling_objects(self._kind, obj, workload, priority)
 
-        objects = wanted(None)
-        if len(objects) == 1:
-            await self._group_writer.ensure_groups(owner, objects)
-        else:
+        if len(subsets_of(obj)) > 1:
             await self._group_writer.ensure(owner, wanted)
+            return
+        named = {pod.coscheduling[1] for pod in pods if pod.coscheduling}
+        made = [coscheduling_objects(self._kind, obj, None, priority, it) for it in sorted(named)]
+        by_name = {it["metadata"]["name"]: it for objects in made for it in objects}
+        await self._group_writer.ensure_groups(owner, list(by_name.values()))
+
+    def _is_anothers(self, owner: Owner, pods: list[Pod], status: Json) -> bool:
+        """Whether the status of a PodGroup of scheduler-plugins is for their controller to write.
+
+        That looks at all pods with the label, whoever schedules them. Once it runs, and says what
+        only it says, two writers would undo each other's phase without end.
+        """
+        if not pods and self._root(owner) is None:
+            return True
+        return any(status.get(key) for key in _THEIRS) or status.get("phase", "") not in _PHASES
 
     def _members(self, owner: Owner) -> list[Pod]:
         return self._caches.pods.by_index(BY_COSCHEDULING, owner.metadata.key)
 
     def _status(self, owner: Owner, pods: list[Pod], before: Json) -> Json:
         counts: Counter[tuple[str, str]] = Counter()
+        names = self._subset_names(owner)
         for pod in pods:
             assert pod.coscheduling is not None
-            counts[pod.coscheduling[1], pod.state] += 1
-            counts[pod.coscheduling[1], "total"] += 1
+            # A single subset's pods need not name it.
+            name = names[0] if len(names) == 1 else pod.coscheduling[1]
+            counts[name, pod.state] += 1
+            counts[name, "total"] += 1
         subsets = [
             {
                 "name": name,
@@ -113,7 +133,7 @@ class CoschedulingController(OwnerController):
                 "scheduledUnavailable": counts[name, REASON_UNSCHEDULABLE],
                 "running": counts[name, "Running"],
             }
-            for name in self._subset_names(owner)
+            for name in names
         ]
         root = self._root(owner)
         if root is None or root.condition is None:
@@ -121,9 +141,7 @@ class CoschedulingController(OwnerController):
         return {"subsets": subsets, "conditions": [self._condition(root.condition, before)]}
 
     def _subset_names(self, owner: Owner) -> list[str]:
-        subsets = subsets_of(owner.as_object())
-        # A single subset's pods need not name it.
-        return [""] if len(subsets) == 1 else [name for name, _ in subsets]
+        return [name for name, _ in subsets_of(owner.as_object())]
 
     def _condition(self, condition: Json, before: Json) -> Json:
         wanted = condition | {"type": CONDITION_POD_GROUP_SCHEDULED_BEFORE}
@@ -142,7 +160,7 @@ class CoschedulingController(OwnerController):
 
     def _root(self, owner: Owner) -> Group | None:
         for _, cache in reversed(self._caches.group_caches()):
-            for group in cache.by_index(BY_OWNER, owner.metadata.uid):
+            for group in cache.by_index(BY_OWNER, owner.as_index):
                 return group
         return None
 
@@ -159,7 +177,7 @@ class CoschedulingController(OwnerController):
             owner = self._owners.get(*key)
             if owner is None:
                 continue
-            if self._caches.pod_groups.by_index(BY_OWNER, owner.metadata.uid):
+            if self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
                 self.controller.queue.add_after(key, _STATUS_DELAY_SECONDS)
             else:
                 self.controller.queue.add(key)

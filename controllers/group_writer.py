@@ -1,10 +1,10 @@
 """Writes the objects of one Job or JobSet: the Workload, then groups from the root to the leaves.
 
-A Workload that a user created for the owner is respected: groups come from its templates. An object
-of the wanted name that is not the owner's is never adopted or changed. If it is going away (being
-deleted, or left by a deleted owner of the same name) the controller waits for that; otherwise a
-Workload gets its hashed name, and a group, which pods name already, is not created (admission
-avoids the names that are taken then).
+A Workload that a user created for the owner is respected: groups come from its templates, and go
+with their owner all the same. An object of the wanted name that is not the owner's is never adopted
+or changed. If it is going away (being deleted, or left by a deleted owner of the same name) the
+controller waits for that; otherwise a Workload gets its hashed name, and a group, which pods name
+already, is not created (admission avoids the names that are taken then).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,11 +23,12 @@ from api.constants import (
     EVENT_WORKLOAD_CONFLICT,
     WORKLOAD,
 )
+from api.integration.minimum import Standing, remaining, with_minimum
 from api.integration.templates import TemplateNotFoundError, adapt
 from api.ownership import Ownership, made_for, ownership
 from controllers.informers import BY_OWNER, Caches
 from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, ObjectKey, Owner, Workload
-from controllers.runtime import BlockedError, RequeueError, Writer, bounded
+from controllers.runtime import BlockedError, InTheWayError, RequeueError, Writer, bounded
 from kube.clock import Clock
 from kube.errors import AlreadyExists, NotFound
 from kube.meta import Json, Key, ObjectMeta, decode_partial
@@ -39,6 +40,9 @@ _CREATES_AT_ONCE: Final = 16
 _CACHE_LAG_SECONDS: Final = 5.0
 # The deletion event of an object queues its owner again; this is only in case it is lost.
 _DELETION_SECONDS: Final = 10.0
+
+NO_STANDINGS: Final[Mapping[str, Standing]] = {}
+"""Of groups whose minCount is what their templates say."""
 
 WantedObjects = Callable[[str | None], list[Json]]
 """The wanted objects, Workload first, for a Workload of the given name (None: the usual one)."""
@@ -53,38 +57,47 @@ class GroupWriter:
         self._writer = writer
         self._clock = clock
         self._made: dict[ObjectKey, tuple[float, ObjectMeta]] = {}
+        self._deleted_at: dict[str, float] = {}  # by UID, until they are gone
         self._blocked: dict[tuple[ObjectKey, Resource], set[Key]] = {}
 
-    async def ensure(self, owner: Owner, wanted_objects: WantedObjects) -> None:
+    async def ensure(
+        self,
+        owner: Owner,
+        wanted_objects: WantedObjects,
+        standings: Mapping[str, Standing] = NO_STANDINGS,
+    ) -> None:
         """Create what is missing, correct minCount and minGroupCount.
 
-        Raises RequeueError, BlockedError, kube errors.
+        `standings` are those of the owner's PodGroups, by name. Raises RequeueError, BlockedError,
+        kube errors.
         """
         found = self._user_workload(owner)
         if found is not None:
-            groups = _from_templates(wanted_objects, found)
-            await self.ensure_groups(owner, groups, found.metadata)
+            groups = remaining(_from_templates(wanted_objects, found), standings)
+            await self.ensure_groups(owner, groups, standings)
             await self._delete_unwanted(owner, groups)
             return
         workload = await self._ensure_workload(owner, wanted_objects)
         wanted = wanted_objects(workload.name)
         await self._correct_templates(workload, wanted[0])
-        await self.ensure_groups(owner, wanted[1:], workload)
-        await self._delete_unwanted(owner, wanted[1:])
+        for group in wanted[1:]:
+            group["metadata"]["ownerReferences"].append(_owner_reference(workload))
+        groups = remaining(wanted[1:], standings)
+        await self.ensure_groups(owner, groups, standings)
+        await self._delete_unwanted(owner, groups)
         self._check_all_cached(wanted[:1])
 
     async def ensure_groups(
-        self, owner: Owner, wanted: list[Json], workload: ObjectMeta | None = None
+        self, owner: Owner, wanted: list[Json], standings: Mapping[str, Standing] = NO_STANDINGS
     ) -> None:
         """Create missing groups, root first, and correct their minCount and minGroupCount.
 
-        Each gets a plain reference to `workload`. Raises as `ensure` does.
+        Raises as `ensure` does.
         """
+        wanted = [self._of_now(obj, standings) for obj in wanted]
         taken: list[str] = []
         leaves = []
         for obj in wanted:
-            if workload is not None:
-                obj["metadata"]["ownerReferences"].append(_owner_reference(workload))
             if obj["kind"] == COMPOSITE_POD_GROUP.kind:
                 await self._ensure_group(COMPOSITES, owner, obj, taken)
             else:
@@ -99,7 +112,7 @@ class GroupWriter:
 
     async def delete_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them."""
-        leaves = self._caches.pod_groups.by_index(BY_OWNER, owner.metadata.uid)
+        leaves = self._caches.pod_groups.by_index(BY_OWNER, owner.as_index)
         if not any(self._caches.is_in_use(POD_GROUPS.kind, leaf) for leaf in leaves):
             await self._delete_unwanted(owner, [])
 
@@ -110,7 +123,7 @@ class GroupWriter:
         """
         names_wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in wanted}
         for resource in (POD_GROUPS, COMPOSITES):
-            groups = self._caches.groups(resource.kind).by_index(BY_OWNER, owner.metadata.uid)
+            groups = self._caches.groups(resource.kind).by_index(BY_OWNER, owner.as_index)
             await bounded(
                 [
                     partial(self._delete, resource, group.metadata)
@@ -126,14 +139,16 @@ class GroupWriter:
         """A created object is in the cache: forget what was remembered of it."""
         self._made.pop(slot, None)
 
-    def gone(self, slot: ObjectKey, resource: Resource) -> list[Key]:
+    def gone(self, kind: str, meta: ObjectMeta, resource: Resource) -> list[Key]:
         """An object is gone: the owners of this kind that its name blocked may go on."""
+        self._deleted_at.pop(meta.uid, None)
+        slot = (kind, meta.key)
         return sorted(self._blocked.pop((slot, resource), ()))
 
     def ignored_workloads(self, owner: Owner) -> str:
         """The warning about Workloads that users created too late; empty for none."""
         found = self._user_workloads(owner)
-        if not found or not self._caches.workloads.by_index(BY_OWNER, owner.metadata.uid):
+        if not found or not self._caches.workloads.by_index(BY_OWNER, owner.as_index):
             return ""
         return (
             f"Workload {_listed(found)} has no effect: it was created after the one that Muster "
@@ -142,7 +157,7 @@ class GroupWriter:
 
     def _user_workload(self, owner: Owner) -> Workload | None:
         """The one Workload that a user created for the owner, unless ours exists already."""
-        if self._caches.workloads.by_index(BY_OWNER, owner.metadata.uid):
+        if self._caches.workloads.by_index(BY_OWNER, owner.as_index):
             return None
         found = self._user_workloads(owner)
         if len(found) > 1:
@@ -161,7 +176,7 @@ class GroupWriter:
 
     async def _ensure_workload(self, owner: Owner, wanted_objects: WantedObjects) -> ObjectMeta:
         """The owner's own Workload, created if it is missing."""
-        for mine in self._caches.workloads.by_index(BY_OWNER, owner.metadata.uid):
+        for mine in self._caches.workloads.by_index(BY_OWNER, owner.as_index):
             if mine.metadata.deletion_timestamp is not None:
                 raise RequeueError(
                     f"Workload {mine.metadata.name} is being deleted", _DELETION_SECONDS
@@ -198,12 +213,23 @@ class GroupWriter:
             if await self._create(resource, owner, wanted) is None:
                 taken.append(self._note_taken(owner, resource, name))
             return
-        if not self._is_ours(owner, found.metadata):
+        if not self._is_ours(owner, resource, found.metadata):
             taken.append(self._note_taken(owner, resource, name))
             return
         ops = _corrections(found, wanted)
         if ops:
             await self._writer.patch(resource, name, ops.of_uid(found.metadata.uid), namespace)
+
+    def _of_now(self, wanted: Json, standings: Mapping[str, Standing]) -> Json:
+        """A wanted group with the minCount of this moment."""
+        namespace, name = _key(wanted)
+        if name not in standings or wanted["kind"] != POD_GROUPS.kind:
+            return wanted
+        found = self._caches.pod_groups.get(namespace, name)
+        if found is None:
+            return with_minimum(wanted, standings[name])
+        note = found.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, "")
+        return with_minimum(wanted, standings[name], found.min_count, note)
 
     def _check_all_cached(self, objects: list[Json]) -> None:
         if any((obj["kind"], _key(obj)) in self._made for obj in objects):
@@ -222,7 +248,7 @@ class GroupWriter:
         except AlreadyExists:
             live = await self._writer.get(resource, name, namespace)
         meta = decode_partial(msgspec.json.encode(live)).metadata
-        if not self._is_ours(owner, meta):
+        if not self._is_ours(owner, resource, meta):
             return None
         if self._cached(resource, meta.key) is None:
             self._made[slot] = (self._clock.monotonic(), meta)
@@ -234,10 +260,11 @@ class GroupWriter:
         return self._caches.groups(resource.kind).get(*key)
 
     async def _delete(self, resource: Resource, meta: ObjectMeta) -> None:
+        self._deleted_at[meta.uid] = self._clock.monotonic()
         try:
             await self._writer.delete(resource, meta.name, meta.namespace, uid=meta.uid)
         except NotFound:
-            return
+            self._deleted_at.pop(meta.uid, None)
 
     def _is_fresh(self, made: tuple[float, ObjectMeta], owner: Owner) -> bool:
         at, meta = made
@@ -245,14 +272,32 @@ class GroupWriter:
             made_for(meta) == owner.owner_id and self._clock.monotonic() - at < _CACHE_LAG_SECONDS
         )
 
-    def _is_ours(self, owner: Owner, meta: ObjectMeta) -> bool:
-        """Whether it is the owner's. Raises RequeueError for an object that is going away."""
+    def _is_ours(self, owner: Owner, resource: Resource, meta: ObjectMeta) -> bool:
+        """Whether it is the owner's. Raises InTheWayError for an object that is going away."""
         found = ownership(meta, owner.owner_id)
-        if found is Ownership.LEAVING:
-            raise RequeueError(
-                f"{meta.name} of a former owner must be gone first", _DELETION_SECONDS
-            )
+        if found is Ownership.LEAVING or self._is_being_deleted(meta):
+            raise InTheWayError(self._what_keeps(owner, resource, meta), _DELETION_SECONDS)
         return found is Ownership.OURS
+
+    def _is_being_deleted(self, meta: ObjectMeta) -> bool:
+        """Whether this deleted it just now, also if the cache does not say so yet.
+
+        A group made below it would keep it, and it would let no other group in.
+        """
+        at = self._deleted_at.get(meta.uid)
+        return at is not None and self._clock.monotonic() - at < _CACHE_LAG_SECONDS
+
+    def _what_keeps(self, owner: Owner, resource: Resource, meta: ObjectMeta) -> str:
+        """What users read while it lasts; `meta` is of a Workload or a group."""
+        what = f"{resource.kind} {meta.name}"
+        maker = made_for(meta)
+        groups = self._caches.pod_groups.by_index(BY_OWNER, (meta.namespace, maker))
+        pods = sum(1 for group in groups for _ in self._caches.members(group))
+        if maker is None or not pods:
+            return f"{what} is being deleted, and made anew then"
+        whose = "" if maker == owner.owner_id else f" of an earlier {maker.kind} {maker.name}"
+        some = f"{pods} {'pod' if pods == 1 else 'pods'}{whose}"
+        return f"waits for {some} to end: {what} is kept for them, and made anew then"
 
     def _note_taken(self, owner: Owner, resource: Resource, name: str) -> str:
         """Remember that the owner waits for the name; the message for the owner."""
@@ -266,18 +311,17 @@ class GroupWriter:
 
 
 def _corrections(found: Group, wanted: Json) -> PatchBuilder:
-    """What may change on a live group: its minimum with the note of its basis, and its timeout."""
+    """What may change on a live group: its minimum with the note of it, and its timeout."""
     ops = PatchBuilder()
-    _correct_timeout(ops, found.metadata.annotations, wanted["metadata"]["annotations"])
-    basis = wanted["metadata"]["annotations"].get(ANNOTATION_MIN_COUNT_BASIS)
-    if basis is not None and found.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS) == basis:
-        return ops
+    notes, live = wanted["metadata"]["annotations"], found.metadata.annotations
+    _correct_timeout(ops, live, notes)
     for field, value in _minimums(wanted["spec"]["schedulingPolicy"]):
         gang = found.policy.get("gang")
         if isinstance(gang, dict) and gang.get(field) != value:
             ops.add(pointer("spec", "schedulingPolicy", "gang", field), value)
-    if basis is not None:
-        ops.add(pointer("metadata", "annotations", ANNOTATION_MIN_COUNT_BASIS), basis)
+    note = notes.get(ANNOTATION_MIN_COUNT_BASIS)
+    if note is not None and note != live.get(ANNOTATION_MIN_COUNT_BASIS):
+        ops.add(pointer("metadata", "annotations", ANNOTATION_MIN_COUNT_BASIS), note)
     return ops
 
 
@@ -297,11 +341,14 @@ def _correct_minimums(
 ) -> None:
     """Add what changes the minimums of live templates to the wanted ones.
 
-    Lists pair by position: replicatedJobs and subsets are neither renamed nor moved.
+    Templates pair by name: those of an earlier version of Muster may be more.
     """
     for key in ("podGroupTemplates", "compositePodGroupTemplates"):
-        pairs = zip(live.get(key) or [], wanted.get(key) or [], strict=False)
-        for at, (found, expected) in enumerate(pairs):
+        by_name = {it.get("name"): it for it in wanted.get(key) or []}
+        for at, found in enumerate(live.get(key) or []):
+            expected = by_name.get(found.get("name"))
+            if expected is None:
+                continue
             here = (*path, key, at)
             for field, value in _minimums(expected["schedulingPolicy"]):
                 if (found.get("schedulingPolicy") or {}).get("gang", {}).get(field) != value:
@@ -329,7 +376,11 @@ def _key(obj: Json) -> Key:
 
 
 def _owner_reference(workload: ObjectMeta) -> Json:
-    """The plain reference to the Workload, beside the controlling one to the Job or JobSet."""
+    """The plain reference to the Workload, beside the controlling one to the Job or JobSet.
+
+    Only to one that Muster made for the same owner: a user's may outlive that, and would keep the
+    group.
+    """
     return {
         "apiVersion": WORKLOAD.api_version,
         "kind": WORKLOAD.kind,

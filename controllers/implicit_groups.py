@@ -4,19 +4,21 @@ This controller alone creates them, from the Workload's template when the first 
 are deleted with their Workload; one of a replica key also when no pod has named it for a while.
 """
 
+from functools import partial
 from typing import Final
 
 import structlog
 
 from api import names
-from api.constants import EVENT_TEMPLATE_NOT_FOUND, POD_GROUP, WORKLOAD
+from api.constants import EVENT_NAME_TAKEN, EVENT_TEMPLATE_NOT_FOUND, POD_GROUP, WORKLOAD
 from api.groups import WorkloadForm
 from api.integration import objects
-from api.integration.templates import Template, templates_of
+from api.integration.templates import Template, find_root_template
+from api.membership import form_of
 from controllers.group_writer import GroupWriter
 from controllers.informers import BY_WORKLOAD, Caches
 from controllers.objects import POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
-from controllers.runtime import BlockedError, Controller, RequeueError, Writer
+from controllers.runtime import BlockedError, Controller, RequeueError, Writer, queue_all
 from kube.clock import Clock
 from kube.errors import NotFound
 from kube.events import ObjectReference, Recorder
@@ -55,12 +57,10 @@ class ImplicitGroups:
         caches.workloads.subscribe(self._on_workload)
         caches.pod_groups.subscribe(self._on_group)
 
-    def resync(self) -> None:
+    async def resync(self) -> None:
         """Queue every implicit group that pods name, and every one that exists."""
-        for pod in self._caches.pods.values():
-            self._on_pod(None, pod)
-        for group in self._caches.pod_groups.values():
-            self._queue_group(group)
+        await queue_all(self._caches.pods.values(), partial(self._on_pod, None))
+        await queue_all(self._caches.pod_groups.values(), self._queue_group)
 
     async def reconcile(self, key: ImplicitKey) -> None:
         """Create one group, or delete it once it is idle. Raises RequeueError, kube errors."""
@@ -81,11 +81,29 @@ class ImplicitGroups:
 
     async def _make(self, workload: Workload, form: WorkloadForm) -> None:
         template = _template(workload, form)
+        self._check_name(workload, form)
         meta = workload.metadata
         owner = objects.Owner(WORKLOAD, meta.namespace, meta.name, meta.uid)
         name = names.implicit_pod_group(*form)
         group = objects.group_object(POD_GROUP, owner, name, meta.name, dict(template.fields))
         await self._group_writer.ensure_groups(_as_owner(workload), [group])
+
+    def _check_name(self, workload: Workload, form: WorkloadForm) -> None:
+        """Two forms may give one name (`job-1`, and key 1 of `job`): it is the template's own.
+
+        Raises BlockedError for the other form: its pods are held, and never mixed with these.
+        """
+        name = names.implicit_pod_group(*form)
+        found = self._caches.pod_groups.get(workload.metadata.namespace, name)
+        other = _form_of(found) if found is not None else None
+        if other is None or other.name != form.name:
+            other = _namesake(workload, form)
+        if other not in {None, form}:
+            raise BlockedError(
+                EVENT_NAME_TAKEN,
+                f"PodGroup {name} is that of {_words(other)}: the pods of {_words(form)} wait; "
+                "give their template or their replica key another name",
+            )
 
     async def _delete_idle(self, key: ImplicitKey) -> None:
         namespace, form = key
@@ -128,7 +146,10 @@ class ImplicitGroups:
     def _on_group(self, old: Group | None, new: Group | None) -> None:
         if new is None and old is not None:
             self._queue_group(old)
-            for key in self._group_writer.gone((POD_GROUPS.kind, old.metadata.key), WORKLOADS):
+            form = _form_of(old)
+            if form is not None:  # another form may have waited for the name
+                self._queue_pods_of((old.metadata.namespace, form.name))
+            for key in self._group_writer.gone(POD_GROUPS.kind, old.metadata, WORKLOADS):
                 self._queue_pods_of(key)
         elif old is not None and new is not None and old.policy != new.policy:
             self._queue_group(new)
@@ -145,9 +166,9 @@ class ImplicitGroups:
 
 
 def _template(workload: Workload, form: WorkloadForm) -> Template:
-    for template in templates_of(workload.as_object()):
-        if (template.kind, template.name, template.parent) == (POD_GROUP.kind, form.pod_group, ""):
-            return template
+    template = find_root_template(workload.as_object(), form.pod_group)
+    if template is not None:
+        return template
     raise BlockedError(
         EVENT_TEMPLATE_NOT_FOUND,
         f"no template {form.pod_group} in spec.podGroupTemplates, which pods name by label: they "
@@ -160,10 +181,20 @@ def _form_of(group: Group) -> WorkloadForm | None:
     controller = group.metadata.controller
     if controller is None or controller.kind != WORKLOAD.kind or group.template is None:
         return None
-    workload, template = group.template
-    stem = names.implicit_pod_group(workload, template)
-    key = group.metadata.name.removeprefix(stem).removeprefix("-")
-    return WorkloadForm(workload, template, key)
+    return form_of(group.metadata.name, *group.template)
+
+
+def _namesake(workload: Workload, form: WorkloadForm) -> WorkloadForm | None:
+    """The template whose own group has the name of this form with a replica key."""
+    template = f"{form.pod_group}-{form.replica_key}" if form.replica_key else ""
+    if template and find_root_template(workload.as_object(), template) is not None:
+        return WorkloadForm(form.name, template, "")
+    return None
+
+
+def _words(form: WorkloadForm) -> str:
+    key = f" with replica key {form.replica_key}" if form.replica_key else ""
+    return f"template {form.pod_group}{key}"
 
 
 def _as_owner(workload: Workload) -> Owner:
@@ -173,5 +204,4 @@ def _as_owner(workload: Workload) -> Owner:
         spec=workload.spec,
         suspended=False,
         finished=False,
-        succeeded=0,
     )

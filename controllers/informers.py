@@ -2,11 +2,23 @@
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from api import names
-from api.groups import WorkloadForm
-from api.ownership import OwnerId, is_meant_for_another, made_for
+from api.constants import (
+    ANNOTATION_GROUP_TEMPLATE,
+    ANNOTATION_MANAGED_GROUP,
+    JOB_LABEL_UID,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+)
+from api.groups import Form, GroupReference, WorkloadForm
+from api.membership import Owners, belongs, claims_of, owners_of
+from api.ownership import OwnerId, made_for
+from api.scheduler_names import USUAL, SchedulerNames
+from controllers.capacity_requests import REQUESTS, CapacityRequest, decode_request
+from controllers.member_counts import MemberCounts
 from controllers.objects import (
     COMPOSITES,
     COSCHEDULINGS,
@@ -32,24 +44,34 @@ from kube.client import Client
 from kube.clock import Clock
 from kube.errors import ApiError, ConfigError, NotFound, Unreachable
 from kube.meta import HasMeta, ObjectMeta, Partial, decode_partial
+from kube.quarantine import Quarantine
 from kube.reflector import Reflector
 from kube.resources import NAMESPACES, PODS, Resource
 
 _PROBE_SECONDS = 15.0
 COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
+_SELECTORS = {REQUESTS: f"{LABEL_MANAGED_BY}={MANAGED_BY}"}
+"""Kinds of others of which only Muster's own objects matter."""
 
 Decode = Callable[[bytes], HasMeta]
 
 BY_OWNER = "owner"
-"""Workloads and groups by the UID of what they were made for."""
+"""Workloads and groups by (namespace, identity) of what they were made for (`Owner.as_index`).
+
+Anyone may write that note on objects of their own: it says nothing about other namespaces.
+"""
+BY_OWNER_NAME = "owner's name"
+"""The same by (namespace, API group, kind, name), whatever the UID."""
 BY_CONTROLLER_REF = "controllerRef"
 """Workloads by (namespace, API group, kind, name) of what their controllerRef names."""
+BY_DELEGATION = "delegation"
+"""Jobs that name a template by (namespace, API group, kind, name) of their own owner."""
 BY_PARENT = "parent"
 """Groups by (namespace, parent composite)."""
 BY_TEMPLATE = "template"
 """PodGroups without a policy by (namespace, Workload) whose template they wait for."""
 BY_GROUP = "group"
-"""Active pods by (namespace, group), for every group they name."""
+"""Active pods by (namespace, group), for every group they name; Jobs by that of their pods."""
 BY_WORKLOAD = "workload"
 """Active pods by (namespace, Workload), where they name their group by Workload and template."""
 BY_COSCHEDULING = "coscheduling"
@@ -59,8 +81,9 @@ BY_COSCHEDULING = "coscheduling"
 class Caches:
     """The informer caches of all controllers, with their indexes. Complete once `synced` is set."""
 
-    def __init__(self) -> None:
-        """Empty caches; `Informers` fills them."""
+    def __init__(self, scheduler_names: SchedulerNames = USUAL) -> None:
+        """Empty caches; `Informers` fills them. `scheduler_names` say whose pods are Muster's."""
+        self.scheduler_names = scheduler_names
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()
         self.jobsets: Cache[Owner] = Cache()
@@ -70,7 +93,11 @@ class Caches:
         self.pod_groups: Cache[Group] = Cache()
         self.composites: Cache[Group] = Cache()
         self.pods: Cache[Pod] = Cache()
+        self.member_counts = MemberCounts(self.pods)
         self.namespaces: Cache[Partial] = Cache()
+        self.requests: Cache[CapacityRequest] = Cache()
+        self.served: set[Resource] = set()
+        self._on_served: list[Callable[[Resource], None]] = []
         self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
             JOBS: (self.jobs, decode_job),
             JOBSETS: (self.jobsets, decode_jobset),
@@ -79,8 +106,9 @@ class Caches:
             WORKLOADS: (self.workloads, decode_workload),
             POD_GROUPS: (self.pod_groups, decode_group),
             COMPOSITES: (self.composites, decode_group),
-            PODS: (self.pods, decode_pod),
+            PODS: (self.pods, partial(decode_pod, schedulers=scheduler_names)),
             NAMESPACES: (self.namespaces, decode_partial),
+            REQUESTS: (self.requests, decode_request),
         }
         self._owners = {
             JOBS: self.jobs,
@@ -88,15 +116,31 @@ class Caches:
             COSCHEDULINGS: self.coschedulings,
             PLUGINS_POD_GROUPS: self.plugins_pod_groups,
         }
-        self.workloads.add_index(BY_OWNER, lambda obj: _owner_uid(obj.metadata))
+        self._by_kind: Mapping[tuple[str, ...], Cache[Any]] = {
+            (it.group, it.kind): self.sources[it][0] for it in (*self._owners, WORKLOADS)
+        }
+        self.jobs.add_index(BY_GROUP, _group_of_job)
+        self.jobs.add_index(BY_DELEGATION, _delegated_by)
+        for generated in (self.workloads, self.pod_groups, self.composites):
+            generated.add_index(BY_OWNER, _made_for)
+            generated.add_index(BY_OWNER_NAME, _made_for_name)
         self.workloads.add_index(BY_CONTROLLER_REF, _controller_ref)
         self.pod_groups.add_index(BY_TEMPLATE, _awaited_workload)
         for groups in (self.pod_groups, self.composites):
-            groups.add_index(BY_OWNER, lambda obj: _owner_uid(obj.metadata))
             groups.add_index(BY_PARENT, _parent)
         self.pods.add_index(BY_GROUP, _groups)
         self.pods.add_index(BY_WORKLOAD, _implicit)
         self.pods.add_index(BY_COSCHEDULING, _coscheduling)
+
+    def when_served(self, listener: Callable[[Resource], None]) -> None:
+        """Call `listener` with each optional kind once its cache is complete."""
+        self._on_served.append(listener)
+
+    def serve(self, resource: Resource) -> None:
+        """The cache of an optional kind is complete: its CRD is installed."""
+        self.served.add(resource)
+        for listener in self._on_served:
+            listener(resource)
 
     def owners(self, resource: Resource) -> Cache[Owner]:
         """The cache of Jobs, of JobSets, or of one of the coscheduling kinds."""
@@ -126,27 +170,51 @@ class Caches:
             return bool(self.children(*group.metadata.key))
         return any(self.members(group))
 
+    def lacks_pods(self, group: Group) -> bool:
+        """Whether fewer pods count for a gang than its minCount says."""
+        minimum = group.min_count
+        return minimum is not None and self.member_counts.total(group.metadata.key) < minimum
+
     def members(self, group: Group) -> Iterator[Pod]:
         """The active pods that name the PodGroup and belong to it."""
-        owner_id = made_for(group.metadata)
-        for pod in self.pods.each(BY_GROUP, group.metadata.key):
-            if not self._is_meant_for_another(pod, group.metadata.name, owner_id):
+        meta, template = group.metadata, group.template[1] if group.template else ""
+        leaving = meta.deletion_timestamp is not None or self.is_replaced(meta)
+        owners = owners_of(meta, meta.name, template, leaving=leaving)
+        for pod in self.pods.each(BY_GROUP, meta.key):
+            if pod.groups[0] != meta.name or belongs(pod.claims, owners):
                 yield pod
 
-    def is_alive(self, owner_id: OwnerId, namespace: str) -> bool:
-        """Whether it is a Job, a JobSet or a coscheduling group, and not being deleted."""
-        namesakes = (cache.get(namespace, owner_id.name) for cache in self._owners.values())
-        return any(
-            it is not None and it.owner_id == owner_id and it.metadata.deletion_timestamp is None
-            for it in namesakes
-        )
+    def has_job(self, group: Group) -> bool:
+        """Whether a Job that is not over gets its pods into the PodGroup; perhaps it has none."""
+        owners = owners_of(group.metadata, group.metadata.name, "", leaving=True)
+        jobs = self.jobs.each(BY_GROUP, group.metadata.key)
+        return any(belongs(_claims_of_job(job), owners) for job in jobs)
 
-    def _is_meant_for_another(self, pod: Pod, group: str, owner_id: OwnerId | None) -> bool:
-        """A pod whose Job is not in the cache counts as a member of the group it names."""
-        job = self.jobs.get(pod.metadata.namespace, pod.job.name) if pod.job else None
-        if job is None or pod.job is None or job.metadata.uid != pod.job.uid:
+    def exists(self, owner_id: OwnerId, namespace: str) -> bool:
+        """Whether the owner exists. One of a kind that is not watched may."""
+        if owner_id[:2] not in self._by_kind:
+            return True
+        found = self._namesake(owner_id, namespace)
+        return found is not None and found.uid == owner_id.uid
+
+    def is_made_again(self, owner_id: OwnerId, namespace: str) -> bool:
+        """Whether the owner lives and gets its groups again; a Workload's come with pods only."""
+        found = self._namesake(owner_id, namespace)
+        if found is None or found.deletion_timestamp is not None or owner_id.kind == WORKLOADS.kind:
             return False
-        return is_meant_for_another(group, owner_id, job.metadata)
+        return found.uid == owner_id.uid
+
+    def is_replaced(self, meta: ObjectMeta) -> bool:
+        """Whether a later owner of the name needs an object of its own instead."""
+        owner_id = made_for(meta)
+        found = self._namesake(owner_id, meta.namespace) if owner_id is not None else None
+        return found is not None and owner_id is not None and found.uid != owner_id.uid
+
+    def _namesake(self, owner_id: OwnerId, namespace: str) -> ObjectMeta | None:
+        """The object of an owner's kind and name, whatever its UID."""
+        cache = self._by_kind.get(owner_id[:2])
+        found = cache.get(namespace, owner_id.name) if cache is not None else None
+        return None if found is None else found.metadata
 
     def children(self, namespace: str, composite: str) -> list[Group]:
         """The groups of either kind whose parent is the composite."""
@@ -165,19 +233,31 @@ class Caches:
 class Informers:
     """The reflectors that fill `Caches`.
 
-    JobSets and the coscheduling kinds are watched from the time their CRDs are installed.
+    JobSets, the coscheduling kinds and requests for capacity are watched from the time their CRDs
+    are installed.
     """
 
-    def __init__(self, client: Client, caches: Caches, clock: Clock) -> None:
-        """Nothing is read before `run`."""
+    def __init__(
+        self, client: Client, caches: Caches, clock: Clock, quarantine: Quarantine | None = None
+    ) -> None:
+        """Nothing is read before `run`; what cannot be taken in is in `quarantine`."""
+        quarantine = Quarantine() if quarantine is None else quarantine
         self._client = client
         self._clock = clock
         self._caches = caches
         reflectors = {
-            resource: Reflector(client, resource, cache, decode=decode, clock=clock)
+            resource: Reflector(
+                client,
+                resource,
+                cache,
+                decode=decode,
+                clock=clock,
+                quarantine=quarantine,
+                label_selector=_SELECTORS.get(resource),
+            )
             for resource, (cache, decode) in caches.sources.items()
         }
-        self._later = {it: reflectors.pop(it) for it in (JOBSETS, *COSCHEDULING_KINDS)}
+        self._later = {it: reflectors.pop(it) for it in (JOBSETS, REQUESTS, *COSCHEDULING_KINDS)}
         self._reflectors = list(reflectors.values())
 
     async def run(self) -> None:
@@ -191,10 +271,17 @@ class Informers:
         started = await self._newly_served(group)
         for reflector in (*started, *self._reflectors):
             await reflector.synced.wait()
+        for reflector in started:
+            self._caches.serve(reflector.resource)
         self._caches.synced.set()
         while self._later:
             await self._clock.sleep(_PROBE_SECONDS)
-            await self._newly_served(group)
+            for reflector in await self._newly_served(group):
+                group.create_task(self._serve(reflector))
+
+    async def _serve(self, reflector: Reflector[Any]) -> None:
+        await reflector.synced.wait()
+        self._caches.serve(reflector.resource)
 
     async def _newly_served(self, group: asyncio.TaskGroup) -> list[Reflector[Any]]:
         """The reflectors of kinds that were not served before, started."""
@@ -219,15 +306,28 @@ class Informers:
                 return True
 
 
-def _owner_uid(meta: ObjectMeta) -> Iterable[Hashable]:
-    owner_id = made_for(meta)
-    return () if owner_id is None else (owner_id.uid,)
+def _made_for(obj: Workload | Group) -> Iterable[Hashable]:
+    owner_id = made_for(obj.metadata)
+    return () if owner_id is None else ((obj.metadata.namespace, owner_id),)
+
+
+def _made_for_name(obj: Workload | Group) -> Iterable[Hashable]:
+    owner_id = made_for(obj.metadata)
+    return () if owner_id is None else ((obj.metadata.namespace, *owner_id[:3]),)
 
 
 def _controller_ref(workload: Workload) -> Iterable[Hashable]:
     if workload.controller_ref is None:
         return ()
     return ((workload.metadata.namespace, *workload.controller_ref),)
+
+
+def _delegated_by(job: Owner) -> Iterable[Hashable]:
+    parent = job.metadata.controller
+    if parent is None or ANNOTATION_GROUP_TEMPLATE not in job.metadata.annotations:
+        return ()
+    group = parent.api_version.rpartition("/")[0]
+    return ((job.metadata.namespace, group, parent.kind, parent.name),)
 
 
 def _awaited_workload(group: Group) -> Iterable[Hashable]:
@@ -238,6 +338,21 @@ def _awaited_workload(group: Group) -> Iterable[Hashable]:
 
 def _parent(group: Group) -> Iterable[Hashable]:
     return ((group.metadata.namespace, group.parent),) if group.parent else ()
+
+
+def _group_of_job(job: Owner) -> Iterable[Hashable]:
+    group = job.metadata.annotations.get(ANNOTATION_MANAGED_GROUP)
+    if not group or job.finished or job.metadata.deletion_timestamp is not None:
+        return ()
+    return ((job.metadata.namespace, group),)
+
+
+def _claims_of_job(job: Owner) -> Owners:
+    """What its pods claim."""
+    meta = job.metadata
+    reference = GroupReference(meta.annotations[ANNOTATION_MANAGED_GROUP], Form.LABEL)
+    labels = {**meta.labels, JOB_LABEL_UID: meta.uid}
+    return claims_of(reference, labels, meta.annotations, certain=True)
 
 
 def _groups(pod: Pod) -> Iterable[Hashable]:

@@ -1,68 +1,56 @@
 """Jobs and JobSets: one Workload each, and the groups that admission asked for on them.
 
 A Job of a JobSet is left to that. A Job that is delegated to a template gets its PodGroup from the
-Workload of its own owner.
+Workload of its own owner. The minCount of every group follows the life of its Jobs.
 """
 
-from api.constants import EVENT_TEMPLATE_NOT_FOUND
+from api.constants import ANNOTATION_MANAGED_GROUP, EVENT_TEMPLATE_NOT_FOUND
 from api.integration.delegation import Delegation, delegated_group
-from api.integration.job import job_groups, read_job
-from api.integration.jobset import jobset_groups
+from api.integration.job import job_groups, job_standing, read_job
+from api.integration.jobset import jobset_groups, jobset_standings
+from api.integration.minimum import NO_PODS, Pods, Progress, Standing
 from api.integration.templates import TemplateNotFoundError
+from controllers import start_order
 from controllers.group_writer import GroupWriter
-from controllers.informers import Caches
+from controllers.informers import BY_DELEGATION, Caches
 from controllers.objects import JOBS, JOBSETS, Owner, Workload
-from controllers.owner import OwnerController
+from controllers.owner import LOSSES_DELAY_SECONDS, OwnerController
 from controllers.owner_status import OwnerStatusWriter
 from controllers.runtime import BlockedError
 from kube.clock import Clock
-from kube.meta import Json, Key
-
-ControllerRef = tuple[str, str, str, str]
-"""Namespace, API group, kind and name of the owner that a Workload's controllerRef names."""
+from kube.meta import Json
 
 
 class JobController(OwnerController):
     """The controller of Jobs."""
 
-    def __init__(
-        self,
-        caches: Caches,
-        group_writer: GroupWriter,
-        owner_status: OwnerStatusWriter,
-        clock: Clock,
-    ) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
-        super().__init__(
-            JOBS,
-            caches,
-            clock,
-            group_writer=group_writer,
-            owner_status=owner_status,
-            make=self._make_for,
-        )
-        self._delegated: dict[ControllerRef, set[Key]] = {}
-
-    async def _make_for(self, owner: Owner) -> None:
+    async def make(self, owner: Owner) -> None:
         obj = owner.as_object()
-        view = read_job(obj)
-        if view.managed and view.delegation is not None:
-            await self._delegate(owner, obj, view.managed, view.delegation)
+        view = read_job(obj, self._caches.scheduler_names)
+        if not view.managed or not (view.asks or view.delegation):
             return
+        group = (owner.metadata.namespace, view.managed)
+        pods = self._caches.member_counts.of_job(group, owner.metadata.uid)
+        standings = {view.managed: job_standing(obj, owner.progress, pods)}
+        if not standings[view.managed].size:
+            await self._group_writer.delete_groups(owner)
+        elif view.delegation is not None:
+            await self._delegate(owner, obj, view.delegation, standings)
+        else:
+            await self._group_writer.ensure(
+                owner, lambda workload: job_groups(obj, workload=workload), standings
+            )
 
-        def wanted(workload: str | None) -> list[Json]:
-            return job_groups(obj, workload=workload, succeeded=owner.succeeded)
-
-        if wanted(None):
-            await self._group_writer.ensure(owner, wanted)
-
-    async def _delegate(self, owner: Owner, obj: Json, group: str, delegation: Delegation) -> None:
+    async def _delegate(
+        self, owner: Owner, obj: Json, delegation: Delegation, standings: dict[str, Standing]
+    ) -> None:
         workload = self._owners_workload(owner)
+        (group,) = standings
         try:
             wanted = delegated_group(obj, group, delegation, workload.as_object())
         except TemplateNotFoundError as error:
             raise BlockedError(EVENT_TEMPLATE_NOT_FOUND, str(error)) from error
-        await self._group_writer.ensure_groups(owner, [wanted])
+        await self._group_writer.ensure_groups(owner, [wanted], standings=standings)
 
     def _owners_workload(self, owner: Owner) -> Workload:
         """The Workload of the Job's own owner. Raises BlockedError while there is none."""
@@ -72,12 +60,10 @@ class JobController(OwnerController):
                 EVENT_TEMPLATE_NOT_FOUND,
                 "the Job names a template but has no owner whose Workload could have it",
             )
-        namespace = owner.metadata.namespace
-        reference = (namespace, parent.api_version.rpartition("/")[0], parent.kind, parent.name)
-        found = self._caches.workloads_for(*reference)
+        namespace, group = owner.metadata.namespace, parent.api_version.rpartition("/")[0]
+        found = self._caches.workloads_for(namespace, group, parent.kind, parent.name)
         if found:
             return min(found, key=lambda it: it.metadata.name)
-        self._delegated.setdefault(reference, set()).add(owner.metadata.key)
         raise BlockedError(
             EVENT_TEMPLATE_NOT_FOUND,
             f"no Workload names {parent.kind} {parent.name} in spec.controllerRef: the Job's pods "
@@ -85,34 +71,89 @@ class JobController(OwnerController):
         )
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        """The Jobs that are delegated to a template of it follow the template."""
         super()._on_workload(old, new)
-        if new is not None and new.controller_ref is not None:
-            reference = (new.metadata.namespace, *new.controller_ref)
-            for key in sorted(self._delegated.pop(reference, ())):
-                self.controller.queue.add(key)
+        named = {
+            (it.metadata.namespace, *it.controller_ref)
+            for it in (old, new)
+            if it is not None and it.controller_ref is not None
+        }
+        for reference in named:
+            for job in self._caches.jobs.by_index(BY_DELEGATION, reference):
+                self.controller.queue.add(job.metadata.key)
+
+
+class JobSetController(OwnerController):
+    """The controller of JobSets."""
+
+    async def make(self, owner: Owner) -> None:
+        obj = owner.as_object()
+        if not jobset_groups(obj):
+            await self._group_writer.delete_groups(owner)
+            return
+
+        def life(job: str, group: str) -> tuple[Progress | None, Pods]:
+            return self._life(owner, job, group)
+
+        await self._group_writer.ensure(
+            owner,
+            lambda workload: jobset_groups(obj, workload=workload),
+            jobset_standings(obj, life),
+        )
+
+    def _life(self, owner: Owner, name: str, group: str) -> tuple[Progress | None, Pods]:
+        """Of one of the JobSet's Jobs; one that failed or is of an earlier attempt starts anew."""
+        namespace = owner.metadata.namespace
+        job = self._caches.jobs.get(namespace, name)
+        if job is None or not _is_of(job, owner):
+            return None, NO_PODS
+        pods = self._caches.member_counts.of_job((namespace, group), job.metadata.uid)
+        starts_anew = (
+            job.restarts < owner.restarts
+            or job.metadata.deletion_timestamp is not None
+            or (job.finished and not job.progress.complete)
+        )
+        return (None if starts_anew else job.progress), pods
+
+    def on_job(self, old: Owner | None, new: Owner | None) -> None:
+        """What became of a Job counts where its group lacks pods; one that is gone comes again."""
+        if old is None or (new is not None and _life_of(new) == _life_of(old)):
+            return
+        parent = old.metadata.controller
+        if parent is None or parent.kind != JOBSETS.kind:
+            return
+        gone = new is None or new.metadata.uid != old.metadata.uid
+        name = old.metadata.annotations.get(ANNOTATION_MANAGED_GROUP, "")
+        group = self._caches.pod_groups.get(old.metadata.namespace, name)
+        if gone or (group is not None and self._caches.lacks_pods(group)):
+            key = (old.metadata.namespace, parent.name)
+            self.controller.queue.add_after(key, LOSSES_DELAY_SECONDS)
+
+
+def _is_of(job: Owner, jobset: Owner) -> bool:
+    parent = job.metadata.controller
+    return parent is not None and parent.uid == jobset.metadata.uid
+
+
+def _life_of(job: Owner) -> tuple[object, ...]:
+    meta = job.metadata
+    return (meta.uid, meta.deletion_timestamp, job.progress, job.finished)
 
 
 def job_controller(
     caches: Caches, group_writer: GroupWriter, owner_status: OwnerStatusWriter, clock: Clock
 ) -> OwnerController:
     """The controller of Jobs."""
-    return JobController(caches, group_writer, owner_status, clock)
+    return JobController(JOBS, caches, clock, group_writer=group_writer, owner_status=owner_status)
 
 
 def jobset_controller(
     caches: Caches, group_writer: GroupWriter, owner_status: OwnerStatusWriter, clock: Clock
 ) -> OwnerController:
     """The controller of JobSets."""
-
-    async def make(owner: Owner) -> None:
-        obj = owner.as_object()
-
-        def wanted(workload: str | None) -> list[Json]:
-            return jobset_groups(obj, workload=workload)
-
-        if wanted(None):
-            await group_writer.ensure(owner, wanted)
-
-    return OwnerController(
-        JOBSETS, caches, clock, group_writer=group_writer, owner_status=owner_status, make=make
+    made = JobSetController(
+        JOBSETS, caches, clock, group_writer=group_writer, owner_status=owner_status
     )
+    caches.jobs.subscribe(made.on_job)
+    start_order.follow(caches, made.controller)
+    return made

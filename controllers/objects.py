@@ -1,10 +1,12 @@
 """What the controllers keep of each watched object: a few fields, decoded straight from bytes."""
 
-from typing import Any, NamedTuple
+import re
+from typing import Any
 
 import msgspec
 
 from api.constants import (
+    ANNOTATION_CONSUMES_REQUEST,
     ANNOTATION_GROUP_SCOPE,
     ANNOTATION_MANAGED_GROUP,
     COMPOSITE_POD_GROUP,
@@ -15,6 +17,7 @@ from api.constants import (
     JOB,
     JOBSET,
     JOBSET_LABEL_NAME,
+    JOBSET_LABEL_RESTART,
     LABEL_COSCHEDULING,
     LABEL_SUBSET,
     PLUGINS_POD_GROUP,
@@ -22,7 +25,12 @@ from api.constants import (
     WORKLOAD,
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
+from api.integration.minimum import Progress, count_indexes
+from api.membership import NOBODY, Owners, claims_of
 from api.ownership import OwnerId
+from api.provisioning import shape_of
+from api.reading import integer
+from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Json, Key, ObjectMeta, OwnerReference
 from kube.resources import Resource
 
@@ -40,6 +48,8 @@ ObjectKey = tuple[str, Key]
 _FINISHED_TYPES = frozenset({"Complete", "Completed", "Failed"})
 _SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED})
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+NOTHING_DONE = Progress()
 _SCOPE_MARK = ANNOTATION_GROUP_SCOPE.encode()
 
 
@@ -52,36 +62,39 @@ class PodMeta(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
 
 
-class JobRef(NamedTuple):
-    """The Job that made a pod."""
-
-    name: str
-    uid: str
-
-
 class Pod(msgspec.Struct, gc=False):
-    """A pod: the groups it names, whether it is not Succeeded or Failed yet, the Job it is of.
+    """A pod: the groups it names, whether it is not Succeeded or Failed yet, whether it has a node.
 
-    `bound`: it has a node.
+    `claims` says whose the first of the groups has to be, so that the pod belongs to it. `counts`:
+    the scheduler counts it for the minCount of its group. `job` is the UID of its Job.
     `implicit` is set where the pod names its group by Workload and template, `coscheduling` where
     by KEP-3370's label (with the subset): then `state` and `priority_class` are kept too.
+    `waits`: it has no node, none is nominated for it, and no gate holds it. `consumes` is the
+    request for capacity that it says stands for it, and `shape` then what it needs while it waits
+    (`api.provisioning.shape_of`).
     """
 
     metadata: PodMeta
     groups: tuple[str, ...] = ()
     active: bool = True
     bound: bool = False
-    job: JobRef | None = None
+    claims: Owners = NOBODY
+    counts: bool = True
+    job: str = ""
     implicit: WorkloadForm | None = None
     coscheduling: tuple[str, str] | None = None
     state: str = ""
     priority_class: str = ""
+    waits: bool = False
+    consumes: str = ""
+    shape: bytes = b""
 
 
 class Group(msgspec.Struct, gc=False):
     """A PodGroup or CompositePodGroup: its parent and policy, and what its status says.
 
-    `spec` is raw JSON, kept only where the policy has yet to come from a template.
+    `blocked_by` is the kind of its blocker, empty without one. `spec` is raw JSON, kept only where
+    the policy has yet to come from a template.
     """
 
     metadata: ObjectMeta
@@ -92,6 +105,13 @@ class Group(msgspec.Struct, gc=False):
     condition: Json | None
     waiting: str
     spec: bytes
+    blocked_by: str = ""
+
+    @property
+    def min_count(self) -> int | None:
+        """The minCount of a gang of pods."""
+        gang = self.policy.get("gang")
+        return integer(gang.get("minCount")) if isinstance(gang, dict) else None
 
     def spec_object(self) -> Json:
         """The spec of a group without a policy."""
@@ -116,7 +136,7 @@ class Owner(msgspec.Struct, gc=False):
     """What groups are made for: a Job, a JobSet, a coscheduling PodGroup.
 
     `spec` is its raw JSON, kept only where it has a group of ours; `status` that of a coscheduling
-    PodGroup.
+    PodGroup. `restarts`: how often a JobSet was restarted, or which restart made a Job of one.
     """
 
     resource: Resource
@@ -124,7 +144,8 @@ class Owner(msgspec.Struct, gc=False):
     spec: bytes
     suspended: bool
     finished: bool
-    succeeded: int
+    progress: Progress = NOTHING_DONE
+    restarts: int = 0
     status: bytes = b""
 
     @property
@@ -136,6 +157,11 @@ class Owner(msgspec.Struct, gc=False):
     def owner_id(self) -> OwnerId:
         """Its identity as noted on the objects made for it."""
         return OwnerId(self.resource.group, self.kind, self.metadata.name, self.metadata.uid)
+
+    @property
+    def as_index(self) -> tuple[str, OwnerId]:
+        """What the objects made for it are indexed by: theirs is the same namespace."""
+        return self.metadata.namespace, self.owner_id
 
     def as_object(self) -> Json:
         """The object as `api.integration` reads it."""
@@ -167,6 +193,8 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     workload_ref: _PodWorkload | None = None
     priority_class_name: str = ""
     node_name: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: list[msgspec.Raw] | None = None
 
 
 class _Condition(msgspec.Struct, gc=False):
@@ -176,14 +204,22 @@ class _Condition(msgspec.Struct, gc=False):
     message: str = ""
 
 
-class _PodStatus(msgspec.Struct, gc=False):
+class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     phase: str = ""
     conditions: list[_Condition] | None = None
+    nominated_node_name: str = ""
 
 
 class _FullPodMeta(PodMeta, rename="camel", gc=False):
     labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
     owner_references: list[OwnerReference] | None = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages the pod, if one does."""
+        return next((it for it in self.owner_references or [] if it.controller), None)
 
 
 class _RawPod(msgspec.Struct, gc=False):
@@ -205,6 +241,7 @@ class _GroupSpec(msgspec.Struct, rename="camel", gc=False):
 
 class _Blocker(msgspec.Struct, gc=False):
     summary: str = ""
+    kind: str = ""
 
 
 class _GroupStatus(msgspec.Struct, gc=False):
@@ -233,13 +270,16 @@ class _RawWorkload(msgspec.Struct, gc=False):
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
-class _OwnerStatus(msgspec.Struct, gc=False):
+class _OwnerStatus(msgspec.Struct, rename="camel", gc=False):
     succeeded: int | None = None
+    failed_indexes: str | None = None
+    restarts: int | None = None
     conditions: list[_Condition] | None = None
 
 
-class _SuspendSpec(msgspec.Struct, gc=False):
+class _OwnerSpec(msgspec.Struct, gc=False):
     suspend: bool | None = None
+    completions: int | None = None
 
 
 class _RawCoscheduling(msgspec.Struct, gc=False):
@@ -261,11 +301,15 @@ _workload = msgspec.json.Decoder(_RawWorkload)
 _workload_spec = msgspec.json.Decoder(_WorkloadSpec)
 _owner = msgspec.json.Decoder(_RawOwner)
 _coscheduling = msgspec.json.Decoder(_RawCoscheduling)
-_suspend_spec = msgspec.json.Decoder(_SuspendSpec)
+_owner_spec = msgspec.json.Decoder(_OwnerSpec)
 
 
-def decode_pod(data: bytes) -> Pod:
-    """A pod. Raises msgspec.DecodeError."""
+def _job_of(controller: OwnerReference | None) -> str:
+    return controller.uid if controller is not None and controller.kind == JOB.kind else ""
+
+
+def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
+    """A pod; `schedulers` say whether it is Muster's. Raises msgspec.DecodeError."""
     raw = _pod.decode(data)
     meta, spec = raw.metadata, raw.spec
     group = spec.scheduling_group.pod_group_name if spec.scheduling_group else ""
@@ -273,16 +317,39 @@ def decode_pod(data: bytes) -> Pod:
     if spec.workload_ref is not None:
         ref = spec.workload_ref
         workload = WorkloadForm(ref.name, ref.pod_group, ref.pod_group_replica_key)
-    named = groups_of_pod(meta.labels or {}, scheduling_group=group, workload=workload)
-    labels = meta.labels or {}
+    labels, ours = meta.labels or {}, spec.scheduler_name in schedulers
+    workload = workload if ours else None
+    annotations = meta.annotations or {}
+    named = groups_of_pod(
+        labels,
+        ours=ours,
+        scheduling_group=group,
+        workload=workload,
+        managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
+    )
     pod = Pod(
         metadata=PodMeta(meta.name, meta.namespace, meta.uid, meta.resource_version),
         groups=tuple(dict.fromkeys(reference.name for reference in named)),
         active=raw.status.phase not in _FINISHED_PHASES,
         bound=bool(spec.node_name),
-        job=_job_of(meta.owner_references or []) if named else None,
+        counts=meta.deletion_timestamp is None and raw.status.phase != "Failed",
+        job=_job_of(meta.controller),
     )
-    if named and named[0].form is Form.WORKLOAD:
+    taken = pod.bound or spec.scheduling_gates or raw.status.nominated_node_name
+    pod.waits = pod.active and pod.counts and not taken
+    pod.consumes = (meta.annotations or {}).get(ANNOTATION_CONSUMES_REQUEST, "") if named else ""
+    if pod.waits and pod.consumes:
+        pod.shape = shape_of(msgspec.json.decode(data))
+    if named:
+        pod.claims = claims_of(
+            named[0],
+            labels,
+            annotations,
+            certain=pod.bound,
+            workload=workload_form(labels, workload),
+            controller=meta.controller,
+        )
+    if ours and named and named[0].form is Form.WORKLOAD:
         pod.implicit = workload_form(labels, workload)
     elif named and named[0].form is Form.COSCHEDULING:
         pod.coscheduling = (labels[LABEL_COSCHEDULING], labels.get(LABEL_SUBSET, ""))
@@ -306,6 +373,7 @@ def decode_group(data: bytes) -> Group:
         condition=msgspec.to_builtins(condition) if condition else None,
         waiting=status.blocker.summary if status.blocker else "",
         spec=b"" if spec.scheduling_policy else bytes(raw.spec),
+        blocked_by=status.blocker.kind if status.blocker else "",
     )
 
 
@@ -342,13 +410,6 @@ def decode_jobset(data: bytes) -> Owner:
     return _as_owner(JOBSETS, raw, _SCOPE_MARK in bytes(raw.spec))
 
 
-def _job_of(references: list[OwnerReference]) -> JobRef | None:
-    for reference in references:
-        if reference.controller and reference.kind == JOBS.kind:
-            return JobRef(reference.name, reference.uid)
-    return None
-
-
 def _pod_state(status: _PodStatus) -> str:
     """`Running`, the reason why it is not scheduled, or nothing."""
     if status.phase == "Running":
@@ -365,18 +426,24 @@ def _as_coscheduling(resource: Resource, data: bytes) -> Owner:
         spec=bytes(raw.spec),
         suspended=False,
         finished=False,
-        succeeded=0,
         status=bytes(raw.status),
     )
 
 
 def _as_owner(resource: Resource, raw: _RawOwner, has_group: bool) -> Owner:
-    conditions = raw.status.conditions or []
+    status, spec = raw.status, _owner_spec.decode(raw.spec)
+    ended = {it.type for it in status.conditions or [] if it.status == "True"}
+    attempt = raw.metadata.labels.get(JOBSET_LABEL_RESTART, "") if resource == JOBS else ""
     return Owner(
         resource=resource,
         metadata=raw.metadata,
         spec=bytes(raw.spec) if has_group else b"",
-        suspended=bool(_suspend_spec.decode(raw.spec).suspend),
-        finished=any(it.type in _FINISHED_TYPES and it.status == "True" for it in conditions),
-        succeeded=raw.status.succeeded or 0,
+        suspended=bool(spec.suspend),
+        finished=not ended.isdisjoint(_FINISHED_TYPES),
+        progress=Progress(
+            succeeded=status.succeeded or 0,
+            given_up=count_indexes(status.failed_indexes or "", spec.completions or 0),
+            complete="Complete" in ended,
+        ),
+        restarts=int(attempt) if _NUMBER.fullmatch(attempt) else status.restarts or 0,
     )

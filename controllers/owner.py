@@ -3,30 +3,29 @@
 When to create groups, when to delete them, and what to report meanwhile.
 """
 
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
+from functools import partial
 from typing import Final
 
-from api.constants import EVENT_WORKLOAD_IGNORED
+from api.constants import ANNOTATION_MIN_COUNT_BASIS, EVENT_WORKLOAD_IGNORED
 from api.ownership import made_for
 from controllers.group_writer import GroupWriter
 from controllers.informers import Caches
 from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
 from controllers.owner_status import OwnerStatusWriter
-from controllers.runtime import BlockedError, Controller, RequeueError
+from controllers.runtime import BlockedError, Controller, InTheWayError, RequeueError, queue_all
 from kube.cache import Cache
 from kube.clock import Clock
 from kube.meta import Key, ObjectMeta
 from kube.resources import Resource
 
-Make = Callable[[Owner], Awaitable[None]]
-"""Creates and corrects one owner's objects. Raises RequeueError, BlockedError, kube errors."""
-
-
 # Groups of one owner start and stop waiting in bursts, which one status update covers.
 _STATUS_DELAY_SECONDS: Final = 0.5
+LOSSES_DELAY_SECONDS: Final = 0.5
+"""Pods go, and Jobs end, in bursts, for which one change of minCount is enough."""
 
 
-class OwnerController:
+class OwnerController(ABC):
     """Reconciles the owners of one kind; `make` is what differs between kinds."""
 
     def __init__(
@@ -37,7 +36,6 @@ class OwnerController:
         *,
         group_writer: GroupWriter,
         owner_status: OwnerStatusWriter,
-        make: Make,
     ) -> None:
         """Subscribes to the caches; nothing is done before `controller.run`."""
         name = resource.kind.lower()
@@ -47,17 +45,15 @@ class OwnerController:
         self._group_writer = group_writer
         self._owner_status = owner_status
         self._owners: Cache[Owner] = caches.owners(resource)
-        self._make = make
         self._owners.subscribe(self._on_owner)
         caches.workloads.subscribe(self._on_workload)
         caches.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUPS.kind, old, new))
         caches.composites.subscribe(lambda old, new: self._on_group(COMPOSITES.kind, old, new))
         caches.pods.subscribe(self._on_pod)
 
-    def resync(self) -> None:
+    async def resync(self) -> None:
         """Queue every owner: at the start of a term, whatever happened before it."""
-        for owner in self._owners.values():
-            self._on_owner(None, owner)
+        await queue_all(self._owners.values(), partial(self._on_owner, None))
 
     async def reconcile(self, key: Key) -> None:
         """Create and correct one owner's objects. Raises RequeueError, kube errors."""
@@ -70,6 +66,9 @@ class OwnerController:
             await self._ensure(owner)
         except BlockedError as fault:
             await self._owner_status.blocked(owner, fault)
+        except InTheWayError as wait:
+            later = await self._owner_status.report(owner, str(wait))
+            raise RequeueError(str(wait), min(later or wait.seconds, wait.seconds)) from wait
         else:
             self._owner_status.warn(
                 owner, EVENT_WORKLOAD_IGNORED, self._group_writer.ignored_workloads(owner)
@@ -77,6 +76,13 @@ class OwnerController:
             later = await self.report(owner)
             if later:
                 raise RequeueError("the groups still wait", later)
+
+    @abstractmethod
+    async def make(self, owner: Owner) -> None:
+        """Create and correct one owner's objects.
+
+        Raises RequeueError, BlockedError, kube errors.
+        """
 
     async def report(self, owner: Owner) -> float:
         """Write the owner's status; after how many seconds to look again (0: never)."""
@@ -88,11 +94,13 @@ class OwnerController:
         if owner.suspended:
             await self._group_writer.delete_groups(owner)
         else:
-            await self._make(owner)
+            await self.make(owner)
 
     def _on_owner(self, old: Owner | None, new: Owner | None) -> None:
-        if new is not None and new.spec:
+        if new is not None and new.spec and (old is None or _said(old) != _said(new)):
             self.controller.queue.add(new.metadata.key)
+        elif new is not None and new.spec and old is not None and old.progress != new.progress:
+            self.controller.queue.add_after(new.metadata.key, LOSSES_DELAY_SECONDS)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._owner_status.forget(old.metadata.uid)
 
@@ -104,7 +112,7 @@ class OwnerController:
                 self.controller.queue.add((workload.metadata.namespace, ref[2]))
 
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
-        changed = old is not None and new is not None and old.policy != new.policy
+        changed = old is not None and new is not None and _minimum(old) != _minimum(new)
         self._on_generated(kind, _meta(old), _meta(new), changed=changed)
         if old is not None and new is not None and old.waiting != new.waiting:
             self._queue_owner(new.metadata, after=_STATUS_DELAY_SECONDS)
@@ -122,7 +130,7 @@ class OwnerController:
 
     def _on_gone(self, kind: str, meta: ObjectMeta) -> None:
         self._queue_owner(meta)
-        for key in self._group_writer.gone((kind, meta.key), self._resource):
+        for key in self._group_writer.gone(kind, meta, self._resource):
             self.controller.queue.add(key)
 
     def _queue_owner(self, meta: ObjectMeta, after: float = 0.0) -> None:
@@ -137,17 +145,42 @@ class OwnerController:
         return owner_id.name if owner_id is not None and owner_id[:2] == kind else ""
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """The last pod of a group is gone: a suspended or smaller owner may not need the group."""
-        if old is None or not old.active or (new is not None and new.active):
+        """A pod ended, or is on its way out: its group may need fewer, or not be needed at all."""
+        if old is None or (
+            new is not None and (new.active, new.counts) == (old.active, old.counts)
+        ):
             return
         for name in old.groups:
             group = self._caches.pod_groups.get(old.metadata.namespace, name)
-            if group is not None:
+            if group is None or not self._made_for(group.metadata):
+                continue
+            if old.active and (new is None or not new.active):
                 self._queue_unused(group)
+            if old.counts and (new is None or not new.counts) and self._caches.lacks_pods(group):
+                self._queue_loser(group)
+
+    def _queue_loser(self, group: Group) -> None:
+        """The group waits for more pods than it has: perhaps for some that cannot come."""
+        owner = self._owners.get(group.metadata.namespace, self._made_for(group.metadata))
+        if owner is not None and owner.spec and not owner.suspended:
+            self._queue_owner(group.metadata, after=LOSSES_DELAY_SECONDS)
 
     def _queue_unused(self, group: Group) -> None:
-        if self._made_for(group.metadata) and not self._caches.is_in_use(POD_GROUPS.kind, group):
+        if not self._caches.is_in_use(POD_GROUPS.kind, group):
             self._queue_owner(group.metadata)
+
+
+def _said(owner: Owner) -> tuple[object, ...]:
+    """What decides about the owner's groups at once, and what is reported of them."""
+    meta = owner.metadata
+    return (
+        (meta.uid, meta.deletion_timestamp, meta.labels, meta.annotations, meta.owner_references),
+        (owner.spec, owner.suspended, owner.finished, owner.restarts, owner.status),
+    )
+
+
+def _minimum(group: Group) -> tuple[object, ...]:
+    return group.policy, group.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS)
 
 
 def _meta(obj: Workload | Group | None) -> ObjectMeta | None:

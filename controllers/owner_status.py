@@ -1,6 +1,7 @@
 """Reports on a Job or JobSet what it waits for: one annotation, and an event for an error.
 
 The scheduler writes to the groups why they wait; this copies it to the object that the user knows.
+Groups of a JobSet whose turn has not come are left out: nothing has to be done about these.
 A short wait is never written, and changing numbers are written only from time to time.
 """
 
@@ -10,6 +11,7 @@ from api.constants import ANNOTATION_WAITING_FOR
 from controllers.informers import BY_OWNER, Caches
 from controllers.objects import Group, Owner
 from controllers.runtime import BlockedError, Writer
+from controllers.start_order import not_started
 from kube.clock import Clock
 from kube.events import ObjectReference, Recorder
 from kube.patch import PatchBuilder, pointer
@@ -55,14 +57,14 @@ class OwnerStatusWriter:
         else:
             self._warned.pop(uid, None)
 
-    async def report(self, owner: Owner) -> float:
-        """Write what the owner's groups wait for; after how many seconds to look again (0: never).
+    async def report(self, owner: Owner, waits_for: str = "") -> float:
+        """Write what the owner waits for; after how many seconds to look again (0: never).
 
-        Raises kube errors.
+        Without a text it is what its groups wait for. Raises kube errors.
         """
         uid = owner.metadata.uid
         self._reported.pop(uid, None)
-        wanted = self._blocking(owner)
+        wanted = waits_for or self._blocking(owner)
         if not wanted:
             self._first.pop(uid, None)
             await self._write(owner, "")
@@ -86,15 +88,15 @@ class OwnerStatusWriter:
         self._recorder.event(reference, "Warning", reason, text)
 
     def _blocking(self, owner: Owner) -> str:
-        """The group that blocks the others and its message; empty where nothing waits."""
+        """The group that blocks the others and its message; empty where nothing does."""
         if owner.suspended or owner.finished:
             return ""
-        uid = owner.metadata.uid
+        later = not_started(owner, self._caches)
         found = [
             (_rank(group), kind, group.metadata.name, group.waiting)
             for kind, cache in self._caches.group_caches()
-            for group in cache.by_index(BY_OWNER, uid)
-            if group.waiting
+            for group in cache.by_index(BY_OWNER, owner.as_index)
+            if group.waiting and group.metadata.name not in later
         ]
         if not found:
             return ""

@@ -4,8 +4,8 @@ A PodGroup keeps its finalizer while an active pod names it, a CompositePodGroup
 child group. Nothing keeps a group whose namespace is being deleted; composites that are each
 other's ancestors, all of them being deleted, do not keep each other.
 
-A PodGroup is not kept by pods that name it only by coincidence, usually pods of another owner of
-the same name: they wait for the group that is created for them afterwards. Nor is it kept by pods
+A PodGroup is not kept by pods of another owner of the same name, which wait for the group that is
+created for them afterwards (`api.membership`). Nor is it kept by pods
 without a node if it was made for an owner that is alive and so gets it again: a pod created just
 before the deletion would wait for others that admission refuses after it, and the group for it.
 
@@ -15,13 +15,13 @@ again. A list request for each deleted group would be too expensive in a large c
 """
 
 from collections.abc import Iterator
+from functools import partial
 
-from api.constants import ANNOTATION_MANAGED_GROUP as MANAGED_GROUP
 from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, finalizer_of
 from api.ownership import made_for
 from controllers.informers import Caches
-from controllers.objects import COMPOSITES, POD_GROUPS, Group, ObjectKey, Owner, Pod
-from controllers.runtime import Controller, Writer
+from controllers.objects import COMPOSITES, POD_GROUPS, Group, ObjectKey, Pod
+from controllers.runtime import Controller, Writer, queue_all
 from kube.cache import Cache
 from kube.clock import Clock
 from kube.errors import Invalid, NotFound
@@ -44,13 +44,12 @@ class ProtectionController:
             lambda old, new: self._on_group(COMPOSITE_POD_GROUP.kind, old, new)
         )
         caches.pods.subscribe(self._on_pod)
-        caches.jobs.subscribe(self._on_job)
         caches.namespaces.subscribe(self._on_namespace)
 
-    def resync(self) -> None:
+    async def resync(self) -> None:
         """Queue every group that is being deleted."""
-        for kind, group in self._all():
-            self._queue(kind, group)
+        for kind, cache in self._caches.group_caches():
+            await queue_all(cache.values(), partial(self._queue, kind))
 
     async def reconcile(self, slot: ObjectKey) -> None:
         """Remove the finalizer of one group if nothing uses it any more. Raises kube errors."""
@@ -75,12 +74,14 @@ class ProtectionController:
             return False
         if kind == POD_GROUP.kind:
             owner_id = made_for(group.metadata)
-            is_recreated = owner_id is not None and self._caches.is_alive(owner_id, namespace)
-            return any(pod.bound or not is_recreated for pod in self._caches.members(group))
-        ancestry = self._deleted_ancestry(group)
-        return any(
-            child.metadata.uid not in ancestry for child in self._caches.children(namespace, name)
-        )
+            again = owner_id is not None and self._caches.is_made_again(owner_id, namespace)
+            return any(pod.bound or not again for pod in self._caches.members(group))
+        children = self._caches.children(namespace, name)
+        if any(child.metadata.deletion_timestamp is None for child in children):
+            return True
+        # Only now walk the chain of parents, which may be long.
+        ancestry = self._deleted_ancestry(group) if children else set()
+        return any(child.metadata.uid not in ancestry for child in children)
 
     def _deleted_ancestry(self, group: Group) -> set[str]:
         """The UIDs of the group and its ancestors, if all are being deleted.
@@ -113,15 +114,6 @@ class ProtectionController:
             group = self._caches.pod_groups.get(old.metadata.namespace, name)
             if group is not None:
                 self._queue(POD_GROUP.kind, group)
-
-    def _on_job(self, _old: Owner | None, new: Owner | None) -> None:
-        """The owner of its pods is known now: they may keep a group no longer."""
-        if new is None:
-            return
-        namespace, name = new.metadata.namespace, new.metadata.annotations.get(MANAGED_GROUP, "")
-        group = self._caches.pod_groups.get(namespace, name)
-        if group is not None:
-            self._queue(POD_GROUP.kind, group)
 
     def _on_namespace(self, _old: Partial | None, new: Partial | None) -> None:
         if new is None or new.metadata.deletion_timestamp is None:

@@ -1,21 +1,24 @@
 """What all controllers share: a queue of keys, workers, retries, and fenced writes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import structlog
 
 from kube.client import Client
-from kube.clock import Clock
+from kube.clock import Clock, SystemClock
 from kube.election import Fence
 from kube.errors import KubeError
-from kube.meta import Json
+from kube.failures import Failures
+from kube.meta import HasMeta, Json
+from kube.pace import Pace
 from kube.patch import PatchBuilder
 from kube.resources import Resource
 from kube.workqueue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=HasMeta)
 
 log = structlog.get_logger()
 
@@ -30,6 +33,10 @@ class RequeueError(Exception):
         """`reason` says what is waited for."""
         super().__init__(reason)
         self.seconds = seconds
+
+
+class InTheWayError(RequeueError):
+    """An object that is to go has a name that is needed. The text tells users what keeps it."""
 
 
 class BlockedError(Exception):
@@ -98,7 +105,8 @@ class Controller(Generic[K]):
     """Keys in a queue and workers that reconcile them, one worker to a key at a time.
 
     Whatever `reconcile` raises is handled here, in one place: the key is queued again, after a
-    growing delay. A bug that one key triggers never stops the others.
+    growing delay: up to 30 s for what the API server may say, up to 5 min for a bug of ours. A bug
+    that one key triggers never stops the others.
     """
 
     def __init__(
@@ -109,6 +117,11 @@ class Controller(Generic[K]):
         self.queue: WorkQueue[K] = WorkQueue(name, clock=clock)
         self._reconcile = reconcile
         self._workers = workers
+        self._failures: Failures[K] = Failures(name, _words)
+
+    def details(self) -> Iterator[str]:
+        """Lines for `/readyz`: the keys whose reconciliation raises an error of ours."""
+        return self._failures.details()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -144,11 +157,32 @@ class Controller(Generic[K]):
                 problem=str(error),
                 wait=round(wait_seconds, 3),
             )
-        except Exception:
-            self.queue.retry(key)
-            log.exception("reconcile failed", controller=self.name, key=key)
+        except Exception as error:  # noqa: BLE001 - logged once for each kind, and tried again
+            self.queue.add_after(key, self._failures.failed(key, error))
         else:
+            self._failures.succeeded(key)
             self.queue.forget(key)
+
+
+def _words(key: Hashable) -> str:
+    """A key, which may have keys in it, as one text."""
+    return "/".join(map(_words, key)) if isinstance(key, tuple) else str(key)
+
+
+async def queue_all(objects: Iterable[T], queue: Callable[[T], None]) -> None:
+    """Call `queue` for each object as of now, in slices between which other tasks run.
+
+    What it raises is about that object alone, which was set aside when it came.
+    """
+    pace = Pace("resync", SystemClock())
+    for obj in list(objects):
+        meta = obj.metadata
+        try:
+            queue(obj)
+        except Exception:
+            log.exception("object not queued", namespace=meta.namespace, name=meta.name)
+        if pace.over((meta.namespace, meta.name)):
+            await pace.give_way()
 
 
 async def bounded(work: Sequence[Callable[[], Awaitable[None]]], limit: int) -> None:

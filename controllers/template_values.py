@@ -4,10 +4,12 @@ The webhook does it at admission where the template exists; here it is done for 
 later. Only the template's values are written: admission adds the defaults and the priority.
 """
 
+from functools import partial
+
 from api.inherit import inherited_values, template_of
 from controllers.informers import BY_TEMPLATE, Caches
 from controllers.objects import POD_GROUPS, Group, Workload
-from controllers.runtime import Controller, Writer
+from controllers.runtime import Controller, Writer, queue_all
 from kube.clock import Clock
 from kube.meta import Key
 from kube.patch import PatchBuilder, pointer
@@ -24,10 +26,9 @@ class TemplateValues:
         caches.pod_groups.subscribe(self._on_group)
         caches.workloads.subscribe(self._on_workload)
 
-    def resync(self) -> None:
+    async def resync(self) -> None:
         """Queue every PodGroup that has no policy."""
-        for group in self._caches.pod_groups.values():
-            self._on_group(None, group)
+        await queue_all(self._caches.pod_groups.values(), partial(self._on_group, None))
 
     async def reconcile(self, key: Key) -> None:
         """Complete one PodGroup if its template is there. Raises kube errors."""

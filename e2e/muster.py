@@ -32,7 +32,7 @@ MUSTER = (sys.executable, "-m", "cli")
 # Short leases: a killed leader is replaced within seconds.
 _ELECTION = {"leaseSeconds": 3, "renewSeconds": 2, "retrySeconds": 0.5}
 _STATUS = {"delaySeconds": 0.1, "busySeconds": 0.5, "podsSeconds": 1}
-_CONFIG = {
+CONFIG = {
     "namespace": NAMESPACE,
     "leaderElection": _ELECTION,
     "scheduler": {"status": _STATUS},
@@ -53,7 +53,7 @@ class Muster:
         kubeconfig: Path,
         *,
         logs: Path | None = None,
-        config: Mapping[str, object] = _CONFIG,
+        config: Mapping[str, object] = CONFIG,
     ) -> None:
         self._kubeconfig = kubeconfig
         self._temporary = Path(tempfile.mkdtemp(prefix="muster-e2e-"))
@@ -68,8 +68,8 @@ class Muster:
         }
 
     async def install(self) -> None:
-        """All of manifests/base, as an administrator applies it, and a token for each account."""
-        objects = manifests.load()
+        """manifests/base, as an administrator applies it, and a token for each account."""
+        objects = manifests.by_url(manifests.load())
         async with Rest.open(self._kubeconfig) as rest:
             await manifests.create(rest, objects)
             for name in ALL:
@@ -85,7 +85,11 @@ class Muster:
         return self._temporary / f"{process}.kubeconfig"
 
     async def uninstall(self) -> None:
-        """Take back what would make requests fail without the webhook; CRDs stay."""
+        """Take back what would make requests fail without the webhook; CRDs stay.
+
+        The webhook goes first: it would try to register itself again, which it has no right to.
+        """
+        self.kill(WEBHOOK)
         async with await Client.connect(self._kubeconfig) as client:
             for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
                 try:
@@ -116,16 +120,34 @@ class Muster:
         """SIGKILL: nothing is flushed, nothing given back."""
         self._processes[name].process.kill()
 
+    def launch(self, name: str) -> None:
+        """Start a process without waiting for anything."""
+        self._processes[name].process.start()
+
     async def restart(self, name: str) -> None:
         """Kill, start with the same arguments, and wait until ready."""
         self.kill(name)
         await self.start(name)
 
-    def add(self, name: str, process: str, kubeconfig: Path) -> None:
-        """One more replica of a process, which reaches the cluster by a kubeconfig of its own."""
+    def add(
+        self,
+        name: str,
+        process: str,
+        kubeconfig: Path,
+        *,
+        arguments: Sequence[str] = (),
+        wrapper: Sequence[str] = (),
+    ) -> None:
+        """One more replica of a process, which reaches the cluster by a kubeconfig of its own.
+
+        `wrapper` is a command that runs the one given behind it, `env` for instance.
+        """
         (health,) = ports.free(1)
         config = str(self._temporary / "muster.yaml")
-        self._processes[name] = self._part(name, health, ["--config", config], process, kubeconfig)
+        given = ["--config", config, *arguments]
+        part = self._part(name, health, given, process, kubeconfig)
+        part.process.command[:0] = wrapper
+        self._processes[name] = part
 
     def send(self, name: str, number: signal.Signals) -> None:
         """SIGSTOP and SIGCONT, for instance."""

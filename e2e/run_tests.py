@@ -21,10 +21,18 @@ from e2e.controlplane.progress import Progress
 
 REAL_SUITES = (
     "e2e/suite",
+    "e2e/admission/test_owners.py",
     "e2e/conformance",
     "e2e/client",
+    "e2e/hostile/test_attacks.py",
+    "e2e/hostile/test_beside_kube_scheduler.py",
+    "e2e/hostile/test_beside_native_gangs.py",
+    "e2e/hostile/test_boundaries.py",
+    "e2e/hostile/test_fuzz.py",
     "e2e/test_controlplane.py",
     "e2e/test_manifests.py",
+    "e2e/test_protection.py",
+    "e2e/webhook/test_confined.py",
 )
 """What runs on the real control plane without `--long`: what users count on, and what the embedded
 server is held to. The other suites run on the embedded cluster then, and on both with `--long`."""
@@ -61,8 +69,9 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
 def _real(flags: Sequence[str], *, required: bool) -> Outcome:
     name = "end to end on a real control plane"
     try:
-        # Whole lines also on a terminal: another suite writes beside it.
-        build.build(Progress(sys.stdout, DURATIONS, live=False))
+        # Whole lines also on a terminal: another suite writes beside it. Karpenter takes minutes
+        # to build, and stands beside Muster in the long profile alone.
+        build.build(Progress(sys.stdout, DURATIONS, live=False), neighbours="--long" in flags)
     except MissingGoError as error:
         return Outcome(name, 1 if required else None, str(error))
     except BuildError as error:

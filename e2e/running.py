@@ -5,7 +5,7 @@ Both are processes: they belong to no event loop and live on between tests.
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -13,8 +13,9 @@ from typing import Protocol
 from e2e import muster as processes
 from e2e import permissions
 from e2e.clusters.protocol import Cluster
-from e2e.muster import Muster
+from e2e.muster import CONFIG, Muster
 from e2e.support import manifests
+from kube.meta import Json
 
 
 class Started(Cluster, Protocol):
@@ -35,9 +36,15 @@ def started(cluster: Started) -> Iterator[None]:
 
 
 @contextmanager
-def installed(cluster: Cluster, *, keep_audit: Path | None = None) -> Iterator[Muster]:
-    """All three processes run; at the end no request of theirs may have lacked a right."""
-    muster = Muster(cluster.kubeconfig)
+def installed(
+    cluster: Cluster, *, keep_audit: Path | None = None, profiles: Sequence[Json] = ()
+) -> Iterator[Muster]:
+    """All three processes run; at the end no request of theirs may have lacked a right.
+
+    `profiles` are those of the configuration, for other schedulerNames than the usual one.
+    """
+    config = {**CONFIG, "profiles": list(profiles)} if profiles else CONFIG
+    muster = Muster(cluster.kubeconfig, config=config)
     with asyncio.Runner() as runner:
         try:
             runner.run(muster.install())

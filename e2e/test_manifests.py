@@ -112,6 +112,36 @@ def test_with_cert_manager_the_webhook_writes_nothing() -> None:
     assert webhook == {"get", "list", "watch"}
 
 
+PROTECTION = manifests.load(manifests.MANIFESTS / "protection")
+
+
+def test_every_account_has_its_share_of_the_api_server() -> None:
+    accounts = {obj["metadata"]["name"] for obj in of_kind(BASE, "ServiceAccount")}
+
+    for schema in of_kind(PROTECTION, "FlowSchema"):
+        (rule,) = schema["spec"]["rules"]
+        assert {subject["serviceAccount"]["name"] for subject in rule["subjects"]} == accounts
+
+
+def test_every_port_of_every_pod_is_closed_but_for_who_needs_it() -> None:
+    policies = of_kind(PROTECTION, "NetworkPolicy")
+
+    for deployment in of_kind(BASE, "Deployment"):
+        template = deployment["spec"]["template"]
+        labels = template["metadata"]["labels"].items()
+        ours = [
+            policy["spec"]
+            for policy in policies
+            if policy["spec"]["podSelector"]["matchLabels"].items() <= labels
+        ]
+        opened = {
+            port["port"] for spec in ours for rule in spec["ingress"] for port in rule["ports"]
+        }
+        (container,) = template["spec"]["containers"]
+        assert opened == {port["containerPort"] for port in container["ports"]}
+        assert all(rule["from"] for spec in ours for rule in spec["ingress"])
+
+
 def test_an_audit_log_tells_what_was_used_and_what_was_refused(tmp_path: Path) -> None:
     def line(user: str, verb: str, decision: str, **about: str) -> str:
         event = {

@@ -17,8 +17,8 @@ class _Index(Generic[T]):
     values: IndexValues[T]
     buckets: dict[Hashable, dict[Key, T]] = field(default_factory=dict)
 
-    def put(self, key: Key, obj: T) -> None:
-        for value in self.values(obj):
+    def put(self, key: Key, obj: T, values: Iterable[Hashable]) -> None:
+        for value in values:
             self.buckets.setdefault(value, {})[key] = obj
 
     def drop(self, key: Key, obj: T) -> None:
@@ -39,6 +39,7 @@ class Cache(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._listeners: list[Listener[T]] = []
+        self._untold: set[Key] = set()
 
     def __len__(self) -> int:
         """The number of objects."""
@@ -59,7 +60,7 @@ class Cache(Generic[T]):
         """
         index = _Index(values)
         for key, obj in self._objects.items():
-            index.put(key, obj)
+            index.put(key, obj, values(obj))
         self._indexes[name] = index
 
     def by_index(self, name: str, value: Hashable) -> list[T]:
@@ -75,18 +76,22 @@ class Cache(Generic[T]):
         self._listeners.append(listener)
 
     def upsert(self, obj: T) -> None:
-        """Store the object; one that is here in the same version already is no change."""
+        """Store the object; one that is here in the same version already is no change.
+
+        An object without index values (`values` raises) is not stored; what was here stays.
+        """
         meta = obj.metadata
         key = (meta.namespace, meta.name)
         old = self._objects.get(key)
-        if old is not None and _same(old, obj):
+        if old is not None and _same(old, obj) and key not in self._untold:
             return
+        placed = [(index, tuple(index.values(obj))) for index in self._indexes.values()]
         self._objects[key] = obj
-        for index in self._indexes.values():
+        for index, values in placed:
             if old is not None:
                 index.drop(key, old)
-            index.put(key, obj)
-        self._notify(old, obj)
+            index.put(key, obj, values)
+        self._notify(key, old, obj)
 
     def delete(self, key: Key) -> None:
         """Remove the object, if it is here."""
@@ -95,11 +100,21 @@ class Cache(Generic[T]):
             return
         for index in self._indexes.values():
             index.drop(key, old)
-        self._notify(old, None)
+        self._notify(key, old, None)
 
-    def _notify(self, old: T | None, new: T | None) -> None:
+    def _notify(self, key: Key, old: T | None, new: T | None) -> None:
+        """Tell all listeners, whatever one of them raises; that is raised in the end."""
+        self._untold.discard(key)
+        problem: Exception | None = None
         for listener in self._listeners:
-            listener(old, new)
+            try:
+                listener(old, new)
+            except Exception as error:  # noqa: BLE001 - raised below
+                problem = problem or error
+        if problem is not None:
+            if new is not None:
+                self._untold.add(key)
+            raise problem
 
 
 def _same(old: HasMeta, new: HasMeta) -> bool:

@@ -20,12 +20,14 @@ from prometheus_client import Counter
 from yarl import URL
 
 from kube import config
-from kube.clock import Clock, SystemClock
+from kube.clock import Clock, ServerClock, SystemClock
 from kube.config import RestConfig
-from kube.connections import ConnectionPool, Response
+from kube.connections import ConnectionPool, Response, ResponseTooLarge
+from kube.decoding import decode_deep
 from kube.errors import (
     Gone,
     ProtocolError,
+    TooLarge,
     TooManyRequests,
     Unauthorized,
     Unreachable,
@@ -33,17 +35,20 @@ from kube.errors import (
 )
 from kube.meta import Json
 from kube.metrics import API_REQUESTS
+from kube.open_sockets import OpenSockets
 from kube.patch import Operation, PatchBuilder
 from kube.proxied import ProxiedPool
 from kube.resources import PODS, Resource
+from kube.watch_session import watch_session
 
 JSON_PATCH = "application/json-patch+json"
+CONNECTIONS = 256
+"""Requests in flight by default: more than a process has at once, so that none waits for others."""
 _PAGE_SIZE = 500
 _TOKEN_SECONDS = 60.0
 _CONNECT_SECONDS = 10.0
-_READ_BUFFER = 2 * 1024 * 1024
-# A watch line is one object, and no object is larger than a request may be.
-_LONGEST_LINE = 2 * _READ_BUFFER
+# A watch line is one object. etcd takes 1.5 MiB of protobuf, whose JSON can be five times as long.
+_LONGEST_LINE = 16 * 1024 * 1024
 
 _object = msgspec.json.Decoder(dict[str, Any])
 
@@ -59,7 +64,7 @@ class Client:
         rest_config: RestConfig,
         *,
         user_agent: str = "muster",
-        connections: int = 192,
+        connections: int = CONNECTIONS,
         clock: Clock | None = None,
     ) -> None:
         """`connections` bounds the requests in flight; watches do not count."""
@@ -67,6 +72,8 @@ class Client:
         where = urlsplit(rest_config.server)
         self._origin, self._base = f"{where.scheme}://{where.netloc}", where.path.rstrip("/")
         self._clock = clock or SystemClock()
+        self.server_clock = ServerClock(self._clock)
+        """Tells the time of day as the server's answers do."""
         # identity: compressing lists within one network costs both sides more than it saves.
         self._headers = {
             "User-Agent": user_agent,
@@ -77,7 +84,8 @@ class Client:
         # Watches hold a connection for minutes, so they have a pool of their own, without limit.
         self._calls = self._pool(connections)
         self._urgent = self._pool(0)
-        self._watches = self._session()
+        self._watch_sockets = OpenSockets()
+        self._watches = watch_session(rest_config, self._watch_sockets)
 
     @classmethod
     async def connect(
@@ -85,7 +93,7 @@ class Client:
         kubeconfig: str | Path | None = None,
         *,
         user_agent: str = "muster",
-        connections: int = 192,
+        connections: int = CONNECTIONS,
     ) -> Self:
         """Read the configuration (see `kube.config.load`) and open the pool.
 
@@ -114,6 +122,7 @@ class Client:
         await self._calls.close()
         await self._urgent.close()
         await self._watches.close()
+        await self._watch_sockets.close()
 
     async def __aenter__(self) -> Self:
         """The client itself."""
@@ -139,19 +148,29 @@ class Client:
         timeout: float = 30,
         throttle_retries: int = 0,
         urgent: bool = False,
+        largest: int | None = None,
+        accept: str | None = None,
     ) -> bytes:
         """Send one request and return the body of a 2xx answer.
 
         `path` starts with `/` and is already escaped; `timeout` bounds each attempt in seconds,
-        the wait for a free connection included; `urgent` requests never wait for one.
-        Raises ApiError and its kinds, Unreachable.
+        the wait for a free connection included; `urgent` requests never wait for one; `accept` is
+        the form to answer in, where it is not the object as JSON.
+        Raises ApiError and its kinds, Unreachable, TooLarge beyond `largest` bytes.
         """
         pool = self._urgent if urgent else self._calls
         target = f"{path}?{urlencode(params)}" if params else path
         while True:
             try:
                 return await self._once(
-                    pool, method, target, body=body, content_type=content_type, timeout=timeout
+                    pool,
+                    method,
+                    target,
+                    body=body,
+                    content_type=content_type,
+                    timeout=timeout,
+                    largest=largest,
+                    accept=accept,
                 )
             except TooManyRequests as error:
                 if throttle_retries <= 0 or error.retry_after is None:
@@ -162,7 +181,7 @@ class Client:
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         """One object. Raises NotFound."""
-        return _object.decode(await self.request("GET", resource.path(namespace, name)))
+        return _decode(await self.request("GET", resource.path(namespace, name)))
 
     async def list(
         self,
@@ -181,7 +200,7 @@ class Client:
         items: list[Json] = []
         while True:
             try:
-                page = _object.decode(await self.request("GET", path, params=params))
+                page = _decode(await self.request("GET", path, params=params))
             except Gone:
                 if "continue" not in params:
                     raise
@@ -212,7 +231,7 @@ class Client:
                 raise ValueError(f"{resource.full_name}: a namespace is needed to create one")
         params = {"dryRun": "All"} if dry_run else None
         path = resource.path(namespace)
-        return _object.decode(
+        return _decode(
             await self.request("POST", path, params=params, body=msgspec.json.encode(obj))
         )
 
@@ -231,7 +250,7 @@ class Client:
         meta = obj["metadata"]
         path = resource.path(meta.get("namespace"), meta["name"], subresource)
         body = msgspec.json.encode(obj)
-        return _object.decode(await self.request("PUT", path, body=body, timeout=timeout))
+        return _decode(await self.request("PUT", path, body=body, timeout=timeout))
 
     async def patch(
         self,
@@ -245,7 +264,7 @@ class Client:
         """Apply a JSON patch and return the object. Raises NotFound, Conflict, Invalid."""
         body = ops.encode() if isinstance(ops, PatchBuilder) else msgspec.json.encode(ops)
         path = resource.path(namespace, name, subresource)
-        return _object.decode(await self.request("PATCH", path, body=body, content_type=JSON_PATCH))
+        return _decode(await self.request("PATCH", path, body=body, content_type=JSON_PATCH))
 
     async def delete(
         self,
@@ -321,15 +340,18 @@ class Client:
                     raise self._error_of("WATCH", path, answer)
                 if opened is not None:
                     opened()
-                rest = b""
+                begun: list[bytes] = []  # of the next line; joined once, however many they are
                 async for chunk in response.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        yield line
-                    if len(rest) > _LONGEST_LINE:
+                    begun.append(chunk)
+                    if b"\n" in chunk:
+                        *lines, rest = b"".join(begun).split(b"\n")
+                        begun = [rest]
+                        for line in lines:
+                            yield line
+                    if sum(map(len, begun)) > _LONGEST_LINE:
                         problem = f"a line of more than {_LONGEST_LINE} bytes"
                         raise ProtocolError(f"WATCH {path}: {problem}")
-                if rest:
+                if rest := b"".join(begun):
                     yield rest
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable("WATCH", path, _error_text(error)) from error
@@ -343,17 +365,26 @@ class Client:
         body: bytes | None,
         content_type: str,
         timeout: float,
+        largest: int | None,
+        accept: str | None,
     ) -> bytes:
         await self._renew_authorization()
         headers = self._headers
+        if accept is not None:
+            headers = {**headers, "Accept": accept}
         if body is not None:
             headers = {**headers, "Content-Type": content_type}
         try:
-            answer = await pool.exchange(method, self._base + target, headers, body, timeout)
+            answer = await pool.exchange(
+                method, self._base + target, headers, body, timeout, largest=largest
+            )
+        except ResponseTooLarge as error:
+            raise TooLarge(f"{method} {target.partition('?')[0]}: {error}") from error
         except OSError as error:
             _counter(method, 0).inc()
             raise Unreachable(method, target.partition("?")[0], _error_text(error)) from error
         _counter(method, answer.status).inc()
+        self.server_clock.heard(answer.date)
         if answer.status >= 400:
             raise self._error_of(method, target.partition("?")[0], answer)
         return answer.body
@@ -386,18 +417,6 @@ class Client:
             return ProxiedPool(self._origin, to.tls, to.proxy, limit=limit)
         return ConnectionPool(self._origin, to.tls, server_name=to.server_name, limit=limit)
 
-    def _session(self) -> aiohttp.ClientSession:
-        tls = self._config.tls
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=True if tls is None else tls),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # The environment's proxies and CA settings must not redirect or weaken this; looking
-            # for them costs two thread-pool jobs a request besides.
-            trust_env=False,
-            read_bufsize=_READ_BUFFER,
-            proxy=self._config.proxy,
-        )
-
 
 def selectors(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
     """The query parameters of a filtered list or watch."""
@@ -412,6 +431,11 @@ def selectors(label_selector: str | None, field_selector: str | None) -> dict[st
 @cache
 def _counter(method: str, code: int) -> Counter:
     return API_REQUESTS.labels(method, str(code))
+
+
+def _decode(body: bytes) -> Json:
+    """A whole object, however many levels it has."""
+    return decode_deep(_object.decode, body)
 
 
 def _seconds(header: str | None) -> float | None:

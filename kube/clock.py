@@ -3,7 +3,15 @@
 import asyncio
 import time
 from datetime import UTC, datetime
-from typing import Protocol
+from email.utils import parsedate_to_datetime
+from typing import Final, Protocol
+
+_TOLERANCE: Final = 1.5
+"""Seconds by which the server's clock may seem to jump."""
+
+
+_SUSPENDED_TOO: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""A lease ends while the machine of its holder is suspended; Linux' usual clock stands still."""
 
 
 class Clock(Protocol):
@@ -26,8 +34,8 @@ class SystemClock:
     """The machine's clock."""
 
     def monotonic(self) -> float:
-        """Seconds of the machine's monotonic clock."""
-        return time.monotonic()
+        """Seconds of the machine's monotonic clock, those in which it was suspended included."""
+        return time.clock_gettime(_SUSPENDED_TOO)
 
     def now(self) -> datetime:
         """The machine's time of day in UTC."""
@@ -36,6 +44,58 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait on the running event loop."""
         await asyncio.sleep(max(0.0, seconds))
+
+
+class ServerClock:
+    """The time of day of the API server, as its answers tell it; else of the machine.
+
+    Two machines' clocks may be minutes apart. What the server has stamped, a deletionTimestamp for
+    instance, is compared with this. It is right within two seconds of the last answer.
+    """
+
+    def __init__(self, local: Clock) -> None:
+        """`local` measures the time that passes."""
+        self._local = local
+        self._date = ""
+        self._ahead: float | None = None
+
+    def heard(self, date: str | None) -> None:
+        """The header Date of an answer that has just come. One that cannot be read says nothing."""
+        if not date or date == self._date:
+            return
+        self._date = date
+        seconds = _seconds_of(date)
+        if seconds is None:
+            return
+        ahead = seconds - self._local.monotonic()
+        # Dates have whole seconds and answers take time: small differences are none.
+        if self._ahead is None or abs(ahead - self._ahead) > _TOLERANCE:
+            self._ahead = ahead
+
+    def monotonic(self) -> float:
+        """Seconds of the local monotonic clock."""
+        return self._local.monotonic()
+
+    def now(self) -> datetime:
+        """The server's time of day in UTC."""
+        if self._ahead is None:
+            return self._local.now()
+        return datetime.fromtimestamp(self._ahead + self._local.monotonic(), UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the local clock."""
+        await self._local.sleep(seconds)
+
+
+def _seconds_of(date: str) -> float | None:
+    """The seconds since 1970 of an HTTP date, if it is one."""
+    try:
+        moment = parsedate_to_datetime(date)
+    except (ValueError, OverflowError):
+        return None
+    if not 1970 <= moment.year < 9000:
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def rfc3339(moment: datetime) -> str:

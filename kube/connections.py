@@ -29,11 +29,16 @@ _CONCURRENT_HANDSHAKES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One response as it was received; `retry_after` is the header of that name."""
+    """One response as it was received; `retry_after` and `date` are the headers of these names."""
 
     status: int
     body: bytes
     retry_after: str | None = None
+    date: str | None = None
+
+
+class ResponseTooLarge(OSError):  # noqa: N818 - named after what happened, as in kube.errors
+    """The response has more bytes than were asked for; the rest of it is not read."""
 
 
 class ConnectionPool:
@@ -68,11 +73,14 @@ class ConnectionPool:
         headers: Mapping[str, str],
         body: bytes | None,
         timeout: float,
+        *,
+        largest: int | None = None,
     ) -> Response:
         """Send one request and read the whole response.
 
         `timeout` seconds bound the wait for a connection too. Raises OSError, which TimeoutError
-        and ssl.SSLError are, and LeaseLost.
+        and ssl.SSLError are, and ResponseTooLarge for a body of more than `largest` bytes; and
+        LeaseLost.
         """
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         length = "" if method == "GET" else f"Content-Length: {len(body or b'')}\r\n"
@@ -80,9 +88,9 @@ class ConnectionPool:
         data = head.encode("latin-1") + (body or b"")
         async with asyncio.timeout(timeout):
             if self._slots is None:
-                return await self._send(method, path, data)
+                return await self._send(method, path, data, largest)
             async with self._slots:
-                return await self._send(method, path, data)
+                return await self._send(method, path, data, largest)
 
     async def open(self, connections: int) -> None:
         """Open connections until so many are idle, before they are needed. Raises OSError."""
@@ -102,13 +110,13 @@ class ConnectionPool:
         if gone:
             await asyncio.wait(gone)
 
-    async def _send(self, method: str, path: str, data: bytes) -> Response:
+    async def _send(self, method: str, path: str, data: bytes, largest: int | None) -> Response:
         if self._closed:
             raise ConnectionError("the client is closed")
         connection = self._take_idle() or await self._connect()
         try:
             fencing.check(method, path)
-            response = await connection.send(data)
+            response = await connection.send(data, largest)
         except LeaseLost:
             self._idle.append(connection)
             raise
@@ -163,11 +171,14 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._response: asyncio.Future[Response] | None = None
         self._body: list[bytes] = []
+        self._left: int | None = None  # bytes that the body may still have
         self._retry_after: str | None = None
+        self._date: str | None = None
         self._closed_future = asyncio.get_running_loop().create_future()
 
-    def send(self, data: bytes) -> asyncio.Future[Response]:
-        """Write one request; the connection must be idle."""
+    def send(self, data: bytes, largest: int | None) -> asyncio.Future[Response]:
+        """Write one request; the connection must be idle. The body has at most `largest` bytes."""
+        self._left = largest
         assert self._transport is not None
         self._response = asyncio.get_running_loop().create_future()
         self._transport.write(data)
@@ -208,18 +219,28 @@ class _Connection(asyncio.Protocol):
         del self._parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"retry-after":
-            self._retry_after = value.decode("latin-1")
+        match name.lower():
+            case b"retry-after":
+                self._retry_after = value.decode("latin-1")
+            case b"date":
+                self._date = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
+        if self._left is not None:
+            self._left -= len(body)
+            if self._left < 0:
+                self._body.clear()
+                self._fail(ResponseTooLarge("the response is larger than was asked for"))
+                self.abort()
+                return
         self._body.append(body)
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
             return  # an informational response: the final one follows
-        response = Response(status, b"".join(self._body), self._retry_after)
-        self._body, self._retry_after = [], None
+        response = Response(status, b"".join(self._body), self._retry_after, self._date)
+        self._body, self._retry_after, self._date = [], None, None
         self.reusable = self.reusable and self._parser.should_keep_alive()
         if self._response is not None and not self._response.done():
             self._response.set_result(response)

@@ -36,10 +36,12 @@ _log = structlog.get_logger()
 class Fence:
     """Whether the lease can still be held; check right before each write, without awaiting."""
 
-    def __init__(self, clock: Clock, token: int, until: float) -> None:
-        """`until` is a time of `clock.monotonic`."""
+    def __init__(self, clock: Clock, token: int, until: float, *, since: float = -math.inf) -> None:
+        """`until` and `since` are times of `clock.monotonic`."""
         self.token = token
         """Grows with each change of leader."""
+        self.since = since
+        """Nobody else has led since: what was read later has all that earlier leaders did."""
         self._clock = clock
         self._until = until
 
@@ -68,6 +70,7 @@ Work = Callable[[Fence], Awaitable[None]]
 class _HeldLease:
     record: Json
     since: float  # the monotonic time before the request was sent
+    free_since: float  # nobody has led since then
 
 
 class LeaderElector:
@@ -102,9 +105,18 @@ class LeaderElector:
         self._retry = retry
         self._jitter = jitter or random.SystemRandom()
         self._call_seconds = renew / 2
-        self._observed: tuple[Json | None, float] = (None, 0.0)
+        self._observed: tuple[Json | None, float] = (None, math.inf)
         self._gauge = LEADER.labels(name)
         self._gauge.set(0)
+
+    async def observe(self) -> None:
+        """Look who leads. If nobody does from now on, what is read later is new enough to lead."""
+        try:
+            self._note(await self._read())
+        except NotFound:
+            self._note(None)
+        except (ApiError, ConfigError, Unreachable) as error:
+            _log.info("lease not observed", lease=self._name, problem=str(error))
 
     async def run(self, work: Work) -> None:
         """Lead whenever possible: `work(fence)` runs while the lease is held.
@@ -136,9 +148,11 @@ class LeaderElector:
             current = await self._read()
         except NotFound:
             current = None
-        if current is not None and not self._may_take(current.get("spec") or {}):
+        spec = self._note(current)
+        if not self._may_take(spec):
             return None
         since = self._clock.monotonic()
+        free_since = since if spec.get("holderIdentity") else self._observed[1]
         try:
             if current is None:
                 record = await self._call("POST", self._claimed(self._blank()))
@@ -146,22 +160,27 @@ class LeaderElector:
                 record = await self._call("PUT", self._claimed(current))
         except (AlreadyExists, Conflict):
             return None
-        return _HeldLease(record, since)
+        return _HeldLease(record, since, free_since)
+
+    def _note(self, record: Json | None) -> Json:
+        """Remember since when the lease is as it is; returns its spec, empty if there is none."""
+        spec: Json = (record or {}).get("spec") or {}
+        if spec != self._observed[0]:
+            self._observed = (spec, self._clock.monotonic())
+        return spec
 
     def _may_take(self, spec: Json) -> bool:
-        now = self._clock.monotonic()
-        if spec != self._observed[0]:
-            self._observed = (spec, now)
         holder = spec.get("holderIdentity")
         if not holder or holder == self._identity:
             return True
         duration = float(spec.get("leaseDurationSeconds") or self._lease)
-        return now >= self._observed[1] + duration
+        return self._clock.monotonic() >= self._observed[1] + duration
 
     async def _lead(self, held: _HeldLease, work: Work) -> bool:
         """Renew while working; True if the work ended by itself."""
         token = int(held.record["spec"].get("leaseTransitions") or 0)
-        fence = Fence(self._clock, token, held.since + self._renew)
+        until = held.since + self._renew
+        fence = Fence(self._clock, token, until, since=held.free_since)
         renewer = asyncio.ensure_future(self._renew_until_lost(held.record, fence))
         with fenced(fence.valid):
             worker = asyncio.ensure_future(work(fence))
@@ -270,6 +289,45 @@ class LeaderElector:
         return stored
 
 
+class Alone:
+    """The election when it is off: this process leads at once and for ever."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def observe(self) -> None:
+        """Nobody else leads."""
+
+    async def run(self, work: Work) -> None:
+        """Returns when the work returns; raises what it raises."""
+        await work(Fence(self._clock, 0, math.inf))
+
+
+def elector(
+    client: Client,
+    name: str,
+    namespace: str,
+    settings: LeaderElection,
+    *,
+    clock: Clock | None = None,
+) -> LeaderElector | Alone:
+    """A candidate for that lease, as the settings say."""
+    clock = clock or SystemClock()
+    if not settings.enabled:
+        return Alone(clock)
+    identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    return LeaderElector(
+        client,
+        name,
+        namespace,
+        identity,
+        clock,
+        lease=settings.lease_seconds,
+        renew=settings.renew_seconds,
+        retry=settings.retry_seconds,
+    )
+
+
 async def lead(
     client: Client,
     name: str,
@@ -280,19 +338,4 @@ async def lead(
     clock: Clock | None = None,
 ) -> None:
     """Run `work` whenever this process leads; with the election off, at once and for ever."""
-    clock = clock or SystemClock()
-    if not settings.enabled:
-        await work(Fence(clock, 0, math.inf))
-        return
-    identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
-    elector = LeaderElector(
-        client,
-        name,
-        namespace,
-        identity,
-        clock,
-        lease=settings.lease_seconds,
-        renew=settings.renew_seconds,
-        retry=settings.retry_seconds,
-    )
-    await elector.run(work)
+    await elector(client, name, namespace, settings, clock=clock).run(work)

@@ -34,6 +34,10 @@ class Unreachable(KubeError):
         self.detail = detail
 
 
+class TooLarge(KubeError):
+    """The answer has more bytes than the caller wanted to read: ask for less at once."""
+
+
 class LeaseLost(KubeError):
     """Not sent: the lease that it needs may belong to another process by now."""
 

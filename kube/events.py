@@ -3,11 +3,14 @@
 An event's name is a hash of its content, so a repetition finds the first event even after a restart
 of the process. Events are best effort: when the API server is unreachable or too many are pending
 they are dropped and counted, and nothing ever waits for them.
+
+Namespaces take turns, each with one event at a time: neither a flood of events in one of them nor
+a webhook that is slow to refuse them delays the events of others.
 """
 
 import asyncio
 import hashlib
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Self
@@ -17,7 +20,14 @@ import structlog
 from kube.backoff import Backoff
 from kube.client import Client
 from kube.clock import Clock, SystemClock, rfc3339
-from kube.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests, Unreachable
+from kube.errors import (
+    AlreadyExists,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
 from kube.meta import Json, Meta
 from kube.metrics import EVENTS_DROPPED
 from kube.patch import PatchBuilder
@@ -26,6 +36,7 @@ from kube.resources import EVENTS, Resource
 EventType = Literal["Normal", "Warning"]
 
 _ATTEMPTS = 5
+_SENDERS = 4
 _REMEMBERED = 4096
 _LONGEST_MESSAGE = 1024
 
@@ -66,14 +77,16 @@ class _EventKey:
     type: EventType
     reason: str
     message: str
+    component: str
 
     @property
     def namespace(self) -> str:
         return self.regarding.namespace or "default"
 
-    def name(self, component: str) -> str:
+    @property
+    def name(self) -> str:
         ref = self.regarding
-        parts = (component, ref.kind, ref.uid, self.type, self.reason, self.message)
+        parts = (self.component, ref.kind, ref.uid, self.type, self.reason, self.message)
         text = "\0".join(parts)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return f"{ref.name[:230].rstrip('.-')}.{digest}"
@@ -87,7 +100,7 @@ class _Occurrences:
 
 
 class Recorder:
-    """Writes events in the name of one component; `run` must be running for them to be sent."""
+    """Writes events in the name of a component; `run` must be running for them to be sent."""
 
     def __init__(
         self,
@@ -97,45 +110,95 @@ class Recorder:
         *,
         capacity: int = 1000,
     ) -> None:
-        """`capacity` bounds the different events waiting to be sent."""
+        """`capacity` bounds the different events waiting to be sent.
+
+        At the bound an event is dropped of the namespace that has the most of them.
+        """
         self._client = client
         self._component = component
         self._clock = clock or SystemClock()
         self._capacity = capacity
-        self._pending: dict[_EventKey, _Occurrences] = {}
+        self._pending: dict[str, dict[_EventKey, _Occurrences]] = {}
+        self._size = 0
+        # Namespaces with pending events, but for those that a sender is busy with.
+        self._turns: deque[str] = deque()
+        self._busy: set[str] = set()
         # By the name of the event: whole events would take ten times the memory.
         self._counts: OrderedDict[str, int] = OrderedDict()
-        self._wake = asyncio.Event()
+        self._waiting = asyncio.Semaphore(0)
         self._idle = asyncio.Event()
         self._idle.set()
 
     def event(
-        self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
+        self,
+        regarding: ObjectReference,
+        event_type: EventType,
+        reason: str,
+        message: str,
+        *,
+        component: str = "",
     ) -> None:
-        """Record an event about an object. Never blocks and never fails."""
-        event_key = _EventKey(regarding, event_type, reason, message[:_LONGEST_MESSAGE])
+        """Record an event about an object. Never blocks and never fails.
+
+        `component` reports it; empty stands for the Recorder's own.
+        """
+        reporter = component or self._component
+        event_key = _EventKey(regarding, event_type, reason, message[:_LONGEST_MESSAGE], reporter)
         now = self._clock.now()
-        occurrences = self._pending.get(event_key)
+        namespace = event_key.namespace
+        pending = self._pending.get(namespace, {})
+        occurrences = pending.get(event_key)
         if occurrences is not None:
             occurrences.count += 1
             occurrences.last = now
             return
-        if len(self._pending) >= self._capacity:
-            EVENTS_DROPPED.labels("queue full").inc()
+        if self._size >= self._capacity and not self._make_room(len(pending)):
             return
-        self._pending[event_key] = _Occurrences(1, now, now)
+        if namespace not in self._pending:
+            self._pending[namespace] = {}
+            if namespace not in self._busy:
+                self._add_turn(namespace)
+        self._pending[namespace][event_key] = _Occurrences(1, now, now)
+        self._size += 1
         self._idle.clear()
-        self._wake.set()
 
     async def run(self) -> None:
-        """Send recorded events in order, until cancelled."""
+        """Send recorded events, in order within each namespace, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_SENDERS):
+                group.create_task(self._send_in_turn())
+
+    def _make_room(self, own: int) -> bool:
+        """Drop an event, and say whether it was another namespace's, with more than `own`."""
+        EVENTS_DROPPED.labels("queue full").inc()
+        most = max(self._pending.values(), key=len)
+        if len(most) <= own + 1:
+            return False
+        most.popitem()
+        self._size -= 1
+        return True
+
+    def _add_turn(self, namespace: str) -> None:
+        self._turns.append(namespace)
+        self._waiting.release()
+
+    async def _send_in_turn(self) -> None:
         while True:
-            await self._wake.wait()
-            while self._pending:
-                event_key = next(iter(self._pending))
-                await self._deliver(event_key, self._pending.pop(event_key))
-            self._wake.clear()
-            self._idle.set()
+            await self._waiting.acquire()
+            namespace = self._turns.popleft()
+            self._busy.add(namespace)
+            pending = self._pending[namespace]
+            event_key = next(iter(pending))
+            occurrences = pending.pop(event_key)
+            self._size -= 1
+            if not pending:
+                del self._pending[namespace]
+            await self._deliver(event_key, occurrences)
+            self._busy.discard(namespace)
+            if namespace in self._pending:
+                self._add_turn(namespace)
+            elif not self._pending and not self._busy:
+                self._idle.set()
 
     async def drained(self) -> None:
         """Wait until all events recorded so far are sent or dropped."""
@@ -148,9 +211,13 @@ class Recorder:
                 await self._send(event_key, occurrences)
             except (Unreachable, ServerError, TooManyRequests):
                 await self._clock.sleep(backoff.next())
-            except ApiError as error:
+            except KubeError as error:
                 EVENTS_DROPPED.labels("refused").inc()
                 _log.warning("event refused", reason=event_key.reason, problem=str(error))
+                return
+            except Exception:  # noqa: BLE001 - logged: an event is never worth a process
+                EVENTS_DROPPED.labels("error").inc()
+                _log.exception("event not sent", reason=event_key.reason)
                 return
             else:
                 return
@@ -158,7 +225,7 @@ class Recorder:
 
     async def _send(self, event_key: _EventKey, occurrences: _Occurrences) -> None:
         """Create the event, or raise the count of the existing one."""
-        name = event_key.name(self._component)
+        name = event_key.name
         before = self._counts.get(name)
         if before is None:
             before = await self._create(event_key, occurrences)
@@ -179,14 +246,14 @@ class Recorder:
         try:
             await self._client.create(EVENTS, self._render(event_key, occurrences))
         except AlreadyExists:
-            name = event_key.name(self._component)
+            name = event_key.name
             found = await self._client.get(EVENTS, name, event_key.namespace)
             return int(found.get("count") or 1)
         return None
 
     async def _raise_count(self, event_key: _EventKey, count: int, last: datetime) -> None:
         ops = PatchBuilder().add("/count", count).add("/lastTimestamp", rfc3339(last))
-        name = event_key.name(self._component)
+        name = event_key.name
         await self._client.patch(EVENTS, name, ops, event_key.namespace)
 
     def _remember(self, name: str, count: int) -> None:
@@ -205,13 +272,13 @@ class Recorder:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": event_key.name(self._component), "namespace": event_key.namespace},
+            "metadata": {"name": event_key.name, "namespace": event_key.namespace},
             "involvedObject": involved,
             "type": event_key.type,
             "reason": event_key.reason,
             "message": event_key.message,
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
+            "source": {"component": event_key.component},
+            "reportingComponent": event_key.component,
             "firstTimestamp": rfc3339(occurrences.first),
             "lastTimestamp": rfc3339(occurrences.last),
             "count": occurrences.count,

@@ -17,10 +17,21 @@ WATCH_RELISTS = Counter(
     "Full lists made by a watch, the first one included.",
     ["resource"],
 )
-WATCH_UNDECODABLE = Counter(
-    "muster_watch_undecodable_total",
-    "Objects that could not be decoded and were left out.",
+QUARANTINED = Gauge(
+    "muster_quarantined_objects",
+    "Objects that could not be decoded or applied, and are set aside until they change.",
     ["resource"],
+)
+FAILING = Gauge(
+    "muster_failing",
+    "Keys whose handling raised an unexpected error the last time, and which are tried again.",
+    ["work"],
+)
+LONGEST_STRETCH = Gauge(
+    "muster_loop_longest_stretch_seconds",
+    "Longest stretch of work since the start in which no other task of the event loop could run;"
+    " the log names the object of one above 0.05 s.",
+    ["work"],
 )
 EVENTS_DROPPED = Counter(
     "muster_events_dropped_total",

@@ -5,7 +5,7 @@ import ctypes
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
@@ -15,10 +15,16 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 Check = Callable[[], bool]
-Page = Callable[[], Awaitable[bytes]]
+Details = Callable[[], Iterable[str]]
+Page = Callable[[], Awaitable[bytes | Sequence[bytes]]]
+"""JSON; a large one in parts, which are sent one by one."""
 
 _TRIM_SECONDS: Final = 60.0
 
+# Without the values of local variables: objects of the cluster are large, and not for logs.
+_tracebacks = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
 _malloc_trim = cast("Callable[[int], int] | None", getattr(ctypes.CDLL(None), "malloc_trim", None))
 _log = structlog.get_logger()
 
@@ -41,7 +47,7 @@ def configure_logging(process: str, level: str = "info") -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         name_process,
-        structlog.processors.dict_tracebacks,
+        _tracebacks,
     ]
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer()],
@@ -122,7 +128,8 @@ async def run_until(stop: asyncio.Event, *parts: Coroutine[Any, Any, None]) -> N
 class StatusServer:
     """HTTP on a loopback or given address: `/healthz`, `/readyz`, `/metrics` and more pages.
 
-    Checks do no I/O. `/readyz` lists every check and is 503 until all hold.
+    Checks do no I/O. `/readyz` lists every check and is 503 until all hold. `details` are further
+    lines there, of what deserves attention but does not make the process unready.
     """
 
     def __init__(
@@ -132,6 +139,7 @@ class StatusServer:
         port: int = 0,
         live: Mapping[str, Check] | None = None,
         ready: Mapping[str, Check] | None = None,
+        details: Details = tuple,
         pages: Mapping[str, Page] | None = None,
         actions: Mapping[str, Page] | None = None,
         registry: CollectorRegistry = REGISTRY,
@@ -145,7 +153,7 @@ class StatusServer:
         self._registry = registry
         app = web.Application()
         app.router.add_get("/healthz", _checks(live or {}))
-        app.router.add_get("/readyz", _checks(ready or {}))
+        app.router.add_get("/readyz", _checks(ready or {}, details))
         app.router.add_get("/metrics", self._metrics)
         for path, page in (pages or {}).items():
             app.router.add_get(path, _json(page))
@@ -183,10 +191,13 @@ class StatusServer:
         )
 
 
-def _checks(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _checks(
+    checks: Mapping[str, Check], details: Details = tuple
+) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def answer(_request: web.Request) -> web.Response:
         results = {name: check() for name, check in checks.items()}
         lines = [f"[{'+' if good else '-'}]{name}" for name, good in results.items()]
+        lines += [f"[!]{detail}" for detail in details()]
         good = all(results.values())
         lines.append("ok" if good else "not ok")
         return web.Response(text="\n".join(lines) + "\n", status=200 if good else 503)
@@ -194,8 +205,16 @@ def _checks(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[we
     return answer
 
 
-def _json(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def answer(_request: web.Request) -> web.Response:
-        return web.Response(body=await page(), content_type="application/json")
+def _json(page: Page) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        body = await page()
+        if isinstance(body, bytes):
+            return web.Response(body=body, content_type="application/json")
+        response = web.StreamResponse()
+        response.content_type = "application/json"
+        await response.prepare(request)
+        for part in body:
+            await response.write(part)
+        return response
 
     return answer

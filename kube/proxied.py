@@ -8,7 +8,7 @@ import aiohttp
 from yarl import URL
 
 from kube import fencing
-from kube.connections import Response
+from kube.connections import Response, ResponseTooLarge
 
 
 class _Request(aiohttp.ClientRequest):
@@ -37,8 +37,10 @@ class ProxiedPool:
         headers: Mapping[str, str],
         body: bytes | None,
         timeout: float,
+        *,
+        largest: int | None = None,
     ) -> Response:
-        """Send one request and read the whole response. Raises OSError, LeaseLost."""
+        """Send one request and read the whole response. Raises as ConnectionPool does."""
         try:
             async with self._session.request(
                 method,
@@ -47,8 +49,9 @@ class ProxiedPool:
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=timeout),
             ) as response:
-                payload = await response.read()
-                return Response(response.status, payload, response.headers.get("Retry-After"))
+                payload = await _read(response.content, largest)
+                after, date = (response.headers.get(name) for name in ("Retry-After", "Date"))
+                return Response(response.status, payload, after, date)
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
 
@@ -58,3 +61,14 @@ class ProxiedPool:
     async def close(self) -> None:
         """Drop all connections; running requests fail."""
         await self._session.close()
+
+
+async def _read(content: aiohttp.StreamReader, largest: int | None) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if largest is not None and size > largest:
+            raise ResponseTooLarge("the response is larger than was asked for")
+    return b"".join(parts)

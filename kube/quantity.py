@@ -15,6 +15,7 @@ _SYNTAX = re.compile(
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _MAX_EXPONENT = 40
+_MAX_LENGTH = 256
 
 
 class QuantityError(ValueError):
@@ -38,8 +39,9 @@ def parse_value(quantity: str | int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str, scale: int) -> int:
-    match = _SYNTAX.fullmatch(text)
-    if match is None:
+    # An API server writes far fewer characters; Python refuses to read thousands of digits.
+    match = _SYNTAX.fullmatch(text[:_MAX_LENGTH])
+    if match is None or len(text) > _MAX_LENGTH:
         raise QuantityError(text)
     sign, number, suffix, exponent = match.groups()
     whole, _, fraction = number.partition(".")

@@ -1,6 +1,7 @@
 """Keeps a sink in sync with one resource of the API server: list, watch, and start again.
 
-It survives restarts of the API server, lost and silent streams, and expired resource versions.
+It survives restarts of the API server, lost and silent streams, and expired resource versions. An
+object that cannot be decoded, or that the sink cannot take, is set aside and all others go on.
 """
 
 import asyncio
@@ -18,14 +19,27 @@ from kube.errors import (
     ApiError,
     ConfigError,
     Gone,
+    KubeError,
     ProtocolError,
+    TooLarge,
     TooManyRequests,
     Unreachable,
 )
+from kube.freeze import Freeze
 from kube.meta import HasMeta, Key
-from kube.metrics import WATCH_LAG, WATCH_RELISTS, WATCH_UNDECODABLE
+from kube.metrics import WATCH_LAG, WATCH_RELISTS
+from kube.pace import Pace
+from kube.quarantine import Quarantine
 from kube.resources import Resource
-from kube.watching import Change, Deleted, Undecodable, Upserted, WatchState
+from kube.watching import (
+    Change,
+    Deleted,
+    Undecodable,
+    Upserted,
+    WatchState,
+    is_at,
+    version_of_list,
+)
 
 T = TypeVar("T", bound=HasMeta)
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -36,12 +50,19 @@ _WATCH_SECONDS = (300.0, 600.0)
 # A stream that ended sooner, without a line, is a failure and not a time-out.
 _SHORT_WATCH = 1.0
 _TRIES_FROM_ONE_VERSION = 3
+# Seconds between two looks whether the sink is up to date.
+_LOOK = 0.05
+# Bytes of one page: some five times what 500 pods have; as many large ones would take a gigabyte.
+_LARGEST_PAGE = 32 * 1024 * 1024
 
 _log = structlog.get_logger()
 
 
 class Sink(Protocol[T_contra]):
-    """Receives the changes of one resource, in order, on the event loop; it must be fast."""
+    """Receives the changes of one resource, in order, on the event loop; it must be fast.
+
+    A method that raises leaves the sink consistent: with the object as it was before, or without.
+    """
 
     def upsert(self, obj: T_contra) -> None:
         """The object exists, in this form; may come again unchanged."""
@@ -50,6 +71,13 @@ class Sink(Protocol[T_contra]):
     def delete(self, key: Key) -> None:
         """The object is gone."""
         ...
+
+
+OnSetAside = Callable[[Key, bytes], None]
+"""Called with an object that was set aside, and its JSON: the least that the sink must know of it.
+
+What it raises is logged; it must leave the sink consistent, too.
+"""
 
 
 class Reflector(Generic[T]):
@@ -62,18 +90,23 @@ class Reflector(Generic[T]):
         sink: Sink[T],
         *,
         decode: Callable[[bytes], T],
+        quarantine: Quarantine | None = None,
+        on_set_aside: OnSetAside | None = None,
         namespace: str | None = None,
         label_selector: str | None = None,
         field_selector: str | None = None,
         clock: Clock | None = None,
         jitter: random.Random | None = None,
         page_size: int = 500,
-        inactivity: float = 120.0,
+        inactivity: float = 90.0,
+        freeze: Freeze | None = None,
     ) -> None:
-        """`decode` gets the bytes of one object (any buffer) and raises msgspec.DecodeError.
+        """`decode` gets the bytes of one object (any buffer); what it raises is about that object.
 
-        `inactivity` is how many seconds a stream may be silent before it counts as lost; the
-        server sends a bookmark about once a minute.
+        `quarantine` is that of the process. Without `on_set_aside`, the sink keeps what it knew of
+        an object that is set aside. `inactivity` is how many seconds a stream may be silent before
+        it counts as lost; the server sends a bookmark about once a minute. The sink is not called
+        during a `freeze`.
         """
         self.synced = asyncio.Event()
         self._client = client
@@ -85,18 +118,48 @@ class Reflector(Generic[T]):
         self._jitter = jitter or random.SystemRandom()
         self._page_size = page_size
         self._inactivity = inactivity
+        self._freeze = freeze or Freeze()
         self._backoff = Backoff(random=self._jitter)
         self._state = WatchState(decode)
+        self._quarantine = Quarantine() if quarantine is None else quarantine
+        self._on_set_aside = on_set_aside
+        self._pace = Pace(f"watch {resource.full_name}", self._clock)
         self._last_received = self._clock.monotonic()
         self._whole_list = False
         self._expired = False
+        self._version: str | None = None  # of what the sink has
+        # Lists are numbered: the last begun, the last complete, and the next that must be made.
+        self._begun = self._complete = self._wanted = 0
+        self._listed = float("-inf")  # when the last complete list was begun
+        self._interrupt: asyncio.Timeout | None = None
+
+    @property
+    def resource(self) -> Resource:
+        """What it follows."""
+        return self._resource
 
     def lag(self) -> float:
         """Seconds since the last sign of life: a list, an event or a bookmark."""
         return self._clock.monotonic() - self._last_received
 
+    async def catch_up(self, since: float, patience: float = 1.0) -> None:
+        """Return once the sink has all that the server had at that monotonic time, or later.
+
+        A watch may be silent because its connection is dead. If it is not at the server's version
+        within `patience` seconds, or the resource is small, it is listed anew. Retries for ever.
+        """
+        if self._listed >= since:
+            return
+        wanted = await self._current_version()
+        until = self._clock.monotonic() + patience
+        while not is_at(self._version, wanted):
+            if self._state.size <= self._page_size or self._clock.monotonic() >= until:
+                await self._list_anew()
+                return
+            await self._clock.sleep(_LOOK)
+
     async def run(self) -> None:
-        """Follow the resource until cancelled; only a bug in `decode` or the sink ends it."""
+        """Follow the resource until cancelled."""
         WATCH_LAG.labels(self._resource.full_name).set_function(self.lag)
         while True:
             await self._step()
@@ -104,10 +167,7 @@ class Reflector(Generic[T]):
     async def _step(self) -> None:
         """One list or one watch; the loop around it is trivial: endless loops are hard to test."""
         try:
-            if self._state.version is None:
-                await self._list()
-                return
-            if await self._watch():
+            if await self._list_or_watch():
                 return
             problem = "the watch ended at once"
         except Gone as error:
@@ -135,28 +195,82 @@ class Reflector(Generic[T]):
         )
         await self._clock.sleep(wait)
 
+    async def _list_or_watch(self) -> bool:
+        """False if a watch ended before it delivered anything."""
+        try:
+            async with asyncio.timeout(None) as self._interrupt:
+                if self._state.version is not None and self._complete >= self._wanted:
+                    return await self._watch()
+                await self._list()
+        except TimeoutError:
+            _log.info("lists anew", resource=self._resource.full_name)
+        finally:
+            self._interrupt = None
+        return True
+
+    async def _list_anew(self) -> None:
+        """Abandon what runs; until a list that begins after this call is in the sink."""
+        wanted = self._wanted = self._begun + 1
+        if self._interrupt is not None:
+            self._interrupt.reschedule(asyncio.get_running_loop().time())
+        while self._complete < wanted:
+            await self._clock.sleep(_LOOK)
+
+    async def _current_version(self) -> str:
+        """The server's version of the resource, by a consistent read."""
+        waits = Backoff(random=self._jitter)
+        params = self._params | {"limit": "1"}
+        while True:
+            try:
+                body = await self._client.request("GET", self._path, params=params)
+                return version_of_list(body)
+            except KubeError as error:
+                _log.warning(
+                    "version not read", resource=self._resource.full_name, problem=str(error)
+                )
+            await self._clock.sleep(waits.next())
+
     async def _list(self) -> None:
+        self._begun += 1
+        number, begun = self._begun, self._clock.monotonic()
         WATCH_RELISTS.labels(self._resource.full_name).inc()
         self._state.begin_list()
         params = dict(self._params)
         if not self._whole_list:
             params["limit"] = str(self._page_size)
         while True:
+            body = await self._read_page(params)
+            self._pace.begin()
+            changes, token = self._state.feed_page(body)
+            await self._apply(changes)
+            if not token:
+                break
+            params["continue"] = token
+        await self._apply(self._state.end_list())
+        self._whole_list = False
+        self._received()
+        self._complete, self._listed = number, begun
+        self.synced.set()
+
+    async def _read_page(self, params: dict[str, str]) -> bytes:
+        """The next page, of fewer objects than `limit` while these are too many bytes to hold."""
+        while True:
+            limit = int(params.get("limit", "0"))
+            largest = _LARGEST_PAGE if limit > 1 else None
             try:
-                body = await self._client.request("GET", self._path, params=params, timeout=60)
+                body = await self._client.request(
+                    "GET", self._path, params=params, timeout=60, largest=largest
+                )
             except Gone:
                 # History expired between two pages: a slow reader gets it in one piece.
                 self._whole_list = True
                 raise
-            changes, token = self._state.feed_page(body)
-            self._apply(changes)
-            if not token:
-                break
-            params["continue"] = token
-        self._apply(self._state.end_list())
-        self._whole_list = False
-        self._last_received = self._clock.monotonic()
-        self.synced.set()
+            except TooLarge:
+                params["limit"] = str(max(1, limit // 8))
+                continue
+            if limit:
+                params["limit"] = str(min(self._page_size, limit * 2))
+            return body
 
     async def _watch(self) -> bool:
         """One stream to its end; False if it ended before it delivered anything."""
@@ -179,8 +293,9 @@ class Reflector(Generic[T]):
         try:
             async with aclosing(stream) as lines:
                 async for line in lines:
-                    self._apply(self._state.feed(line))
-                    self._last_received = self._clock.monotonic()
+                    self._pace.begin()
+                    await self._apply(self._state.feed(line))
+                    self._received()
                     if not useful:
                         useful = True
                         self._reset_failures()
@@ -192,24 +307,61 @@ class Reflector(Generic[T]):
                 self._reset_failures()
         return useful
 
+    def _received(self) -> None:
+        self._version = self._state.version
+        self._last_received = self._clock.monotonic()
+
     def _reset_failures(self) -> None:
         """The stream delivered something: the next failure counts as the first one."""
         self._expired = False
         self._backoff.reset()
 
-    def _apply(self, changes: Iterable[Change[T]]) -> None:
+    async def _apply(self, changes: Iterable[Change[T]]) -> None:
+        """Hand the changes to the sink, in slices: a page may be long, and decoding it slow."""
         for change in changes:
-            match change:
-                case Upserted():
-                    self._sink.upsert(change.obj)
-                case Deleted():
-                    self._sink.delete(change.key)
-                case Undecodable():
-                    WATCH_UNDECODABLE.labels(self._resource.full_name).inc()
-                    _log.error(
-                        "object left out: it cannot be decoded",
-                        resource=self._resource.full_name,
-                        namespace=change.key[0],
-                        name=change.key[1],
-                        problem=change.error,
-                    )
+            if self._freeze.lasts:
+                await self._freeze.over()
+                self._pace.begin()
+            if self._pace.over(self._take(change)):
+                await self._pace.give_way()
+
+    def _take(self, change: Change[T]) -> Key:
+        """Hand one change to the sink. Whatever that raises is about this object alone."""
+        match change:
+            case Upserted(obj, raw):
+                meta = obj.metadata
+                key = (meta.namespace, meta.name)
+                try:
+                    self._sink.upsert(obj)
+                except Exception as error:  # noqa: BLE001 - told in four places
+                    self._set_aside(key, meta.uid, raw, error)
+                else:
+                    self._release(key)
+            case Deleted(key):
+                try:
+                    self._sink.delete(key)
+                except Exception as error:  # noqa: BLE001 - told in four places
+                    self._quarantine.set_aside(self._resource, key, "", error)
+                else:
+                    self._release(key)
+            case Undecodable(key, uid, raw, error):
+                self._set_aside(key, uid, raw, error)
+        return key
+
+    def _release(self, key: Key) -> None:
+        if self._quarantine:
+            self._quarantine.release(self._resource, key)
+
+    def _set_aside(self, key: Key, uid: str, raw: bytes, error: Exception) -> None:
+        self._quarantine.set_aside(self._resource, key, uid, error)
+        if self._on_set_aside is None:
+            return
+        try:
+            self._on_set_aside(key, raw)
+        except Exception:  # noqa: BLE001 - logged
+            _log.exception(
+                "nothing is known of an object that is set aside",
+                resource=self._resource.full_name,
+                namespace=key[0],
+                name=key[1],
+            )

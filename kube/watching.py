@@ -6,26 +6,28 @@ here knows a socket, a clock or a log, so every odd sequence can be tested as pl
 A round is `begin_list`, `feed_page` for each page, `end_list`, then `feed` for each watch line
 until the stream ends (watch again from `version`) or history is lost (`version` is None: list).
 A list that follows another yields deletions for what has vanished in between, and for names that
-now belong to another object.
+now belong to another object. What a list yielded before it broke off counts as known, too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
 
+from kube.decoding import decode_deep
 from kube.errors import ProtocolError, from_status
-from kube.meta import HasMeta, Key, decode_partial
+from kube.meta import HasMeta, Key, Meta
 
 T = TypeVar("T", bound=HasMeta)
 
 
 @dataclass(frozen=True, slots=True)
 class Upserted(Generic[T]):
-    """The object exists, in this form."""
+    """The object exists, in this form; `raw` is its JSON."""
 
     obj: T
+    raw: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class Undecodable:
     """The object exists, but not in a form we understand; what was known of it stays."""
 
     key: Key
-    error: str
+    uid: str
+    raw: bytes
+    error: Exception
 
 
 Change = Upserted[T] | Deleted | Undecodable
@@ -61,46 +65,69 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
+class _Identity(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Identity
+
+
 _line = msgspec.json.Decoder(_Line)
 _page = msgspec.json.Decoder(_Page)
+_identified = msgspec.json.Decoder(_Identified)
 
 
 class WatchState(Generic[T]):
     """Follows one resource through lists and watches.
 
     `version` is where to watch on from, None when only a list can help. Only keys and UIDs are
-    kept here, never objects.
+    kept here, never objects. All changes of a call are to be consumed before the next call.
     """
 
     def __init__(self, decode: Callable[[bytes], T]) -> None:
-        """`decode` gets the bytes of one object and raises msgspec.DecodeError for bad ones."""
+        """`decode` gets the bytes of one object; what it raises makes that object Undecodable."""
         self.version: str | None = None
         self._decode = decode
         self._known: dict[Key, str] = {}
-        self._listed: dict[Key, str] = {}
+        self._listed: set[Key] = set()
+        self._list_version = ""
+
+    @property
+    def size(self) -> int:
+        """How many objects are known."""
+        return len(self._known)
 
     def begin_list(self) -> None:
-        """Start a list; a half-read one is forgotten."""
+        """Start a list; of a half-read one it is forgotten what has vanished, not what exists."""
         self.version = None
-        self._listed = {}
+        self._listed = set()
 
-    def feed_page(self, body: bytes) -> tuple[list[Change[T]], str]:
-        """One page: its changes, and the token of the next page or "". Raises ProtocolError."""
+    def feed_page(self, body: bytes) -> tuple[Iterator[Change[T]], str]:
+        """One page: its changes, and the token of the next page or "". Raises ProtocolError.
+
+        Each object is decoded when its change is asked for, which raises ProtocolError as well.
+        """
         try:
-            page = _page.decode(body)
-        except msgspec.DecodeError as error:
+            page = decode_deep(_page.decode, body)
+        except (msgspec.DecodeError, RecursionError) as error:
             raise ProtocolError(f"list page: {error}") from error
-        changes: list[Change[T]] = []
-        for item in page.items or ():
-            changes += self._upsert(item, self._listed)
-        self.version = page.metadata.resource_version if not page.metadata.continue_ else None
-        return changes, page.metadata.continue_
+        self._list_version = page.metadata.resource_version
+        return self._list(page.items or ()), page.metadata.continue_
 
-    def end_list(self) -> list[Change[T]]:
-        """After the last page: the deletions that nobody told us of."""
-        gone = [Deleted(key) for key in self._known if key not in self._listed]
-        self._known, self._listed = self._listed, {}
-        return list(gone)
+    def end_list(self) -> Iterator[Change[T]]:
+        """After the last page: the deletions that nobody told us of. Then `version` is known.
+
+        A deletion counts as told when it is asked for: if the rest is not, the next list has it.
+        """
+        for key in [key for key in self._known if key not in self._listed]:
+            del self._known[key]
+            yield Deleted(key)
+        self._listed = set()
+        self.version = self._list_version
 
     def feed(self, line: bytes) -> list[Change[T]]:
         """One watch line. Raises ProtocolError, or the ApiError of an ERROR event.
@@ -108,17 +135,18 @@ class WatchState(Generic[T]):
         After either the stream is of no more use, and the next thing is a list.
         """
         try:
-            event = _line.decode(line)
-        except msgspec.DecodeError as error:
+            event = decode_deep(_line.decode, line)
+        except (msgspec.DecodeError, RecursionError) as error:
             self.forget()
             raise ProtocolError(f"watch line: {error}") from error
         match event.type:
             case "ADDED" | "MODIFIED":
-                return self._upsert(event.object, self._known)
+                changes, _, self.version = self._upsert(event.object)
+                return changes
             case "DELETED":
                 return list(self._delete(event.object))
             case "BOOKMARK":
-                self.version = _identify(event.object)[2]
+                self.version = _identify(event.object).resource_version
                 return []
             case "ERROR":
                 self.forget()
@@ -131,37 +159,67 @@ class WatchState(Generic[T]):
         """The history is lost: list again."""
         self.version = None
 
-    def _upsert(self, raw: msgspec.Raw, into: dict[Key, str]) -> list[Change[T]]:
+    def _list(self, items: Iterable[msgspec.Raw]) -> Iterator[Change[T]]:
+        for item in items:
+            changes, key, _ = self._upsert(item)
+            self._listed.add(key)
+            yield from changes
+
+    def _upsert(self, raw: msgspec.Raw) -> tuple[list[Change[T]], Key, str]:
+        """The changes, and the object's key and version."""
+        change: Change[T]
+        meta: Meta
         try:
-            obj = self._decode(raw)
-        except msgspec.DecodeError as error:
-            key, uid, version = _identify(raw)
-            self._note(key, uid, version, into)
-            return [Undecodable(key, str(error))]
-        meta = obj.metadata
+            obj = decode_deep(self._decode, raw)
+        except Exception as error:  # noqa: BLE001 - no object may end what follows all of them
+            meta = _identify(raw)
+            change = Undecodable((meta.namespace, meta.name), meta.uid, raw, error)
+        else:
+            meta = obj.metadata
+            change = Upserted(obj, raw)
         key = (meta.namespace, meta.name)
         replaced = self._known.get(key, meta.uid) != meta.uid
-        self._note(key, meta.uid, meta.resource_version, into)
-        if replaced:
-            return [Deleted(key), Upserted(obj)]
-        return [Upserted(obj)]
-
-    def _note(self, key: Key, uid: str, version: str, into: dict[Key, str]) -> None:
-        into[key] = uid
-        if into is self._known:
-            self.version = version
+        self._known[key] = meta.uid
+        return [Deleted(key), change] if replaced else [change], key, meta.resource_version
 
     def _delete(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
-        key, uid, self.version = _identify(raw)
+        meta = _identify(raw)
+        self.version = meta.resource_version
+        key = (meta.namespace, meta.name)
         # The end of a namesake that we have already seen replaced is no news.
-        if self._known.get(key) == uid:
+        if self._known.get(key) == meta.uid:
             del self._known[key]
             yield Deleted(key)
 
 
-def _identify(raw: msgspec.Raw) -> tuple[Key, str, str]:
+def version_of_list(body: bytes) -> str:
+    """The version of a list. Raises ProtocolError."""
     try:
-        meta = decode_partial(raw).metadata
-    except msgspec.DecodeError as error:
+        return decode_deep(_page.decode, body).metadata.resource_version
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(f"list page: {error}") from error
+
+
+def is_at(version: str | None, wanted: str) -> bool:
+    """Whether that version is the wanted one or later; False if that cannot be known.
+
+    Versions that are decimal numbers may be compared as such: so Kubernetes documents from 1.35
+    on, and so the API server has always made them. Others may only be compared for equality.
+    """
+    if version is None:
+        return False
+    if version == wanted:
+        return True
+    return _is_number(version) and _is_number(wanted) and int(version) >= int(wanted)
+
+
+def _is_number(version: str) -> bool:
+    return version.isascii() and version.isdecimal() and len(version) <= 39
+
+
+def _identify(raw: msgspec.Raw) -> _Identity:
+    """Only what every object has, so that no odd timestamp or label makes it nameless."""
+    try:
+        return decode_deep(_identified.decode, raw).metadata
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ProtocolError(f"object without metadata: {error}") from error
-    return (meta.namespace, meta.name), meta.uid, meta.resource_version

@@ -28,13 +28,29 @@ class VolumeBinderApi(Getter, StatusPatcher, Protocol):
     """Gets and patches claims and volumes. Raises kube.errors."""
 
 
-class EvictorApi(Getter, StatusPatcher, Deleter, Protocol):
+class EvictorApi(Getter, StatusPatcher, Protocol):
     """Gets and marks pods and groups, deletes pods. Raises kube.errors."""
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None: ...
 
 
 class EventRecorder(Protocol):
     """Takes events; never blocks."""
 
     def event(
-        self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
+        self,
+        regarding: ObjectReference,
+        event_type: EventType,
+        reason: str,
+        message: str,
+        *,
+        component: str = "",
     ) -> None: ...

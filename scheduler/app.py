@@ -4,36 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Final, TypeVar
 
 import structlog
 
+from api.constants import SCHEDULER_COMPONENT, SCHEDULER_NAME
+from api.scheduler_names import SchedulerNames
 from kube.client import Client
-from kube.clock import Clock, SystemClock
-from kube.election import Fence, lead
+from kube.clock import Clock
+from kube.election import Fence, elector
 from kube.errors import Unreachable
 from kube.events import Recorder
+from kube.freeze import Freeze
+from kube.pace import Pace
 from kube.process import Page, run_until
+from kube.quarantine import Quarantine
 from kube.settings import LeaderElection
+from kube.stepwise import Stepwise
 from scheduler.activity import Activity
 from scheduler.binder import Binder
 from scheduler.config import Config
 from scheduler.core.place import SearchBudget
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.search.node_selection import Profile
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
 from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
+from scheduler.metrics import TAKEOVER_SECONDS
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
-from scheduler.snapshot import Limits, encode, queue_of, take
+from scheduler.snapshot import Limits, Snapshot, encode_in_parts, queue_of, take
 from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
 from scheduler.volume_binder import ClaimNews, VolumeBinder
-from scheduler.watch.informers import Informers
+from scheduler.watch.informers import Informers, catch_up
 
-LEASE: Final = "muster-scheduler"
+T = TypeVar("T")
+
+LEASE: Final = SCHEDULER_COMPONENT
+
+DEFAULT_PROFILES: Final[Mapping[str, Profile]] = {SCHEDULER_NAME: "pack"}
 
 _OPEN_WITHIN: Final = 5.0
 """Seconds to open connections for Bindings in advance; later they are opened on demand."""
@@ -51,20 +65,37 @@ class Scheduler:
         election: LeaderElection,
         namespace: str = "muster-system",
         clock: Clock | None = None,
+        *,
+        profiles: Mapping[str, Profile] = DEFAULT_PROFILES,
     ) -> None:
-        """Nothing is read or written before `run`. The lease is in `namespace`."""
-        self._election = election
-        self._namespace = namespace
+        """Nothing is read or written before `run`. The lease is in `namespace`.
+
+        `profiles` are those of the schedulerNames whose pods it schedules.
+        Times are compared with what the server has stamped, so without `clock` the server's counts.
+        """
         self._client = client
         self._config = config
-        self._clock = clock = clock or SystemClock()
+        self._profiles = profiles
+        self._clock = clock = clock or client.server_clock
+        self._elector = elector(client, LEASE, namespace, election, clock=clock)
         self._leading = False
         claim_news = ClaimNews()
         self._changed = asyncio.Event()
+        self._freeze = Freeze()
+        self._fell_behind = asyncio.Event()
+        self._stepwise = Stepwise(clock)
         self.state = State(claim_news.changed)
         self.queue = Queue(self.state, retry=config.retry_seconds)
-        self._recorder = Recorder(client, "muster-scheduler", clock)
-        self._informers = Informers(client, self.state, self._state_changed)
+        self._recorder = Recorder(client, SCHEDULER_COMPONENT, clock)
+        self._quarantine = Quarantine(self._recorder)
+        self._informers = Informers(
+            client,
+            self.state,
+            self._state_changed,
+            quarantine=self._quarantine,
+            freeze=self._freeze,
+            scheduler_names=SchedulerNames(tuple(profiles)),
+        )
         events = GroupEvents(self._recorder, self.state, self._informers.observed)
         activity = Activity()
         self._reporter = Reporter(
@@ -76,6 +107,7 @@ class Scheduler:
             config=config.status,
             observed=self._informers.observed,
             pending=self._informers.pods.pending,
+            freeze=self._freeze,
         )
         self._binder = Binder(
             client,
@@ -87,7 +119,9 @@ class Scheduler:
             workers=config.bind_workers,
             timeout=config.bind_timeout_seconds,
             on_change=self._state_changed,
-            volume_binder=VolumeBinder(client, self.state, clock, claim_news),
+            on_refused=self._reporter.refused,
+            volume_binder=VolumeBinder(client, self.state, clock, claim_news, self._freeze),
+            freeze=self._freeze,
         )
         self._evictor = Evictor(
             client,
@@ -96,6 +130,7 @@ class Scheduler:
             activity,
             clock=clock,
             writers=config.preemption.writers,
+            patience=config.preemption.patience_seconds,
             on_change=self._state_changed,
         )
         self._preemptor = Preemptor(
@@ -104,22 +139,36 @@ class Scheduler:
             self._evictor,
             clock=clock,
             config=config.preemption,
+            stepwise=self._stepwise,
             budget=self._budget,
         )
         self._starvation = StarvationMonitor(
-            self.state, self.queue, clock=clock, config=config.starvation, budget=self._budget
+            self.state,
+            self.queue,
+            clock=clock,
+            config=config.starvation,
+            stepwise=self._stepwise,
+            budget=self._budget,
         )
-        cycle = Cycle(
+        self._cycle = Cycle(
             self.state,
             self.queue,
             self._binder,
             self._reporter,
             clock=clock,
+            stepwise=self._stepwise,
             budget=self._budget,
             preemptor=self._preemptor,
             starvation=self._starvation,
         )
-        self._loop = Loop(cycle, self.queue, clock, activity=activity, changed=self._changed)
+        self._loop = Loop(
+            self._cycle,
+            self.queue,
+            clock,
+            activity=activity,
+            changed=self._changed,
+            freeze=self._freeze,
+        )
 
     @property
     def synced(self) -> bool:
@@ -134,12 +183,18 @@ class Scheduler:
     @property
     def pages(self) -> Mapping[str, Page]:
         """For debugging: the whole input of the next decision, for `muster replay`."""
-        return {"/debug/snapshot": self._snapshot}
+        return {"/debug/snapshot": self.snapshot}
 
     @property
     def actions(self) -> Mapping[str, Page]:
         """For debugging: decide all that waits again, as a new leader does."""
         return {"/debug/decide": self._decide_all}
+
+    def details(self) -> Iterator[str]:
+        """Lines for `/readyz`: what is set aside, and what fails."""
+        yield from self._quarantine.details()
+        yield from self._cycle.details()
+        yield from self._reporter.details()
 
     async def _decide_all(self) -> bytes:
         """Answers once that is done; `leads` false means that this replica decides nothing."""
@@ -149,23 +204,68 @@ class Scheduler:
         await self._loop.round()
         return b'{"leads":true}'
 
-    async def _snapshot(self) -> bytes:
+    async def snapshot(self) -> list[bytes]:
+        """The JSON of that page, in parts. The state is frozen while it is read."""
         preemption = self._config.preemption
         limits = Limits.of(
-            SearchBudget(steps=self._config.search.steps, profile=self._config.profile),
+            SearchBudget(steps=self._config.search.steps, profiles=self._profiles),
+            Effort.at(self._clock.now().timestamp(), preemption.patience_seconds),
             preempts=preemption.enabled,
-            overdue=self._clock.now().timestamp() - preemption.patience_seconds,
         )
-        # A replica that does not lead has no queue.
-        queue = self.queue if self._leading else queue_of(self.state)
-        return encode(take(self.state, queue, limits, self._informers.priority_classes.all()))
+        pause = self._stepwise.pause
+
+        def taken() -> Snapshot:
+            # A replica that does not lead has no queue.
+            queue = self.queue if self._leading else queue_of(self.state)
+            classes = self._informers.priority_classes.all()
+            return take(self.state, queue, limits, classes, pause=pause)
+
+        await self._freeze.over()
+        with self._freeze:
+            for _ in self.state.catch_up():
+                await asyncio.sleep(0)
+            for _ in self.state.units.refresh_in_steps():
+                await asyncio.sleep(0)
+            snapshot = await self._in_steps(taken)
+        return await self._in_steps(lambda: encode_in_parts(snapshot, pause))
+
+    async def _in_steps(self, work: Callable[[], T]) -> T:
+        """The result of the work; other tasks run where it pauses."""
+        with closing(self._stepwise.steps(work)) as steps:
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                await asyncio.sleep(0)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Failures of the API server are retried."""
+        # If nobody leads already now, what is listed from here on is new enough to lead.
+        await self._elector.observe()
         watches = [reflector.run() for reflector in self._informers.reflectors]
-        await run_until(stop, *watches, self._recorder.run(), self._lead_when_synced())
+        await run_until(
+            stop, *watches, self._recorder.run(), self._keep_up(), self._lead_when_synced()
+        )
+
+    async def _keep_up(self) -> None:
+        """Let the state catch up in slices; no events are taken in meanwhile."""
+        pace = Pace("match", self._clock)
+        while True:
+            await self._fell_behind.wait()
+            self._fell_behind.clear()
+            await self._freeze.over()
+            pace.begin()
+            with self._freeze:
+                for _ in self.state.catch_up():
+                    if pace.over(()):
+                        await pace.give_way()
+            self._state_changed()
 
     def _state_changed(self) -> None:
+        if self.state.behind:
+            self._fell_behind.set()
         if self._leading:
             self._changed.set()
         else:
@@ -174,11 +274,13 @@ class Scheduler:
 
     def _budget(self) -> SearchBudget:
         search = self._config.search
-        until = self._clock.monotonic() + search.milliseconds / 1000
+        monotonic = self._stepwise.monotonic
+        until = monotonic() + search.milliseconds / 1000
         return SearchBudget(
             steps=search.steps,
-            profile=self._config.profile,
-            expired=lambda: self._clock.monotonic() >= until,
+            profiles=self._profiles,
+            expired=lambda: monotonic() >= until,
+            pause=self._stepwise.pause,
         )
 
     async def _lead_when_synced(self) -> None:
@@ -191,14 +293,7 @@ class Scheduler:
         gc.freeze()
         gc.set_threshold(*usual)
         _log.info("synced", nodes=self.state.nodes.size, pods=len(self.state.pods))
-        await lead(
-            self._client,
-            LEASE,
-            self._namespace,
-            self._election,
-            self._lead,
-            clock=self._clock,
-        )
+        await self._elector.run(self._lead)
 
     async def _open_connections(self) -> None:
         """Open connections while the lists are read: handshakes would delay the first Bindings."""
@@ -210,13 +305,18 @@ class Scheduler:
 
     async def _lead(self, fence: Fence) -> None:
         """Decide and act until the lease is lost, after completing what earlier leaders began."""
+        begun = self._clock.monotonic()
+        await catch_up(self._informers.reflectors, fence.since, self._clock)
         self._leading = True
         self._binder.reset()
         self._preemptor.reset()
         self._starvation.reset()
+        self._cycle.reset()
         await self._binder.recover(fence)
         self._evictor.resume()
+        self._preemptor.restore()
         self.state.reconsider_all()
+        TAKEOVER_SECONDS.set(self._clock.monotonic() - begun)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run())

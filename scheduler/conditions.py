@@ -20,12 +20,14 @@ from api.constants import (
     REASON_UNSCHEDULABLE,
 )
 from kube.meta import Json
+from scheduler.core import tree_validation
 from scheduler.core.advice import about_volumes
 from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group, NotReady, Pod, outer_topology_keys
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
 from scheduler.core.topology import UNLABELLED
+from scheduler.missing import summary
 
 _SHOWN: Final = 5
 
@@ -35,8 +37,25 @@ _RETRY_ON: Final = {
     "quorum": ["a new member", "a change of the group"],
     "priority": ["the start of the group that goes first", "a change of the group"],
     "invalid": ["a change of the group or its members"],
+    "binding": ["the end of the pause", "a change of the group or its members"],
+    "error": ["the end of a back-off of 1 s, doubling to 5 min"],
 }
 
+
+_REASONS: Final = {
+    "quorum": REASON_INCOMPLETE,
+    "invalid": REASON_INVALID,
+    "error": REASON_SCHEDULER_ERROR,
+}
+"""Of a group's condition; otherwise it is Unschedulable."""
+
+_POD_REASONS: Final = {
+    "quorum": REASON_GROUP_WAITS,
+    "invalid": REASON_SCHEDULER_ERROR,
+    "binding": REASON_SCHEDULER_ERROR,
+    "error": REASON_SCHEDULER_ERROR,
+}
+"""Of a pod's condition; otherwise its root waits for room, and it is Unschedulable."""
 
 _VOLUMES: Final = "a change of its claims or of volumes"
 
@@ -77,38 +96,95 @@ class PodView:
 
 def waiting_for(state: State, top: Group) -> Blocker | None:
     """Why a tree is not ready to be decided, as a blocker; None if it is."""
+    flaw = tree_validation.check(top)
+    if flaw is not None:
+        return Blocker(flaw.message, "invalid", flaw.at.key, 0, 0)
     held = state.forest.not_ready(top)
     return None if held is None else _blocker(held)
 
 
 def group_views(state: State, top: Group, blocker: Blocker | None) -> list[GroupView]:
     """The views of a whole tree; `blocker` is why its root waits, if it does."""
-    bound: dict[GroupKey, bool] = {}
-    groups = [group for group in top.walk() if group.spec is not None]
-    for group in reversed(groups):
-        bound[group.key] = _minimum_bound(group, bound)
-    return [_view(state, group, blocker, scheduled=bound[group.key]) for group in groups]
+    groups = (group for group in top.walk() if group.spec is not None)
+    return [group_view(state, group, blocker) for group in groups]
 
 
-def pod_views(root: GroupKey, pods: Iterator[Pod], blocker: Blocker) -> Iterator[PodView]:
-    """The views of a root's waiting pods."""
+def group_view(state: State, group: Group, blocker: Blocker | None) -> GroupView:
+    """The view of one group of a tree. Walks its pods only for a preferred topology."""
+    counts = _counts(group)
+    if group.bound:
+        # It may still wait for pods beyond minCount; other groups report theirs themselves.
+        own = blocker if blocker is not None and blocker.at == group.key else None
+        message = _minimum_placed(group) + _topology_reached(state, group)
+        return GroupView(group, REASON_SCHEDULED, message, counts, own)
+    if blocker is None:
+        if not group.initially_scheduled:
+            return GroupView(group, None, "", counts, None)
+        return GroupView(group, REASON_SCHEDULED, _minimum_was_placed(group), counts, None)
+    fault = blocker.at == group.key
+    reason = _REASONS.get(blocker.kind, REASON_UNSCHEDULABLE)
+    message = _message(blocker, at=None if fault else blocker.at)
+    blocker = replace(blocker, summary=message)
+    if group.initially_scheduled:
+        reason, message = REASON_SCHEDULED, f"{_minimum_was_placed(group)}, now waits: {message}"
+    return GroupView(group, reason, message, counts, blocker)
+
+
+def binding_failed(state: State, root: GroupKey, message: str) -> Blocker | None:
+    """Why a root waits that was placed and could not be bound; None if it is gone."""
+    if root[0] == SINGLE_POD:
+        return Blocker(message, "binding", root, 1, 0)
+    group = state.forest.groups.get(root)
+    if group is None or group.minimum is None:
+        return None
+    present = group.standing_children if group.composite else group.running
+    return Blocker(message, "binding", root, max(0, group.minimum - present), 0)
+
+
+def pod_views(state: State, pods: Iterator[Pod], blocker: Blocker) -> Iterator[PodView]:
+    """The views of a root's waiting pods.
+
+    While it waits for room all of them are Unschedulable, whether there is room for some or not:
+    autoscalers look for this word alone, and add what all pods that bear it lack together. Only
+    pods of a group that lacks members are not, as no node would help them.
+    """
+    causes: dict[GroupKey, Blocker] = {}
     for pod in pods:
-        fault = pod.group is None or pod.group.key == blocker.at
-        if blocker.kind == "invalid":
-            reason = REASON_SCHEDULER_ERROR
-        elif root[0] == SINGLE_POD or (
-            fault and blocker.kind in ("capacity", "constraint") and not blocker.pods_fit
-        ):
-            reason = REASON_UNSCHEDULABLE
-        else:
-            reason = REASON_GROUP_WAITS
-        message = _message(blocker, at=None if fault else blocker.at)
-        same = (reason, blocker.kind, blocker.at, blocker.needed, blocker.impossible)
-        yield PodView(pod, reason, message, same)
+        group, cause = pod.group, blocker
+        if group is not None:
+            if group.key not in causes:
+                causes[group.key] = _missing_members(state, group, blocker) or blocker
+            cause = causes[group.key]
+        fault = group is None or group.key == cause.at
+        reason = _POD_REASONS.get(cause.kind, REASON_UNSCHEDULABLE)
+        message = _message(cause, at=None if fault else cause.at)
+        yield PodView(pod, reason, message, (reason, *cause.significant))
+
+
+def _missing_members(state: State, leaf: Group, blocker: Blocker) -> Blocker | None:
+    """What the leaf, or a group around it, lacks for its quorum while the root waits for room."""
+    if blocker.kind in _POD_REASONS:
+        return None
+    found, group = None, leaf
+    while group.parent is not None:
+        found = found if group.quorate else group
+        group = group.parent
+    held = state.forest.not_ready(found) if found is not None else None
+    return None if held is None else _blocker(held)
+
+
+def exceeding_views(group: Group) -> Iterator[PodView]:
+    """The views of the pods that wait until the group's minCount has followed its owner."""
+    message = (
+        f"{group.words} is to grow with its owner: its new pods wait until muster-controller has "
+        "moved minCount; nothing is to be done while that runs"
+    )
+    for pod in list((group.exceeding or {}).values()):
+        yield PodView(pod, REASON_GROUP_WAITS, message, (REASON_GROUP_WAITS, "exceeds"))
 
 
 def waiting_pods(state: State, root: GroupKey) -> Iterator[Pod]:
-    """The pods of a root that wait for a place."""
+    """The pods of a root that wait for a place; the state may change between two of them."""
     if root[0] == SINGLE_POD:
         pod = state.singles.get(root)
         if pod is not None:
@@ -116,8 +192,8 @@ def waiting_pods(state: State, root: GroupKey) -> Iterator[Pod]:
         return
     group = state.forest.groups.get(root)
     for leaf in group.leaves() if group is not None else ():
-        for pods in leaf.pending.values():
-            yield from pods.values()
+        for pods in list(leaf.pending.values()):
+            yield from list(pods.values())
 
 
 def condition_type(group: Group) -> str:
@@ -147,33 +223,8 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
 
 
 def _blocker(not_ready: NotReady) -> Blocker:
-    summary, needed = _summary(not_ready), not_ready.needed
-    return Blocker(summary, "quorum", not_ready.at.key, needed, not_ready.present)
-
-
-def _summary(not_ready: NotReady) -> str:
-    """The message, and what users can do about it."""
-    group, missing = not_ready.at, not_ready.needed - not_ready.present
-    if group.spec is None:
-        callers = "child groups" if group.composite else "pods"
-        return f"{not_ready.message}: create it, or correct the name that its {callers} give"
-    if missing > 0 and not group.composite:
-        return f"{not_ready.message}: if no more come, the events of their Job say why"
-    if missing > 0:
-        return f"{not_ready.message}: if no more come, lower minGroupCount"
-    return not_ready.message
-
-
-def _minimum_bound(group: Group, bound: dict[GroupKey, bool]) -> bool:
-    """Whether minCount pods or minGroupCount groups are bound; assumed pods do not count."""
-    minimum = group.minimum
-    if minimum is None:
-        return False
-    if group.composite:
-        return sum(bound.get(child, False) for child in group.children) >= minimum
-    if group.running < minimum:
-        return False
-    return sum(pod.running and not pod.assumed for pod in group.members.values()) >= minimum
+    at, needed, present = not_ready.at.key, not_ready.needed, not_ready.present
+    return Blocker(summary(not_ready), "quorum", at, needed, present)
 
 
 def has_leaving_pods(state: State, group: Group) -> bool:
@@ -182,27 +233,18 @@ def has_leaving_pods(state: State, group: Group) -> bool:
     return any(pod.node and state.units.leaves(pod) for pod in members)
 
 
-def _view(state: State, group: Group, blocker: Blocker | None, *, scheduled: bool) -> GroupView:
-    counts = _counts(group)
-    if scheduled:
-        # It may still wait for pods beyond minCount; other groups report theirs themselves.
-        own = blocker if blocker is not None and blocker.at == group.key else None
-        message = _minimum_placed(group) + _topology_reached(state, group)
-        return GroupView(group, REASON_SCHEDULED, message, counts, own)
-    if blocker is None:
-        return GroupView(group, None, "", counts, None)
-    fault = blocker.at == group.key
-    reason = {"quorum": REASON_INCOMPLETE, "invalid": REASON_INVALID}.get(
-        blocker.kind, REASON_UNSCHEDULABLE
-    )
-    message = _message(blocker, at=None if fault else blocker.at)
-    return GroupView(group, reason, message, counts, replace(blocker, summary=message))
-
-
 def _minimum_placed(group: Group) -> str:
+    return f"has {_what_is_placed(group)}"
+
+
+def _minimum_was_placed(group: Group) -> str:
+    return f"had {_what_is_placed(group)}"
+
+
+def _what_is_placed(group: Group) -> str:
     if group.spec is not None and group.spec.gang:
-        return "has its minGroupCount placed" if group.composite else "has its minCount placed"
-    return "has a child group placed" if group.composite else "has a pod placed"
+        return "its minGroupCount placed" if group.composite else "its minCount placed"
+    return "a child group placed" if group.composite else "a pod placed"
 
 
 def _topology_reached(state: State, group: Group) -> str:
@@ -223,19 +265,13 @@ def _topology_reached(state: State, group: Group) -> str:
 
 def _counts(group: Group) -> dict[str, int]:
     if group.composite:
-        return {
-            "children": len(group.children),
-            "scheduledChildren": sum(
-                child.standing and confirmed(child) for child in group.children.values()
-            ),
-        }
-    members = [pod for pod in group.members.values() if not pod.ended]
-    return {"members": len(members), "scheduledPods": sum(bool(p.info.node) for p in members)}
+        return {"children": len(group.children), "scheduledChildren": group.bound_children}
+    return {"members": group.alive, "scheduledPods": group.bound_pods}
 
 
 def confirmed(group: Group) -> bool:
     """Whether the watch has delivered all Bindings of the subtree."""
-    return not any(pod.assumed for leaf in group.leaves() for pod in leaf.members.values())
+    return not group.assumed_total
 
 
 def _message(blocker: Blocker, at: GroupKey | None) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from kube.settings import Count, Seconds, Section
 
 
@@ -29,7 +27,10 @@ class Status(Section, frozen=True):
 class Preemption(Section, frozen=True):
     """Whether roots may preempt others.
 
-    A victim that still runs `patience_seconds` after its grace period is not waited for any more.
+    A victim that still runs `patience_seconds` after its grace period is not waited for any more,
+    nor are pods that others deleted and that stay longer than that; a deletion that fails for so
+    long is given up. `writers` requests at a time are for victims of one namespace, and twice as
+    many in all.
     """
 
     enabled: bool = True
@@ -53,11 +54,10 @@ class Starvation(Section, frozen=True):
 class Config(Section, frozen=True):
     """How the scheduler decides and binds.
 
-    `bind_workers` and `status.writers` together stay below the client's connections, so that
-    neither waits for the other's; renewing the lease has connections of its own.
+    All that may be sent at once stays below the client's connections, so that a slow webhook for
+    some of it makes nothing else wait; renewing the lease has connections of its own.
     """
 
-    profile: Literal["pack", "spread"] = "pack"
     bind_workers: Count = 160
     bind_timeout_seconds: Seconds = 120
     retry_seconds: Seconds = 60

@@ -1,22 +1,29 @@
 """The scheduling cycle: pops one root, places it, and has it bound or refused.
 
-Nothing is awaited here, so the state does not change during a decision.
+Nothing is awaited here. A long decision gives way in the middle; whoever runs the cycle must not
+let the state change until it has ended. What a decision raises is about its root, which is refused
+with SchedulerError; all others are decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol
 
+import structlog
+
 from kube.clock import Clock
+from kube.failures import Failures
+from kube.stepwise import Stepwise
 from scheduler.core.decide import decide
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.batching import batchable, place_batch, signature
-from scheduler.core.state import State
+from scheduler.core.state import Changes, State
+from scheduler.equal_roots import Answer
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, PENDING_ROOTS, SEARCH_STEPS
 from scheduler.preemptor import Preemptor
 from scheduler.queue import QUEUES, Queue
@@ -26,7 +33,10 @@ _BATCH_PODS: Final = 96
 """Pods of roots that are decided as one batch: few enough not to delay other tasks."""
 
 _sizes = {name: PENDING_ROOTS.labels(name) for name in QUEUES}
-_placed, _refused = DECISIONS.labels("placed"), DECISIONS.labels("refused")
+_placed, _refused, _failed = map(DECISIONS.labels, ("placed", "refused", "error"))
+_log = structlog.get_logger()
+
+_Steps = Generator[tuple[str, ...], None, None]
 
 
 class Binding(Protocol):
@@ -64,89 +74,228 @@ class Cycle:
         reporting: Reporting,
         *,
         clock: Clock,
+        stepwise: Stepwise | None = None,
         budget: Callable[[], SearchBudget] = SearchBudget,
         preemptor: Preemptor | None = None,
         starvation: StarvationMonitor | None = None,
     ) -> None:
-        """Without `preemptor` nothing is evicted, without `starvation` no root goes first."""
+        """Without `preemptor` nothing is evicted, without `starvation` no root goes first.
+
+        `stepwise` is what the budgets' `pause` belongs to.
+        """
         self._state = state
         self._queue = queue
         self._binding = binding
         self._reporting = reporting
         self._clock = clock
+        self._stepwise = stepwise or Stepwise(clock)
         self._budget = budget
         self._preemptor = preemptor
         self._starvation = starvation
+        self._failures: Failures[GroupKey] = Failures("decide", "/".join)
 
-    def refresh(self) -> None:
-        """Tell the queue and the reporter what changed since the last time."""
-        changes = self._state.take_changes()
-        self._queue.refresh(changes, self._clock.monotonic())
-        self._reporting.touched(changes.entities)
-        if self._preemptor is not None:
-            self._preemptor.forget_gone(sorted(changes.entities))
-        if self._starvation is not None:
-            self._starvation.forget_gone(sorted(changes.entities))
+    def refresh(self) -> Iterator[None]:
+        """Tell the queue and the reporter what changed since the last time, in short steps.
+
+        Other tasks may run between two steps; a root is decided only after the last one.
+        """
+        yield from self._take_in()
+        if self._state.changed:
+            # Nominations ended with their roots: their places are room for others.
+            yield from self._take_in()
         for name, size in self._queue.sizes().items():
             _sizes[name].set(size)
 
-    def step(self) -> bool:
-        """Decide one root, or a batch of equal ones; False if none is ready."""
-        key = self._queue.pop()
-        if key is None:
-            return False
-        entity = self._queue.entity(key)
-        if entity is None:
-            return True  # deleted between two cycles
-        kind = signature(entity)
-        if kind is None or not batchable(self._state, kind.shape):
-            self._decide(key, entity)
-        else:
-            self._decide_batch([entity, *self._queue.pop_batch(kind, _BATCH_PODS // kind.size - 1)])
-        return True
+    def _take_in(self) -> Iterator[None]:
+        changes = self._state.take_changes()
+        try:
+            yield from self._apply(changes)
+        except Exception:  # noqa: BLE001 - raised again for the one that it is about
+            yield from self._apply_one_by_one(changes)
+        if self._preemptor is not None:
+            self._preemptor.victims_gone(changes.victims)
+            yield from self._preemptor.prepare()
 
-    def _decide_batch(self, roots: list[Group | Pod]) -> None:
+    def _apply(self, changes: Changes) -> Iterator[None]:
+        yield from self._queue.refresh_in_steps(changes, self._clock.monotonic())
+        for key in sorted(changes.entities):
+            self._tell(key)
+            yield
+        if self._starvation is not None:
+            self._starvation.forget_gone(())
+
+    def _tell(self, key: GroupKey) -> None:
+        """Tell all but the queue that an entity or group changed."""
+        self._reporting.touched((key,))
+        if self._preemptor is not None:
+            self._preemptor.forget_gone((key,))
+        if self._starvation is not None:
+            self._starvation.forget_gone((key,))
+        if key in self._failures and self._queue.entity(key) is None:
+            # Its name may be used again, for another root.
+            self._failures.succeeded(key)
+            self._queue.back_off(key, self._clock.monotonic())
+
+    def _apply_one_by_one(self, changes: Changes) -> Iterator[None]:
+        """One of them is at fault: only that one backs off."""
+        for key in sorted(changes.entities):
+            try:
+                yield from self._apply(
+                    Changes({key}, {key} & changes.reconsider, more=changes.more)
+                )
+            except Exception as error:  # noqa: BLE001 - told by _fail
+                self._fail(key, error)
+        if changes.rows:
+            # Which roots gain from the new room is not known: all are decided again.
+            self._queue.review_all()
+
+    def step(self) -> Generator[tuple[str, ...], None, GroupKey | None]:
+        """Decide one root, or a batch of equal ones; its (first) key, None if none is ready.
+
+        Yields the key where other tasks should run, which must not change the state.
+        """
+        for _ in self._state.catch_up():
+            yield ()
+        key = self._queue.pop()
+        entity = self._queue.entity(key) if key is not None else None
+        if key is None or entity is None:  # none is ready, or it was deleted between two cycles
+            return key
+        try:
+            kind = signature(entity)
+            known = self._queue.answer(entity) is not None
+            alone = known or kind is None or not batchable(self._state, kind.shape)
+        except Exception as error:  # noqa: BLE001 - told by _fail
+            self._fail(key, error)
+            return key
+        if alone or kind is None:
+            yield from self._decide_or_fail(key, entity)
+        else:
+            most = _BATCH_PODS // kind.size - 1
+            yield from self._decide_batch([entity, *self._queue.pop_batch(kind, most)])
+        return key
+
+    def details(self) -> Iterator[str]:
+        """Lines for `/readyz`: the roots whose decision raises an error."""
+        return self._failures.details()
+
+    def reset(self) -> None:
+        """Forget all failures: another process may have led meanwhile."""
+        self._failures.clear()
+
+    def _decide_batch(self, roots: list[Group | Pod]) -> _Steps:
         """Equal roots that follow each other; those that do not fit are decided one by one."""
-        placements: list[Placement] = []
         while len(roots) > 1:
-            with DECISION_SECONDS.time():
-                placements = place_batch(self._state, roots, self._budget())
+            placements = self._place_batch(roots)
             for placement, root in zip(placements, roots, strict=False):
-                self._bind(placement.root, root, placement)
+                yield from self._carry_out(root.key, self._bind(root.key, root, placement))
             roots = roots[len(placements) :]
             if not placements:
                 break
         for root in roots:
-            self._decide(root.key, root)
+            yield from self._decide_or_fail(root.key, root)
 
-    def _decide(self, key: GroupKey, entity: Group | Pod) -> None:
-        with DECISION_SECONDS.time():
-            decision = decide(self._state, entity, self._budget())
+    def _place_batch(self, roots: list[Group | Pod]) -> list[Placement]:
+        try:
+            with DECISION_SECONDS.time():
+                return place_batch(self._state, roots, self._budget())
+        except Exception:  # noqa: BLE001 - logged
+            _log.exception("a batch is decided one by one", roots=len(roots))
+            return []
+
+    def _decide_or_fail(self, key: GroupKey, entity: Group | Pod) -> _Steps:
+        yield from self._carry_out(key, self._decide(key, entity))
+
+    def _carry_out(self, key: GroupKey, steps: Generator[None, None, None]) -> _Steps:
+        """Whatever the steps raise is about this root alone."""
+        try:
+            for _ in steps:
+                yield key
+        except Exception as error:  # noqa: BLE001 - told by _fail
+            self._fail(key, error)
+        else:
+            if self._failures:
+                self._failures.succeeded(key)
+
+    def _fail(self, key: GroupKey, error: Exception) -> None:
+        """Refuse the root with SchedulerError, and decide it again after a back-off."""
+        _failed.inc()
+        wait = self._failures.failed(key, error)
+        self._queue.back_off(key, self._clock.monotonic() + wait)
+        if self._preemptor is not None:
+            self._preemptor.failed(key)
+        summary = (
+            f"deciding it raised {type(error).__name__} in the scheduler, which is a bug: tried"
+            " again after 1 s, doubling to 5 min; the scheduler's log has the details"
+        )
+        self._reporting.refused(key, Blocker(summary, "error", key, 0, 0))
+
+    def _decide(self, key: GroupKey, entity: Group | Pod) -> Generator[None, None, None]:
+        answer = self._queue.answer(entity)
+        if answer is not None:
+            yield from self._refuse_as_its_equals(key, entity, answer.to(key))
+            return
+        decision = yield from self._stepwise.steps(lambda: self._decided(entity))
         SEARCH_STEPS.observe(decision.steps)
         if isinstance(decision, Placement):
-            self._bind(key, entity, decision)
+            yield from self._bind(key, entity, decision)
         else:
-            self._refuse(key, entity, decision)
+            yield from self._refuse(key, entity, decision)
 
-    def _bind(self, key: GroupKey, entity: Group | Pod, placement: Placement) -> None:
-        _placed.inc()
+    def _decided(self, entity: Group | Pod) -> Placement | Refusal:
+        begun = self._stepwise.monotonic()
+        decision = decide(self._state, entity, self._budget())
+        DECISION_SECONDS.observe(self._stepwise.monotonic() - begun)
+        return decision
+
+    def _bind(
+        self, key: GroupKey, entity: Group | Pod, placement: Placement
+    ) -> Generator[None, None, None]:
+        equal = self._queue.equal_kind(entity) if self._queue.has_equal else None
         if self._starvation is not None:
             self._starvation.placed(key, entity)
-        self._state.assume(placement.pods, placement.rows, placement.volumes)
-        self._binding.submit(placement)
+        try:
+            yield from self._state.assume_in_steps(
+                placement.pods, placement.rows, placement.volumes
+            )
+            self._binding.submit(placement)
+        except BaseException:  # ended in the middle, too
+            self._state.reinstate(placement.pods)
+            raise
+        _placed.inc()
         if self._preemptor is not None:
             self._preemptor.placed(key)
         self._reporting.placed(key)
         # Pods beyond minCount that did not fit are refused in a cycle of their own.
         self._queue.review(key)
+        self._queue.pass_on(key, equal, placed=True)
 
-    def _refuse(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> None:
+    def _refuse(
+        self, key: GroupKey, entity: Group | Pod, refusal: Refusal
+    ) -> Generator[None, None, None]:
         _refused.inc()
+        equal = self._queue.equal_kind(entity)
         self._queue.refuse(key, refusal, self._clock.monotonic())
         if self._starvation is not None:
-            self._starvation.refused(key, entity, refusal)
+            yield from self._starvation.refused(key, entity, refusal)
         blocker = explain(self._state, refusal)
-        more = self._preemptor.refused(key, entity, refusal) if self._preemptor else ""
+        more = ""
+        if self._preemptor is not None:
+            more = yield from self._preemptor.refused(key, entity, refusal)
         if more:
             blocker = replace(blocker, summary=f"{blocker.summary}; {more}")
+            self._queue.pass_on(key, equal, placed=False)
+        else:
+            self._queue.share(key, equal, Answer(refusal, blocker), known=False)
         self._reporting.refused(key, blocker)
+
+    def _refuse_as_its_equals(
+        self, key: GroupKey, entity: Group | Pod, answer: Answer
+    ) -> Generator[None, None, None]:
+        """Nothing has happened since an equal root was refused that could help either."""
+        _refused.inc()
+        equal = self._queue.equal_kind(entity)
+        self._queue.refuse(key, answer.refusal, self._clock.monotonic())
+        self._queue.share(key, equal, answer, known=True)
+        if self._starvation is not None:
+            yield from self._starvation.refused(key, entity, answer.refusal)
+        self._reporting.refused(key, answer.blocker)

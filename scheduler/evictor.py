@@ -1,40 +1,39 @@
 """Carries out preemption: marks victims, deletes them, and nominates nodes for the preemptor.
 
 All pods of a plan get the condition DisruptionTarget before the first is deleted. If the process
-dies in between, the next leader finds the condition and completes the eviction: `resume`.
+dies in between, the next leader finds the condition and completes the eviction: `resume`. A victim
+whose deletion is refused, or not answered in time, is spared: its mark is taken back and the roots
+are decided anew without it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar
 
 import structlog
 
-from api.constants import (
-    CONDITION_DISRUPTION_TARGET,
-    REASON_PREEMPTION,
-    SCHEDULER_NAME,
-)
-from kube.clock import Clock, rfc3339
+from api.constants import SCHEDULER_COMPONENT
+from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.patch import PatchBuilder
-from kube.resources import PODS, Resource
+from kube.resources import PODS
 from scheduler.activity import Activity
 from scheduler.api_protocols import EvictorApi
 from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement
+from scheduler.core.model import GroupKey, PodInfo
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.preemption.units import unit_owner
 from scheduler.core.state import State
+from scheduler.disruption_marks import DisruptionMarks
 from scheduler.group_events import GroupEvents
-from scheduler.metrics import EVICTIONS_OPEN, VICTIMS
-from scheduler.priority_semaphore import PrioritySemaphore
+from scheduler.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED
+from scheduler.preemption_words import preemptor_text, victims_text
+from scheduler.priority_semaphore import SharedSemaphore
 from scheduler.resources import GROUPS
 from scheduler.retry import RETRIABLE, retry
 
@@ -43,15 +42,30 @@ _log = structlog.get_logger()
 _LOWEST: Final = 1 << 62
 """The priority of nominations: all plans go first."""
 
+LONGEST_GRACE: Final = 600
+"""Seconds that a victim has to end, whatever grace period its owner wrote; as long as the cluster
+autoscaler gives pods by default. kube-scheduler has no such limit."""
+
+SPARED_FOR: Final = 600.0
+"""Seconds until a victim may be chosen again whose deletion was not answered."""
+
 _Job = Callable[[Fence], Coroutine[Any, Any, None]]
 _T = TypeVar("_T")
+Message = Callable[[str], str]
+"""What to say about an eviction, to people of a namespace."""
+
+
+def granted(info: PodInfo) -> float:
+    """The seconds that a victim has to end: its own grace period, up to the longest."""
+    return max(1.0, min(info.grace, LONGEST_GRACE))
 
 
 class Evictor:
-    """Carries out plans concurrently, with at most `writers` requests at a time.
+    """Carries out plans concurrently, with a bounded number of requests at a time.
 
-    Requests of an earlier plan go first: its preemptor can start while later victims still run.
-    Nominations go last, as nobody waits for them.
+    That is `writers` for one namespace, and twice as many in all: slow requests of one namespace
+    leave room for others. Requests of an earlier plan go first: its preemptor can start while later
+    victims still run. Nominations go last, as nobody waits for them.
     """
 
     def __init__(
@@ -63,74 +77,105 @@ class Evictor:
         *,
         clock: Clock,
         writers: int,
+        patience: float,
         on_change: Callable[[], None],
     ) -> None:
-        """`on_change` is called when a victim cannot be deleted."""
+        """An eviction that fails for `patience` seconds is given up.
+
+        `on_change` is called when a victim cannot be deleted.
+        """
         self._api = api
         self._state = state
         self._events = events
         self._activity = activity
         self._clock = clock
-        self._semaphore = PrioritySemaphore(writers)
+        self._patience = patience
+        self._marks = DisruptionMarks(api, clock)
+        self._semaphore = SharedSemaphore(2 * writers, writers)
         self._plans = count()
         self._on_change = on_change
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
-        self._nominated: dict[GroupKey, dict[str, tuple[Pod, str]]] = {}
+        self._nominated: dict[GroupKey, dict[Pod, str]] = {}
+        self._unanswered: dict[str, float] = {}
 
     def evict(self, plan: Plan, priority: int) -> None:
         """Mark and delete all pods of the victims, in the background."""
         pods = [pod for unit in plan.victims for pod in unit.pods.values()]
         groups = [unit.group for unit in plan.victims if unit.group is not None]
-        preemptor = "{} {}/{}".format(*plan.root)
-        message = f"{SCHEDULER_NAME}: preempted for {preemptor} of priority {priority}"
-        names = ", ".join(unit.name for unit in plan.victims[:5])
-        more = f" and {len(plan.victims) - 5} more" if len(plan.victims) > 5 else ""
-        self._events.entity(
-            plan.root, "Normal", "Preempting", f"evicts {len(pods)} pods: {names}{more}"
-        )
-        for group in groups:
-            self._events.entity(group.key, "Warning", "Preempted", message)
-        for pod in pods:
-            self._events.pod(pod, "Warning", "Preempted", message)
-        self._start(groups, pods, message)
 
-    def nominate(self, placement: Placement) -> None:
-        """Set nominatedNodeName of the root's pods, where it is not set already."""
-        nominated = self._nominated.setdefault(placement.root, {})
-        name_of = self._state.nodes.name_of
-        for pod, row in zip(placement.pods, placement.rows, strict=True):
-            wanted = (pod, name_of(row))
-            if nominated.get(pod.info.uid) != wanted:
-                nominated[pod.info.uid] = wanted
-                self._nominate(*wanted)
+        def message(namespace: str) -> str:
+            preemptor = preemptor_text(plan.root, priority, namespace)
+            return f"{SCHEDULER_COMPONENT}: preempted for {preemptor}"
+
+        victims = victims_text(plan.victims, plan.root[1], most=5)
+        self._events.entity(plan.root, "Normal", "Preempting", f"evicts {victims}")
+        for group in groups:
+            self._events.entity(group.key, "Warning", "Preempted", message(group.key[1]))
+        for pod in pods:
+            self._events.pod(pod, "Warning", "Preempted", message(pod.info.namespace))
+        self._start([list(unit.pods.values()) for unit in plan.victims], groups, message)
+
+    def readmit(self) -> None:
+        """Let victims be chosen again whose deletion failed long ago without an answer."""
+        now = self._clock.monotonic()
+        # In the order in which they were spared; all are spared for the same time.
+        while self._unanswered:
+            uid, until = next(iter(self._unanswered.items()))
+            if until > now:
+                return
+            del self._unanswered[uid]
+            pod = self._state.pods.get(uid)
+            if pod is not None:
+                self._state.units.readmit([pod])
+
+    def nominate(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
+        """Set nominatedNodeName of these pods of the root, and clear that of its others."""
+        before = self._nominated.get(root, {})
+        self._nominated[root] = dict(nodes)
+        for pod in before:
+            if pod not in nodes:
+                self._nominate(pod, "")
+        for pod, node in nodes.items():
+            if before.get(pod) != node:
+                self._nominate(pod, node)
+
+    def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
+        """These pods of the root have their nominatedNodeName already."""
+        self._nominated[root] = dict(nodes)
 
     def withdraw(self, root: GroupKey) -> None:
-        """The nomination is over: clear nominatedNodeName of the root's pods."""
-        for pod, _ in self._nominated.pop(root, {}).values():
-            if pod.waiting:
-                self._nominate(pod, "")
-
-    def forget(self, root: GroupKey) -> None:
-        """The root is being bound: its nomination needs no clearing."""
-        self._nominated.pop(root, None)
+        """The nomination is over: clear nominatedNodeName of the root's pods that wait."""
+        for pod in self._nominated.pop(root, {}):
+            self._nominate(pod, "")
 
     def resume(self) -> None:
-        """Complete what an earlier leader began: the whole unit of a marked pod is evicted."""
+        """Complete what an earlier leader began: the marked pods that are not deleted yet go.
+
+        With them go the others of their units, unless they came after the mark. Pods that are
+        terminating were deleted already: their mark says nothing about those that came since.
+        """
         self._jobs = asyncio.Queue()
         self._activity.evicting.clear()
         EVICTIONS_OPEN.set(0)
         self._nominated.clear()
-        marked = [p for p in self._state.pods.values() if p.info.targeted and p.placed]
-        pods: dict[str, Pod] = {}
-        for pod in marked:
-            group, _ = unit_owner(pod, self._state.forest)
-            unit = _running(group) if group is not None else [pod]
-            pods.update((each.info.uid, each) for each in unit if not each.info.terminating)
-        if pods:
-            message = f"{SCHEDULER_NAME}: preempted; its eviction had begun before a restart"
-            victims = list(pods.values())
-            self._state.units.mark_evicting(victims)
-            self._start([], victims, message)
+        self._unanswered.clear()
+        self._state.units.forget_choices()
+        units: dict[GroupKey, dict[str, Pod]] = {}
+        for pod in self._state.pods.values():
+            if pod.info.targeted and pod.placed and not pod.info.terminating:
+                group, _ = unit_owner(pod, self._state.forest)
+                unit = units.setdefault(pod.key if group is None else group.key, {})
+                unit[pod.info.uid] = pod
+                for other in _running(group) if group is not None else ():
+                    if _ran_before(other, pod.info.targeted_at):
+                        unit[other.info.uid] = other
+        if units:
+            victims = [list(unit.values()) for unit in units.values()]
+            now = self._clock.now().timestamp()
+            for pod in (each for unit in victims for each in unit):
+                self._state.units.mark_evicting([pod], now + granted(pod.info))
+            text = f"{SCHEDULER_COMPONENT}: preempted; its eviction had begun before a restart"
+            self._start(victims, [], lambda _namespace: text)
 
     async def run(self, fence: Fence) -> None:
         """Carry out plans while the lease is held; until cancelled."""
@@ -144,93 +189,144 @@ class Evictor:
         self._jobs.put_nowait(job)
 
     async def _run_job(self, job: _Job, fence: Fence) -> None:
-        await job(fence)
-        EVICTIONS_OPEN.dec()
+        try:
+            await job(fence)
+        except Exception:  # noqa: BLE001 - logged; the root is decided again
+            _log.exception("eviction raised an error")
+        finally:
+            EVICTIONS_OPEN.dec()
 
-    def _start(self, groups: list[Group], pods: list[Pod], message: str) -> None:
+    def _start(self, units: list[list[Pod]], groups: list[Group], message: Message) -> None:
         plan = next(self._plans)
         self._activity.evicting.add(plan)
-        self._submit(lambda fence: self._carry_out(plan, groups, pods, message, fence))
+        self._submit(lambda fence: self._carry_out(plan, units, groups, message, fence))
 
     async def _carry_out(
-        self, plan: int, groups: list[Group], pods: list[Pod], message: str, fence: Fence
+        self,
+        plan: int,
+        units: list[list[Pod]],
+        groups: list[Group],
+        message: Message,
+        fence: Fence,
     ) -> None:
-        marked = [each for group in groups for each in group.walk() if each.spec is not None]
-        await self._for_each(plan, marked, lambda group: self._mark_group(group, message), fence)
-        await self._for_each(plan, pods, lambda pod: self._mark_pod(pod, message), fence)
-        await self._for_each(plan, pods, self._delete, fence)
-        self._activity.evicting.discard(plan)
+        try:
+            marked = [each for group in groups for each in group.walk() if each.spec is not None]
+            mark_group = partial(self._mark_group, plan, message, fence)
+            await self._for_each(marked, mark_group)
+            await self._for_each(units, partial(self._mark_unit, plan, message, fence))
+            pods = [pod for unit in units for pod in unit if self._state.units.leaves(pod)]
+            await self._for_each(pods, partial(self._evict_pod, plan, fence))
+        finally:
+            self._activity.evicting.discard(plan)
 
-    async def _for_each(
-        self, plan: int, things: Sequence[_T], act: Callable[[_T], Awaitable[None]], fence: Fence
+    async def _for_each(self, things: Iterable[_T], act: Callable[[_T], Awaitable[None]]) -> None:
+        await asyncio.gather(*map(act, things))
+
+    async def _mark_group(self, plan: int, message: Message, fence: Fence, group: Group) -> None:
+        """Mark a group; its mark only informs, so a failure is logged."""
+        kind, namespace, name = group.key
+        mark = partial(self._marks.set, GROUPS[kind], namespace, name, None, message(namespace))
+        error = await self._send(plan, namespace, mark, fence)
+        if error is not None:
+            _log.error("group not marked", problem=str(error))
+
+    async def _mark_unit(
+        self, plan: int, message: Message, fence: Fence, unit: Sequence[Pod]
     ) -> None:
-        jobs = (self._send(plan, partial(act, thing), fence) for thing in things)
-        await asyncio.gather(*jobs)
+        """Mark the pods of a unit; if that fails for one of them, the whole unit is spared."""
 
-    async def _send(self, priority: int, act: Callable[[], Awaitable[None]], fence: Fence) -> None:
-        """Send a request; retry while only the connection or a newer version is at fault."""
+        async def mark(pod: Pod) -> Exception | None:
+            info = pod.info
+            text = message(info.namespace)
+            act = partial(self._marks.set, PODS, info.namespace, info.name, info.uid, text)
+            return await self._send(plan, info.namespace, act, fence)
+
+        errors = await asyncio.gather(*map(mark, unit))
+        error = next(filter(None, errors), None)
+        if error is not None:
+            self._spare(unit, error)
+
+    async def _evict_pod(self, plan: int, fence: Fence, pod: Pod) -> None:
+        error = await self._send(plan, pod.info.namespace, partial(self._delete, pod), fence)
+        if error is not None:
+            self._spare([pod], error)
+
+    async def _send(
+        self, priority: int, namespace: str, act: Callable[[], Awaitable[None]], fence: Fence
+    ) -> Exception | None:
+        """Send a request; retry while only the connection or a newer version is at fault.
+
+        No permit is held between two tries. Returns why it was given up, None if it succeeded, the
+        object is gone, or the lease is.
+        """
 
         async def request() -> None:
-            async with self._semaphore.acquired(priority):
+            async with self._semaphore.acquired(namespace, priority):
                 await act()
 
+        until = self._clock.monotonic() + self._patience
         try:
-            await retry(request, fence, self._clock, on=(Conflict, *RETRIABLE))
+            await retry(request, fence, self._clock, on=(Conflict, *RETRIABLE), until=until)
         except NotFound:
-            pass  # gone already
+            return None
         except KubeError as error:
-            _log.error("eviction refused", problem=str(error))
-
-    async def _mark_group(self, group: Group, message: str) -> None:
-        kind, namespace, name = group.key
-        await self._mark(GROUPS[kind], namespace, name, None, message)
-
-    async def _mark_pod(self, pod: Pod, message: str) -> None:
-        info = pod.info
-        await self._mark(PODS, info.namespace, info.name, info.uid, message)
-
-    async def _mark(
-        self, resource: Resource, namespace: str, name: str, uid: str | None, message: str
-    ) -> None:
-        """Set the condition DisruptionTarget on the object as it is now."""
-        obj = await self._api.get(resource, name, namespace)
-        if uid is not None and obj["metadata"]["uid"] != uid:
-            return  # another pod has its name
-        conditions = (obj.get("status") or {}).get("conditions") or []
-        condition = {
-            "type": CONDITION_DISRUPTION_TARGET,
-            "status": "True",
-            "reason": REASON_PREEMPTION,
-            "message": message,
-            "lastTransitionTime": rfc3339(self._clock.now()),
-        }
-        if resource is not PODS:
-            condition["observedGeneration"] = obj["metadata"].get("generation", 0)
-        others = [c for c in conditions if c["type"] != CONDITION_DISRUPTION_TARGET]
-        ops = PatchBuilder().at_version(obj["metadata"]["resourceVersion"])
-        if not obj.get("status"):
-            ops.add("/status", {})
-        ops.add("/status/conditions", [*others, condition])
-        await self._api.patch(resource, name, ops, namespace, subresource="status")
+            return error
+        except Exception as error:  # noqa: BLE001 - logged; it is about this object alone
+            _log.exception("eviction raised an error")
+            return error
+        return None
 
     async def _delete(self, pod: Pod) -> None:
-        """Delete with the pod's own grace period; a pod that cannot be deleted is spared."""
+        """Delete with the pod's own grace period, up to the longest.
+
+        Of a pod that others deleted, it shortens the grace period, which the API server allows.
+        """
         info = pod.info
+        shorter = info.terminating or info.grace > LONGEST_GRACE
+        grace = int(granted(info)) if shorter else None
         try:
-            await self._api.delete(PODS, info.name, info.namespace, uid=info.uid)
-        except (NotFound, Conflict):
-            return  # gone, or another pod has its name
-        except RETRIABLE:
-            raise
-        except KubeError:
-            self._state.units.spare([pod])
-            self._state.reconsider_all()  # the roots that wait for it must be decided again
-            self._on_change()
-            raise
+            await self._api.delete(
+                PODS, info.name, info.namespace, uid=info.uid, grace_seconds=grace
+            )
+        except Conflict:
+            return  # another pod has its name
         VICTIMS.inc()
 
+    def _spare(self, pods: Sequence[Pod], error: Exception) -> None:
+        """Give up evicting these pods, take back their marks, and have the roots decided anew."""
+        answered = not isinstance(error, (Conflict, *RETRIABLE))
+        until = self._clock.monotonic() + SPARED_FOR
+        self._state.units.spare(pods)
+        for pod in pods:
+            _log.error(
+                "eviction failed", pod=f"{pod.info.namespace}/{pod.info.name}", problem=str(error)
+            )
+            VICTIMS_SPARED.labels("refused" if answered else "unanswered").inc()
+            self._events.pod(
+                pod, "Warning", "EvictionFailed", f"{SCHEDULER_COMPONENT}: not evicted: {error}"
+            )
+            self._submit(partial(self._clear_mark, pod))
+            if not answered:
+                self._unanswered.pop(pod.info.uid, None)
+                self._unanswered[pod.info.uid] = until
+        self._state.reconsider_all()  # the roots that wait for them must be decided again
+        self._on_change()
+
+    async def _clear_mark(self, pod: Pod, fence: Fence) -> None:
+        """Say that the pod is no target any more, or the next leader would evict it again."""
+        info = pod.info
+        clear = partial(self._marks.clear, PODS, info.namespace, info.name, info.uid)
+        error = await self._send(_LOWEST, info.namespace, clear, fence)
+        if error is not None:
+            _log.error("mark not taken back", problem=str(error))
+
     def _nominate(self, pod: Pod, node: str) -> None:
-        """An empty name clears the nomination."""
+        """Set a waiting pod's nominatedNodeName; an empty name clears it."""
+        if not pod.waiting:
+            return
+        self._submit(partial(self._send_nomination, pod, node))
+
+    async def _send_nomination(self, pod: Pod, node: str, fence: Fence) -> None:
         info = pod.info
 
         async def write() -> None:
@@ -239,9 +335,16 @@ class Evictor:
             if pod.waiting:
                 await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
 
-        self._submit(lambda fence: self._send(_LOWEST, write, fence))
+        error = await self._send(_LOWEST, info.namespace, write, fence)
+        if error is not None:
+            _log.error("pod not nominated", problem=str(error))
 
 
 def _running(group: Group) -> list[Pod]:
     """All pods of a subtree that are bound or assumed."""
     return [pod for leaf in group.leaves() for pod in leaf.members.values() if pod.node]
+
+
+def _ran_before(pod: Pod, marked: str) -> bool:
+    """Whether a pod existed when another of its unit was marked, and is not deleted yet."""
+    return not pod.info.terminating and (not marked or pod.info.created <= marked)

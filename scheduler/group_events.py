@@ -14,7 +14,10 @@ from scheduler.watch.objects import GroupObject
 
 
 class GroupEvents:
-    """Records events. `observed` are the group objects as the watch last delivered them."""
+    """Records events, reported in the schedulerName of the pods, as kube-scheduler's profiles do.
+
+    `observed` are the group objects as the watch last delivered them.
+    """
 
     def __init__(
         self, recorder: EventRecorder, state: State, observed: Mapping[GroupKey, GroupObject]
@@ -35,16 +38,23 @@ class GroupEvents:
             return
         meta = observed.metadata
         group = ObjectReference.of(GROUPS[key[0]], meta)
-        self._recorder.event(group, kind, reason, message)
+        scheduler = self._scheduler_of(key)
+        self._recorder.event(group, kind, reason, message, component=scheduler)
         owner = meta.controller
         if owner is not None and observed.spec.parent_composite_pod_group_name is None:
             reference = ObjectReference(
                 owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
             )
-            self._recorder.event(reference, kind, reason, f"{key[0]} {key[2]}: {message}")
+            text = f"{key[0]} {key[2]}: {message}"
+            self._recorder.event(reference, kind, reason, text, component=scheduler)
 
     def pod(self, pod: Pod, kind: EventType, reason: str, message: str) -> None:
         """One event on a pod."""
         info = pod.info
         reference = ObjectReference("v1", "Pod", info.namespace, info.name, info.uid)
-        self._recorder.event(reference, kind, reason, message)
+        self._recorder.event(reference, kind, reason, message, component=info.scheduler)
+
+    def _scheduler_of(self, key: GroupKey) -> str:
+        """The schedulerName of the group's pods; empty without pods."""
+        group = self._state.forest.groups.get(key)
+        return group.scheduler if group is not None else ""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from typing import Final
 
 from kube.clock import Clock
+from kube.freeze import Freeze
+from kube.pace import Pace
 from scheduler.activity import Activity
+from scheduler.core.model import GroupKey
 from scheduler.cycle import Cycle
 from scheduler.metrics import ROUNDS
 from scheduler.queue import Queue
@@ -30,13 +34,18 @@ class Loop:
         *,
         activity: Activity,
         changed: asyncio.Event,
+        freeze: Freeze | None = None,
     ) -> None:
+        """`freeze` keeps the state as it is while a decision gives way in the middle."""
         self._cycle = cycle
         self._queue = queue
         self._clock = clock
         self._activity = activity
         self._changed = changed
+        self._freeze = freeze or Freeze()
         self._ended = asyncio.Event()
+        self._deciding = Pace("decide", clock, slice_seconds=_SLICE)
+        self._refreshing = Pace("refresh", clock, slice_seconds=_SLICE)
 
     async def round(self) -> None:
         """Wait until all that is ready now has been decided; `run` must be running."""
@@ -57,17 +66,43 @@ class Loop:
 
     async def drain(self) -> None:
         """Decide all that is ready; other tasks run in between."""
-        self._cycle.refresh()
-        until = self._clock.monotonic() + _SLICE
+        await self._freeze.over()
+        await self._refresh()
+        self._deciding.begin()
         while self._queue:
-            self._cycle.step()
-            if self._clock.monotonic() >= until:
+            key = await self._decide()
+            if self._deciding.over(key or ()):
                 self._activity.deciding = len(self._queue) > 0
-                await asyncio.sleep(0)
-                until = self._clock.monotonic() + _SLICE
+                await self._give_way(self._deciding)
             # What arrived meanwhile, and what the decisions changed.
-            self._cycle.refresh()
+            await self._refresh()
+            self._deciding.begin()
         self._activity.deciding = False
+
+    async def _decide(self) -> GroupKey | None:
+        """One root; if that takes long, other tasks run in the middle, but the state stays."""
+        with self._freeze, closing(self._cycle.step()) as steps:
+            while True:
+                try:
+                    key = next(steps)
+                except StopIteration as end:
+                    decided: GroupKey | None = end.value
+                    return decided
+                self._activity.deciding = True
+                if self._deciding.over(key):
+                    await self._deciding.give_way()
+
+    async def _give_way(self, pace: Pace) -> None:
+        await pace.give_way()
+        if self._freeze.lasts:  # somebody else reads the state, in steps
+            await self._freeze.over()
+            pace.begin()
+
+    async def _refresh(self) -> None:
+        self._refreshing.begin()
+        for _ in self._cycle.refresh():
+            if self._refreshing.over(()):
+                await self._give_way(self._refreshing)
 
     async def _sleep(self) -> None:
         """Wait for a change, or until a refused root is due."""

@@ -3,7 +3,9 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 DECISIONS = Counter(
-    "muster_scheduler_decisions_total", "Roots decided, by outcome: placed or refused.", ["outcome"]
+    "muster_scheduler_decisions_total",
+    "Roots decided, by outcome: placed, refused or error.",
+    ["outcome"],
 )
 ROUNDS = Counter(
     "muster_scheduler_rounds_total", "How often the scheduler had decided all that was ready."
@@ -27,6 +29,10 @@ GANGS_GIVEN_UP = Counter(
     "muster_scheduler_bindings_given_up_total",
     "Roots whose pods could not all be bound in time; those bound were deleted.",
 )
+GANGS_STUCK = Gauge(
+    "muster_scheduler_bindings_stuck",
+    "Roots that were given up and of which a bound pod cannot be deleted.",
+)
 RESERVATIONS_WRITTEN = Counter(
     "muster_scheduler_reservations_total", "Writes of Reservations, by result.", ["result"]
 )
@@ -35,12 +41,21 @@ RESERVATIONS_OPEN = Gauge(
 )
 RESUMED = Counter(
     "muster_scheduler_resumed_total",
-    "Decisions that a new leader found in Reservations: finished, continued or given up.",
+    "Decisions that a new leader found in Reservations: finished, continued, given up, unreadable.",
     ["outcome"],
+)
+TAKEOVER_SECONDS = Gauge(
+    "muster_scheduler_takeover_seconds",
+    "Time from becoming the leader until deciding, the last time.",
+)
+TAKEOVERS_STALE = Counter(
+    "muster_scheduler_takeovers_stale_total",
+    "Caches that could not be brought up to date when this process became the leader.",
+    ["resource"],
 )
 PREEMPTIONS = Counter(
     "muster_scheduler_preemptions_total",
-    "Refused roots by preemption: evict, wait (for victims to end), delayed, none.",
+    "Refused roots by preemption: evict, wait (for victims to end), delayed, paused, none.",
     ["outcome"],
 )
 PREEMPTION_SECONDS = Histogram(
@@ -49,6 +64,11 @@ PREEMPTION_SECONDS = Histogram(
     buckets=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
 VICTIMS = Counter("muster_scheduler_victims_total", "Pods evicted by preemption.")
+VICTIMS_SPARED = Counter(
+    "muster_scheduler_victims_spared_total",
+    "Victims that could not be evicted: refused, or unanswered for too long.",
+    ["reason"],
+)
 STARVATION_ACTIVE = Gauge(
     "muster_scheduler_starvation_active",
     "1 while a starving root goes before all roots of no higher priority.",
@@ -66,9 +86,4 @@ STATUS_WRITES = Counter(
     "muster_scheduler_status_writes_total",
     "Status patches, by kind and result.",
     ["kind", "result"],
-)
-UNUSABLE_OBJECTS = Counter(
-    "muster_scheduler_unusable_objects_total",
-    "Objects skipped because a quantity in them cannot be read.",
-    ["resource"],
 )

@@ -7,20 +7,24 @@ cluster has made obsolete is not found again, and its nomination is dropped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from kube.clock import Clock
+from kube.stepwise import Stepwise
 from scheduler.config import Preemption
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.place import Refusal, SearchBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
+from scheduler.eviction_backoff import EvictionBackoff
+from scheduler.evictor import granted
 from scheduler.metrics import PREEMPTION_SECONDS, PREEMPTIONS
+from scheduler.preemption_words import victims_text
 from scheduler.queue import Queue
 
 
@@ -31,16 +35,20 @@ class Evicting(Protocol):
         """Mark and delete all pods of the victims."""
         ...
 
-    def nominate(self, placement: Placement) -> None:
-        """Set nominatedNodeName of the root's pods."""
+    def readmit(self) -> None:
+        """Let victims be chosen again whose deletion failed long ago."""
+        ...
+
+    def nominate(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
+        """Set nominatedNodeName of these pods of the root, and clear that of its others."""
+        ...
+
+    def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
+        """These pods of the root have their nominatedNodeName already."""
         ...
 
     def withdraw(self, root: GroupKey) -> None:
-        """Clear nominatedNodeName of the root's pods."""
-        ...
-
-    def forget(self, root: GroupKey) -> None:
-        """The root is being bound."""
+        """Clear nominatedNodeName of the root's pods that wait."""
         ...
 
 
@@ -55,53 +63,120 @@ class Preemptor:
         *,
         clock: Clock,
         config: Preemption,
+        stepwise: Stepwise | None = None,
         budget: Callable[[], SearchBudget] = SearchBudget,
     ) -> None:
+        """`stepwise` is what the budgets' `pause` belongs to."""
         self._state = state
         self._queue = queue
         self._evictor = evictor
         self._clock = clock
         self._config = config
+        self._stepwise = stepwise or Stepwise(clock)
         self._budget = budget
-        self._delayed_since: dict[GroupKey, float] = {}
+        self._backoff = EvictionBackoff()
+        # When capacity was requested, and when the delay began.
+        self._delayed_since: dict[GroupKey, tuple[float | None, float]] = {}
+
+    def prepare(self) -> Iterator[None]:
+        """Bring what decisions about preemption read up to date, in short steps."""
+        if self._config.enabled:
+            yield from self._state.units.refresh_in_steps()
 
     def placed(self, key: GroupKey) -> None:
         """The root is being bound: its nomination is over."""
         self._delayed_since.pop(key, None)
+        self._backoff.placed(key)
         if self._state.nominations.drop(key) is not None:
-            self._evictor.forget(key)
+            self._evictor.withdraw(key)
 
-    def refused(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> str:
-        """Evict for the root if that helps. Returns what to add to its blocker's summary."""
+    def refused(
+        self, key: GroupKey, entity: Group | Pod, refusal: Refusal
+    ) -> Generator[None, None, str]:
+        """Evict for the root if that helps. Returns what to add to its blocker's summary.
+
+        Yields where other tasks should run, which must not change the state.
+        """
         if not self._config.enabled:
             return ""
-        effort = Effort(overdue=self._clock.now().timestamp() - self._config.patience_seconds)
-        with PREEMPTION_SECONDS.time():
-            plan = preempt(self._state, entity, refusal, self._budget(), effort)
+        self._evictor.readmit()
+        effort = Effort.at(self._clock.now().timestamp(), self._config.patience_seconds)
+        # Not in the middle of work that may be begun anew.
+        self._state.units.refresh()
+        plan = yield from self._stepwise.steps(lambda: self._planned(entity, refusal, effort))
         if isinstance(plan, Refusal):
             self._drop_nomination(key)
             PREEMPTIONS.labels("none").inc()
             return ""
+        if plan.victims and self._backoff.waits(key, self._state, effort):
+            # Others took a part of its place meanwhile: it must not evict without an end.
+            PREEMPTIONS.labels("wait").inc()
+            return "waits for evicted pods to end"
         if not plan.victims:
             self._nominate(plan, entity)
             PREEMPTIONS.labels("wait").inc()
             return "waits for evicted pods to end"
+        victims = victims_text(plan.victims, key[1])
+        return self._pause(key) or self._wait(key, entity, victims) or self._evict(plan, entity)
+
+    def _planned(self, entity: Group | Pod, refusal: Refusal, effort: Effort) -> Plan | Refusal:
+        begun = self._stepwise.monotonic()
+        plan = preempt(self._state, entity, refusal, self._budget(), effort)
+        PREEMPTION_SECONDS.observe(self._stepwise.monotonic() - begun)
+        return plan
+
+    def _pause(self, key: GroupKey) -> str:
+        """Others took the place that the root made: it evicts later. Empty if it need not pause."""
+        paused = self._backoff.pause(key, self._state, self._clock.monotonic())
+        if paused is None:
+            return ""
+        until, seconds = paused
+        self._drop_nomination(key)
+        PREEMPTIONS.labels("paused").inc()
+        self._queue.retry_at(key, until)
+        return (
+            "others took the place that it made by evicting pods: it evicts again after a pause of"
+            f" {seconds:.0f} s; keep others off these nodes, or give it nodes of its own"
+        )
+
+    def _wait(self, key: GroupKey, entity: Group | Pod, victims: str) -> str:
+        """The root's preemption delay is not over. Empty if it is."""
         left = self._delay_left(key, entity)
-        if left > 0:
-            PREEMPTIONS.labels("delayed").inc()
-            self._queue.retry_at(key, self._clock.monotonic() + left)
-            return f"evicts {_victims_text(plan)} unless there is room within {left:.0f} s"
+        if left <= 0:
+            return ""
+        PREEMPTIONS.labels("delayed").inc()
+        self._queue.retry_at(key, self._clock.monotonic() + left)
+        # The whole delay: what is left would change the status with each decision.
+        return f"evicts {victims} unless there is room within {_delay(entity):.0f} s"
+
+    def _evict(self, plan: Plan, entity: Group | Pod) -> str:
         self._nominate(plan, entity)
-        self._delayed_since.pop(key, None)
-        self._state.units.mark_evicting(pod for unit in plan.victims for pod in unit.pods.values())
+        self._delayed_since.pop(plan.root, None)
+        self._backoff.evicted(plan, self._state, self._clock.monotonic())
+        now = self._clock.now().timestamp()
+        # Marked last: what is not being evicted must not count as leaving.
         self._evictor.evict(plan, entity.priority)
+        for unit in plan.victims:
+            for pod in unit.pods.values():
+                self._state.units.mark_evicting([pod], now + granted(pod.info))
         PREEMPTIONS.labels("evict").inc()
-        return f"evicts {_victims_text(plan)}"
+        more = "" if plan.minimal else "; the search for fewer ended at its limit"
+        return f"evicts {victims_text(plan.victims, plan.root[1])}{more}"
+
+    def failed(self, key: GroupKey) -> None:
+        """Deciding the root raised an error: it keeps no place."""
+        self._delayed_since.pop(key, None)
+        self._drop_nomination(key)
+
+    def victims_gone(self, uids: Iterable[str]) -> None:
+        """Decide the roots again whose last victims are gone, also if others took the place."""
+        for key in self._backoff.gone(uids):
+            self._queue.review(key)
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
         """Drop the nominations of entities that cannot be decided any more."""
         for key in keys:
-            if key in self._state.nominations and self._queue.entity(key) is None:
+            if self._state.nominations.own(key) and self._queue.entity(key) is None:
                 self._drop_nomination(key)
             if key in self._delayed_since and self._queue.entity(key) is None:
                 del self._delayed_since[key]
@@ -109,39 +184,68 @@ class Preemptor:
     def reset(self) -> None:
         """Forget everything: another process may have led meanwhile."""
         self._delayed_since.clear()
+        self._backoff.clear()
         self._state.nominations.clear()
 
+    def restore(self) -> None:
+        """Take over what earlier leaders nominated, so that it holds or is cleared.
+
+        The first decision on each root keeps its nomination or drops it.
+        """
+        nominated: dict[GroupKey, dict[Pod, str]] = {}
+        for pod in self._state.pods.values():
+            if pod.waiting and pod.info.nominated:
+                nominated.setdefault(self._state.entity(pod), {})[pod] = pod.info.nominated
+        for key, nodes in sorted(nominated.items()):
+            self._evictor.adopt(key, nodes)
+            entity = self._queue.entity(key)
+            known = set(nodes.values()) <= self._state.nodes.row_of.keys()
+            if entity is None or not known or not self._config.enabled:
+                self._evictor.withdraw(key)
+            else:
+                self._state.nominations.set(_nomination(key, entity, nodes))
+
     def _drop_nomination(self, key: GroupKey) -> None:
-        if self._state.end_nomination(key):
+        if self._state.nominations.own(key) and self._state.end_nomination(key):
             self._evictor.withdraw(key)
 
     def _delay_left(self, key: GroupKey, entity: Group | Pod) -> float:
-        """Seconds until its preemption delay is over, which begins when it first could evict."""
+        """Seconds until its preemption delay is over.
+
+        It begins when capacity was requested, else when the root could evict for the first time,
+        and ends at once when the request failed: nothing comes then.
+        """
         delay = _delay(entity)
         if not delay:
             return 0.0
-        now = self._clock.monotonic()
-        return self._delayed_since.setdefault(key, now) + delay - now
+        now, requested = self._clock.monotonic(), _requested(entity)
+        known = self._delayed_since.get(key)
+        if known is None or known[0] != requested:
+            age = 0.0 if requested is None else self._clock.now().timestamp() - requested
+            # Clocks differ: no request is made later than it is seen.
+            known = self._delayed_since[key] = (requested, now - max(age, 0.0))
+        return known[1] + delay - now
 
     def _nominate(self, plan: Plan, entity: Group | Pod) -> None:
-        places: dict[Shape, Counter[str]] = {}
-        name_of = self._state.nodes.name_of
-        for pod, row in zip(plan.placement.pods, plan.placement.rows, strict=True):
-            places.setdefault(pod.shape, Counter())[name_of(row)] += 1
-        nominated = tuple((shape, tuple(counts.items())) for shape, counts in places.items())
-        self._state.nominations.set(Nomination(plan.root, entity.priority, nominated))
-        self._evictor.nominate(plan.placement)
+        rows = map(self._state.nodes.name_of, plan.placement.rows)
+        nodes = dict(zip(plan.placement.pods, rows, strict=True))
+        self._state.nominations.set(_nomination(plan.root, entity, nodes))
+        self._evictor.nominate(plan.root, nodes)
+
+
+def _nomination(root: GroupKey, entity: Group | Pod, nodes: Mapping[Pod, str]) -> Nomination:
+    places: dict[Shape, Counter[str]] = {}
+    for pod, node in nodes.items():
+        places.setdefault(pod.shape, Counter())[node] += 1
+    nominated = tuple((shape, tuple(counts.items())) for shape, counts in places.items())
+    return Nomination(root, entity.priority, nominated)
+
+
+def _requested(entity: Group | Pod) -> float | None:
+    return None if isinstance(entity, Pod) or entity.spec is None else entity.spec.requested
 
 
 def _delay(entity: Group | Pod) -> float:
     if isinstance(entity, Pod):
         return entity.info.delay
     return entity.spec.delay if entity.spec is not None else 0.0
-
-
-def _victims_text(plan: Plan) -> str:
-    pods = sum(len(unit.pods) for unit in plan.victims)
-    words = "1 pod" if pods == 1 else f"{pods} pods"
-    named = ", ".join(unit.name for unit in plan.victims[:3])
-    more = f" and {len(plan.victims) - 3} more" if len(plan.victims) > 3 else ""
-    return f"{words} of lower priority ({named}{more})"

@@ -1,9 +1,10 @@
-"""A semaphore whose waiters are served by priority."""
+"""Semaphores whose waiters are served by priority."""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -47,3 +48,33 @@ class PrioritySemaphore:
                 waiter.set_result(None)
                 return
         self._free += 1
+
+
+class SharedSemaphore:
+    """Of `permits` in all, one key holds at most `share`, and leaves the others to other keys.
+
+    Waiters are served by priority.
+    """
+
+    def __init__(self, permits: int, share: int) -> None:
+        self._all = PrioritySemaphore(permits)
+        self._share = share
+        self._shares: dict[str, PrioritySemaphore] = {}
+        self._users: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        """How many keys are in use."""
+        return len(self._shares)
+
+    @asynccontextmanager
+    async def acquired(self, key: str, priority: int) -> AsyncIterator[None]:
+        """Holds one permit inside the block."""
+        share = self._shares.setdefault(key, PrioritySemaphore(self._share))
+        self._users[key] += 1
+        try:
+            async with share.acquired(priority), self._all.acquired(priority):
+                yield
+        finally:
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._users[key], self._shares[key]

@@ -5,20 +5,25 @@ Its three parts have the names of kube-scheduler's:
 active         by priority, then half-running groups first, then by creation and name
 unschedulable  did not fit; active again when room appears for its shapes, when the root changes,
                and after `retry` seconds in any case
-backoff        binding it failed; waits 1 s, doubling to 10 s
+backoff        binding it failed or it was given up (bind_backoff), or deciding it raised an error
 
 All other entities (they lack members, a parent or a policy) are not here and cost nothing.
+
+Nobody's thousands of refused roots keep others waiting: equal ones share one answer, a root that
+was woken for room which is gone by its turn is not decided, and after some repeated decisions in a
+row that were in vain, a root of the same priority has its first one.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from scheduler.bind_backoff import BindBackoff
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.nominations import Nomination
@@ -26,28 +31,31 @@ from scheduler.core.place import Refusal
 from scheduler.core.search.batching import Signature, signature
 from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
+from scheduler.equal_roots import Answer, EqualKind, EqualRoots, Rank
+from scheduler.first_decisions import FirstDecisions
+from scheduler.refused_roots import RefusedRoot, RefusedRoots
+from scheduler.timers import Timers
 
 _STALE: Final = 5.0
 """Seconds after which an entity that cannot gain from new room is decided all the same, so that its
 status shows current numbers."""
 
+_SHAPES: Final = 8
+"""Shapes for which one step of `refresh` looks for room."""
+
+_STEPS: Final = 32
+"""Such steps of one `refresh`; the other shapes are left to the next ones."""
+
+_RETRIES: Final = 256
+"""Refused roots that one `refresh` makes ready because they have waited long enough."""
+
+_SKIPPED: Final = 64
+"""Roots that one `pop` passes over at most."""
+
+_STALE_PAUSE: Final = 0.02
+"""Seconds between two such decisions, on average: they must not take all the time there is."""
+
 QUEUES: Final = ("active", "unschedulable", "backoff")
-
-_FIRST_BACKOFF: Final = 1.0
-_LAST_BACKOFF: Final = 10.0
-
-Rank = tuple[int, bool, str, str, str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Unschedulable:
-    """Less room than `needed` pods of `shape` cannot help; None if that is not known."""
-
-    priority: int
-    shapes: frozenset[Shape]
-    shape: Shape | None
-    needed: int
-    retry_at: float
 
 
 class Queue:
@@ -58,56 +66,125 @@ class Queue:
         self._retry = retry
         self._heap: list[tuple[Rank, GroupKey]] = []
         self._active: dict[GroupKey, Rank] = {}
-        # Insertion order is order of retry_at: each waits equally long.
-        self._unschedulable: dict[GroupKey, _Unschedulable] = {}
-        self._by_shape: dict[Shape, set[GroupKey]] = {}
+        self._unschedulable = RefusedRoots()
         self._stale: dict[GroupKey, float] = {}
-        self._failures: dict[GroupKey, int] = {}
-        self._backing_off: dict[GroupKey, float] = {}
-        self._due: dict[GroupKey, float] = {}
+        self._backoff = BindBackoff()
+        self._due = Timers()
         self._blocked: set[GroupKey] = set()
         self._generation = 0
+        self._behind = False
+        self._now = 0.0
+        self._next_stale = 0.0
+        self._equal = EqualRoots()
+        # Made ready on behalf of their equals, with the answer that they had.
+        self._heads: dict[GroupKey, tuple[EqualKind, Answer]] = {}
+        # Made ready because there was room.
+        self._woken: dict[GroupKey, RefusedRoot] = {}
+        self._first_decisions = FirstDecisions()
+        # Rows with new room; those that are being looked at, and for which shapes still.
+        self._rows: set[int] = set()
+        self._scanned: list[int] = []
+        self._to_scan: list[Shape] = []
 
     def __len__(self) -> int:
         return len(self._active)
 
+    def __bool__(self) -> bool:
+        """Whether a root is ready, or `refresh` has not looked at everything yet."""
+        return bool(self._active) or self._behind
+
     def waiting(self) -> list[GroupKey]:
         """All entities, in the order in which they would be decided if all were ready."""
-        keys = {*self._active, *self._unschedulable, *self._backing_off}
+        keys = {*self._active, *self._unschedulable, *self._backoff.keys()}
         entities = ((key, self.entity(key)) for key in keys)
         ranked = ((_rank(entity), key) for key, entity in entities if entity is not None)
         return [key for _, key in sorted(ranked)]
 
     def sizes(self) -> dict[str, int]:
         """How many roots each part has."""
-        sizes = (len(self._active), len(self._unschedulable), len(self._backing_off))
+        sizes = (len(self._active), len(self._unschedulable), len(self._backoff))
         return dict(zip(QUEUES, sizes, strict=True))
 
     def refresh(self, changes: Changes, now: float) -> None:
         """Apply changes: entities to review, nodes with new room, waiting times that ended."""
-        for key in sorted(changes.entities - changes.reconsider):
-            if self.entity(key) is None:
+        for _ in self.refresh_in_steps(changes, now):
+            pass
+
+    def refresh_in_steps(self, changes: Changes, now: float) -> Iterator[None]:
+        """The same in short steps, between which the state may change and nothing is decided."""
+        self._now = now
+        if changes.everything:
+            self._equal.expire_all()
+        for key in sorted(changes.entities | changes.reconsider):
+            if key in changes.reconsider:
+                self._backoff.reconsider(key, self._state.forest.groups.get(key))
+                self.review(key)
+            elif self.entity(key) is None:
                 self._drop(key)
-        for key in sorted(changes.reconsider):
-            self.review(key)
-        if changes.rows and self._unschedulable:
-            self._wake_for_room(sorted(changes.rows), now)
+                self._forget(key)
+            yield
+        self._rows |= changes.rows
+        for _ in range(_STEPS):
+            self._look_for_room(now)
+            yield
+            if not self._to_scan:
+                break
+        self._behind = changes.more or bool(self._to_scan or self._rows)
         if self._state.nodes.generation != self._generation:
             # Nodes were added, removed or relabelled: counts that were made on them are outdated.
             self._generation = self._state.nodes.generation
             for key in self._unschedulable:
                 self._stale.setdefault(key, now + _STALE)
-        self._wake_due(now)
+        yield from self._wake_due(now)
 
     def pop(self) -> GroupKey | None:
-        """The next entity to decide; it has left the queue until a method below is called."""
-        while self._heap:
+        """The next entity to decide; it has left the queue until a method below is called.
+
+        None also if many were passed over: `bool` says whether there are more.
+        """
+        key = self._pop_never_decided()
+        if key is not None:
+            return key
+        for _ in range(_SKIPPED):
+            if not self._heap:
+                return None
             rank, key = heapq.heappop(self._heap)
-            if self._active.get(key) == rank:
-                del self._active[key]
-                if self.entity(key) is not None:
-                    return key
+            if self._active.get(key) != rank:
+                continue
+            del self._active[key]
+            if self.entity(key) is None:
+                self._forget(key)
+            elif not self._put_back(key):
+                return key
         return None
+
+    def _pop_never_decided(self) -> GroupKey | None:
+        """A root whose first decision must not wait any longer."""
+        while self._heap and self._active.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        if not self._heap:
+            return None
+        key = self._first_decisions.next(self._heap[0][0][0], self._active)
+        if key is None or self.entity(key) is None:
+            return None
+        del self._active[key]
+        return key
+
+    def _put_back(self, key: GroupKey) -> bool:
+        """Refuse a root again if others took the room for which it was woken; whether it was."""
+        refused = self._woken.pop(key, None)
+        if refused is None or refused.shape is None or key in self._state.nominations:
+            return False
+        if int(self._state.framework.slots(refused.shape).sum()) >= refused.needed:
+            return False
+        self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
+        self._stale[key] = self._now + _STALE
+        head, entity = self._heads.pop(key, None), self.entity(key)
+        if head is not None and entity is not None:
+            kind, answer = head
+            self._unschedulable.leave_to_equals(key)
+            self._equal.add(key, _rank(entity), kind, answer.to(key), None)
+        return True
 
     def pop_batch(self, kind: Signature, most: int) -> list[Group | Pod]:
         """Up to `most` equal entities that follow each other at the head; as `pop`."""
@@ -116,7 +193,7 @@ class Queue:
             rank, key = self._heap[0]
             if self._active.get(key) == rank:
                 entity = self.entity(key)
-                if entity is None or signature(entity) != kind:
+                if entity is None or not _equals(entity, kind):
                     break
                 del self._active[key]
                 found.append(entity)
@@ -135,6 +212,7 @@ class Queue:
     def refuse(self, key: GroupKey, refusal: Refusal, now: float) -> None:
         """It does not fit now."""
         self._drop(key)
+        self._first_decisions.refused(key)
         short = refusal.shortage
         entity = self.entity(key)
         plain = isinstance(entity, Pod) or (entity is not None and not entity.composite)
@@ -143,33 +221,97 @@ class Queue:
         shape = short.shape if exact else None
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
-        self._unschedulable[key] = _Unschedulable(priority, refusal.shapes, shape, needed, retry_at)
-        for each in refusal.shapes:
-            self._by_shape.setdefault(each, set()).add(key)
+        self._unschedulable.add(key, RefusedRoot(priority, refusal.shapes, shape, needed, retry_at))
+
+    def equal_kind(self, entity: Group | Pod) -> EqualKind | None:
+        """What the entity has in common with its equals; None if it has to be decided alone."""
+        state = self._state
+        if state.starvation.closed_for is not None or entity.key in state.nominations:
+            return None
+        kind = signature(entity)
+        return None if kind is None else EqualKind.of(entity, kind)
+
+    @property
+    def has_equal(self) -> bool:
+        """Whether any refused roots share an answer."""
+        return len(self._equal) > 0
+
+    def answer(self, entity: Group | Pod) -> Answer | None:
+        """The answer that is known for its equals; None if it has to be sought."""
+        kind = self.equal_kind(entity) if self._equal else None
+        return self._equal.answer(kind) if kind is not None else None
+
+    def share(self, key: GroupKey, kind: EqualKind | None, answer: Answer, *, known: bool) -> None:
+        """The answer for a root that was just refused holds for its equals, if it has any."""
+        (head, _), entity = self._heads.pop(key, (None, None)), self.entity(key)
+        shared = answer.refusal.shortage.kind in ("capacity", "constraint")
+        if kind is not None and entity is not None and shared:
+            self._unschedulable.leave_to_equals(key)
+            decided = None if known else self._now
+            self._equal.add(key, _rank(entity), kind, answer, decided)
+        if head is not None and head != kind:
+            self._pass_on(head, 1)
+
+    def pass_on(self, key: GroupKey, kind: EqualKind | None, *, placed: bool) -> None:
+        """The root was placed, or found victims, and so may its equals; two for each placed."""
+        if placed:
+            self._first_decisions.placed()
+        head, _ = self._heads.pop(key, (None, None))
+        for each in {head, kind}:
+            if each is not None:
+                self._pass_on(each, 2 if placed else 1)
+
+    def _pass_on(self, kind: EqualKind, count: int) -> None:
+        """Make the first `count` refused roots of the kind ready."""
+        answer = self._equal.expire(kind)
+        while count > 0 and answer is not None:
+            key = self._equal.first(kind)
+            if key is None:
+                return
+            self.review(key)
+            if key in self._active:
+                self._heads[key] = (kind, answer)
+                count -= 1
+            else:
+                self._equal.discard(key)
 
     def retry_at(self, key: GroupKey, at: float) -> None:
         """Decide it at that time, if not earlier."""
-        self._due[key] = at
+        self._due.set(key, at)
 
-    def fail(self, key: GroupKey, now: float) -> None:
-        """Binding it failed: try again after a back-off."""
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
+    def fail(self, key: GroupKey, now: float, *, refused: bool = False) -> float:
+        """Binding it failed: try again after a back-off, a longer one if the server refused it.
+
+        Returns its seconds.
+        """
         self._drop(key)
-        self._backing_off[key] = now + min(_LAST_BACKOFF, _FIRST_BACKOFF * 2 ** min(failures, 8))
+        return self._backoff.fail(key, now, refused=refused)
+
+    def pause(self, key: GroupKey, now: float) -> float:
+        """It was given up: do not decide it for a while, unless it changes. Returns the seconds."""
+        self._drop(key)
+        return self._backoff.pause(key, self._state.forest.groups.get(key), now)
+
+    def back_off(self, key: GroupKey, until: float) -> None:
+        """Do not decide it before that time, whatever changes."""
+        self._drop(key)
+        self._forget(key)
+        self._backoff.wait(key, until)
 
     def succeed(self, key: GroupKey) -> None:
         """It was bound: the back-off begins anew."""
-        self._failures.pop(key, None)
+        self._backoff.succeed(key)
+        self._first_decisions.forget(key)
 
     def failures(self, key: GroupKey) -> int:
         """How often in a row binding it failed."""
-        return self._failures.get(key, 0)
+        return self._backoff.failures(key)
 
     def block(self, key: GroupKey) -> None:
         """Do not decide it until `unblock`."""
         self._blocked.add(key)
         self._drop(key)
+        self._forget(key)
 
     def unblock(self, key: GroupKey) -> None:
         """It may be decided again."""
@@ -178,93 +320,153 @@ class Queue:
 
     def next_time(self) -> float | None:
         """When the next refused or failing entity is due, if any."""
-        times = [*self._backing_off.values(), *self._due.values()]
-        first = next(iter(self._unschedulable.values()), None)
-        if first is not None:
-            times.append(first.retry_at)
-        times += list(self._stale.values())[:1]
+        first = self._unschedulable.first_due()
+        moments = (self._backoff.next_time(), self._due.next(), first[1] if first else None)
+        times = [moment for moment in moments if moment is not None]
+        stale = next(iter(self._stale.values()), None)
+        if stale is not None:
+            times.append(max(stale, self._next_stale))
         return min(times, default=None)
+
+    def review_all(self) -> None:
+        """Make all that were refused ready."""
+        for key in list(self._unschedulable):
+            self.review(key)
 
     def review(self, key: GroupKey) -> None:
         """Make it ready if it may be decided, else drop it."""
-        if key in self._backing_off or key in self._blocked:
+        if key in self._backoff or key in self._blocked:
             return
         self._drop(key)
         entity = self.entity(key)
-        if entity is not None:
-            rank = _rank(entity)
-            self._active[key] = rank
-            heapq.heappush(self._heap, (rank, key))
+        if entity is None:
+            self._forget(key)
+            return
+        rank = _rank(entity)
+        self._active[key] = rank
+        heapq.heappush(self._heap, (rank, key))
+        self._first_decisions.ready(key, rank, self._active)
 
     def _drop(self, key: GroupKey) -> None:
         self._active.pop(key, None)
         self._stale.pop(key, None)
-        self._due.pop(key, None)
-        refused = self._unschedulable.pop(key, None)
-        if refused is None:
-            return
-        for shape in refused.shapes:
-            waiting = self._by_shape[shape]
-            waiting.discard(key)
-            if not waiting:
-                del self._by_shape[shape]
+        self._due.discard(key)
+        self._woken.pop(key, None)
+        self._equal.discard(key)
+        self._unschedulable.discard(key)
 
-    def _wake_for_room(self, rows: list[int], now: float) -> None:
+    def _forget(self, key: GroupKey) -> None:
+        """It cannot be decided any more; others may have to be in its stead."""
+        self._first_decisions.forget(key)
+        head, _ = self._heads.pop(key, (None, None))
+        if head is not None:
+            self._pass_on(head, 1)
+
+    def _look_for_room(self, now: float) -> None:
+        """Look whether roots may fit on the rows with new room, for some shapes each time."""
+        if not self._unschedulable:
+            self._rows.clear()
+            self._to_scan = []
+            return
+        if not self._to_scan and self._rows:
+            self._scanned, self._rows = sorted(self._rows), set()
+            shapes = [*self._unschedulable.shapes, *self._equal.shapes()]
+            self._to_scan = list(dict.fromkeys(shapes))
+        shapes, self._to_scan = self._to_scan[-_SHAPES:], self._to_scan[:-_SHAPES]
+        # Shapes that nobody waits with any more may be gone altogether.
+        waiting = [s for s in shapes if self._unschedulable.waiting(s) or self._equal.firsts(s)]
+        if waiting:
+            self._wake_for_room(waiting, self._scanned, now)
+
+    def _wake_for_room(self, shapes: list[Shape], rows: list[int], now: float) -> None:
         """Make ready those with room for a shape on one of the rows, and enough room in all."""
         framework, nominations = self._state.framework, self._state.nominations
         region = np.array([row for row in rows if row < framework.nodes.size], np.int64)
-        open_to = [s for s in self._by_shape if framework.optimistic_slots(s, region).any()]
+        open_to = [s for s in shapes if framework.optimistic_slots(s, region).any()]
         nominated = nominations.on(region.tolist()) if open_to else {}
         free_to = set(open_to)
-        if nominated:
+        if nominated and open_to:
             with nominations.taken(region.tolist()):
                 free_to = {s for s in open_to if framework.optimistic_slots(s, region).any()}
         woken: set[GroupKey] = set()
+        heads: dict[GroupKey, EqualKind] = {}
         for shape in open_to:
+            heads |= self._gaining_equals(shape, nominated, free=shape in free_to)
             if shape in free_to:
-                woken |= self._by_shape[shape]
+                woken |= self._unschedulable.waiting(shape)
             else:
                 woken |= self._gaining(shape, nominated)
-        for key in sorted(woken):
+        for key in sorted(woken | heads.keys()):
             refused = self._unschedulable[key]
-            if refused.shape is None or (
-                int(framework.slots(refused.shape).sum()) >= refused.needed
+            if refused.shape is not None and (
+                int(framework.slots(refused.shape).sum()) < refused.needed
             ):
-                self.review(key)
-            else:
                 self._stale.setdefault(key, now + _STALE)
+                continue
+            if key in heads:
+                self._pass_on(heads[key], 1)
+            else:
+                self.review(key)
+            self._woken[key] = refused
+
+    def _gaining_equals(
+        self, shape: Shape, nominated: Mapping[GroupKey, Nomination], *, free: bool
+    ) -> dict[GroupKey, EqualKind]:
+        """The first of each kind that gains where there is room, or only room nominated lower."""
+        lowest = min((nomination.priority for nomination in nominated.values()), default=0)
+        return {
+            key: kind
+            for key, kind in self._equal.firsts(shape)
+            if free or kind.signature.priority > lowest
+        }
 
     def _gaining(self, shape: Shape, nominated: Mapping[GroupKey, Nomination]) -> set[GroupKey]:
         """Roots that gain where all room is nominated: of higher priority, or nominated there."""
-        keys = self._by_shape[shape]
+        keys = self._unschedulable.waiting(shape)
         lowest = min(nomination.priority for nomination in nominated.values())
         higher = {key for key in keys if self._unschedulable[key].priority > lowest}
         return higher | {key for key in keys & nominated.keys() if self._enough_free(key)}
 
     def _enough_free(self, key: GroupKey) -> bool:
         """Whether enough of its nominated places are free by now."""
+        if key not in self._state.nominations:
+            return True  # its nomination ended meanwhile
         refused = self._unschedulable[key]
         shape = refused.shape
         return shape is None or self._state.nominations.free(key, shape) >= refused.needed
 
-    def _wake_due(self, now: float) -> None:
-        for key, at in list(self._backing_off.items()):
-            if at <= now:
-                del self._backing_off[key]
-                self.review(key)
-        for key in [key for key, at in self._due.items() if at <= now]:
+    def _wake_due(self, now: float) -> Iterator[None]:
+        for key in self._backoff.take_due(now):
             self.review(key)
+            yield
+        while (due_now := self._due.pop_due(now)) is not None:
+            self.review(due_now)
+            yield
         while self._stale:
             key, at = next(iter(self._stale.items()))
-            if at > now:
+            if max(at, self._next_stale) > now:
                 break
+            self._next_stale = max(now - _STALE, self._next_stale) + _STALE_PAUSE
             del self._stale[key]
+            self._equal.expire_old(key, now)
             self.review(key)
-        while self._unschedulable:
-            key, refused = next(iter(self._unschedulable.items()))
-            if refused.retry_at > now:
+            yield
+        for _ in range(_RETRIES):
+            due = self._unschedulable.first_due()
+            if due is None or due[1] > now:
                 break
+            key, _ = due
+            self._equal.expire_old(key, now)
             self.review(key)
+            yield
+
+
+def _equals(entity: Group | Pod, kind: Signature) -> bool:
+    """Whether it has this signature; not if that raises, for then it must be decided alone."""
+    try:
+        return signature(entity) == kind
+    except Exception:  # noqa: BLE001 - raised again where it is decided
+        return False
 
 
 def _rank(entity: Group | Pod) -> Rank:

@@ -1,38 +1,143 @@
-"""What became of the decisions that an earlier leader stored."""
+"""Completes or gives up what earlier leaders began to bind."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
 
+import numpy as np
 import structlog
 
-from kube.errors import KubeError
-from kube.object_client import Getter
-from kube.resources import PODS
+from kube.clock import Clock
+from kube.election import Fence
 from scheduler.core.forest import Pod
+from scheduler.core.model import GroupKey
+from scheduler.core.shapes import Shape
 from scheduler.core.state import State
+from scheduler.intents import Intent, Intents, PodBinding
+from scheduler.metrics import RESUMED
 from scheduler.reservations import StoredDecision
 
 _log = structlog.get_logger()
 
 
-async def refresh_pods(api: Getter, state: State, decision: StoredDecision) -> None:
-    """Ask for the pods themselves: the cache may not have the last leader's Bindings yet."""
-    for reserved in decision.pods:
-        pod = state.pods.get(reserved.uid)
-        if pod is None or not pod.waiting:
-            continue
+class Recovery:
+    """What a new leader does with the Reservations that it finds."""
+
+    def __init__(
+        self,
+        state: State,
+        intents: Intents,
+        *,
+        clock: Clock,
+        timeout_of: Callable[[GroupKey], float],
+        start: Callable[[Intent, list[PodBinding]], None],
+    ) -> None:
+        """`start` sends the Bindings of an intent, whose pods are assumed."""
+        self._state = state
+        self._intents = intents
+        self._clock = clock
+        self._timeout_of = timeout_of
+        self._start = start
+
+    async def run(self, fence: Fence) -> None:
+        """Look at each decision; other tasks run in between."""
+        for decision in await self._intents.reservations.read(fence):
+            intent = self._intent_of(decision)
+            intent.bound = self._bound(decision)
+            if not self._bind_rest(intent, decision):
+                self._resume(intent)
+            await asyncio.sleep(0)
+
+    def _intent_of(self, decision: StoredDecision) -> Intent:
+        """Our intent for an earlier leader's decision, with the remaining time."""
+        age = max(0.0, (self._clock.now() - self._begun(decision)).total_seconds())
+        deadline = self._clock.monotonic() + max(0.0, self._timeout_of(decision.root) - age)
+        intent = Intent(
+            decision.root, deadline, decision.since, reservations=list(decision.reservations)
+        )
+        intent.reserved.update(pod.uid for pod in decision.pods)
+        return intent
+
+    def _begun(self, decision: StoredDecision) -> datetime:
+        """When the decision was first stored; now if it does not say so."""
         try:
-            obj = await api.get(PODS, pod.info.name, pod.info.namespace)
-        except KubeError as error:
-            _log.warning("pod not read", pod=pod.info.name, problem=str(error))
-            continue
-        node = (obj.get("spec") or {}).get("nodeName")
-        if node and obj["metadata"].get("uid") == reserved.uid:
-            state.set_pod(replace(pod.info, node=node))
+            moment = datetime.fromisoformat(decision.since)
+        except ValueError as error:
+            _log.error("decision without a time", root="/".join(decision.root), problem=str(error))
+            return self._clock.now()
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+    def _members(self, decision: StoredDecision) -> list[tuple[Pod, str]]:
+        """The pods of the decision that exist and belong to its root, with their nodes."""
+        found = ((self._state.pods.get(each.uid), each.node) for each in decision.pods)
+        return [
+            (pod, node)
+            for pod, node in found
+            if pod is not None and _belongs_to(pod, decision.root)
+        ]
+
+    def _bound(self, decision: StoredDecision) -> list[Pod]:
+        return [pod for pod, _ in self._members(decision) if pod.info.node]
+
+    def _bind_rest(self, intent: Intent, decision: StoredDecision) -> bool:
+        """Assume the decided nodes for all pods still unbound, or for none; whether it did.
+
+        It does if all of them still fit and the group is then complete.
+        """
+        assumed: list[PodBinding] = []
+        for (shape, node), pods in self._waiting(decision).items():
+            if not self._assume(shape, node, pods):
+                break
+            assumed += [PodBinding(intent, pod, node) for pod in pods]
+        else:
+            group = self._state.forest.groups.get(intent.root)
+            if assumed and group is not None and group.standing and group.parent is None:
+                self._intents.add(intent)
+                self._start(intent, assumed)
+                RESUMED.labels("finished").inc()
+                return True
+        for binding in assumed:
+            self._state.forget(binding.pod.info.uid)
+        return False
+
+    def _waiting(self, decision: StoredDecision) -> dict[tuple[Shape, str], list[Pod]]:
+        """The pods still unbound, by shape and node: equal ones are looked at together."""
+        found: dict[tuple[Shape, str], list[Pod]] = {}
+        for pod, node in self._members(decision):
+            if pod.waiting:
+                found.setdefault((pod.shape, node), []).append(pod)
+        return found
+
+    def _assume(self, shape: Shape, node: str, pods: list[Pod]) -> bool:
+        """Assume the node for all of these equal pods, or for none if they do not all fit."""
+        row = self._state.nodes.row_of.get(node)
+        if row is None:
+            return False
+        at_once = 1 if shape.self_interacting else len(pods)
+        for index in range(0, len(pods), at_once):
+            if int(self._state.framework.slots_in(shape, np.array([row]))[0]) < at_once:
+                for pod in pods[:index]:
+                    self._state.forget(pod.info.uid)
+                return False
+            self._state.assume(pods[index : index + at_once], [row] * at_once)
+        return True
+
+    def _resume(self, intent: Intent) -> None:
+        """Keep the intent of a half-bound group, which the queue completes first; drop others."""
+        group = self._state.forest.groups.get(intent.root)
+        if group is None or not group.incomplete:
+            RESUMED.labels("given up").inc()
+            self._intents.reservations.close(intent.reservations)
+        else:
+            RESUMED.labels("continued").inc()
+            self._intents.add(intent)
 
 
-def bound_pods(state: State, decision: StoredDecision) -> list[Pod]:
-    """The pods of the decision that are bound."""
-    pods = (state.pods.get(reserved.uid) for reserved in decision.pods)
-    return [pod for pod in pods if pod is not None and pod.info.node]
+def _belongs_to(pod: Pod, root: GroupKey) -> bool:
+    """Whether the group is the pod's, or above it."""
+    group = pod.group
+    while group is not None and group.key != root:
+        group = group.parent
+    return group is not None

@@ -26,7 +26,7 @@ from kube.meta import Json
 from scheduler.activity import Activity
 from scheduler.api_protocols import ReservationApi
 from scheduler.core.model import GroupKey
-from scheduler.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN
+from scheduler.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN, RESUMED
 from scheduler.resources import RESERVATIONS
 from scheduler.retry import RETRIABLE, backoff, retry
 
@@ -72,6 +72,14 @@ class WrittenIntent(msgspec.Struct, frozen=True):
     attempt: int
     since: str
     pods: dict[str, str]
+
+
+class _Spec(msgspec.Struct):
+    intents: list[object] = []
+
+
+class _Reservation(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +185,7 @@ class Reservations:
     def _decisions_of(self, items: list[Json]) -> list[StoredDecision]:
         by_root: dict[GroupKey, StoredDecision] = {}
         for item in sorted(items, key=_by_age):
-            intents = (item.get("spec") or {}).get("intents") or []
+            intents = _intents_of(item)
             reservation = StoredReservation(item["metadata"]["name"], len(intents))
             RESERVATIONS_OPEN.inc()
             if not intents:
@@ -306,19 +314,31 @@ def _intent(decision: PendingDecision, pods: list[ReservedPod]) -> str:
     return msgspec.json.encode(written).decode()
 
 
+def _intents_of(item: Json) -> list[object]:
+    """None, and an error in the log, if they are no list: such a Reservation is deleted."""
+    try:
+        return msgspec.convert(item, _Reservation).spec.intents
+    except msgspec.MsgspecError as error:
+        _set_aside(item["metadata"]["name"], error)
+        return []
+
+
 def _read(intent: object, reservation: StoredReservation) -> StoredDecision | None:
     """None, and an error in the log, for an intent that cannot be decoded."""
     try:
         written = msgspec.json.decode(msgspec.convert(intent, str), type=WrittenIntent)
-    except msgspec.MsgspecError as error:
-        _log.error(
-            "intent skipped: it cannot be decoded", name=reservation.name, problem=str(error)
-        )
+    except (msgspec.MsgspecError, RecursionError) as error:
+        _set_aside(reservation.name, error)
         return None
     root = written.root
     pods = tuple(ReservedPod(uid, node) for uid, node in written.pods.items())
     key = (root.kind, root.namespace, root.name)
     return StoredDecision(key, written.attempt, written.since, pods, (reservation,))
+
+
+def _set_aside(name: str, error: Exception) -> None:
+    RESUMED.labels("unreadable").inc()
+    _log.error("decision set aside: it cannot be decoded", reservation=name, problem=str(error))
 
 
 def _merge(first: StoredDecision, second: StoredDecision) -> StoredDecision:
@@ -333,4 +353,4 @@ def _by_age(item: Json) -> tuple[str, int]:
     """By creation, then by the number in the name, for those of one second."""
     meta = item["metadata"]
     number = meta["name"].rpartition("-")[2]
-    return (meta.get("creationTimestamp") or "", int(number) if number.isdigit() else 0)
+    return (meta.get("creationTimestamp") or "", int(number[-18:]) if number.isdecimal() else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, RESERVATION
+from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, RESERVATION, WORKLOAD
 from kube.resources import Resource
 
 GROUPS: Final = {
@@ -14,3 +14,5 @@ GROUPS: Final = {
 """PodGroups and CompositePodGroups, by kind."""
 
 RESERVATIONS: Final = Resource(*RESERVATION)
+WORKLOADS: Final = Resource(*WORKLOAD)
+"""Workloads, whose templates groups are compared with."""

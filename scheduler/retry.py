@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -33,16 +34,20 @@ async def retry(
     clock: Clock,
     *,
     on: tuple[type[KubeError], ...] = RETRIABLE,
+    until: float = math.inf,
 ) -> bool:
     """Repeat the request while it raises one of `on`; other errors go to the caller.
 
-    False if the lease may have been lost before it succeeded.
+    From `until` (monotonic) on, all errors do. False if the lease may have been lost before it
+    succeeded.
     """
     waits = backoff()
     while fence.valid():
         try:
             await request()
         except on:
+            if clock.monotonic() >= until:
+                raise
             await clock.sleep(waits.next())
         else:
             return True

@@ -7,7 +7,12 @@ cluster: no environment variables, no commands, no Secrets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from heapq import merge
+from itertools import islice
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -28,26 +33,35 @@ from scheduler.core.model import (
     StorageClassInfo,
     VolumeInfo,
 )
-from scheduler.core.node_table import NodeTable
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.node_daemons import DaemonSetKey
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.node_selection import Profile
+from scheduler.core.search.search_budget import nothing
 from scheduler.core.shapes import Shape
 from scheduler.core.starvation import ClosedFor
 from scheduler.core.state import State
+from scheduler.core.workload_templates import Template, TemplateKey, WorkloadKey
 from scheduler.queue import Queue
+from scheduler.watch.decode import NEVER
 
-FORMAT = 4
+FORMAT = 6
+
+_PART: Final = 256
+"""Values that are collected, or encoded, between two pauses."""
+
+T = TypeVar("T")
 
 
 class Limits(msgspec.Struct, frozen=True):
     """The budget of one decision, without a limit of time.
 
     `preempts` says whether anybody may be evicted, `overdue` (seconds since 1970) which
-    terminating pods are not waited for any more.
+    terminating pods are not waited for any more, `soon` which of those that others deleted are not
+    waited for yet; None waits for all. `profiles` are by schedulerName, and `profile` for others.
     """
 
     steps: int
@@ -55,13 +69,24 @@ class Limits(msgspec.Struct, frozen=True):
     profile: Profile
     preempts: bool = True
     overdue: float = 0.0
+    soon: float | None = None
+    profiles: dict[str, Profile] = {}
 
     @classmethod
-    def of(cls, budget: SearchBudget, *, preempts: bool = True, overdue: float = 0.0) -> Limits:
-        return cls(budget.steps, budget.packing_steps, budget.profile, preempts, overdue)
+    def of(
+        cls, budget: SearchBudget, effort: Effort | None = None, *, preempts: bool = True
+    ) -> Limits:
+        effort = effort or Effort()
+        soon = effort.soon if math.isfinite(effort.soon) else None
+        steps, packing_steps = budget.steps, budget.packing_steps
+        profile, profiles = budget.profile, dict(budget.profiles)
+        return cls(steps, packing_steps, profile, preempts, effort.overdue, soon, profiles)
 
     def budget(self) -> SearchBudget:
-        return SearchBudget(self.steps, self.packing_steps, self.profile)
+        return SearchBudget(self.steps, self.packing_steps, self.profile, self.profiles)
+
+    def effort(self) -> Effort:
+        return Effort(overdue=self.overdue, soon=math.inf if self.soon is None else self.soon)
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -94,10 +119,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     `waiting` has each group's waiting pods (UIDs) in their order; `assumed` what is decided and not
     bound yet, node by UID; `assumed_volumes` the volume (empty: to be provisioned) and the node for
     claims of those; `nominations` are the places of roots that preempted, `evicting` the UIDs of
-    the pods evicted for them, `spared` of those that cannot be, and `units` those of all running
-    pods in the order in which they are considered as victims. `queue` are the roots in the order of
-    the queue, and `decisions` those on the first of them. `priorities` are for simulations only:
-    all that is here has its priority already. `starvation` is the root that goes before others.
+    the pods evicted for them and when they should be gone (None if unknown), `spared` of those that
+    cannot be, and `units` those of all running pods in the order in which they are considered as
+    victims. `queue` are the roots in the order of the queue, and `decisions` those on the first of
+    them. `priorities` say who may preempt, and serve simulations: all that is here has its priority
+    already. `starvation` is the root that goes before others.
+    `templates` are those of each Workload, with which groups are compared. `initially_scheduled`
+    are the groups that were scheduled once.
     """
 
     format: int
@@ -116,7 +144,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     assumed: dict[str, str]
     waiting: dict[str, list[str]]
     nominations: list[NominatedPlaces]
-    evicting: list[str]
+    evicting: dict[str, float | None]
     spared: list[str]
     units: list[str]
     disruption_budgets: list[DisruptionBudget]
@@ -125,6 +153,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     priorities: list[PriorityClass]
     starvation: ClosedFor | None = None
     assumed_volumes: list[tuple[ClaimKey, str, str]] = []
+    templates: list[tuple[WorkloadKey, list[tuple[TemplateKey, Template]]]] = []
+    daemon_sets: list[DaemonSetKey] = []
+    initially_scheduled: list[GroupKey] = []
 
 
 def take(
@@ -134,61 +165,87 @@ def take(
     priorities: Sequence[PriorityClass] = (),
     *,
     decisions: int = 20,
+    pause: Callable[[], None] = nothing,
 ) -> Snapshot:
-    """Everything as it is now, with the decisions on the first roots. Changes nothing."""
+    """Everything as it is now, with the decisions on the first roots. Changes nothing.
+
+    Nothing may change at a `pause` either.
+    """
+
+    def all_of(values: Iterable[T]) -> Iterator[T]:
+        for number, value in enumerate(values):
+            if number % _PART == 0:
+                pause()
+            yield value
+
     roots = queue.waiting()
     storage, shapes = state.volumes, list(state.shapes)
-    specs = [group.spec for group in state.forest.groups.values() if group.spec is not None]
+    groups = state.forest.groups.values()
+    specs = [group.spec for group in all_of(groups) if group.spec is not None]
+    pods = list(all_of(_in_order(all_of(state.pods.values()))))
     return Snapshot(
         format=FORMAT,
         limits=limits,
-        resources=list(state.nodes.resources),
+        resources=sorted(state.nodes.resources.indices),
         nodes=list(state.nodes.infos),
         vacant=list(state.nodes.vacant),
         namespaces={name: dict(labels) for name, labels in state.selectors.namespaces.items()},
-        claims=list(storage.claims.values()),
-        volumes=list(storage.volumes.values()),
+        claims=list(all_of(storage.claims.values())),
+        volumes=list(all_of(storage.volumes.values())),
         classes=list(storage.classes.values()),
         attachable={node: dict(limit) for node, limit in storage.limits.items()},
-        requirements=[shape.requirements for shape in shapes],
+        requirements=[shape.requirements for shape in all_of(shapes)],
         groups=sorted(specs, key=lambda spec: spec.key),
-        pods=[p.info for p in sorted(state.pods.values(), key=_order)],
-        assumed={uid: pod.node for uid, pod in sorted(state.pods.items()) if pod.assumed},
+        initially_scheduled=sorted(
+            group.key for group in all_of(groups) if group.initially_scheduled
+        ),
+        pods=[pod.info for pod in all_of(pods)],
+        assumed=dict(sorted((pod.info.uid, pod.node) for pod in all_of(pods) if pod.assumed)),
         waiting={
             "/".join(group.key): [uid for pods in group.pending.values() for uid in pods]
-            for group in state.forest.groups.values()
+            for group in all_of(groups)
             if group.pending
         },
-        nominations=[_places_of(each, shapes) for each in state.nominations],
-        evicting=sorted(state.units.evicting),
+        nominations=[_places_of(each, shapes) for each in state.nominations if not each.foreign],
+        evicting={
+            uid: by if math.isfinite(by) else None
+            for uid, by in sorted(state.units.evicting.items())
+        },
+        daemon_sets=list(state.units.daemons),
         spared=sorted(state.units.spared),
-        units=state.units.order(),
+        units=state.units.order(pause),
         disruption_budgets=list(state.disruption_budgets),
         queue=roots,
-        decisions=list(decide_all(state, roots[:decisions], limits)),
+        decisions=list(decide_all(state, roots[:decisions], limits, pause)),
         priorities=sorted(priorities, key=lambda each: each.name),
         starvation=state.starvation.closed_for,
         assumed_volumes=[
             (key, assumed.volume, state.nodes.name_of(assumed.row))
             for key, assumed in state.volumes.assumed
         ],
+        templates=[
+            (workload, list(templates.items()))
+            for workload, templates in sorted(state.forest.templates.items())
+        ],
     )
 
 
-def decide_all(state: State, roots: list[GroupKey], limits: Limits) -> Iterator[Decision]:
+def decide_all(
+    state: State, roots: list[GroupKey], limits: Limits, pause: Callable[[], None] = nothing
+) -> Iterator[Decision]:
     """Decide each root against the state as it is, without carrying anything out."""
+    budget = replace(limits.budget(), pause=pause)
     for root in roots:
         entity: Group | Pod | None = state.singles.get(root) or state.forest.groups.get(root)
         if entity is None:
             continue
-        outcome = decide(state, entity, limits.budget())
+        outcome = decide(state, entity, budget)
         if isinstance(outcome, Placement):
             yield Decision(root, outcome.steps, placed=_nodes(state, outcome))
             continue
         blocker, plan = explain(state, outcome), None
         if limits.preempts:
-            effort = Effort(overdue=limits.overdue)
-            plan = preempt(state, entity, outcome, limits.budget(), effort)
+            plan = preempt(state, entity, outcome, budget, limits.effort())
         if not isinstance(plan, Plan):
             yield Decision(root, outcome.steps, blocker=blocker)
             continue
@@ -217,22 +274,19 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     _put_storage(state, snapshot)
     for requirements in snapshot.requirements:
         state.selectors.register(requirements)
-    for spec in snapshot.groups:
-        state.set_group(spec)
+    _put_groups(state, snapshot)
     for info in snapshot.pods:
         state.set_pod(info)
     for uid, node in snapshot.assumed.items():
         state.assume([state.pods[uid]], [state.nodes.row_of[node]])
     for group in state.forest.groups.values():
         _order_pending(state, group, snapshot.waiting.get("/".join(group.key), []))
-    state.units.mark_evicting(state.pods[uid] for uid in snapshot.evicting if uid in state.pods)
-    state.units.spare(state.pods[uid] for uid in snapshot.spared if uid in state.pods)
-    state.units.arrange(snapshot.units)
-    for budget in snapshot.disruption_budgets:
-        state.disruption_budgets.set(budget)
+    _put_preemption(state, snapshot)
     for places in snapshot.nominations:
         state.nominations.set(_nomination(state, snapshot, places))
     state.starvation.closed_for = snapshot.starvation
+    for _ in state.catch_up():
+        pass
     queue = Queue(state)
     for root in snapshot.queue:
         queue.review(root)
@@ -250,6 +304,28 @@ def queue_of(state: State) -> Queue:
 
 def encode(value: Snapshot | Decision) -> bytes:
     """JSON; equal values give equal bytes."""
+    return _encode(value)
+
+
+def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes]:
+    """The same JSON in parts, each of some values; `pause` is called in between."""
+    fields = (f'"{name}":'.encode() for name in snapshot.__struct_encode_fields__)
+    values = (getattr(snapshot, name) for name in snapshot.__struct_fields__)
+    parts: list[bytes] = []
+    for field, value in zip(fields, values, strict=True):
+        parts += [b"," if parts else b"{", field]
+        if not isinstance(value, list):
+            parts.append(_encode(value))
+            continue
+        parts.append(b"[")
+        for first in range(0, len(value), _PART):
+            pause()
+            parts += [b","] * (first > 0) + [_encode(value[first : first + _PART])[1:-1]]
+        parts.append(b"]")
+    return [*parts, b"}"]
+
+
+def _encode(value: object) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
@@ -279,20 +355,49 @@ def _nomination(state: State, snapshot: Snapshot, nominated: NominatedPlaces) ->
     return Nomination(nominated.root, nominated.priority, places)
 
 
+def _in_order(pods: Iterator[Pod]) -> Iterator[Pod]:
+    """Sorted by `_order`, some at a time, as long as there are more."""
+    some = iter(lambda: sorted(islice(pods, 16 * _PART), key=_order), [])
+    return merge(*some, key=_order)
+
+
 def _order(pod: Pod) -> tuple[int, str]:
     """By shape: pods restored in this order intern their shapes in the same order."""
     return (pod.shape.index, pod.info.uid)
 
 
 def _put_nodes(state: State, snapshot: Snapshot) -> None:
-    nodes: NodeTable = state.nodes
-    for name in snapshot.resources:
-        nodes.resource(name)
     holes = {row: f"\0{row}" for row, node in enumerate(snapshot.nodes) if node is None}
     for row, node in enumerate(snapshot.nodes):
         state.set_node(node or NodeInfo(holes[row], {}))
     for row in snapshot.vacant:
         state.remove_node(holes[row])
+
+
+def _put_groups(state: State, snapshot: Snapshot) -> None:
+    for workload, templates in snapshot.templates:
+        state.set_templates(workload, dict(templates))
+    for spec in snapshot.groups:
+        state.set_group(spec)
+    while state.forest.catch_up(1000):
+        pass
+    for key in snapshot.initially_scheduled:
+        state.forest.was_scheduled(key)
+
+
+def _put_preemption(state: State, snapshot: Snapshot) -> None:
+    for uid, by in snapshot.evicting.items():
+        if uid in state.pods:
+            state.units.mark_evicting([state.pods[uid]], math.inf if by is None else by)
+    state.units.spare(state.pods[uid] for uid in snapshot.spared if uid in state.pods)
+    state.units.arrange(snapshot.units)
+    for daemon_set in snapshot.daemon_sets:
+        state.units.daemons.set(daemon_set)
+    for budget in snapshot.disruption_budgets:
+        state.disruption_budgets.set(budget)
+    state.modest_classes.update(
+        each.name for each in snapshot.priorities if each.preemption_policy == NEVER
+    )
 
 
 def _put_storage(state: State, snapshot: Snapshot) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 
 import structlog
 
 from kube.clock import Clock
+from kube.stepwise import Stepwise
 from scheduler.config import Starvation
 from scheduler.core.decide import fits_empty_cluster
 from scheduler.core.forest import Group, Pod
@@ -31,8 +32,10 @@ class StarvationMonitor:
         *,
         clock: Clock,
         config: Starvation,
+        stepwise: Stepwise | None = None,
         budget: Callable[[], SearchBudget] = SearchBudget,
     ) -> None:
+        """`stepwise` is what the budgets' `pause` belongs to."""
         self._state = state
         self._queue = queue
         self._clock = clock
@@ -40,6 +43,7 @@ class StarvationMonitor:
         self._limits = StarvationLimits(
             config.after_seconds, config.after_passed, config.closed_seconds
         )
+        self._stepwise = stepwise or Stepwise(clock)
         self._budget = budget
 
     def placed(self, key: GroupKey, entity: Group | Pod) -> None:
@@ -48,8 +52,13 @@ class StarvationMonitor:
             self._state.starvation.placed(key, entity.priority)
             self._open_if_for(key)
 
-    def refused(self, key: GroupKey, entity: Group | Pod, refusal: Refusal) -> None:
-        """The root does not fit, or waits for the starving root."""
+    def refused(
+        self, key: GroupKey, entity: Group | Pod, refusal: Refusal
+    ) -> Generator[None, None, None]:
+        """The root does not fit, or waits for the starving root.
+
+        Yields where other tasks should run, which must not change the state.
+        """
         if not self._enabled:
             return
         gate, now, priority = self._state.starvation, self._clock.monotonic(), entity.priority
@@ -64,16 +73,23 @@ class StarvationMonitor:
         if gate.closed_for is None:
             if not gate.starves(key, priority, now, self._limits):
                 return
-            if not fits_empty_cluster(self._state, entity, self._budget()):
+            if not (yield from self._could_fit(entity)):
                 return
             gate.close(key, priority, now, self._limits)
             STARVATION_ACTIVE.set(1)
             STARVATIONS.inc()
             _log.info("starvation gate closed", root="/".join(key))
-        elif gate.closed_for.root == key and not fits_empty_cluster(
-            self._state, entity, self._budget()
-        ):
+        elif gate.closed_for.root == key and not (yield from self._could_fit(entity)):
             self._open_if_for(key)
+
+    def _could_fit(self, entity: Group | Pod) -> Generator[None, None, bool]:
+        """Whether the root would fit if nothing else ran."""
+        self._state.units.refresh()
+        return (
+            yield from self._stepwise.steps(
+                lambda: fits_empty_cluster(self._state, entity, self._budget())
+            )
+        )
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
         """Forget entities that cannot be decided any more; open the gate if it is overdue."""

@@ -1,41 +1,39 @@
 """Reports outcomes: conditions and blockers of groups, conditions of pods, events.
 
 Nothing here is urgent. Changes are collected for a moment, Bindings go first, and a condition that
-is already written is not written again.
+is already written is not written again. A round is bounded, and namespaces take turns in it, so
+that nobody waits for long because another has thousands of groups, however large their trees are.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import math
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 import structlog
 
-from api.constants import (
-    CONDITION_DISRUPTION_TARGET,
-    CONDITION_POD_SCHEDULED,
-    REASON_INCOMPLETE,
-    REASON_SCHEDULED,
-)
+from api.constants import CONDITION_POD_SCHEDULED, REASON_INCOMPLETE
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
 from kube.events import EventType
+from kube.failures import Failures
+from kube.freeze import Freeze
 from kube.meta import Json
 from kube.object_client import StatusPatcher
+from kube.pace import Pace
 from kube.patch import PatchBuilder
 from kube.resources import PODS
 from scheduler.activity import Activity
 from scheduler.conditions import (
     GroupView,
     PodView,
-    blocker_json,
-    condition_type,
     confirmed,
-    group_views,
+    exceeding_views,
+    group_view,
     has_leaving_pods,
     pod_views,
     waiting_for,
@@ -43,30 +41,61 @@ from scheduler.conditions import (
 )
 from scheduler.config import Status
 from scheduler.core.explain import Blocker
+from scheduler.core.forest import Group
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
+from scheduler.fair_keys import FairKeys
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import REPORTS_DUE, STATUS_WRITES
+from scheduler.pod_events import FirstPods, PodEvents
 from scheduler.resources import GROUPS
+from scheduler.status_document import only_numbers_differ, wanted_status
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.objects import GroupObject
 
 _log = structlog.get_logger()
 
-_Write = Callable[[], Awaitable[None]]
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A status patch: of what, for which root or group that was due, and how."""
+
+    target: GroupKey
+    due: GroupKey
+    send: Callable[[], Awaitable[None]]
+
+
+_Report = Iterator[_Write | None]
+"""What is to be written about one root, step by step; None where nothing has changed."""
 
 _RETRY_SECONDS: Final = 10.0
 _BUSY_SECONDS: Final = 20.0
-"""How much later pods, and groups that lack members, are reported during Bindings or evictions."""
+"""How much later groups that lack members, and their pods, are reported during Bindings or
+evictions. Pods that wait for room are not: autoscalers look for their conditions."""
+
+_NUMBERS_SECONDS: Final = 15.0
+_NUMBERS_PER_SECOND: Final = 20.0
+"""How long a status stays as it is where only numbers changed: of nodes, of pods with room. It is
+longer where there are so many groups that more than this would be written a second."""
 
 _BINDING_SECONDS: Final = 60.0
 """How much later at most a root is reported while it is being bound."""
 
 _ROUND_ROOTS: Final = 100
-"""Roots of one round; then those that became due meanwhile are included, the oldest first."""
+"""Roots that one round begins with; then those that became due meanwhile are included."""
 
 _ROUND_WRITES: Final = 500
-"""Writes of one round after which further pods wait for the next round."""
+"""Writes of one round; the rest waits for the next one."""
+
+_ROUND_PODS: Final = 100
+"""Writes of one round that pods may have while more groups are due."""
+
+_ROUND_STEPS: Final = 2000
+"""Groups, or pods, that one round looks at."""
+
+_SMALL: Final = 64
+"""Groups of a tree that is always reported as a whole. Of a larger one only groups that changed
+are, as long as it waits for the same: its other groups then show older numbers."""
 
 
 @dataclass(slots=True)
@@ -82,6 +111,7 @@ class Reporter:
 
     Roots that are being bound are reported later, as their status is about to change.
     `observed` and `pending` are the maps of the event handlers, read at the moment of writing.
+    Nothing is read during a `freeze`: a placement may be half assumed.
     """
 
     def __init__(
@@ -95,20 +125,34 @@ class Reporter:
         config: Status,
         observed: dict[GroupKey, GroupObject],
         pending: dict[str, PendingPod],
+        freeze: Freeze | None = None,
     ) -> None:
         self._api = api
         self._state = state
         self._events = events
+        self._pod_events = PodEvents(events, clock)
         self._activity = activity
         self._clock = clock
         self._config = config
         self._observed = observed
         self._pending = pending
         self._blockers: dict[GroupKey, Blocker] = {}
-        self._due: dict[GroupKey, _Due] = {}
-        self._pods_due: dict[GroupKey, float] = {}
+        self._due: FairKeys[_Due] = FairKeys()
+        self._pods_due: FairKeys[float] = FairKeys()
+        self._reports: FairKeys[_Report] = FairKeys()
+        self._pod_reports: FairKeys[_Report] = FairKeys()
+        self._causes: dict[GroupKey, Blocker | None] = {}
+        self._told: dict[GroupKey, tuple[object, ...]] = {}
         self._written: dict[str, tuple[object, ...]] = {}
+        self._written_at: dict[GroupKey, float] = {}
+        self._numbers_due: FairKeys[float] = FairKeys()
         self._work = asyncio.Event()
+        self._pace = Pace("report", clock)
+        self._freeze = freeze or Freeze()
+        # By root and step: one step's success says nothing of the others.
+        self._failures: Failures[tuple[GroupKey, str]] = Failures(
+            "report", lambda each: "/".join(each[0]), first=_RETRY_SECONDS
+        )
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
         """Report these entities and groups soon."""
@@ -121,13 +165,19 @@ class Reporter:
         self._blockers[key] = blocker
         now = self._clock.monotonic()
         self._schedule(key, now)
-        self._pods_due[key] = now + self._config.delay_seconds
+        at, before = now + self._config.delay_seconds, self._pods_due.get(key)
+        # Being refused again and again must not put it off.
+        self._pods_due.put(key, at if before is None else min(at, before))
 
     def placed(self, key: GroupKey) -> None:
         """The root is being bound."""
         self._blockers.pop(key, None)
-        self._pods_due.pop(key, None)
+        self._pods_due.discard(key)
         self._schedule(key, self._clock.monotonic())
+
+    def details(self) -> Iterator[str]:
+        """Lines for `/readyz`: the roots whose report raises an error."""
+        return self._failures.details()
 
     async def run(self, fence: Fence) -> None:
         """Write what is due until cancelled, and nothing once the lease may be lost."""
@@ -136,36 +186,84 @@ class Reporter:
             await self._clock.sleep(self._config.delay_seconds)
             while fence.valid() and await self.flush(fence):
                 pass
-            if not self._due and not self._pods_due:
+            if not self._waiting() and not len(self._numbers_due):
                 self._work.clear()
 
     async def flush(self, fence: Fence) -> bool:
         """Write what is due now, up to the limits of one round; whether more roots are due."""
+        await self._freeze.over()
         now, busy = self._clock.monotonic(), self._activity.busy
-        ready = (key for key, due in self._due.items() if self._is_time(key, due, now, busy=busy))
-        due = list(islice(ready, _ROUND_ROOTS))
-        for key in due:
-            del self._due[key]
-        writes = [(key, write) for key in due for write in self._report(key)]
-        more = len(due) == _ROUND_ROOTS
-        if not more:
-            writes += self._pod_writes(now - (_BUSY_SECONDS if busy else 0.0), len(writes))
+        self._causes.clear()
+        for key in self._numbers_due.take(lambda _, at: at <= now, _ROUND_ROOTS):
+            self._schedule(key, now)
+        begun = self._due.take(
+            lambda key, due: self._has_turn(key) and self._is_time(key, due, now, busy=busy),
+            _ROUND_ROOTS,
+        )
+        for key in begun:
+            self._reports.put(key, self._report(key))
+        writes = await self._collect("groups", self._reports, _ROUND_WRITES)
+        more = len(begun) == _ROUND_ROOTS or len(self._reports) > 0
+        self._begin_pods(now, busy=busy)
+        # Pods wait while groups are written, but not for ever.
+        left = min(_ROUND_PODS, len(writes)) if more else _ROUND_WRITES - len(writes)
+        writes += await self._collect("pods", self._pod_reports, left)
         await self._carry_out(writes, fence)
         self._count_due()
         return more
 
-    def _pod_writes(self, before: float, written: int) -> list[tuple[GroupKey, _Write]]:
-        """The writes for pods that were due by then; `written` others are in this round already."""
-        writes: list[tuple[GroupKey, _Write]] = []
-        for key in [key for key, at in self._pods_due.items() if at <= before]:
-            if written + len(writes) >= _ROUND_WRITES:
-                break  # groups that change meanwhile go first
-            del self._pods_due[key]
-            writes += [(key, write) for write in self._report_pods(key)]
-        return writes
+    def _has_turn(self, key: GroupKey) -> bool:
+        """Whether its report may begin: it is not under way, and few of its namespace are."""
+        return key not in self._reports and self._reports.count(key[1]) < _ROUND_ROOTS
+
+    def _begin_pods(self, now: float, *, busy: bool) -> None:
+        """Begin the reports about pods that are due."""
+
+        def is_time(key: GroupKey, at: float) -> bool:
+            late = self._config.busy_seconds if key in self._blockers else _BUSY_SECONDS
+            return at + (late if busy else 0.0) <= now and key not in self._pod_reports
+
+        for key in self._pods_due.take(is_time, _ROUND_ROOTS):
+            self._pod_reports.put(key, self._report_pods(key))
+
+    async def _collect(self, what: str, reports: FairKeys[_Report], most: int) -> list[_Write]:
+        """Up to `most` writes, a step of each namespace in turn; at most one for each target."""
+        found: dict[GroupKey, _Write] = {}
+        self._pace.begin()
+        for _ in range(_ROUND_STEPS):
+            turn = reports.turn()
+            if turn is None or len(found) >= most:
+                break
+            key, report = turn
+            try:
+                write = next(report)
+            except StopIteration:
+                reports.discard(key)
+                self._failures.succeeded((key, what))
+            except Exception as error:  # noqa: BLE001 - logged, and tried again
+                reports.discard(key)
+                self._told.pop(key, None)
+                self._failed(key, key, what, error)
+            else:
+                if write is not None:
+                    found[write.target] = write
+            if self._pace.over(key):
+                await self._pace.give_way()
+                await self._freeze.over()
+        return list(found.values())
+
+    def _waiting(self) -> int:
+        """How many roots, and roots of pods, are not reported yet."""
+        open_reports = len(self._reports) + len(self._pod_reports)
+        return len(self._due) + len(self._pods_due) + open_reports
+
+    def _failed(self, key: GroupKey, target: GroupKey, step: str, error: Exception) -> None:
+        """Nobody expected this error; it is about this root alone."""
+        STATUS_WRITES.labels(key[0], "failed").inc()
+        self._retry_later(key, target, self._failures.failed((key, step), error))
 
     def _count_due(self) -> None:
-        REPORTS_DUE.set(len(self._due) + len(self._pods_due))
+        REPORTS_DUE.set(self._waiting())
 
     def _is_time(self, key: GroupKey, due: _Due, now: float, *, busy: bool) -> bool:
         """Roots being bound are late, and while any are, so are roots that lack members.
@@ -188,97 +286,143 @@ class Reporter:
         return group is not None and group.parent is None and not group.quorate
 
     def _schedule(self, key: GroupKey, now: float) -> None:
-        due = self._due.get(key)
-        at = now + self._config.delay_seconds
-        if due is None:
-            self._due[key] = _Due(at, now + self._config.busy_seconds)
+        if key not in self._due:
+            at = now + self._config.delay_seconds
+            self._due.put(key, _Due(at, now + self._config.busy_seconds))
             self._count_due()
         self._work.set()
 
-    def _report(self, key: GroupKey) -> Iterable[_Write]:
-        """The writes that bring the tree under `key` up to date."""
+    def _report(self, key: GroupKey) -> _Report:
+        """What brings the tree under `key` up to date, or a group of a large tree alone."""
         if key[0] == SINGLE_POD:
             if key not in self._state.singles:
                 self._blockers.pop(key, None)
             return
         group = self._state.forest.groups.get(key)
+        if group is None or group.parent is not None:
+            self._blockers.pop(key, None)
+            self._told.pop(key, None)
         if group is None:
-            self._blockers.pop(key, None)
             return
-        if group.parent is not None:
-            self._blockers.pop(key, None)
-            return  # it is reported with its root
-        not_ready = waiting_for(self._state, group)
+        if group.exceeding:
+            self._pods_due.put(key, self._clock.monotonic() + self._config.pods_seconds)
+        top = group.top
+        if top is group:
+            yield from self._report_tree(top)
+        elif top.size > _SMALL:
+            yield self._group_write(group, self._cause(top))
+
+    def _report_tree(self, top: Group) -> _Report:
+        blocker = self._cause(top)
+        significant = blocker.significant if blocker is not None else ()
+        if top.size > _SMALL and self._told.get(top.key) == significant:
+            yield self._group_write(top, blocker)
+            at = self._state.forest.groups.get(blocker.at) if blocker is not None else None
+            if at is not None and at.top is top:
+                yield self._group_write(at, blocker)
+            return
+        if top.size > _SMALL:
+            self._told[top.key] = significant
+        else:
+            self._told.pop(top.key, None)
+        for group in top.subtree():
+            yield self._group_write(group, blocker)
+
+    def _cause(self, top: Group) -> Blocker | None:
+        """Why the root waits, worked out once in a round."""
+        key = top.key
+        if key in self._causes:
+            return self._causes[key]
+        not_ready = waiting_for(self._state, top)
         if not_ready is not None:
-            self._blockers.pop(key, None)
-            if group.pending_total:
-                self._pods_due[key] = self._clock.monotonic() + self._config.pods_seconds
-        blocker = not_ready or (self._blockers.get(key) if group.pending_total else None)
-        for view in group_views(self._state, group, blocker):
-            observed = self._observed.get(view.group.key)
-            if observed is not None:
-                yield self._group_write(view, observed)
+            self._forget_refusal(key)
+            if top.pending_total:
+                soon = not_ready.kind == "invalid"  # no more members will help
+                wait = self._config.delay_seconds if soon else self._config.pods_seconds
+                self._pods_due.put(key, self._clock.monotonic() + wait)
+        blocker = not_ready or (self._blockers.get(key) if top.pending_total else None)
+        self._causes[key] = blocker
+        return blocker
 
-    def _group_write(self, view: GroupView, observed: GroupObject) -> _Write:
-        async def write() -> None:
-            status, changed = self._status(view, observed)
-            if status == (observed.status or {}):
-                return
-            key = view.group.key
-            ops = PatchBuilder().at_version(observed.metadata.resource_version)
-            ops.add("/status", status)
-            resource = GROUPS[key[0]]
-            answer = await self._api.patch(resource, key[2], ops, key[1], subresource="status")
-            # The latest we know, until the watch delivers it.
-            observed.status = status
-            observed.metadata.resource_version = answer["metadata"]["resourceVersion"]
-            STATUS_WRITES.labels(key[0], "written").inc()
-            # A group that lacks members yet is not worth an event.
-            if changed and view.reason is not None and view.reason != REASON_INCOMPLETE:
-                kind: EventType = "Normal" if view.scheduled else "Warning"
-                self._events.entity(key, kind, view.reason, view.message)
+    def _forget_refusal(self, key: GroupKey) -> None:
+        """It will be decided anew, unless it pauses as it could not be bound."""
+        blocker = self._blockers.get(key)
+        if blocker is not None and blocker.kind != "binding":
+            del self._blockers[key]
 
-        return write
+    def _group_write(self, group: Group, blocker: Blocker | None) -> _Write | None:
+        """The write that brings the group's status up to date; None if it is."""
+        key = group.key
+        observed = self._observed.get(key)
+        if observed is None or group.spec is None:
+            return None
+        view = group_view(self._state, group, blocker)
+        status, _ = self._status(view, observed)
+        if status == (observed.status or {}):
+            return None
+        pause = max(_NUMBERS_SECONDS, len(self._observed) / _NUMBERS_PER_SECOND)
+        at = self._written_at.get(key, -math.inf) + pause
+        if self._clock.monotonic() < at and only_numbers_differ(status, observed.status or {}):
+            self._numbers_due.put(key, at)
+            self._work.set()
+            return None
+        return _Write(key, group.top.key, lambda: self._write_group(view))
+
+    async def _write_group(self, view: GroupView) -> None:
+        key = view.group.key
+        observed = self._observed.get(key)
+        if observed is None:
+            return
+        status, changed = self._status(view, observed)
+        if status == (observed.status or {}):
+            return
+        ops = PatchBuilder().at_version(observed.metadata.resource_version)
+        ops.add("/status", status)
+        answer = await self._api.patch(GROUPS[key[0]], key[2], ops, key[1], subresource="status")
+        # The latest we know, until the watch delivers it.
+        observed.status = status
+        observed.metadata.resource_version = answer["metadata"]["resourceVersion"]
+        self._written_at[key] = self._clock.monotonic()
+        STATUS_WRITES.labels(key[0], "written").inc()
+        # A group that lacks members yet is not worth an event.
+        if changed and view.reason is not None and view.reason != REASON_INCOMPLETE:
+            kind: EventType = "Normal" if view.scheduled else "Warning"
+            self._events.entity(key, kind, view.reason, view.message)
 
     def _status(self, view: GroupView, observed: GroupObject) -> tuple[Json, bool]:
-        """The whole status wanted, and whether the condition's state changed."""
-        before: Json = observed.status or {}
-        now = rfc3339(self._clock.now())
-        status = {**before, **view.counts}
-        old = before.get("blocker")
-        status.pop("blocker", None)
-        if view.blocker is not None:
-            same = old is not None and old.get("kind") == view.blocker.kind
-            since = old["since"] if same and old is not None and "since" in old else now
-            status["blocker"] = blocker_json(view.blocker, since)
-        conditions, changed = _with_condition(view, observed, now)
-        if (
-            view.scheduled
-            and any(map(_is_disruption_target, conditions))
-            and not has_leaving_pods(self._state, view.group)
-        ):
-            conditions = [
-                _cleared(each, now) if _is_disruption_target(each) else each for each in conditions
-            ]
-        status["conditions"] = conditions
-        return status, changed
+        return wanted_status(
+            view,
+            observed.status or {},
+            observed.metadata.generation,
+            rfc3339(self._clock.now()),
+            lambda: has_leaving_pods(self._state, view.group),
+        )
 
-    def _report_pods(self, key: GroupKey) -> Iterable[_Write]:
+    def _report_pods(self, key: GroupKey) -> _Report:
+        first = FirstPods()
+        for view in self._pod_views(key):
+            uid, told = view.pod.info.uid, first.admits(view)
+            if uid in self._pending and self._written.get(uid) != view.significant:
+                yield self._pod_write(key, view, told=told)
+            else:
+                yield None
+
+    def _pod_views(self, key: GroupKey) -> Iterator[PodView]:
         group = self._state.forest.groups.get(key)
+        if group is not None:
+            yield from exceeding_views(group)
+        if group is not None and group.parent is not None:
+            return  # the others are reported with its root
         blocker = waiting_for(self._state, group) if group is not None else None
         blocker = blocker or self._blockers.get(key)
-        if blocker is None:
-            return
-        for view in pod_views(key, waiting_pods(self._state, key), blocker):
-            uid = view.pod.info.uid
-            if uid in self._pending and self._written.get(uid) != view.significant:
-                yield self._pod_write(view)
+        if blocker is not None:
+            yield from pod_views(self._state, waiting_pods(self._state, key), blocker)
 
-    def _pod_write(self, view: PodView) -> _Write:
+    def _pod_write(self, root: GroupKey, view: PodView, *, told: bool) -> _Write:
         async def write() -> None:
             info = view.pod.info
             seen = self._pending.get(info.uid)
-            if seen is None or not view.pod.waiting:
+            if seen is None or not (view.pod.waiting or info.exceeds):
                 return
             condition = {
                 "type": CONDITION_POD_SCHEDULED,
@@ -298,81 +442,61 @@ class Reporter:
             await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
             self._written[info.uid] = view.significant
             STATUS_WRITES.labels("Pod", "written").inc()
+            if told:
+                self._pod_events.failed(view)
 
-        return write
+        return _Write(view.pod.key, root, write)
 
-    async def _carry_out(self, writes: list[tuple[GroupKey, _Write]], fence: Fence) -> None:
+    async def _carry_out(self, writes: list[_Write], fence: Fence) -> None:
         """Send the writes, a few at a time; none once the lease may be lost."""
         left = iter(writes)
 
         async def worker() -> None:
-            for key, write in left:
+            for write in left:
                 if not fence.valid():
                     return
-                try:
-                    await write()
-                except NotFound:
-                    STATUS_WRITES.labels(key[0], "gone").inc()
-                except Conflict:
-                    # It changed in between; its watch event will have arrived by then.
-                    STATUS_WRITES.labels(key[0], "outdated").inc()
-                    self._retry_later(key, self._config.delay_seconds)
-                except KubeError as error:
-                    STATUS_WRITES.labels(key[0], "failed").inc()
-                    _log.warning("status not written", root="/".join(key), problem=str(error))
-                    self._retry_later(key, _RETRY_SECONDS)
+                await self._send(write)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self._config.writers, len(writes))):
                 group.create_task(worker())
         self._forget_gone()
 
-    def _retry_later(self, key: GroupKey, wait: float) -> None:
+    async def _send(self, write: _Write) -> None:
+        kind = write.due[0]
+        try:
+            await write.send()
+        except NotFound:
+            STATUS_WRITES.labels(kind, "gone").inc()
+        except Conflict:
+            # It changed in between; its watch event will have arrived by then.
+            STATUS_WRITES.labels(kind, "outdated").inc()
+            self._retry_later(write.due, write.target, self._config.delay_seconds)
+        except KubeError as error:
+            STATUS_WRITES.labels(kind, "failed").inc()
+            _log.warning("status not written", root="/".join(write.due), problem=str(error))
+            self._retry_later(write.due, write.target, _RETRY_SECONDS)
+        except Exception as error:  # noqa: BLE001 - logged, and tried again
+            self._failed(write.due, write.target, "write", error)
+        else:
+            self._failures.succeeded((write.due, "write"))
+
+    def _retry_later(self, root: GroupKey, target: GroupKey, wait: float) -> None:
         at = self._clock.monotonic() + wait
-        self._due.setdefault(key, _Due(at, at + self._config.busy_seconds))
-        self._pods_due.setdefault(key, at)
+        for key in (root, target):
+            if key[0] in GROUPS and key not in self._due:
+                self._due.put(key, _Due(at, at + self._config.busy_seconds))
+        if root not in self._pods_due:
+            self._pods_due.put(root, at)
         self._work.set()
 
     def _forget_gone(self) -> None:
+        for key, step in self._failures.keys() if self._failures else ():
+            if key not in self._state.forest.groups and key not in self._state.singles:
+                self._failures.succeeded((key, step))
+        if len(self._written_at) > 2 * len(self._observed) + 1000:
+            times = self._written_at.items()
+            self._written_at = {key: at for key, at in times if key in self._observed}
         if len(self._written) > 2 * len(self._pending) + 1000:
             written = self._written.items()
             self._written = {uid: each for uid, each in written if uid in self._pending}
-
-
-def _is_disruption_target(condition: Json) -> bool:
-    return bool(
-        condition.get("type") == CONDITION_DISRUPTION_TARGET and condition.get("status") == "True"
-    )
-
-
-def _cleared(condition: Json, now: str) -> Json:
-    """The DisruptionTarget condition of a group that was evicted and runs again."""
-    changes = {"status": "False", "reason": REASON_SCHEDULED, "message": "runs again"}
-    return {**condition, **changes, "lastTransitionTime": now}
-
-
-def _with_condition(view: GroupView, observed: GroupObject, now: str) -> tuple[list[Json], bool]:
-    """The conditions with ours set, and whether it changed. Once True it stays True."""
-    before: list[Json] = (observed.status or {}).get("conditions") or []
-    name = condition_type(view.group)
-    old = next((c for c in before if c.get("type") == name), None)
-    if view.reason is None:
-        return before, False
-    if old is not None and old.get("status") == "True":
-        # Only the message may change: where it runs.
-        current = {**old, "message": view.message} if view.scheduled else old
-        return [current if each is old else each for each in before], False
-    status = "True" if view.scheduled else "False"
-    changed = old is None or (old.get("status"), old.get("reason")) != (status, view.reason)
-    transition = old is None or old.get("status") != status
-    condition = {
-        "type": name,
-        "status": status,
-        "reason": view.reason,
-        "message": view.message,
-        "observedGeneration": observed.metadata.generation,
-        "lastTransitionTime": now
-        if transition or old is None
-        else old.get("lastTransitionTime", now),
-    }
-    return [c for c in before if c.get("type") != name] + [condition], changed

@@ -18,6 +18,7 @@ from typing import Final
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, KubeError
+from kube.freeze import Freeze
 from kube.meta import Json
 from kube.patch import PatchBuilder, pointer
 from kube.resources import PVCS, PVS
@@ -25,12 +26,16 @@ from scheduler.api_protocols import VolumeBinderApi
 from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimInfo, ClaimKey
 from scheduler.core.state import State
-from scheduler.retry import RETRIABLE, retry
+from scheduler.fair_queue import FairSemaphore
+from scheduler.retry import RETRIABLE, backoff
 from scheduler.waiting import wait_until
 from scheduler.watch.volume_decode import SELECTED_NODE
 
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 """The annotation of a claimRef that a scheduler or controller wrote, and not a user."""
+
+REQUESTS: Final = 32
+"""Claims and volumes that are read and written at once; a slow namespace has not all of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,13 +76,25 @@ class ClaimNews:
 class VolumeBinder:
     """Binds the claims of pods that are about to be bound."""
 
-    def __init__(self, api: VolumeBinderApi, state: State, clock: Clock, news: ClaimNews) -> None:
-        """`news` is what the state tells of claims."""
+    def __init__(
+        self,
+        api: VolumeBinderApi,
+        state: State,
+        clock: Clock,
+        news: ClaimNews,
+        freeze: Freeze | None = None,
+    ) -> None:
+        """`news` is what the state tells of claims.
+
+        What is assumed for claims is not looked at during a `freeze`: a decision tries others.
+        """
         self._api = api
         self._state = state
         self._volumes = state.volumes
         self._clock = clock
         self._claim_news = news
+        self._freeze = freeze or Freeze()
+        self._semaphore = FairSemaphore(REQUESTS)
 
     def unbound(self, pod: Pod) -> list[ClaimKey]:
         """The pod's claims that are bound for its node, and are not bound yet."""
@@ -93,7 +110,7 @@ class VolumeBinder:
                 listeners.enter_context(self._claim_news.listening(key, changed))
             try:
                 for key in keys:
-                    await self._assign_with_retry(key, node, fence)
+                    await self._assign_with_retry(key, node, deadline, fence)
                 for key, waiter in waiters.items():
                     problem = await self._wait_for_bound(key, node, waiter, deadline, fence)
                     if problem:
@@ -116,12 +133,28 @@ class VolumeBinder:
         volume = self._volumes.volumes.get(assumed.volume)
         return volume is not None and volume.claim == key
 
-    async def _assign_with_retry(self, key: ClaimKey, node: str, fence: Fence) -> None:
-        """Raises KubeError or _VolumeTakenError; retries while only the connection is at fault."""
-        request = partial(self._assign, key, node, fence)
-        await retry(request, fence, self._clock, on=(*RETRIABLE, Conflict))
+    async def _assign_with_retry(
+        self, key: ClaimKey, node: str, deadline: float, fence: Fence
+    ) -> None:
+        """Raises KubeError or _VolumeTakenError; retries while only the connection is at fault.
+
+        At the deadline it raises what was at fault the last time.
+        """
+        waits = backoff()
+        while fence.valid():
+            try:
+                async with self._semaphore.acquired(key[0]):
+                    await self._assign(key, node, fence)
+            except (*RETRIABLE, Conflict):
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    raise
+                await self._clock.sleep(min(waits.next(), left))
+            else:
+                return
 
     async def _assign(self, key: ClaimKey, node: str, fence: Fence) -> None:
+        await self._freeze.over()
         claim, assumed = self._volumes.claims.get(key), self._volumes.assumed.get(key)
         if claim is None or claim.volume or assumed is None:
             return  # nothing to write; `_wait_for_bound` says what that means
@@ -147,6 +180,7 @@ class VolumeBinder:
     ) -> str:
         """Wait until the claim is bound to a volume that the node can use; else the problem."""
         while True:
+            await self._freeze.over()
             waiter.changed.clear()
             claim = self._volumes.claims.get(key)
             if claim is None:
@@ -183,9 +217,10 @@ def _reference(volume: Json, claim: ClaimInfo) -> PatchBuilder:
     """The claimRef of the volume; empty if it is there already. Raises _VolumeTakenError."""
     patch = PatchBuilder()
     metadata, ref = volume["metadata"], volume["spec"].get("claimRef")
-    uid = ref.get("uid", "") if ref else ""
-    if ref and ((ref["namespace"], ref["name"]) != claim.key or uid not in ("", claim.uid)):
-        of = f"{ref['namespace']}/{ref['name']}"
+    uid = (ref.get("uid") or "") if ref else ""
+    owner = (ref.get("namespace") or "", ref.get("name") or "") if ref else claim.key
+    if owner != claim.key or uid not in ("", claim.uid):
+        of = "/".join(owner)
         raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is bound to {of}')
     if "deletionTimestamp" in metadata:
         raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is being deleted')

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 from kube.clock import Clock
 
@@ -16,3 +18,18 @@ async def wait_until(event: asyncio.Event, until: float, clock: Clock) -> None:
     finally:
         signal.cancel()
         timer.cancel()
+
+
+async def done_within(work: Coroutine[Any, Any, None], seconds: float, clock: Clock) -> bool:
+    """Whether the work ends within that time; else it is cancelled. Raises what it raises."""
+    task = asyncio.ensure_future(work)
+    timer = asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            await task
+            return True
+        return False
+    finally:
+        timer.cancel()
+        task.cancel()

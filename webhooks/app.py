@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import socket
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
 
+from api.integration.autoscalers import Autoscalers
+from api.scheduler_names import USUAL, SchedulerNames
 from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.context import server_context
 from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, SecretStore, Store
 from kube.client import Client
 from kube.clock import Clock, SystemClock
+from kube.quarantine import Quarantine
 from webhooks.informers import ClusterInformers
 from webhooks.maintenance import ANNOUNCED_SECONDS, Maintenance
 from webhooks.readiness import SERVING, Readiness
@@ -36,7 +39,8 @@ class WebhookConfig:
     the process. With `mounted_certificates` they are someone else's (cert-manager's), only read.
     `announced_seconds` is how long a next CA is announced before it is used; `drain_seconds` is
     how long reviews are still accepted after the signal to stop, while API servers learn that
-    this replica shuts down.
+    this replica shuts down. `scheduler_names` say whose pods are Muster's, `autoscalers` what the
+    pods of new Jobs tell autoscalers.
     """
 
     target: Target
@@ -48,6 +52,8 @@ class WebhookConfig:
     lifetimes: Lifetimes = DEFAULT_LIFETIMES
     announced_seconds: float = ANNOUNCED_SECONDS
     drain_seconds: float = 0.0
+    scheduler_names: SchedulerNames = USUAL
+    autoscalers: Autoscalers = field(default_factory=Autoscalers)
 
 
 async def run(
@@ -56,13 +62,14 @@ async def run(
     stop: asyncio.Event,
     *,
     readiness: Readiness | None = None,
+    quarantine: Quarantine | None = None,
     clock: Clock | None = None,
 ) -> None:
     """Serve until `stop` is set, then drain.
 
-    `readiness` tells the caller what `/readyz` says. Errors of the API server are retried.
-    Raises OSError when the address is taken or the folder cannot be written; an exception group
-    for a bug of ours.
+    `readiness` tells the caller what `/readyz` says, `quarantine` which objects are left out.
+    Errors of the API server are retried. Raises OSError when the address is taken or the folder
+    cannot be written; an exception group for a bug of ours.
     """
     readiness = readiness or Readiness()
     clock = clock or SystemClock()
@@ -70,10 +77,18 @@ async def run(
     with sock, tempfile.TemporaryDirectory(prefix="muster-webhook-") as scratch:
         source = _source(client, config, Path(scratch))
         maintenance = Maintenance(
-            client, config.target, source, clock, readiness, config.announced_seconds
+            client,
+            config.target,
+            source,
+            clock,
+            readiness,
+            config.announced_seconds,
+            config.scheduler_names,
         )
         async with asyncio.TaskGroup() as group:
-            work = group.create_task(_work(client, sock, maintenance, readiness))
+            informers = ClusterInformers(client, quarantine, config.scheduler_names)
+            reviewer = Reviewer(informers, config.autoscalers)
+            work = group.create_task(_work(informers, reviewer, sock, maintenance, readiness))
             await stop.wait()
             readiness.unmet(SERVING, "the process was told to stop")
             await clock.sleep(config.drain_seconds)
@@ -81,17 +96,20 @@ async def run(
 
 
 async def _work(
-    client: Client, sock: socket.socket, maintenance: Maintenance, readiness: Readiness
+    informers: ClusterInformers,
+    reviewer: Reviewer,
+    sock: socket.socket,
+    maintenance: Maintenance,
+    readiness: Readiness,
 ) -> None:
     """All concurrent tasks, until cancelled; reviews in flight are still answered then."""
-    informers = ClusterInformers(client)
     async with asyncio.TaskGroup() as group:
         group.create_task(informers.run())
         for check, synced in informers.synced.items():
             group.create_task(_await_cache(check, synced, readiness))
         serving = await maintenance.certificates()
         context = server_context(serving)
-        listener = Listener(build(Reviewer(informers), readiness), context, sock)
+        listener = Listener(build(reviewer, readiness), context, sock)
         async with listener:
             log.info("webhook listens", address=listener.address)
             readiness.met(SERVING)

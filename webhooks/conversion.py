@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any, Literal
 
-import msgspec
+import structlog
 from pydantic import Field
 
 from api.conversion import ConversionError, convert
 from webhooks.metrics import REVIEW_SECONDS, REVIEWS
-from webhooks.review import MalformedReviewError, Model, decoded
+from webhooks.review import MalformedReviewError, Model, decoded, json_bytes
+
+log = structlog.get_logger(__name__)
 
 API_VERSION = "apiextensions.k8s.io/v1"
 ROUTE = "convert"
@@ -44,7 +46,7 @@ def review(body: bytes) -> bytes:
     try:
         request = decoded(ConversionReview, body).request
         response, outcome = _answer(request)
-        return msgspec.json.encode(
+        return json_bytes(
             {"apiVersion": API_VERSION, "kind": "ConversionReview", "response": response}
         )
     except MalformedReviewError:
@@ -61,6 +63,12 @@ def _answer(request: ConversionRequest) -> tuple[dict[str, Any], str]:
     except ConversionError as error:
         result = {"status": "Failure", "message": str(error), "reason": "BadRequest", "code": 400}
         return {"uid": request.uid, "result": result}, "invalid"
+    except Exception as error:
+        # One request's objects end nothing but that request.
+        log.exception("conversion failed", version=request.desired_api_version)
+        text = f"Muster's webhook failed ({type(error).__name__}): its log has the details"
+        result = {"status": "Failure", "message": text, "reason": "InternalError", "code": 500}
+        return {"uid": request.uid, "result": result}, "error"
     return {
         "uid": request.uid,
         "result": {"status": "Success"},

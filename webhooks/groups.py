@@ -7,7 +7,7 @@ from typing import Any
 
 from api import conversion, inherit, priority, rules
 from api.causes import Cause
-from api.constants import POD_GROUP
+from api.constants import POD_GROUP, WORKLOAD
 from api.defaults import defaults
 from api.reading import annotations_of, dig, mapping, text
 from api.rules import table
@@ -66,7 +66,10 @@ def _completed_late(
 
 
 def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """All errors in a group or a Workload; 403 when its parent is being deleted."""
+    """All errors in a group or a Workload.
+
+    403 when its parent is being deleted, or when a template would preempt and its class does not.
+    """
     new = request.object or {}
     result = rules.validate(
         request.kind.kind,
@@ -79,10 +82,12 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
         if request.operation == "UPDATE"
         else None,
     )
-    gone = _deleting_parent(request, lister)
-    causes = [*gone, *result.causes]
+    denied = _deleting_parent(request, lister)
+    if not denied and not result.causes and request.kind.kind == WORKLOAD.kind:
+        denied = _preempting_templates(request, lister)
+    causes = [*denied, *result.causes]
     said = [*result.warnings, *(() if causes else warnings.of_group(request, lister))]
-    return AdmissionResponse(causes=causes, warnings=said, forbidden=bool(gone))
+    return AdmissionResponse(causes=causes, warnings=said, forbidden=bool(denied))
 
 
 def _created(
@@ -134,6 +139,14 @@ def _template(
         return None
     name = text(dig(spec, "workloadRef", "templateName"))
     return inherit.template_of(lister.workload(request.namespace, workload), name)
+
+
+def _preempting_templates(request: AdmissionRequest, lister: Lister) -> list[Cause]:
+    """Templates of a new Workload whose groups would be refused: their class never preempts."""
+    if request.operation != "CREATE":
+        return []
+    spec = mapping(dig(request.object, "spec"))
+    return list(priority.check_templates(spec, lister.priority_classes()))
 
 
 def _deleting_parent(request: AdmissionRequest, lister: Lister) -> list[Cause]:

@@ -14,13 +14,17 @@ from api.constants import (
     POD_GROUP,
     WORKLOAD,
 )
-from api.ownership import made_for
+from api.integration.workloads import OwnerName
+from api.membership import NOBODY, Owners, belongs, known_as
+from api.ownership import OwnerId, made_for
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
-from kube.cache import Cache
+from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
 from kube.meta import Key, ObjectMeta, decode_partial
+from kube.quarantine import Quarantine
 from kube.reflector import Reflector
 from kube.resources import PRIORITY_CLASSES, Resource
+from webhooks.workloads import WorkloadCache, decode_workload
 
 T = TypeVar("T")
 
@@ -36,17 +40,27 @@ class Composite:
 class Lister(Protocol):
     """Reads from the informer caches, which may be slightly behind the API server."""
 
+    @property
+    def scheduler_names(self) -> SchedulerNames:
+        """Whose pods are Muster's, as configured."""
+
     def priority_classes(self) -> Sequence[PriorityClass]:
         """All PriorityClasses."""
 
     def workload(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """The `spec` of a Workload inside an otherwise empty object; None if it is not there."""
 
+    def workload_of_user(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
+        """The Workload (as above) that a user made for the owner; None without, or with several."""
+
+    def workload_of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
+        """The first Workload by name that is for the owner, whoever made it; None without one."""
+
     def composite(self, namespace: str, name: str) -> Composite | None:
         """A CompositePodGroup; None if it is not there."""
 
-    def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
-        """Whether a PodGroup is there and being deleted."""
+    def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
+        """Whether a PodGroup is there and being deleted, to which pods with these claims belong."""
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
         """Whether a group of this kind is there that was not made for the owner (kind, name)."""
@@ -121,13 +135,12 @@ class GroupOwners(DeletingObjects):
 
     def __init__(self) -> None:
         super().__init__()
-        self._owners: dict[Key, tuple[str, str] | None] = {}
+        self._owners: dict[Key, OwnerId | None] = {}
 
     def upsert(self, obj: HasObjectMeta) -> None:
         """A group exists: one of ours, made for a Job or JobSet, or one of somebody else's."""
         super().upsert(obj)
-        owner_id = made_for(obj.metadata)
-        self._owners[obj.metadata.key] = (owner_id.kind, owner_id.name) if owner_id else None
+        self._owners[obj.metadata.key] = made_for(obj.metadata)
 
     def delete(self, key: Key) -> None:
         """A group is gone."""
@@ -136,24 +149,13 @@ class GroupOwners(DeletingObjects):
 
     def is_taken(self, key: Key, owner: tuple[str, str]) -> bool:
         """Whether a group of this name exists that was not made for an owner of this name."""
-        return key in self._owners and self._owners[key] != owner
+        owner_id = self._owners.get(key)
+        return key in self._owners and (owner_id is None or owner_id[1:3] != owner)
 
-
-class WorkloadMeta(msgspec.Struct, rename="camel", gc=False):
-    """The metadata that caches need."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-
-
-class WorkloadObject(msgspec.Struct, gc=False):
-    """A Workload; its templates are read as they stand."""
-
-    metadata: WorkloadMeta
-    spec: dict[str, Any] = {}
+    def has_members(self, key: Key, claims: Owners) -> bool:
+        """Whether pods with these claims belong to the group of this name."""
+        owner_id = self._owners.get(key)
+        return belongs(claims, known_as(owner_id) if owner_id is not None else NOBODY)
 
 
 class CompositeSpec(msgspec.Struct, rename="camel", gc=False):
@@ -199,16 +201,24 @@ class Composites:
 class ClusterInformers:
     """The lister over the webhook's own informers."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(
+        self,
+        client: Client,
+        quarantine: Quarantine | None = None,
+        scheduler_names: SchedulerNames = USUAL,
+    ) -> None:
+        """Without `quarantine`, objects that are left out are logged only."""
+        self.scheduler_names = scheduler_names
+        quarantine = Quarantine() if quarantine is None else quarantine
         self._classes = PriorityClasses()
         self._pod_groups = GroupOwners()
-        self._workloads: Cache[WorkloadObject] = Cache()
+        self._workloads = WorkloadCache()
         self._composites = Composites()
         self._reflectors: dict[str, Reflector[Any]] = {
-            resource.plural: Reflector(client, resource, sink, decode=decode)
+            resource.plural: Reflector(client, resource, sink, decode=decode, quarantine=quarantine)
             for resource, sink, decode in (
                 (PRIORITY_CLASSES, self._classes, _decoder(PriorityClassObject)),
-                (Resource(*WORKLOAD), self._workloads, _decoder(WorkloadObject)),
+                (Resource(*WORKLOAD), self._workloads, decode_workload),
                 (Resource(*COMPOSITE_POD_GROUP), self._composites, _decoder(CompositeObject)),
                 (Resource(*POD_GROUP), self._pod_groups, decode_partial),
             )
@@ -234,16 +244,24 @@ class ClusterInformers:
 
     def workload(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """The `spec` of a Workload inside an otherwise empty object; None if it is not there."""
-        found = self._workloads.get(namespace, name)
-        return {"spec": found.spec} if found else None
+        return self._workloads.named(namespace, name)
+
+    def workload_of_user(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
+        """The Workload that a user made for the owner; None without, or with several."""
+        return self._workloads.of_user(namespace, owner)
+
+    def workload_of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
+        """The first Workload by name that is for the owner, whoever made it; None without one."""
+        return self._workloads.of_owner(namespace, owner)
 
     def composite(self, namespace: str, name: str) -> Composite | None:
         """A CompositePodGroup; None if it is not there."""
         return self._composites.get((namespace, name))
 
-    def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
-        """Whether a PodGroup is there and being deleted."""
-        return (namespace, name) in self._pod_groups
+    def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
+        """Whether a PodGroup is there and being deleted, to which pods with these claims belong."""
+        key = (namespace, name)
+        return key in self._pod_groups and self._pod_groups.has_members(key, claims)
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
         """Whether a group of this kind is there that was not made for the owner (kind, name)."""

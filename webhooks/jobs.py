@@ -1,13 +1,26 @@
-"""The kinds that ask for groups: JobSet and Job."""
+"""The kinds that ask for groups: JobSet, Job, and CronJob through its Jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from api.causes import Cause
+from api.integration import cron_job
 from api.integration.admission import Admission, Taken
-from api.integration.job import job_admission
-from api.integration.jobset import jobset_admission
+from api.integration.autoscalers import SILENT, Autoscalers
+from api.integration.job import job_admission, job_pod_specs
+from api.integration.jobset import jobset_admission, jobset_pod_specs
+from api.integration.workloads import OwnerName
+from api.priority import check_preemption, unknown_class
 from api.reading import dig, text
 from webhooks.informers import Lister
 from webhooks.review import AdmissionRequest, AdmissionResponse
+
+T = TypeVar("T")
+
+PodSpecs = Callable[[Mapping[str, Any]], Iterable[tuple[str, Mapping[str, Any]]]]
+"""Path and spec of each pod template that gets a group."""
 
 
 def mutate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
@@ -18,18 +31,64 @@ def mutate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionRespons
 def validate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """All that is wrong with what a JobSet asks for."""
     admission = _jobset(request, lister)
-    return AdmissionResponse(causes=admission.causes, warnings=admission.warnings)
+    return _validated(request.operation, request.object or {}, admission, lister, jobset_pod_specs)
 
 
-def mutate_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """Name the group in the pod template, and the scheduler."""
-    return AdmissionResponse(_job(request, lister).patch)
+def mutate_job(
+    request: AdmissionRequest, lister: Lister, autoscalers: Autoscalers = SILENT
+) -> AdmissionResponse:
+    """Name the group in the pod template, and the scheduler; say what autoscalers need to know.
+
+    Validation does not see what an update tried and this undid: that is said here.
+    """
+    admission = _job(request, lister, autoscalers)
+    undone = admission.warnings if request.operation == "UPDATE" else ()
+    return AdmissionResponse(admission.patch, warnings=undone)
 
 
 def validate_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """All that is wrong with what a Job asks for."""
     admission = _job(request, lister)
-    return AdmissionResponse(causes=admission.causes, warnings=admission.warnings)
+    return _validated(request.operation, request.object or {}, admission, lister, job_pod_specs)
+
+
+def validate_cron_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """What would be said of a CronJob's Jobs, as warnings: it is never refused."""
+    new = request.object or {}
+    job = cron_job.job_of(new)
+    admission = job_admission(
+        job, None, "CREATE", namespace=request.namespace, schedulers=lister.scheduler_names
+    )
+    said = _validated("CREATE", job, admission, lister, job_pod_specs)
+    return AdmissionResponse(warnings=cron_job.warnings_of(new, said.causes, said.warnings))
+
+
+def _validated(
+    operation: str,
+    obj: Mapping[str, Any],
+    admission: Admission,
+    lister: Lister,
+    pod_specs: PodSpecs,
+) -> AdmissionResponse:
+    """The rules' causes; without any, 403 for a pod template that preempts against its class.
+
+    A class that is not there is worth a warning.
+    """
+    denied: list[Cause] = []
+    unknown: list[str] = []
+    if operation == "CREATE" and not admission.causes:
+        classes, found = lister.priority_classes(), list(pod_specs(obj))
+        denied = _said(check_preemption(spec, classes, path) for path, spec in found)
+        unknown = _said(unknown_class(spec, classes, path) for path, spec in found)
+    return AdmissionResponse(
+        causes=[*admission.causes, *denied],
+        warnings=[*admission.warnings, *unknown],
+        forbidden=bool(denied),
+    )
+
+
+def _said(found: Iterable[T | None]) -> list[T]:
+    return [one for one in found if one is not None]
 
 
 def _jobset(request: AdmissionRequest, lister: Lister) -> Admission:
@@ -39,10 +98,11 @@ def _jobset(request: AdmissionRequest, lister: Lister) -> Admission:
         request.operation,
         namespace=request.namespace,
         taken=_taken(request, lister),
+        schedulers=lister.scheduler_names,
     )
 
 
-def _job(request: AdmissionRequest, lister: Lister) -> Admission:
+def _job(request: AdmissionRequest, lister: Lister, autoscalers: Autoscalers = SILENT) -> Admission:
     return job_admission(
         request.object or {},
         request.old_object,
@@ -50,7 +110,23 @@ def _job(request: AdmissionRequest, lister: Lister) -> Admission:
         request_uid=request.uid,
         namespace=request.namespace,
         taken=_taken(request, lister),
+        schedulers=lister.scheduler_names,
+        workloads=_Workloads(request.namespace, lister),
+        autoscalers=autoscalers,
     )
+
+
+class _Workloads(NamedTuple):
+    """The Workloads of the request's namespace."""
+
+    namespace: str
+    lister: Lister
+
+    def of_user(self, owner: OwnerName) -> Mapping[str, Any] | None:
+        return self.lister.workload_of_user(self.namespace, owner)
+
+    def of_delegated(self, owner: OwnerName) -> Mapping[str, Any] | None:
+        return self.lister.workload_of_owner(self.namespace, owner)
 
 
 def _taken(request: AdmissionRequest, lister: Lister) -> Taken:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from api.scheduler_names import USUAL, SchedulerNames
 from certs.context import reload
 from certs.material import Serving
 from certs.renewal import ends_at
@@ -51,7 +52,10 @@ _RETRIABLE = (KubeError, StoreContendedError, SourceError)
 
 @dataclass(slots=True)
 class Maintenance:
-    """What a round needs: the API server, how it reaches us, where certificates come from."""
+    """What a round needs: the API server, how it reaches us, where certificates come from.
+
+    `scheduler_names` are those that the registration has to ask about.
+    """
 
     client: ObjectClient
     target: Target
@@ -59,6 +63,7 @@ class Maintenance:
     clock: Clock
     readiness: Readiness
     announced_seconds: float = ANNOUNCED_SECONDS
+    scheduler_names: SchedulerNames = USUAL
     _announced: tuple[bytes, float] = (b"", 0.0)  # the next CA, and since when it is registered
     _correct: bool = False  # whether the round before found nothing to correct
 
@@ -99,8 +104,9 @@ class Maintenance:
         Raises KubeError, StoreContendedError, SourceError, RegistrationError, SelfCheckError.
         """
         wanted = await self._current()
-        manifests = await asyncio.to_thread(load_manifests)
-        registered = await register(self.client, self.target, wanted.ca_bundle, manifests)
+        names = self.scheduler_names
+        manifests = await asyncio.to_thread(load_manifests, names)
+        registered = await register(self.client, self.target, wanted.ca_bundle, manifests, names)
         self._note(wanted, registered)
         if wanted != serving:
             # Its CA has been announced long enough, by this replica or by the one that signed.

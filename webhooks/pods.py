@@ -3,89 +3,147 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from api import causes
 from api.causes import Cause
 from api.constants import (
-    DEFAULT_SCHEDULER_NAME,
     LABEL_COSCHEDULING,
     LABEL_POD_GROUP,
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
-    SCHEDULER_NAME,
+    POD_GROUP,
+    WORKLOAD,
 )
-from api.groups import Form, GroupReference, groups_of_object
-from api.reading import dig, labels_of, mapping, text
+from api.groups import Form, GroupReference, groups_of_object, is_ours, workload_form_of
+from api.integration.references import (
+    check_references,
+    conflicting_references,
+    part_path,
+    reference_path,
+)
+from api.integration.templates import find_root_template
+from api.membership import Owners, claims_of
+from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+from api.scheduler_names import SchedulerNames, is_open
 from webhooks.informers import Lister
 from webhooks.review import ALLOWED, AdmissionRequest, AdmissionResponse
 
 
-def mutate(request: AdmissionRequest, _lister: Lister) -> AdmissionResponse:
-    """Give a new pod that names a group to Muster's scheduler, unless it chose another."""
+class _Owned(NamedTuple):
+    kind: str
+    uid: str
+
+
+def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """Give a new pod that names a group to Muster's scheduler, unless it chose another.
+
+    Only Muster's own labels count: the rest are the words of other schedulers.
+    """
+    return _given(request, lister.scheduler_names, foreign=False)
+
+
+def mutate_foreign(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """The same in a namespace that opted in, where every form counts."""
+    return _given(request, lister.scheduler_names, foreign=True)
+
+
+def _given(
+    request: AdmissionRequest, schedulers: SchedulerNames, *, foreign: bool
+) -> AdmissionResponse:
     pod = request.object or {}
     # A pod without a spec is refused by the API server; there is nothing to complete in it.
     if request.operation != "CREATE" or not isinstance(pod.get("spec"), Mapping):
         return ALLOWED
-    chosen = text(pod["spec"].get("schedulerName")) or DEFAULT_SCHEDULER_NAME
-    if chosen != DEFAULT_SCHEDULER_NAME or not groups_of_object(pod):
+    chosen = text(pod["spec"].get("schedulerName"))
+    if not is_open(chosen) or not groups_of_object(pod, ours=foreign):
         return ALLOWED
     return AdmissionResponse(
-        [{"op": "add", "path": "/spec/schedulerName", "value": SCHEDULER_NAME}]
+        [{"op": "add", "path": "/spec/schedulerName", "value": schedulers.default}]
     )
 
 
 def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """A pod of Muster's names exactly one group, never another, and none that is being deleted."""
+    """A pod of Muster's names one group, never another, and not its own that is being deleted."""
     pod = request.object or {}
-    if text(dig(pod, "spec", "schedulerName")) != SCHEDULER_NAME:
+    if not is_ours(pod, lister.scheduler_names):
         return ALLOWED
-    groups = groups_of_object(pod)
+    groups = groups_of_object(pod, ours=True)
     if request.operation == "UPDATE":
         return AdmissionResponse(causes=[*_changed_group(groups, request.old_object or {}, pod)])
     if request.operation != "CREATE":
         return ALLOWED
-    several = _conflicting_references(groups, pod)
+    wrong = [
+        *check_references(groups, pod),
+        *_shared_name(groups, pod, request.namespace, lister),
+    ]
     gone = _deleting(groups, pod, request.namespace, lister)
     return AdmissionResponse(
-        causes=[*gone, *several], warnings=_incomplete_reference(pod, groups), forbidden=bool(gone)
+        causes=[*gone, *wrong],
+        warnings=[
+            *_incomplete_reference(pod, groups),
+            *_anothers_group(groups, pod, request.namespace, lister),
+        ],
+        forbidden=bool(gone),
     )
 
 
-def _conflicting_references(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[Cause]:
-    """A cause for every reference to another group than the one that takes precedence."""
-    return [
-        causes.invalid(
-            _path(reference, pod),
-            reference.name,
-            f"the pod also names group {groups[0].name!r} by {_path(groups[0], pod)}; "
-            "a pod belongs to one group: remove one of the two",
-        )
-        for reference in groups[1:]
-        if reference.name != groups[0].name
-    ]
+def _shared_name(
+    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
+) -> list[Cause]:
+    """A replica key that gives the name which another template's own group has."""
+    form = workload_form_of(pod)
+    if form is None or not form.replica_key or groups[0].form is not Form.WORKLOAD:
+        return []
+    workload = lister.workload(namespace, form.name)
+    other = f"{form.pod_group}-{form.replica_key}"
+    if workload is None or find_root_template(workload, other) is None:
+        return []
+    text_ = (
+        f"PodGroup {groups[0].name!r} is that of template {other!r} of Workload {form.name!r}: "
+        "use another replica key"
+    )
+    return [causes.invalid(part_path(pod, "replica_key"), form.replica_key, text_)]
 
 
 def _changed_group(
     groups: list[GroupReference], old: Mapping[str, Any], pod: Mapping[str, Any]
 ) -> list[Cause]:
     """The group of a pod is immutable; errors that the old pod had already are not reported."""
-    before = groups_of_object(old)
+    before = groups_of_object(old, ours=True)
     if _name(before) != _name(groups):
         place = groups[0] if groups else before[0]
         text_ = f"the group of a pod cannot change: it is {_name(before) or 'none'}"
-        return [causes.invalid(_path(place, pod if groups else old), _name(groups), text_)]
-    known = _conflicting_references(before, old)
-    return [cause for cause in _conflicting_references(groups, pod) if cause not in known]
+        return [causes.invalid(reference_path(place, pod if groups else old), _name(groups), text_)]
+    known = conflicting_references(before, old)
+    return [cause for cause in conflicting_references(groups, pod) if cause not in known]
 
 
 def _deleting(
     groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
 ) -> list[Cause]:
-    if not groups or not lister.pod_group_is_deleting(namespace, groups[0].name):
+    if not groups:
+        return []
+    claims = _claims(groups[0], pod)
+    if not lister.pod_group_is_deleting(namespace, groups[0].name, claims):
         return []
     problem = f"PodGroup {groups[0].name!r} is being deleted; wait until it is gone"
-    return [causes.forbidden(_path(groups[0], pod), problem)]
+    return [causes.forbidden(reference_path(groups[0], pod), problem)]
+
+
+def _claims(reference: GroupReference, pod: Mapping[str, Any]) -> Owners:
+    """Whose the group must be: the pods of its owner's successor wait for one of their own."""
+    owners = (mapping(it) for it in listing(dig(pod, "metadata", "ownerReferences")))
+    controller = next((it for it in owners if it.get("controller") is True), None)
+    owned = (
+        _Owned(text(controller.get("kind")), text(controller.get("uid"))) if controller else None
+    )
+    labels, annotations = _texts(labels_of(pod)), _texts(annotations_of(pod))
+    return claims_of(reference, labels, annotations, certain=True, controller=owned)
+
+
+def _texts(said: Mapping[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in said.items() if isinstance(value, str)}
 
 
 def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) -> list[str]:
@@ -99,17 +157,26 @@ def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) 
     return [f"metadata.labels[{present[0]}]: it names a group only together with {missing}"]
 
 
+def _anothers_group(
+    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
+) -> list[str]:
+    """A warning for a name that means a group which Muster makes, but another one has it."""
+    form = workload_form_of(pod)
+    if groups and groups[0].form is Form.WORKLOAD and form is not None:
+        owner = (WORKLOAD.kind, form.name)
+    elif groups and groups[0].form is Form.COSCHEDULING:
+        owner = (POD_GROUP.kind, labels_of(pod)[LABEL_COSCHEDULING])
+    else:
+        return []
+    name = groups[0].name
+    if not lister.group_is_taken(POD_GROUP.kind, namespace, name, owner):
+        return []
+    text_ = (
+        f"PodGroup {name!r} was not made for {owner[0]} {owner[1]!r}; the pod waits until it is "
+        f"gone. To be a member of it, name it by the label {LABEL_POD_GROUP}"
+    )
+    return [f"{reference_path(groups[0], pod)}: {text_}"]
+
+
 def _name(groups: list[GroupReference]) -> str:
     return groups[0].name if groups else ""
-
-
-def _path(reference: GroupReference, pod: Mapping[str, Any]) -> str:
-    """The field path of the reference."""
-    if reference.form is Form.FIELD:
-        return "spec.schedulingGroup.podGroupName"
-    if reference.form is Form.LABEL:
-        return f"metadata.labels[{LABEL_POD_GROUP}]"
-    if reference.form is Form.COSCHEDULING:
-        return f"metadata.labels[{LABEL_COSCHEDULING}]"
-    field = text(mapping(dig(pod, "spec", "workloadRef")).get("name"))
-    return "spec.workloadRef" if field else f"metadata.labels[{LABEL_WORKLOAD}]"

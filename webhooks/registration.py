@@ -21,6 +21,7 @@ import structlog
 import yaml
 
 from api.constants import POD_GROUP, WORKLOAD
+from api.scheduler_names import USUAL, SchedulerNames
 from certs.bundle import conversion_bundle_patch, encoded, webhook_bundle_patch
 from certs.material import ServerNames
 from kube.errors import AlreadyExists, NotFound
@@ -29,6 +30,7 @@ from kube.object_client import ObjectClient
 from kube.packaged import packaged
 from kube.patch import PatchBuilder
 from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from webhooks.scheduler_conditions import missing_names, rendered
 
 log = structlog.get_logger(__name__)
 
@@ -199,18 +201,28 @@ class _WriteTracker:
 
 
 async def register(
-    api: ObjectClient, target: Target, ca_bundle: bytes, manifests: Sequence[Json]
+    api: ObjectClient,
+    target: Target,
+    ca_bundle: bytes,
+    manifests: Sequence[Json],
+    schedulers: SchedulerNames = USUAL,
 ) -> Registered:
     """Make API servers call `target` and trust `ca_bundle` (PEM); returns what is registered.
 
-    Raises RegistrationError, and the errors of `kube.errors`. Safe to repeat.
+    `manifests` are rendered for `schedulers`. Raises RegistrationError, and the errors of
+    `kube.errors`. Safe to repeat.
     """
     tracker = _WriteTracker(api)
-    configs = [
-        webhook["clientConfig"]
-        for manifest in manifests
-        for webhook in (await target.ensure(tracker, manifest, ca_bundle)).get("webhooks") or ()
-    ]
+    configs = []
+    for manifest in manifests:
+        ensured = await target.ensure(tracker, manifest, ca_bundle)
+        lacking = "; ".join(missing_names(ensured, manifest, schedulers))
+        if lacking:
+            raise RegistrationError(
+                f"{manifest['kind']}: {lacking}: apply what `muster manifests --config FILE`"
+                " prints for the configured schedulerNames"
+            )
+        configs += [webhook["clientConfig"] for webhook in ensured.get("webhooks") or ()]
     configs += [
         config
         for name in DEFINITIONS
@@ -241,9 +253,12 @@ async def _converted(api: ObjectClient, target: Target, name: str, ca_bundle: by
     return [found["spec"]["conversion"]["webhook"]["clientConfig"]]
 
 
-def load_manifests(folder: Path = MANIFESTS) -> list[Json]:
-    """The webhook configurations to register. Raises OSError, yaml.YAMLError."""
-    return copy.deepcopy(_manifests(folder))
+def load_manifests(schedulers: SchedulerNames = USUAL, folder: Path = MANIFESTS) -> list[Json]:
+    """The webhook configurations to register, for pods of these schedulers.
+
+    Raises OSError, yaml.YAMLError.
+    """
+    return [rendered(manifest, schedulers) for manifest in copy.deepcopy(_manifests(folder))]
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -131,11 +132,33 @@ def encode(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
         body["status"] = _refusal(request, response)
     elif response.operations:
         body["patchType"] = "JSONPatch"
-        body["patch"] = base64.b64encode(msgspec.json.encode(response.operations)).decode()
+        body["patch"] = base64.b64encode(json_bytes(response.operations)).decode()
     if response.warnings:
         body["warnings"] = list(response.warnings)
+    return _enveloped(body)
+
+
+def encode_failure(request: AdmissionRequest, error: Exception) -> bytes:
+    """The answer where ours is the fault: this one request is refused, and why is said."""
+    text = (
+        f"Muster's webhook failed at this {request.kind.kind} ({type(error).__name__}); this is a "
+        "bug in Muster: its log has the details"
+    )
+    failed = status(500, "InternalError", text)
+    return _enveloped({"uid": request.uid, "allowed": False, "status": failed})
+
+
+def json_bytes(value: Any) -> bytes:
+    """JSON, also of numbers that are larger than any field may be."""
+    try:
+        return msgspec.json.encode(value)
+    except OverflowError:
+        return json.dumps(value).encode()
+
+
+def _enveloped(response: dict[str, Any]) -> bytes:
     return msgspec.json.encode(
-        {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": body}
+        {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
     )
 
 

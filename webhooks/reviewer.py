@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
+
+import structlog
 
 from api.causes import Cause
 from api.constants import (
     COMPOSITE_POD_GROUP,
     COSCHEDULING,
+    CRON_JOB,
     JOB,
     JOBSET,
     POD_GROUP,
     WORKLOAD,
     KindName,
 )
+from api.integration.autoscalers import SILENT, Autoscalers
 from kube.resources import PODS
 from webhooks import groups, jobs, pods
 from webhooks.informers import Lister
@@ -27,7 +32,10 @@ from webhooks.review import (
     MalformedReviewError,
     decode,
     encode,
+    encode_failure,
 )
+
+log = structlog.get_logger(__name__)
 
 POD = KindName(PODS.group, PODS.version, PODS.plural, PODS.kind)
 
@@ -48,12 +56,14 @@ ROUTES: Mapping[str, Route] = {
     "mutate/jobsets": Route(JOBSET, jobs.mutate_jobset),
     "mutate/jobs": Route(JOB, jobs.mutate_job),
     "mutate/pods": Route(POD, pods.mutate),
+    "mutate/foreign-pods": Route(POD, pods.mutate_foreign),
     "validate/workloads": Route(WORKLOAD, groups.validate),
     "validate/podgroups": Route(POD_GROUP, groups.validate),
     "validate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.validate),
     "validate/coscheduling": Route(COSCHEDULING, groups.validate),
     "validate/jobsets": Route(JOBSET, jobs.validate_jobset),
     "validate/jobs": Route(JOB, jobs.validate_job),
+    "validate/cronjobs": Route(CRON_JOB, jobs.validate_cron_job),
     "validate/pods": Route(POD, pods.validate),
 }
 
@@ -68,10 +78,15 @@ class UnknownRouteError(Exception):
 
 
 class Reviewer:
-    """Answers reviews; `lister` reads other objects of the cluster."""
+    """Answers reviews; `lister` reads other objects of the cluster.
 
-    def __init__(self, lister: Lister) -> None:
+    `autoscalers` is what the pods of new Jobs tell autoscalers.
+    """
+
+    def __init__(self, lister: Lister, autoscalers: Autoscalers = SILENT) -> None:
         self._lister = lister
+        self._handlers = {name: route.handler for name, route in ROUTES.items()}
+        self._handlers["mutate/jobs"] = partial(jobs.mutate_job, autoscalers=autoscalers)
         # Looking labels up costs as much as a rule.
         self._seconds = {name: REVIEW_SECONDS.labels(name) for name in ROUTES}
         self._counts = {
@@ -83,8 +98,9 @@ class Reviewer:
     def review(self, route: str, body: bytes) -> bytes:
         """The AdmissionReview that answers the one in `body`.
 
-        Raises UnknownRouteError, and MalformedReviewError for a body that is no review of the
-        kind that the route serves. Every review is counted by its outcome.
+        A handler that fails refuses this request and says so; it concerns no other. Raises
+        UnknownRouteError, and MalformedReviewError for a body that is no review of the kind that
+        the route serves. Every review is counted by its outcome.
         """
         if route not in ROUTES:
             REVIEWS.labels("unknown", "unknown").inc()
@@ -93,8 +109,14 @@ class Reviewer:
         started = time.perf_counter()
         try:
             request = _decoded(body, ROUTES[route].kind)
-            answer = ROUTES[route].handler(request, self._lister)
-            encoded = encode(request, answer)
+            try:
+                answer = self._handlers[route](request, self._lister)
+                encoded = encode(request, answer)
+            except Exception as error:
+                log.exception(
+                    "review failed", route=route, namespace=request.namespace, name=request.name
+                )
+                return encode_failure(request, error)
             outcome = answer.outcome
             return encoded
         except MalformedReviewError:

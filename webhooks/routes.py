@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import msgspec
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
 from webhooks import conversion
+from webhooks.intake import MIB, BusyError, Intake
 from webhooks.readiness import SERVING, Readiness
 from webhooks.registration import CONVERT
 from webhooks.review import MalformedReviewError, status
 from webhooks.reviewer import Reviewer, UnknownRouteError
 
-BODY_LIMIT = 8 * 1024 * 1024
+BODY_LIMIT = 8 * MIB
 """Bytes. An object in etcd is at most 1.5 MiB; a review carries two."""
 
-CONVERSION_LIMIT = 64 * 1024 * 1024
-"""Bytes. API servers convert a whole list, or a page of it, in one review."""
+CONVERSION_LIMIT = 16 * MIB
+"""Bytes. API servers convert a whole list, or a page of it, in one review: 500 objects, as clients
+ask for them, of 32 KiB each. It is all the room that conversions have."""
 
 LONG_CONVERSION = 256 * 1024
 """Bytes from which on a conversion leaves the event loop to the reviews that wait."""
@@ -31,7 +35,12 @@ BODY_SECONDS = 10.0
 
 JSON = "application/json"
 
-Answering = Callable[[bytes], Awaitable[bytes]]
+_MOST_DIGITS = 15
+
+Answering = Callable[[Request, bytes], Awaitable[bytes]]
+
+PIECE = 64 * 1024
+"""Bytes of an answer that are sent at a time."""
 
 
 class BodyTooLargeError(Exception):
@@ -43,40 +52,90 @@ class BodyTooLargeError(Exception):
 
 
 def build(
-    reviewer: Reviewer, readiness: Readiness, *, body_seconds: float = BODY_SECONDS
+    reviewer: Reviewer,
+    readiness: Readiness,
+    *,
+    body_seconds: float = BODY_SECONDS,
+    intake: Intake | None = None,
 ) -> FastAPI:
-    """The application; it keeps no state of its own. `body_seconds` bounds reading a body."""
+    """The application. `body_seconds` bounds reading a body, `intake` what is held at a time."""
     app = FastAPI(title="Muster webhook", openapi_url=None, docs_url=None, redoc_url=None)
+    rooms = intake or Intake()
 
-    async def answered(request: Request, limit: int, answer: Answering) -> Response:
-        response = await _answered(request, limit, body_seconds, answer)
-        if not readiness.holds(SERVING):
+    async def review(request: Request, body: bytes) -> bytes:
+        return reviewer.review("{phase}/{plural}".format_map(request.path_params), body)
+
+    async def convert(_request: Request, body: bytes) -> bytes:
+        if len(body) < LONG_CONVERSION:
+            return conversion.review(body)
+        return await asyncio.to_thread(conversion.review, body)
+
+    # Plain routes: nothing of a review is a parameter, and FastAPI's own would cost more than
+    # most rules do.
+    for path, limit, answer in (
+        (CONVERT, CONVERSION_LIMIT, convert),
+        ("/{phase}/{plural}", BODY_LIMIT, review),
+    ):
+        endpoint = _Endpoint(answer, limit, body_seconds, rooms, readiness)
+        app.add_route(path, cast("Any", endpoint), methods=["POST"])
+    _add_pages(app, readiness)
+    return app
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """An ASGI application that answers reviews.
+
+    A body's room is held until the client has taken the answer, which is as large.
+    """
+
+    answer: Answering
+    limit: int
+    body_seconds: float
+    intake: Intake
+    readiness: Readiness
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        try:
+            size = _announced(request, self.limit)
+            room = self.intake.room(size, conversion=self.limit == CONVERSION_LIMIT)
+            held = await room.take(size)
+            try:
+                response = await self._response(request)
+                await self._sent(response)(scope, receive, send)
+            finally:
+                room.give(held)
+        except BodyTooLargeError as error:
+            refused = _failure(413, "RequestEntityTooLarge", str(error))
+            await self._sent(refused)(scope, receive, send)
+        except BusyError as error:
+            refused = _failure(429, "TooManyRequests", str(error))
+            refused.headers["Retry-After"] = "1"
+            await self._sent(refused)(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        return await _answered(request, self.limit, self.body_seconds, self.answer)
+
+    def _sent(self, response: Response) -> Response:
+        if not self.readiness.holds(SERVING):
             # The process is about to end: the next review must use another connection.
             response.headers["Connection"] = "close"
         return response
 
-    async def review(request: Request) -> Response:
-        route = f"{request.path_params['phase']}/{request.path_params['plural']}"
 
-        async def answer(body: bytes) -> bytes:
-            return reviewer.review(route, body)
+class _InPieces(Response):
+    """Sent piece by piece: one write of all of it would be buffered whole, however slow the client.
 
-        return await answered(request, BODY_LIMIT, answer)
+    Uvicorn waits before a piece while the client takes nothing.
+    """
 
-    async def convert(request: Request) -> Response:
-        async def answer(body: bytes) -> bytes:
-            if len(body) < LONG_CONVERSION:
-                return conversion.review(body)
-            return await asyncio.to_thread(conversion.review, body)
-
-        return await answered(request, CONVERSION_LIMIT, answer)
-
-    # Plain routes: nothing of a review is a parameter, and FastAPI's own would cost more than
-    # most rules do.
-    app.add_route(CONVERT, convert, methods=["POST"])
-    app.add_route("/{phase}/{plural}", review, methods=["POST"])
-    _add_pages(app, readiness)
-    return app
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        head = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **head})
+        for at in range(0, len(self.body), PIECE):
+            piece, more = self.body[at : at + PIECE], at + PIECE < len(self.body)
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 async def _answered(request: Request, limit: int, seconds: float, answer: Answering) -> Response:
@@ -86,7 +145,7 @@ async def _answered(request: Request, limit: int, seconds: float, answer: Answer
     try:
         async with asyncio.timeout(seconds):
             body = await _body(request, limit)
-        return Response(await answer(body), media_type=JSON)
+        return _InPieces(await answer(request, body), media_type=JSON)
     except TimeoutError:
         return _failure(408, "Timeout", f"the body did not come within {seconds:g} s")
     except ClientDisconnect:
@@ -120,12 +179,20 @@ def _add_pages(app: FastAPI, readiness: Readiness) -> None:
         return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
+def _announced(request: Request, limit: int) -> int:
+    """The bytes of the body; the limit where they are not announced. Raises BodyTooLargeError."""
+    announced = request.headers.get("content-length", "")
+    if not announced.isascii() or not announced.isdigit():
+        return limit
+    # So many digits are not even read as a number.
+    if len(announced) > _MOST_DIGITS or int(announced) > limit:
+        raise BodyTooLargeError(limit)
+    return int(announced)
+
+
 async def _body(request: Request, limit: int) -> bytes:
     """The whole body, never more of it in memory than the limit."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit():
-        if int(announced) > limit:
-            raise BodyTooLargeError(limit)
+    if "content-length" in request.headers:
         # The parser takes no more than was announced.
         return await request.body()
     chunks = []

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from webhooks.connections import Connections
 
 KEEP_ALIVE_SECONDS = 120
 """API servers keep idle connections for 90 s. Closing one first would race with a review."""
@@ -24,18 +26,39 @@ GRACE_SECONDS = 10
 HEAD_SECONDS = 10.0
 """How long the head of a request may take once it has begun."""
 
+FIRST_SECONDS = 30.0
+"""How long a new connection may stay without any request: no API server keeps such a one."""
+
+STALLED_SECONDS = 10.0
+"""How long a client may take nothing of an answer that waits for it."""
+
 
 class _TimeoutProtocol(HttpToolsProtocol):
-    """Closes connections that stay silent, or that send the head of a request too slowly.
+    """Closes connections that stay silent, send a head too slowly, or do not take their answer.
 
-    Uvicorn itself has no timeout for either; the body is read by the application.
+    Uvicorn itself has no timeout for any of it; the body is read by the application.
     """
 
     _timer: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
+    _on_lost: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._start_timer(KEEP_ALIVE_SECONDS)
+        self._start_timer(FIRST_SECONDS)
+
+    def when_lost(self, call: Callable[[], None]) -> Self:
+        """Call it once the connection is lost."""
+        self._on_lost = call
+        return self
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._end_stall()
+        super().resume_writing()
 
     def on_message_begin(self) -> None:
         self._start_timer(HEAD_SECONDS)
@@ -47,7 +70,14 @@ class _TimeoutProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._end_stall()
+        if self._on_lost is not None:
+            self._on_lost()
         super().connection_lost(exc)
+
+    def _end_stall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()
@@ -59,15 +89,40 @@ class _TimeoutProtocol(HttpToolsProtocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn that reports when it is up, and leaves signals to the process."""
+    """Uvicorn that reports when it is up, and leaves signals to the process.
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    It takes connections by `Connections`, which bounds their number and their handshakes.
+    """
+
+    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext) -> None:
         super().__init__(config)
         self.up = asyncio.Event()
+        self._context = context
+        self._accepting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup([])
+        assert sockets, "the listener binds its socket itself"
+        connections = Connections(sockets[0], self._context, self._protocol)
+        self._accepting = asyncio.create_task(connections.run())
         self.up.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._accepting is not None and self._accepting.done():
+            self._accepting.result()  # a bug of ours: it ends by itself never
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait({self._accepting})
+        await super().shutdown(sockets)
+
+    def _protocol(self, on_lost: Callable[[], None]) -> _TimeoutProtocol:
+        made = _TimeoutProtocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made.when_lost(on_lost)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -93,9 +148,8 @@ class Listener:
             "proxy_headers": False,
             "timeout_keep_alive": KEEP_ALIVE_SECONDS,
             "timeout_graceful_shutdown": GRACE_SECONDS,
-            "ssl_context_factory": lambda _config, _default: context,
         }
-        self._uvicorn = _Uvicorn(uvicorn.Config(app, **config))
+        self._uvicorn = _Uvicorn(uvicorn.Config(app, **config), context)
         self._serving: asyncio.Task[None] | None = None
 
     @property

@@ -48,7 +48,7 @@ def _template(request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister
     for key in _differing_fields(spec, template):
         yield (
             f"spec.{key}: it differs from template {template_name!r} of Workload {name!r}; "
-            "the group's own value is used"
+            "the scheduler refuses such a group"
         )
 
 

@@ -61,8 +61,10 @@ def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
         fields = {key: value for key, value in spec.items() if key in _FIELDS}
         kept = {key: value for key, value in hidden["spec"].items() if key != _REFERENCE}
         made["spec"] = kept | _reference(fields)
-        if _default_fields(made["spec"]) != fields:
-            made = annotation.attach(made, annotation.pack(V1ALPHA2, {"spec": fields}))
+        if _reference_fields(made, made["spec"])[0] != fields:
+            plain = _default_fields(made["spec"]) == fields
+            way = "" if plain else annotation.pack(V1ALPHA2, {"spec": fields})
+            made = annotation.attach(made, way)
     if isinstance(status, Mapping):
         kept = {key: value for key, value in hidden["status"].items() if key not in _STATUS}
         made["status"] = kept | _renamed(status)

@@ -30,23 +30,37 @@ class Admission:
     warnings: list[str] = field(default_factory=list)
 
 
-def set_entry(holder: Any, pointer: str, section: str, key: str, value: str) -> list[Operation]:
-    """Operations that set one entry of `metadata.annotations` or `metadata.labels`.
+def set_entries(
+    holder: Any, pointer: str, wanted: Mapping[str, Mapping[str, str]]
+) -> list[Operation]:
+    """Operations that set entries of `metadata.annotations`, `metadata.labels`, or both.
 
     `holder` is the object or template, `pointer` the JSON pointer to it. Missing maps are made;
-    nothing is done where the entry is already so, or where the structure cannot hold it.
+    nothing is done where an entry is already so, or where the structure cannot hold it.
     """
     metadata = holder.get("metadata") if isinstance(holder, Mapping) else None
     if not isinstance(holder, Mapping) or not isinstance(metadata, Mapping | None):
         return []
     if metadata is None:
-        return [_add(f"{pointer}/metadata", {section: {key: value}})]
-    entries = metadata.get(section)
-    if entries is None:
-        return [_add(f"{pointer}/metadata/{section}", {key: value})]
-    if not isinstance(entries, Mapping) or entries.get(key) == value:
+        made = {section: dict(entries) for section, entries in wanted.items() if entries}
+        return [_add(f"{pointer}/metadata", made)] if made else []
+    return [
+        operation
+        for section, entries in wanted.items()
+        for operation in _set_in(metadata.get(section), f"{pointer}/metadata/{section}", entries)
+    ]
+
+
+def _set_in(known: Any, pointer: str, entries: Mapping[str, str]) -> list[Operation]:
+    if known is None:
+        return [_add(pointer, dict(entries))] if entries else []
+    if not isinstance(known, Mapping):
         return []
-    return [_add(f"{pointer}/metadata/{section}/{escape(key)}", value)]
+    return [
+        _add(f"{pointer}/{escape(key)}", value)
+        for key, value in entries.items()
+        if known.get(key) != value
+    ]
 
 
 def drop_entry(holder: Any, pointer: str, section: str, key: str) -> list[Operation]:

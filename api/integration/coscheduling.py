@@ -1,6 +1,7 @@
 """Groups of KEP-3370 and of scheduler-plugins: pods name them by a label, the groups are made here.
 
-One subset is one PodGroup of the same name. Several are a gang composite of the same name above
+One subset is one PodGroup: of the same name, or, where its pods name the subset, of the name that
+they say then. Several subsets are a gang composite of the same name above
 a PodGroup for each subset, with the Workload that a composite needs.
 """
 
@@ -36,18 +37,25 @@ def subsets_of(obj: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def coscheduling_objects(
-    kind: KindName, obj: Mapping[str, Any], workload: str | None = None, priority_class: str = ""
+    kind: KindName,
+    obj: Mapping[str, Any],
+    workload: str | None = None,
+    priority_class: str = "",
+    named: str = "",
 ) -> list[Json]:
     """The objects of one such group: a PodGroup alone, or Workload, composite and PodGroups.
 
-    `priority_class` is that of the group's pods, which all share one.
+    `priority_class` is that of the group's pods, which all share one. `named` is the subset that
+    they name, which they need not do where there is one only.
     """
     name, namespace = text(dig(obj, "metadata", "name")), text(dig(obj, "metadata", "namespace"))
     owner = objects.Owner(kind, namespace, name, text(dig(obj, "metadata", "uid")))
     priority = {"priorityClassName": priority_class} if priority_class else {}
     subsets = subsets_of(obj)
     if len(subsets) == 1:
-        alone = objects.group_object(POD_GROUP, owner, name, "", _leaf("", subsets[0][1], priority))
+        subset, count = subsets[0]
+        group = f"{name}-{subset}" if subset and subset == named else name
+        alone = objects.group_object(POD_GROUP, owner, group, "", _leaf("", count, priority))
         del alone["spec"]["workloadRef"]
         return [_timed(alone, obj)]
     workload = workload or names.shorten(f"w-pg-{name}", WORKLOAD.kind, namespace)

@@ -15,13 +15,12 @@ from api.constants import (
     ANNOTATIONS_PARENT_COMPOSITE,
     JOB,
     POD_GROUP,
-    SCHEDULER_NAME,
-    WORKLOAD,
 )
 from api.integration import objects
 from api.integration.options import annotation_path
 from api.integration.templates import TemplateNotFoundError, find_template
 from api.reading import annotations_of, dig, text
+from api.scheduler_names import USUAL, SchedulerNames
 
 Json = dict[str, Any]
 
@@ -34,11 +33,13 @@ class Delegation:
     parent: str
 
 
-def read_delegation(job: Mapping[str, Any], report: list[Cause]) -> Delegation | None:
+def read_delegation(
+    job: Mapping[str, Any], report: list[Cause], schedulers: SchedulerNames = USUAL
+) -> Delegation | None:
     """What a Job (raw JSON) delegates to; None unless its pods are Muster's to schedule."""
     template = text(annotations_of(job).get(ANNOTATION_GROUP_TEMPLATE))
     scheduler = dig(job, "spec", "template", "spec", "schedulerName")
-    if not template or scheduler != SCHEDULER_NAME:
+    if not template or scheduler not in schedulers:
         return None
     said = {key: text(annotations_of(job).get(key)) for key in ANNOTATIONS_PARENT_COMPOSITE}
     parents = {parent for parent in said.values() if parent}
@@ -67,15 +68,5 @@ def delegated_group(
         )
     metadata = job["metadata"]
     owner = objects.Owner(JOB, metadata["namespace"], metadata["name"], metadata["uid"])
-    made = objects.group_object(
-        POD_GROUP, owner, group, name, dict(template.fields), parent=delegation.parent
-    )
-    made["metadata"]["ownerReferences"].append(
-        {
-            "apiVersion": WORKLOAD.api_version,
-            "kind": WORKLOAD.kind,
-            "name": name,
-            "uid": workload["metadata"]["uid"],
-        }
-    )
-    return made
+    fields = dict(template.fields)
+    return objects.group_object(POD_GROUP, owner, group, name, fields, parent=delegation.parent)

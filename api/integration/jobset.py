@@ -3,16 +3,21 @@
 The mark on a Job template (annotation `group-scope`) says whose pods share a group, and whether
 the groups' names are hashed because the usual ones were taken. Together with the labels the JobSet
 controller puts on every Job it names the Job's PodGroup, so the Job webhook needs to read nothing
-else. What is not marked gets no group.
+else. What is not marked gets no group. Beside it `jobset-options` says what the JobSet asks for
+that its Jobs have to know, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import starmap
-from typing import Any
+from typing import Any, Final
 
 from api import names
-from api.constants import ANNOTATION_GROUP_SCOPE
+from api.constants import (
+    ANNOTATION_GROUP_SCOPE,
+    ANNOTATION_JOBSET_OPTIONS,
+    ANNOTATION_PROVISIONING_REQUEST,
+)
 from api.integration import jobset_rules, objects
 from api.integration.admission import (
     Admission,
@@ -20,8 +25,10 @@ from api.integration.admission import (
     Taken,
     drop_entry,
     no_name_taken,
-    set_entry,
+    set_entries,
 )
+from api.integration.levels import jobset_options, note_of
+from api.integration.minimum import Part, Pods, Progress, Standing, standing
 from api.integration.view import (
     SCOPE_JOB,
     SCOPE_JOBSET,
@@ -32,6 +39,13 @@ from api.integration.view import (
     read_mark,
 )
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+from api.scheduler_names import USUAL, SchedulerNames
+
+LifeOfJob = Callable[[str, str], tuple[Progress | None, Pods]]
+"""The progress and the pods of a Job, by its own name and that of its group."""
+
+Marks = Mapping[str, str]
+"""Annotations of a Job template; one that is empty is taken off."""
 
 
 def jobset_admission(
@@ -41,6 +55,7 @@ def jobset_admission(
     *,
     namespace: str = "",
     taken: Taken = no_name_taken,
+    schedulers: SchedulerNames = USUAL,
 ) -> Admission:
     """Validates and marks a JobSet (raw JSON of any structure).
 
@@ -51,9 +66,12 @@ def jobset_admission(
     """
     if operation == "CREATE" or old is None:
         view = read_jobset(new)
+        if view.managed_by:
+            unmarked = [_UNMARKED] * len(view.replicated_jobs)
+            return Admission(_marks(new, unmarked), [], jobset_rules.left_alone(view, schedulers))
         return Admission(
             _marks(new, _new_marks(view, namespace, taken)),
-            jobset_rules.faults(view),
+            jobset_rules.faults(view, schedulers),
             jobset_rules.warnings(view),
         )
     if operation != "UPDATE":
@@ -73,6 +91,25 @@ def jobset_groups(
     return objects.jobset_objects(read_jobset(jobset), workload)
 
 
+def jobset_standings(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, Standing]:
+    """The standing of each PodGroup of a JobSet, by its name."""
+    view = read_jobset(jobset)
+    parts: dict[str, list[Part]] = {}
+    for job in view.marked:
+        groups = objects.pod_group_names(view, job)
+        for index in range(job.replicas):
+            group = groups[index if job.group_scope == SCOPE_JOB else 0]
+            progress, pods = life(f"{view.name}-{job.name}-{index}", group)
+            part = Part(job.parallelism, job.completions, progress, pods)
+            parts.setdefault(group, []).append(part)
+    return {group: standing(jobs) for group, jobs in parts.items()}
+
+
+def jobset_pod_specs(jobset: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Path and spec of each pod template whose pods get a group."""
+    return [(job.pod_spec_path, job.pod_spec) for job in read_jobset(jobset).wanted]
+
+
 def group_of_jobset_job(namespace: str, job: Mapping[str, Any]) -> str | None:
     """The PodGroup of a JobSet's Job, from its labels and its mark; None if these name none."""
     jobset, replicated_job, index = objects.jobset_labels(labels_of(job))
@@ -88,31 +125,64 @@ def group_of_jobset_job(namespace: str, job: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[str]:
-    """The mark of each replicatedJob, for hashed names where one of the usual ones is taken."""
+def request_of_jobset_job(namespace: str, job: Mapping[str, Any], group: str) -> tuple[str, str]:
+    """The root whose request for capacity stands for the pods of a JobSet's Job, and its class.
+
+    `group` is that of the pods. Both are empty where nothing is asked.
+    """
+    said, above = annotations_of(job), jobset_options(job).request
+    if not above:
+        return group, text(said.get(ANNOTATION_PROVISIONING_REQUEST))
+    scope, taken = read_mark(text(said.get(ANNOTATION_GROUP_SCOPE)))
+    if scope != SCOPE_JOB:
+        return group, above
+    jobset, _, _ = objects.jobset_labels(labels_of(job))
+    return names.jobset_composite(namespace, jobset, taken=taken), above
+
+
+def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[Marks]:
+    """The marks of each replicatedJob, for hashed names where one of the usual ones is taken."""
     unmarked = (replace(job, mark="", names_taken=False) for job in view.replicated_jobs)
     usual = replace(view, namespace=view.namespace or namespace, replicated_jobs=tuple(unmarked))
     # A name that is not generated yet belongs to nobody.
     avoid = bool(view.name) and any(starmap(taken, objects.group_names(usual)))
-    return [make_mark(job.scope, names_taken=avoid) for job in view.replicated_jobs]
+    note = note_of(view.options)
+    return [
+        _marks_of(make_mark(job.scope, names_taken=avoid), note if job.scope else "")
+        for job in view.replicated_jobs
+    ]
 
 
-def _old_marks(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
+def _old_marks(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Marks]:
+    templates = (mapping(mapping(job).get("template")) for job in _replicated_jobs(old))
     marks = {
-        job.name: make_mark(job.mark, names_taken=job.names_taken)
-        for job in read_jobset(old).replicated_jobs
+        job.name: _marks_of(
+            make_mark(job.mark, names_taken=job.names_taken),
+            text(annotations_of(template).get(ANNOTATION_JOBSET_OPTIONS)),
+        )
+        for job, template in zip(read_jobset(old).replicated_jobs, templates, strict=True)
     }
-    return [marks.get(job.name, "") for job in read_jobset(new).replicated_jobs]
+    return [marks.get(job.name, _UNMARKED) for job in read_jobset(new).replicated_jobs]
 
 
-def _marks(jobset: Mapping[str, Any], wanted: list[str]) -> list[Operation]:
+def _marks_of(scope: str, note: str) -> Marks:
+    return {ANNOTATION_GROUP_SCOPE: scope, ANNOTATION_JOBSET_OPTIONS: note}
+
+
+_UNMARKED: Final = _marks_of("", "")
+
+
+def _marks(jobset: Mapping[str, Any], wanted: list[Marks]) -> list[Operation]:
     patch: list[Operation] = []
-    for at, job in enumerate(listing(dig(jobset, "spec", "replicatedJobs"))):
+    for at, job in enumerate(_replicated_jobs(jobset)):
         template = mapping(job).get("template")
         pointer = f"/spec/replicatedJobs/{at}/template"
-        patch += (
-            set_entry(template, pointer, "annotations", ANNOTATION_GROUP_SCOPE, wanted[at])
-            if wanted[at]
-            else drop_entry(template, pointer, "annotations", ANNOTATION_GROUP_SCOPE)
-        )
+        said = {key: value for key, value in wanted[at].items() if value}
+        patch += set_entries(template, pointer, {"annotations": said})
+        for key in sorted(wanted[at].keys() - said):
+            patch += drop_entry(template, pointer, "annotations", key)
     return patch
+
+
+def _replicated_jobs(jobset: Mapping[str, Any]) -> list[Any]:
+    return listing(dig(jobset, "spec", "replicatedJobs"))

@@ -2,21 +2,36 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from api import causes
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_CONSUMES_REQUEST,
     ANNOTATION_DISRUPTION_MODE,
     ANNOTATION_MIN_COUNT,
+    ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_TOPOLOGY,
-    DEFAULT_SCHEDULER_NAME,
+    JOB,
+    JOBSET,
     MAX_TEMPLATES,
-    SCHEDULER_NAME,
 )
+from api.integration.managed_by import warnings_for
 from api.integration.objects import pod_group_names
-from api.integration.options import ALL, BASIC, COMPOSITE, GANG, SINGLE, Options
+from api.integration.options import (
+    ALL,
+    BASIC,
+    COMPOSITE,
+    GANG,
+    OFF,
+    SINGLE,
+    Options,
+    annotation_path,
+)
+from api.integration.references import check_pod_template
 from api.integration.view import (
     SCOPE_JOB,
     SCOPE_JOBSET,
@@ -25,16 +40,21 @@ from api.integration.view import (
     ReplicatedJob,
     read_jobset,
 )
-from api.reading import text
+from api.reading import annotations_of, text
+from api.scheduler_names import USUAL, SchedulerNames, is_open
 
+CONSUMES_TEXT: Final = (
+    "its root asks for a request of its own, which has another name: leave this out, or the "
+    "annotation that asks"
+)
 ORDER_TEXT: Final = (
     "a gang of the whole JobSet would wait for pods that this order creates later; "
     "use gang-mode on the replicatedJobs instead"
 )
-SCHEDULER_TEXT: Final = f"the pods of a group need {SCHEDULER_NAME}: leave schedulerName out"
+GROUPED_TEXT: Final = "has no effect: the pod template already names a group"
 
 
-def faults(view: JobSetView) -> list[Cause]:
+def faults(view: JobSetView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
     """Everything wrong with a new JobSet."""
     return [
         *view.faults,
@@ -44,7 +64,9 @@ def faults(view: JobSetView) -> list[Cause]:
         *_minimums(view),
         *_disruption(view),
         *_priority(view),
-        *_schedulers(view.wanted),
+        *_schedulers(view, schedulers),
+        *_references(view.replicated_jobs, schedulers),
+        *_other_requests(view),
         *_name_clashes(view),
     ]
 
@@ -52,6 +74,8 @@ def faults(view: JobSetView) -> list[Cause]:
 def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     """Immutable fields that an update of a JobSet changes, and new faults in the mutable ones."""
     after, before = read_jobset(new), read_jobset(old)
+    if before.managed_by:
+        return []
     found = list(frozen(after.options, before.options))
     known = {job.name: job for job in before.replicated_jobs}
     for job in after.replicated_jobs:
@@ -68,11 +92,25 @@ def warnings(view: JobSetView) -> list[str]:
     mode = view.options.mode
     found = [] if view.options.asks else list(_unused(view.options))
     for job in view.replicated_jobs:
+        if job.managed_by and (view.options.asks or job.options.asks) and job.options.mode != OFF:
+            found += warnings_for(JOB.kind, f"{job.path}.template.spec", job.managed_by, [])
         if mode != COMPOSITE:
             found += _unused(job.outer)
         if not job.scope or job.scope == SCOPE_JOBSET:
             found += _unused(job.options)
+        elif mode == COMPOSITE:
+            found += _unused_below_root(job.options)
+        if job.is_grouped and job.options.asks:
+            found.append(f"{job.options.mode_path}: {GROUPED_TEXT}")
     return found
+
+
+def left_alone(view: JobSetView, schedulers: SchedulerNames = USUAL) -> list[str]:
+    """The warnings for a JobSet that another controller runs: nothing of it is refused."""
+    if not (view.options.asks or any(job.options.asks for job in view.replicated_jobs)):
+        return []
+    wrong = faults(replace(view, managed_by=""), schedulers)
+    return warnings_for(JOBSET.kind, "spec", view.managed_by, wrong)
 
 
 def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]:
@@ -86,11 +124,14 @@ def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]
         yield causes.invalid(path, str(options.min_count), f"must be 1 to {limit}, its {members}")
 
 
-def check_scheduler(pod_spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def check_scheduler(
+    pod_spec: Mapping[str, Any], path: str, schedulers: SchedulerNames
+) -> Iterator[Cause]:
     """A pod template that asks for a third scheduler cannot be in a group."""
     name = text(pod_spec.get("schedulerName"))
-    if name not in {"", DEFAULT_SCHEDULER_NAME, SCHEDULER_NAME}:
-        yield causes.invalid(f"{path}.schedulerName", name, SCHEDULER_TEXT)
+    if not schedulers.allow(name):
+        problem = f"the pods of a group need {schedulers.words}: leave schedulerName out"
+        yield causes.invalid(f"{path}.schedulerName", name, problem)
 
 
 def frozen(new: Options, old: Options) -> Iterator[Cause]:
@@ -103,6 +144,9 @@ def frozen(new: Options, old: Options) -> Iterator[Cause]:
         yield causes.immutable(new.at(key), new.topology or None)
     if new.disruption != old.disruption:
         yield causes.immutable(new.at(ANNOTATION_DISRUPTION_MODE), new.disruption or None)
+    if new.request != old.request:
+        # The pods say from their creation on whether a request stands for them.
+        yield causes.immutable(new.at(ANNOTATION_PROVISIONING_REQUEST), new.request or None)
 
 
 def _exclusion(view: JobSetView) -> Iterator[Cause]:
@@ -138,7 +182,8 @@ def _minimums(view: JobSetView) -> Iterator[Cause]:
     if not view.wanted:
         return
     if view.options.mode == COMPOSITE:
-        yield from check_minimum(view.options, len(view.wanted), "replicatedJobs")
+        count = sum(not job.is_empty for job in view.wanted)
+        yield from check_minimum(view.options, max(1, count), "replicatedJobs with pods")
     elif view.options.asks:
         pods = sum(job.replicas * job.members for job in view.wanted)
         yield from check_minimum(view.options, max(1, pods), "pods")
@@ -186,9 +231,39 @@ def _priority(view: JobSetView) -> Iterator[Cause]:
             )
 
 
-def _schedulers(jobs: Iterable[ReplicatedJob]) -> Iterator[Cause]:
+def _schedulers(view: JobSetView, schedulers: SchedulerNames) -> Iterator[Cause]:
+    """The pods of one tree share a scheduler; a group of one replicatedJob is a tree of its own."""
+    named = [(job, text(job.pod_spec.get("schedulerName"))) for job in view.wanted]
+    given = [schedulers.default if is_open(name) else name for _, name in named]
+    for (job, name), chosen in zip(named, given, strict=True):
+        yield from check_scheduler(job.pod_spec, job.pod_spec_path, schedulers)
+        if view.options.asks and chosen != given[0] and schedulers.allow(name):
+            path = named[0][0].pod_spec_path
+            yield causes.invalid(
+                f"{job.pod_spec_path}.schedulerName",
+                name,
+                f"must be the same as {path}.schedulerName ({given[0]}): the pods of one gang"
+                " share one scheduler",
+            )
+
+
+def _references(jobs: Iterable[ReplicatedJob], schedulers: SchedulerNames) -> Iterator[Cause]:
     for job in jobs:
-        yield from check_scheduler(job.pod_spec, job.pod_spec_path)
+        if not job.managed_by:
+            path = job.pod_spec_path.removesuffix(".spec")
+            yield from check_pod_template(job.pod_template, path, schedulers)
+
+
+def _other_requests(view: JobSetView) -> Iterator[Cause]:
+    """Pods of a root that asks for capacity may not say that another request stands for them."""
+    for job in view.wanted:
+        asked = view.options.request if view.options.asks else job.options.request
+        said = annotations_of(job.pod_template).get(ANNOTATION_CONSUMES_REQUEST)
+        if asked and said is not None:
+            path = annotation_path(
+                job.pod_spec_path.removesuffix(".spec"), ANNOTATION_CONSUMES_REQUEST
+            )
+            yield causes.invalid(path, said, CONSUMES_TEXT)
 
 
 def _name_clashes(view: JobSetView) -> Iterator[Cause]:
@@ -211,7 +286,19 @@ def _unused(options: Options) -> Iterator[str]:
         ANNOTATION_PREFERRED_TOPOLOGY: bool(options.topology) and options.preferred,
         ANNOTATION_TOPOLOGY: bool(options.topology) and not options.preferred,
         ANNOTATION_DISRUPTION_MODE: bool(options.disruption),
+        ANNOTATION_PROVISIONING_REQUEST: bool(options.request),
+        ANNOTATION_PREEMPTION_DELAY: bool(options.delay),
     }
     for key, is_said in said.items():
         if is_said:
             yield f"{options.at(key)}: has no effect: no gang-mode makes a group at this level"
+
+
+def _unused_below_root(options: Options) -> Iterator[str]:
+    said = {
+        ANNOTATION_PROVISIONING_REQUEST: options.request,
+        ANNOTATION_PREEMPTION_DELAY: options.delay,
+    }
+    for key, value in said.items():
+        if value:
+            yield f"{options.at(key)}: has no effect: it is the JobSet's to say, for all its groups"

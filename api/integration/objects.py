@@ -11,6 +11,8 @@ from typing import Any, Final
 from api import names
 from api.constants import (
     ANNOTATION_MADE_FOR,
+    ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_PROVISIONING_REQUEST,
     COMPOSITE_POD_GROUP,
     JOBSET,
     JOBSET_LABEL_JOB_INDEX,
@@ -44,8 +46,11 @@ class Owner:
 
 
 def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
-    """Workload, composites from the root down, PodGroups; empty where nothing is marked."""
-    jobs = view.marked
+    """Workload, composites from the root down, PodGroups; empty where nothing marked has pods.
+
+    A replicatedJob without pods has no part in them: the others would wait for it for ever.
+    """
+    jobs = [job for job in view.marked if not job.is_empty]
     if not jobs:
         return []
     owner = Owner(JOBSET, view.namespace, view.name, view.uid)
@@ -134,6 +139,16 @@ def group_object(
     return _object(kind, owner, name, spec)
 
 
+def as_root(root: Json, options: Options) -> Json:
+    """The root group with what its owner asks for it: a request for capacity, a delay."""
+    asked = {
+        ANNOTATION_PROVISIONING_REQUEST: options.request,
+        ANNOTATION_PREEMPTION_DELAY: options.delay,
+    }
+    root["metadata"]["annotations"] |= {key: value for key, value in asked.items() if value}
+    return root
+
+
 def _wide_objects(
     owner: Owner, workload: str, view: JobSetView, jobs: list[ReplicatedJob]
 ) -> list[Json]:
@@ -147,7 +162,7 @@ def _wide_objects(
     name = names.jobset_pod_group(view.namespace, view.name, taken=view.names_taken)
     return [
         workload_object(owner, workload, {"podGroupTemplates": [made_from]}),
-        group_object(POD_GROUP, owner, name, workload, made_from),
+        as_root(group_object(POD_GROUP, owner, name, workload, made_from), view.options),
     ]
 
 
@@ -165,7 +180,7 @@ def _separate_objects(
         templates.append(made_from)
         own = made_from | priority_of(job.pod_spec)
         groups += [
-            group_object(POD_GROUP, owner, name, workload, own)
+            as_root(group_object(POD_GROUP, owner, name, workload, own), job.options)
             for name in pod_group_names(view, job)
         ]
     return [workload_object(owner, workload, {"podGroupTemplates": templates}), *groups]
@@ -182,7 +197,8 @@ def _composite_objects(
     taken = view.names_taken
     root_name = names.jobset_composite(view.namespace, view.name, taken=taken)
     children: list[Json] = []
-    composites = [group_object(COMPOSITE_POD_GROUP, owner, root_name, workload, root)]
+    made = group_object(COMPOSITE_POD_GROUP, owner, root_name, workload, root)
+    composites = [as_root(made, view.options)]
     leaves: list[Json] = []
     for job in jobs:
         outer = _inherited(job.outer, view.options)

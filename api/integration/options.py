@@ -4,21 +4,26 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import causes, names
+from api import causes, duration, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
     ANNOTATION_GANG_MODE,
     ANNOTATION_MIN_COUNT,
+    ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_TOPOLOGY,
     GROUP,
     REPLICATED_JOB_PREFIX,
 )
+from api.provisioning import CLASSES
 from api.reading import annotations_of, dig
 from api.rules.table import LABEL_KEY_TEXT
 
 _COUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
+
+COUNT_TEXT: Final = "must be a whole number, 1 to 999999999"
 
 OFF: Final = "Off"
 BASIC: Final = "Basic"
@@ -40,7 +45,8 @@ class Options:
     """What one level asks for. Empty and None mean "not set".
 
     `path` is that of the object the annotations hang on (empty for the root); `mode_path` is
-    where the mode is set, or would be. `outer` marks the `replicated-job-` annotations.
+    where the mode is set, or would be. `outer` marks the `replicated-job-` annotations. `request`
+    (of capacity) and `delay` (of preemption) are about a root, and go to the group if it is one.
     """
 
     mode: str = ""
@@ -49,6 +55,8 @@ class Options:
     topology: str = ""
     preferred: bool = False
     disruption: str = ""
+    request: str = ""
+    delay: str = ""
 
     path: str = ""
     outer: bool = False
@@ -88,7 +96,7 @@ def read_options(
     reported in `report` and read as not set.
     """
     mode, mode_path = _mode(obj, path, modes, report, field)
-    fields = _fields(obj, path, report, outer=False)
+    fields = _fields(obj, path, report, outer=False) | _fields_of_root(obj, path, report)
     return Options(mode=mode, mode_path=mode_path, path=path, **fields)
 
 
@@ -136,6 +144,19 @@ def _fields(obj: Any, path: str, report: list[Cause], *, outer: bool) -> dict[st
     }
 
 
+def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, str]:
+    annotations = annotations_of(obj)
+    asked = annotations.get(ANNOTATION_PROVISIONING_REQUEST)
+    delay = annotations.get(ANNOTATION_PREEMPTION_DELAY)
+    asked_path = annotation_path(path, ANNOTATION_PROVISIONING_REQUEST)
+    if delay is not None and duration.seconds(delay) is None:
+        report.append(
+            causes.invalid(annotation_path(path, ANNOTATION_PREEMPTION_DELAY), delay, duration.TEXT)
+        )
+        delay = None
+    return {"request": _enum(asked, asked_path, CLASSES, report), "delay": delay or ""}
+
+
 def _enum(value: Any, path: str, values: tuple[str, ...], report: list[Cause]) -> str:
     if value is None:
         return ""
@@ -158,6 +179,6 @@ def _count(value: Any, path: str, report: list[Cause]) -> int | None:
     if value is None:
         return None
     if not isinstance(value, str) or not _COUNT.fullmatch(value):
-        report.append(causes.invalid(path, value, "must be a whole number, 1 or more"))
+        report.append(causes.invalid(path, value, COUNT_TEXT))
         return None
     return int(value)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api.constants import ANNOTATION_MIN_COUNT_BASIS, COMPOSITE_POD_GROUP, POD_GROUP
+from api.constants import COMPOSITE_POD_GROUP, POD_GROUP
 from api.inherit import INHERITED
 from api.reading import dig, listing, mapping, text
 
@@ -57,12 +57,29 @@ def find_template(workload: Mapping[str, Any], name: str) -> Template | None:
     return next((leaf for leaf in leaves if leaf.name == name), None)
 
 
+def find_root_template(workload: Mapping[str, Any], name: str) -> Template | None:
+    """The leaf template of that name outside any composite, which pods may name themselves."""
+    found = find_template(workload, name)
+    return found if found is not None and not found.parent else None
+
+
+def choose_template(
+    templates: list[Template], kind: str, wanted: str, *, alone: bool
+) -> Template | None:
+    """The template of a group for which Muster's own would be called `wanted`.
+
+    It has that name (`pg-workers`), or that without its prefix (`workers`). With `alone` the group
+    is the only one, and the only template of its kind is its own, whatever it is called.
+    """
+    known = [it for it in templates if it.kind == kind]
+    chosen = next((it for it in known if it.name in {wanted, wanted.partition("-")[2]}), None)
+    return known[0] if chosen is None and alone and len(known) == 1 else chosen
+
+
 def adapt(groups: list[Json], workload: Mapping[str, Any]) -> list[Json]:
     """The wanted groups, made from a user's Workload instead of Muster's.
 
-    The template of a group has the name that Muster's would have (`pg-workers`), or that name
-    without its prefix (`workers`); where there is one group and one template they belong
-    together. Raises TemplateNotFoundError.
+    Raises TemplateNotFoundError where `choose_template` finds none for a group.
     """
     name = text(dig(workload, "metadata", "name"))
     templates = templates_of(workload)
@@ -71,23 +88,16 @@ def adapt(groups: list[Json], workload: Mapping[str, Any]) -> list[Json]:
 
 def _adapted(group: Json, templates: list[Template], workload: str, *, alone: bool) -> Json:
     wanted = group["spec"]["workloadRef"]["templateName"]
-    known = [it for it in templates if it.kind == group["kind"]]
-    chosen = next((it for it in known if it.name in {wanted, wanted.partition("-")[2]}), None)
-    if chosen is None and alone and len(known) == 1:
-        chosen = known[0]
+    chosen = choose_template(templates, group["kind"], wanted, alone=alone)
     if chosen is None:
-        have = ", ".join(it.name for it in known) or "none"
+        have = ", ".join(it.name for it in templates if it.kind == group["kind"]) or "none"
         raise TemplateNotFoundError(
             f"Workload {workload} has no template {wanted} or {wanted.partition('-')[2]} for "
             f"{group['kind']} {group['metadata']['name']}; its templates of that kind: {have}"
         )
-    # The minimum is the template's, and does not follow the owner.
-    kept = group["metadata"]["annotations"].items()
-    notes = {key: value for key, value in kept if key != ANNOTATION_MIN_COUNT_BASIS}
-    metadata = group["metadata"] | {"annotations": notes}
     spec = chosen.apply(group["spec"])
     spec["workloadRef"] = {"workloadName": workload, "templateName": chosen.name}
-    return group | {"metadata": metadata, "spec": spec}
+    return group | {"spec": spec}
 
 
 def _walk(holder: Mapping[str, Any], parent: str) -> Iterator[Template]:

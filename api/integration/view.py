@@ -6,7 +6,12 @@ from typing import Any, Final
 
 from api import groups
 from api.causes import Cause
-from api.constants import ANNOTATION_GROUP_SCOPE
+from api.constants import (
+    ANNOTATION_GROUP_SCOPE,
+    JOB_CONTROLLER,
+    JOBSET_CONTROLLER,
+)
+from api.integration.managed_by import other_controller
 from api.integration.options import (
     BASIC,
     COMPOSITE,
@@ -31,11 +36,16 @@ _HASHED: Final = "/Hashed"
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedJob:
-    """One entry of `spec.replicatedJobs`; `members` are the pods of one of its Jobs."""
+    """One entry of `spec.replicatedJobs`; `members` are the pods of one of its Jobs.
+
+    `is_grouped`: its pod template names a group of the user's.
+    """
 
     name: str
     path: str
     replicas: int
+    parallelism: int
+    completions: int | None
     members: int
     options: Options
     outer: Options
@@ -44,6 +54,13 @@ class ReplicatedJob:
     mark: str
     scope: str
     names_taken: bool = False
+    managed_by: str = ""
+    is_grouped: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no pods, so that nothing can wait for them."""
+        return not (self.replicas and self.members)
 
     @property
     def group_scope(self) -> str:
@@ -63,7 +80,10 @@ class ReplicatedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobSetView:
-    """What one JobSet asks for. Invalid values are reported in `faults`."""
+    """What one JobSet asks for. Invalid values are reported in `faults`.
+
+    `managed_by` is another controller than JobSet's own, which makes no Jobs for it then.
+    """
 
     name: str
     namespace: str
@@ -72,16 +92,19 @@ class JobSetView:
     replicated_jobs: tuple[ReplicatedJob, ...]
     in_order: bool
     faults: tuple[Cause, ...]
+    managed_by: str = ""
 
     @property
     def wanted(self) -> list[ReplicatedJob]:
         """The replicatedJobs whose pods belong in a group, by what the JobSet says."""
-        return [job for job in self.replicated_jobs if job.scope]
+        return [] if self.managed_by else [job for job in self.replicated_jobs if job.scope]
 
     @property
     def marked(self) -> list[ReplicatedJob]:
         """The replicatedJobs whose pods are in a group, by the marks set at creation."""
-        return [job for job in self.replicated_jobs if job.mark]
+        if self.managed_by:
+            return []
+        return [job for job in self.replicated_jobs if job.mark and not job.managed_by]
 
     @property
     def names_taken(self) -> bool:
@@ -106,6 +129,7 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
         ),
         in_order=order == "InOrder",
         faults=tuple(faults),
+        managed_by=other_controller(spec, JOBSET_CONTROLLER),
     )
 
 
@@ -121,11 +145,15 @@ def read_mark(mark: str) -> tuple[str, bool]:
 
 
 def members_of(job_spec: Mapping[str, Any]) -> int:
-    """The pods a Job runs at once: parallelism (unset: 1), or completions where they are fewer."""
-    parallelism = integer(job_spec.get("parallelism"))
-    completions = integer(job_spec.get("completions"))
-    members = 1 if parallelism is None else parallelism
+    """The pods a Job runs at once: its parallelism, or completions where they are fewer."""
+    members, completions = parallelism_of(job_spec), integer(job_spec.get("completions"))
     return max(0, members if completions is None else min(members, completions))
+
+
+def parallelism_of(job_spec: Mapping[str, Any]) -> int:
+    """`spec.parallelism`, 1 when unset."""
+    parallelism = integer(job_spec.get("parallelism"))
+    return 1 if parallelism is None else parallelism
 
 
 def _read_replicated_job(
@@ -137,20 +165,25 @@ def _read_replicated_job(
     replicas = integer(job.get("replicas"))
     holder = f"{path}.template"
     options = read_options(template, holder, REPLICATED_JOB_MODES, faults, field=(job, path))
-    grouped = bool(groups.groups_of_object(pod_template))
+    grouped = bool(groups.groups_of_object(pod_template, ours=True))
+    managed_by = other_controller(job_spec, JOB_CONTROLLER)
     mark, names_taken = read_mark(text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)))
     return ReplicatedJob(
         name=text(job.get("name")),
         path=path,
         replicas=1 if replicas is None else max(0, replicas),
+        parallelism=parallelism_of(job_spec),
+        completions=integer(job_spec.get("completions")),
         members=members_of(job_spec),
         options=options,
         outer=read_outer_options(template, holder, faults),
         pod_template=pod_template,
         depends_on=tuple(text(mapping(it).get("name")) for it in listing(job.get("dependsOn"))),
         mark=mark,
-        scope="" if grouped else _scope(jobset.mode, options.mode),
+        scope="" if grouped or managed_by else _scope(jobset.mode, options.mode),
         names_taken=names_taken,
+        managed_by=managed_by,
+        is_grouped=grouped,
     )
 
 

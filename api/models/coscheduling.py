@@ -52,9 +52,11 @@ class SubsetStatus(BaseModel):
     name: str = Field("", description="The subset.")
     total: int = Field(0, description="Pods that name it and are not finished.")
     scheduledAvailable: int = Field(
-        0, description="Pods that would fit but wait for the others of their group."
+        0, description="Pods that wait for members or groups that are missing."
     )
-    scheduledUnavailable: int = Field(0, description="Pods that do not fit.")
+    scheduledUnavailable: int = Field(
+        0, description="Pods that wait for room, together with all others of their group."
+    )
     running: int = Field(0, description="Pods that run.")
 
 

@@ -127,7 +127,8 @@ class _Common(BaseModel):
     preemptionPolicy: str = Field(
         "",
         description="PreemptLowerPriority: groups of lower priority may be disrupted to make "
-        "room for this one. Never: it waits. The PriorityClass decides when unset. Immutable.",
+        "room for this one. Never: it waits. The PriorityClass decides: unset, it is the class's, "
+        "and under a class that says Never it can only be Never. Immutable.",
     )
 
 
@@ -262,7 +263,9 @@ class Blocker(BaseModel):
     """The one dominant reason why a group waits, with numbers; absent once it no longer holds."""
 
     summary: str = Field("", description="The reason in one sentence.")
-    kind: str = Field("", description="capacity, constraint, quorum, priority or invalid.")
+    kind: str = Field(
+        "", description="capacity, constraint, quorum, priority, binding, invalid or error."
+    )
     needed: int = Field(0, description="How many members the group needs placed together.")
     free: int = Field(0, description="For how many of them there is room.")
     bestDomain: BestDomain | None = Field(

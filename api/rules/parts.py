@@ -7,6 +7,7 @@ from api import duration, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_PROVISIONING_REQUEST,
     HIGHEST_USER_PRIORITY,
     MAX_RESOURCE_CLAIMS,
 )
@@ -97,11 +98,15 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
         reader.report.append(table.PREEMPTION_POLICY.at(f"{path}.preemptionPolicy", policy))
 
 
-def check_delay(reader: Reader, obj: Mapping[str, Any]) -> None:
-    """The annotation `preemption-delay` of a group: absent, or a duration."""
+def check_annotations(reader: Reader, obj: Mapping[str, Any]) -> None:
+    """`preemption-delay` of a group: absent, or a duration; `provisioning-request`: a class."""
     written = annotations_of(obj).get(ANNOTATION_PREEMPTION_DELAY)
     if written is not None and duration.seconds(written) is None:
         reader.report.append(table.PREEMPTION_DELAY.at(table.PREEMPTION_DELAY.where[0], written))
+    rule = table.PROVISIONING_REQUEST
+    asked = annotations_of(obj).get(ANNOTATION_PROVISIONING_REQUEST)
+    if asked is not None and asked not in rule.words:
+        reader.report.append(rule.at(rule.where[0], asked))
 
 
 def check_claims(reader: Reader, owner: Mapping[str, Any], path: str) -> None:

@@ -11,12 +11,14 @@ from api import causes, duration
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_PROVISIONING_REQUEST,
     HIGHEST_USER_PRIORITY,
     LABEL_VALUE_LENGTH,
     MAX_DEPTH,
     MAX_RESOURCE_CLAIMS,
     MAX_TEMPLATES,
 )
+from api.provisioning import CLASSES
 
 DNS_LABEL_TEXT: Final = (
     "must be a DNS label: at most 63 lower case letters, digits or '-', "
@@ -243,6 +245,13 @@ PARENT_DELETING: Final = Rule(
 )
 PREEMPTION_DELAY: Final = Rule(
     "preemption-delay", (f"metadata.annotations[{ANNOTATION_PREEMPTION_DELAY}]",), _I, duration.TEXT
+)
+PROVISIONING_REQUEST: Final = Rule(
+    "provisioning-request",
+    (f"metadata.annotations[{ANNOTATION_PROVISIONING_REQUEST}]",),
+    causes.NOT_SUPPORTED,
+    "",
+    words=CLASSES,
 )
 
 IMMUTABLE: Final = Rule("immutable", ("spec.*",), _I, causes.IMMUTABLE_TEXT)

@@ -29,7 +29,7 @@ class _Kind:
     check: Check
     changes: Callable[[Json, Json, Json | None], list[Cause]] = update.check_update
     named_by_label: bool = False
-    has_delay: bool = False
+    is_group: bool = False
 
 
 _KINDS: Final[Mapping[tuple[str, str], _Kind]] = {
@@ -39,11 +39,11 @@ _KINDS: Final[Mapping[tuple[str, str], _Kind]] = {
     (GROUP, POD_GROUP.kind): _Kind(
         lambda reader, obj, spec: groups.check_pod_group(reader, spec, chosen_fields(obj)),
         named_by_label=True,
-        has_delay=True,
+        is_group=True,
     ),
     (GROUP, COMPOSITE_POD_GROUP.kind): _Kind(
         lambda reader, obj, spec: groups.check_composite(reader, _name(obj), spec),
-        has_delay=True,
+        is_group=True,
     ),
     (COSCHEDULING.group, COSCHEDULING.kind): _Kind(
         lambda reader, _, spec: coscheduling.check_coscheduling(reader, spec),
@@ -82,9 +82,7 @@ def validate(
         return ValidationResult(_spec_faults(known, new), _warnings(known, new))
     if old.get("spec") == new.get("spec"):
         new_faults = _new_faults(lambda obj: _annotation_faults(known, obj), new, old)
-        return ValidationResult(
-            warnings=[f"{fault.field}: {fault.message}" for fault in new_faults]
-        )
+        return ValidationResult(warnings=[fault.as_warning() for fault in new_faults])
     changed = known.changes(mapping(old.get("spec")), mapping(new.get("spec")), template)
     return ValidationResult(changed + _new_faults(lambda obj: _spec_faults(known, obj), new, old))
 
@@ -103,8 +101,8 @@ def _spec_faults(known: _Kind, obj: Json) -> list[Cause]:
 
 def _annotation_faults(known: _Kind, obj: Json) -> list[Cause]:
     report: list[Cause] = []
-    if known.has_delay:
-        parts.check_delay(Reader(report), obj)
+    if known.is_group:
+        parts.check_annotations(Reader(report), obj)
     return report
 
 

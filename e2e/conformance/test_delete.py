@@ -158,6 +158,26 @@ async def test_a_pod_is_deleted_at_once_without_grace(rest: Rest, ns: Namespace,
     assert await _gone(rest, ns.pods("a"))
 
 
+async def test_a_second_deletion_shortens_the_grace_period_and_never_lengthens_it(
+    rest: Rest, ns: Namespace, server_kind: str
+) -> None:
+    """On a node without a kubelet, which would end the pod meanwhile."""
+    if server_kind == "local":
+        pytest.skip("pods of a node that is not there are collected at once")
+    (await rest.post(ns.pods(), pod("a"))).expect(201)
+    (await rest.post(f"{ns.pods('a')}/binding", binding("a", "nowhere"))).expect(201)
+    given = []
+    for grace in (100_000_000, 30, 60):
+        options = delete_options(gracePeriodSeconds=grace)
+        (await rest.delete(ns.pods("a"), options)).expect(200)
+        meta = (await rest.get(ns.pods("a"))).expect(200)["metadata"]
+        given.append((meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"]))
+
+    assert [grace for _, grace in given] == [100_000_000, 30, 30]
+    assert given[0][0] > given[1][0] == given[2][0]
+    (await rest.delete(ns.pods("a"), delete_options(gracePeriodSeconds=0))).expect(200)
+
+
 # Dependents
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from api.constants import GROUP
+from api.constants import ANNOTATION_DISRUPTION_MODE, ANNOTATION_TOPOLOGY, GROUP
 from e2e.controlplane import build
 from e2e.controlplane.places import ROOT
 from e2e.suite.environment import Environment
@@ -19,6 +19,9 @@ APPLY = {
     "client-side": ["apply", "-f", "-"],
     "server-side": ["apply", "--server-side", "-f", "-"],
 }
+# What pods tell autoscalers of.
+ZONE = "topology.kubernetes.io/zone"
+TOLD = {ANNOTATION_TOPOLOGY: ZONE, ANNOTATION_DISRUPTION_MODE: "All"}
 REPLACE = "replace"
 WAYS = (*APPLY, REPLACE)
 _COMPONENT = ROOT / "manifests" / "jobset-gangconfig"
@@ -37,6 +40,7 @@ def manifest(kind: str, env: Environment) -> tuple[Resource, Json, str]:
     """Kind, what the user's file says, and the group that comes of it."""
     if kind == "Job":
         made = job("t", env.name, pods=2)
+        made["metadata"]["annotations"] |= TOLD
         made["metadata"]["namespace"] = env.name
         return JOBS, made, "pg-job-t"
     worker = replicated_job("w", env.name, replicas=2, pods=2)
@@ -44,6 +48,7 @@ def manifest(kind: str, env: Environment) -> tuple[Resource, Json, str]:
     # out: that replaces the whole list of replicatedJobs. It does so for every JobSet.
     worker["template"]["spec"]["completionMode"] = "Indexed"
     made = jobset("a", worker, mode="Composite" if kind == "Composite" else "Gang")
+    made["metadata"]["annotations"] |= TOLD
     if kind == "gangConfig":
         made["spec"]["gangConfig"] = {"gangMode": "Gang"}
         del made["metadata"]["annotations"]
@@ -79,7 +84,7 @@ async def generation(env: Environment, resource: Resource, name: str) -> int:
 async def test_applying_it_twice_changes_nothing(
     env: Environment, tmp_path: Path, kind: str, way: str
 ) -> None:
-    await env.add_node(cpu=4)
+    await env.add_node(cpu=4, labels={ZONE: "a"})
     kubectl = Kubectl(env.cluster.kubeconfig, tmp_path)
     resource, made, group = manifest(kind, env)
     await submit_first(kubectl, way, made)

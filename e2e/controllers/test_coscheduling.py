@@ -7,14 +7,23 @@ from typing import Any
 import pytest
 import yaml
 
-from api.constants import COSCHEDULING, LABEL_COSCHEDULING, LABEL_SUBSET, PLUGINS_POD_GROUP
+from api.constants import (
+    COSCHEDULING,
+    FOREIGN_GROUPS_ENABLED,
+    LABEL_COSCHEDULING,
+    LABEL_FOREIGN_GROUPS,
+    LABEL_POD_GROUP,
+    LABEL_SUBSET,
+    PLUGINS_POD_GROUP,
+)
 from e2e.controllers.queries import change, items, wait_for_objects
 from e2e.muster import CONTROLLER, SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, pod, resource
 from e2e.support.intercepting_proxy import InterceptingProxy
 from kube.errors import NotFound
-from kube.resources import CRDS, EVENTS, PODS, Resource
+from kube.patch import PatchBuilder
+from kube.resources import CRDS, EVENTS, NAMESPACES, PODS, Resource
 
 OURS, PLUGINS = resource(COSCHEDULING), resource(PLUGINS_POD_GROUP)
 CRD = Path(__file__).parent / "crds" / "podgroups.scheduling.x-k8s.io.yaml"
@@ -51,12 +60,29 @@ async def plugins(env: Environment) -> AsyncIterator[None]:
     await env.muster.restart(CONTROLLER)
 
 
+@pytest.fixture
+async def opted_in(env: Environment) -> None:
+    """Pods that name a group as scheduler-plugins do are Muster's in the namespace."""
+    label = {LABEL_FOREIGN_GROUPS: FOREIGN_GROUPS_ENABLED}
+    found = await env.client.get(NAMESPACES, env.name)
+    labels = found["metadata"].get("labels") or {}
+    ops = PatchBuilder().add("/metadata/labels", {**labels, **label})
+    await env.client.patch(NAMESPACES, env.name, ops)
+
+
 def member(name: str, env: Environment, subset: str = "") -> Json:
-    """A pod that says its group alone: admission gives it the scheduler."""
+    """A pod that says its group alone: admission gives it the scheduler where that is wanted."""
     made = pod(name, env.name, scheduler="default-scheduler")
     labels = {LABEL_COSCHEDULING: "g"} | ({LABEL_SUBSET: subset} if subset else {})
     made["metadata"]["labels"] = labels
     return made
+
+
+def gang(name: str) -> Json:
+    policy = {"gang": {"minCount": 1}}
+    metadata = {"name": name}
+    made: Json = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "metadata": metadata}
+    return made | {"spec": {"schedulingPolicy": policy}}
 
 
 def group(kind: Resource, **spec: Any) -> Json:
@@ -77,7 +103,7 @@ async def status_is(env: Environment, **wanted: Any) -> None:
     await env.until(f"the status to say {wanted}", probe)
 
 
-@pytest.mark.usefixtures("plugins")
+@pytest.mark.usefixtures("plugins", "opted_in")
 async def test_a_pod_group_of_scheduler_plugins_is_a_gang(env: Environment) -> None:
     await env.add_node(cpu=3)
     await env.create(PLUGINS, group(PLUGINS, minMember=3))
@@ -110,6 +136,31 @@ async def test_a_pod_group_of_scheduler_plugins_is_a_gang(env: Environment) -> N
     await wait_for_objects(env, POD_GROUPS)
 
 
+@pytest.mark.usefixtures("plugins")
+async def test_pods_of_others_are_left_alone_where_the_namespace_does_not_opt_in(
+    env: Environment,
+) -> None:
+    await env.create(PLUGINS, group(PLUGINS, minMember=1))
+    theirs = await env.create(PODS, member("theirs", env))
+    assert theirs["spec"]["schedulerName"] == "default-scheduler"
+
+    # What comes after it is handled after it.
+    await env.add_node(cpu=1)
+    ours = pod("ours", env.name)
+    ours["metadata"]["labels"] = {LABEL_POD_GROUP: "mine"}
+    await env.create(PODS, ours)
+    await env.create(POD_GROUPS, gang("mine"))
+    await env.runs("", 1)
+
+    found = await env.client.get(PODS, "theirs", env.name)
+    assert [it["type"] for it in (found.get("status") or {}).get("conditions") or []] == []
+    assert [it["metadata"]["name"] for it in await items(env, POD_GROUPS)] == ["mine"]
+    assert "status" not in await env.client.get(PLUGINS, "g", env.name)
+    await env.delete(PLUGINS, "g")
+    await remove_pods(env)
+    await env.delete(POD_GROUPS, "mine")
+
+
 GANGS: Mapping[str, tuple[Resource, Json, tuple[str, str]]] = {
     "one group": (OURS, {"subsets": [{"minMember": 2}]}, ("", "")),
     "subsets": (
@@ -121,7 +172,7 @@ GANGS: Mapping[str, tuple[Resource, Json, tuple[str, str]]] = {
 }
 
 
-@pytest.mark.usefixtures("plugins")
+@pytest.mark.usefixtures("plugins", "opted_in")
 @pytest.mark.parametrize(
     "gang",
     ["subsets", *(pytest.param(it, marks=pytest.mark.long) for it in GANGS if it != "subsets")],

@@ -66,12 +66,18 @@ async def end_pods(env: Environment) -> None:
     await env.has_pods("", 0)
 
 
-# A tree goes with its Workload, so that is what is named.
 LEFT = {
-    JOBSETS: "Workload {}/w-a: its owner does not exist any more",
-    JOBS: "Workload {}/w-job-a: its owner does not exist any more",
-    COSCHEDULINGS: "PodGroup {}/a: its owner does not exist any more",
+    JOBSETS: [
+        "CompositePodGroup {}/cpg-a",
+        "CompositePodGroup {}/cpg-a-w",
+        "PodGroup {}/pg-a-w-0",
+        "PodGroup {}/pg-a-w-1",
+        "Workload {}/w-a",
+    ],
+    JOBS: ["PodGroup {}/pg-job-a", "Workload {}/w-job-a"],
+    COSCHEDULINGS: ["PodGroup {}/a"],
 }
+WHY = "its owner does not exist any more"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +98,7 @@ async def test_orphans_made_without_a_leader_are_deleted_afterwards(
     await wait_for_objects(env, kind)
     assert await gc(env) == (0, [NOTHING]), "its pods still run"
     await end_pods(env)
-    assert await gc(env) == (1, [LEFT[kind].format(env.name)])
+    assert await gc(env) == (1, [f"{it.format(env.name)}: {WHY}" for it in LEFT[kind]])
 
     await env.muster.start(CONTROLLER)
     await env.empty()

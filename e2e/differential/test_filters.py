@@ -43,6 +43,7 @@ EVERY_REASON = {
     volume_binding.NODE_AFFINITY,
     volume_binding.NO_VOLUME,
     volume_binding.UNBOUND,
+    volume_restrictions.NO_DISK,
     volume_restrictions.REASON,
     volume_zone.REASON,
 }
@@ -84,10 +85,17 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
     assert 0.05 < feasible / pairs < 0.9
     assert not long or _without_names(reasons) >= EVERY_REASON
     assert not long or any(map(volume_binding.is_short, reasons))
+    kinds = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
+    named = [reason for reason in reasons if reason.startswith(volume_restrictions.NO_DISK)]
+    assert not long or all(any(kind in reason for reason in named) for kind in kinds)
 
 
 def _without_names(reasons: set[str]) -> set[str]:
-    return {reason.partition(" {")[0] for reason in reasons}
+    """Without taints and disks."""
+    disks = any(reason.startswith(volume_restrictions.NO_DISK) for reason in reasons)
+    return {reason.partition(" {")[0] for reason in reasons} | (
+        {volume_restrictions.NO_DISK} if disks else set()
+    )
 
 
 def _key(pod: answers.Json) -> answers.Key:

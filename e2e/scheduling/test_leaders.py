@@ -5,6 +5,7 @@ wrote nothing after its lease.
 """
 
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from e2e.scheduling.bindings import Bindings
 from e2e.suite.environment import Environment
 from e2e.suite.objects import job, of_job, resource
 from e2e.support.intercepting_proxy import InterceptingProxy, Rule
+from kube.errors import NotFound
 from kube.resources import JOBS, LEASES
 
 SIZE = 8
@@ -100,6 +102,25 @@ async def test_a_gang_is_whole_whatever_happens_to_the_leader(
         assert len(bindings.nodes) == SIZE
 
 
+async def test_a_new_leader_whose_watches_were_frozen_knows_what_happened_meanwhile(
+    env: Environment, tmp_path: Path
+) -> None:
+    await env.add_node(cpu=SIZE)
+    async with two_schedulers(env, tmp_path, leader=SECOND) as proxy:
+        proxy.freeze()
+        await env.create(JOBS, job("meanwhile", env.name, pods=SIZE))
+        await env.runs(of_job("meanwhile"), SIZE)
+        await env.add_node(cpu=SIZE)
+        env.muster.kill(SECOND)
+        await env.create(JOBS, job("later", env.name, pods=SIZE))
+
+        await env.until("the other to lead", lambda: leads(env, FIRST))
+        await env.runs(of_job("later"), SIZE)
+
+    found = await env.pods(of_job("meanwhile")) + await env.pods(of_job("later"))
+    assert Counter(Counter(pod["spec"]["nodeName"] for pod in found).values()) == {SIZE: 2}
+
+
 def inject_fault(env: Environment, proxy: InterceptingProxy, fault: str) -> None:
     if fault == "killed":
         env.muster.kill(FIRST)
@@ -131,7 +152,10 @@ async def asked(proxy: InterceptingProxy, since: int) -> bool:
 
 
 async def leads(env: Environment, name: str) -> bool:
-    lease = await env.client.get(LEASES, "muster-scheduler", NAMESPACE)
+    try:
+        lease = await env.client.get(LEASES, "muster-scheduler", NAMESPACE)
+    except NotFound:  # nobody has led yet
+        return False
     holder: str = lease["spec"].get("holderIdentity") or ""
     return f"_{env.muster.pid(name)}_" in holder
 
@@ -141,17 +165,19 @@ async def none_reserved(env: Environment) -> bool:
 
 
 @asynccontextmanager
-async def two_schedulers(env: Environment, folder: Path) -> AsyncIterator[InterceptingProxy]:
-    """The first leads, through a proxy; the second waits. Afterwards the usual one is back."""
+async def two_schedulers(
+    env: Environment, folder: Path, *, leader: str = FIRST
+) -> AsyncIterator[InterceptingProxy]:
+    """One leads, the other waits; the first uses a proxy. Afterwards the usual one is back."""
     muster = env.muster
     muster.kill(SCHEDULER)
     async with InterceptingProxy(env.cluster.kubeconfig, folder).running() as proxy:
         muster.add(FIRST, SCHEDULER, proxy.kubeconfig)
         muster.add(SECOND, SCHEDULER, env.cluster.kubeconfig)
         try:
-            await muster.start(FIRST)
-            await env.until("the first to lead", lambda: leads(env, FIRST))
-            await muster.start(SECOND)
+            await muster.start(leader)
+            await env.until(f"{leader} to lead", lambda: leads(env, leader))
+            await muster.start(SECOND if leader == FIRST else FIRST)
             yield proxy
         finally:
             muster.kill(FIRST)

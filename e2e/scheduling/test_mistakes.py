@@ -7,11 +7,11 @@ other run must show the same.
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from api.constants import LABEL_POD_GROUP, POD_GROUP
+from e2e.scheduling.recorded import Recorded
 from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     NODE_LABEL,
@@ -25,7 +25,6 @@ from e2e.suite.objects import (
 from kube.errors import AlreadyExists, NotFound
 from kube.resources import EVENTS, JOBSETS, PODS, PRIORITY_CLASSES, PVCS, Resource
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "mistakes.md"
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 PRIORITY = "muster-e2e-urgent"
 JOBSET, GROUP = "train", "pg-train"
@@ -134,7 +133,7 @@ MISTAKES = (
     ),
     Mistake("The parent is missing", missing_parent, "create it, or correct the name", "worker", 2),
     Mistake("Priorities differ", wrong_priority, "the same priorityClassName", "worker", 3),
-    Mistake("A quota stops some pods", quota, "their Job say why", places=2, real_only=True),
+    Mistake("A quota stops some pods", quota, "if no others come", places=2, real_only=True),
     Mistake("A volume is not bound", unbound_volume, "give them a storageClassName"),
     Mistake("More pods than nodes must be apart", anti_affinity, "must be apart by"),
 )
@@ -152,10 +151,8 @@ async def test_the_message_says_what_to_change(
     told = await _told(env, mistake)
 
     assert mistake.says in told
-    if record:
-        _write(mistake, told)
-    elif server_kind != "existing":
-        assert _section(mistake) == told
+    document = Recorded("mistakes.md", _INTRODUCTION, [it.title for it in MISTAKES])
+    document.check(mistake.title, told, record=record, server_kind=server_kind)
 
 
 async def _nodes(env: Environment) -> None:
@@ -240,25 +237,6 @@ async def _events(env: Environment, kind: str, name: str) -> list[str]:
         and event["type"] == "Warning"
     ]
     return sorted(f"Event of the {kind}: {it['reason']}: {it['message']}" for it in ours)
-
-
-def _section(mistake: Mistake) -> str:
-    text = DOCUMENT.read_text()
-    head = f"## {mistake.title}\n\n```text\n"
-    assert head in text, f"docs/mistakes.md has no section {mistake.title!r}"
-    return text.partition(head)[2].partition("\n```\n")[0]
-
-
-def _write(mistake: Mistake, told: str) -> None:
-    """Put the section where the list has it."""
-    texts = {}
-    for other in MISTAKES:
-        if other is mistake:
-            texts[other.title] = told
-        elif DOCUMENT.exists() and f"## {other.title}\n" in DOCUMENT.read_text():
-            texts[other.title] = _section(other)
-    sections = "".join(f"\n## {title}\n\n```text\n{text}\n```\n" for title, text in texts.items())
-    DOCUMENT.write_text(_INTRODUCTION + sections)
 
 
 _INTRODUCTION = """\

@@ -57,8 +57,8 @@ class Environment:
         Deleting the namespace alone would take its controller's ten seconds.
         """
         for kind in _KINDS:
-            for obj in (await self.client.list(kind, self.name))["items"]:
-                await self._delete_if_there(kind, obj["metadata"]["name"])
+            for name in await self._names(kind):
+                await self._delete_if_there(kind, name)
         await self.empty()
         for node in self._nodes:
             await self.cluster.remove_node(node)
@@ -208,12 +208,8 @@ class Environment:
 
     async def remaining(self) -> dict[str, list[str]]:
         """The names of all objects of the flows that are still here, by kind."""
-        found = {}
-        for kind in _KINDS:
-            items = (await self.client.list(kind, self.name))["items"]
-            if items:
-                found[kind.plural] = [item["metadata"]["name"] for item in items]
-        return found
+        found = {kind.plural: await self._names(kind) for kind in _KINDS}
+        return {plural: names for plural, names in found.items() if names}
 
     async def empty(self) -> None:
         """Wait until no object of the flows is left."""
@@ -233,6 +229,13 @@ class Environment:
         self, what: str, probe: Callable[[], Awaitable[bool]], timeout: float | None = None
     ) -> None:
         await eventually(probe, what, self.timeout_seconds if timeout is None else timeout)
+
+    async def _names(self, kind: Resource) -> list[str]:
+        try:
+            found = await self.client.list(kind, self.name)
+        except NotFound:  # a flow took Muster out of the cluster
+            return []
+        return [item["metadata"]["name"] for item in found["items"]]
 
     async def _delete_if_there(self, kind: Resource, name: str) -> None:
         try:

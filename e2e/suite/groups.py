@@ -1,10 +1,12 @@
 """Groups and their pods created directly, where a flow needs more than Jobs can express."""
 
+import contextlib
 from typing import Any
 
 from api.constants import LABEL_POD_GROUP
 from e2e.suite.environment import Environment
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, pod
+from kube.errors import NotFound
 from kube.patch import PatchBuilder
 from kube.resources import PODS
 
@@ -45,8 +47,10 @@ async def remove_finalizers(env: Environment, selector: str) -> None:
     """Remove the finalizers, so that terminating pods are deleted."""
     for found in await env.pods(selector):
         if found["metadata"].get("finalizers"):
-            ops = PatchBuilder().remove("/metadata/finalizers")
-            await env.client.patch(PODS, found["metadata"]["name"], ops, env.name)
+            # Whoever put them there may remove them at the same moment, and the pod be gone.
+            ops = PatchBuilder().add("/metadata/finalizers", [])
+            with contextlib.suppress(NotFound):
+                await env.client.patch(PODS, found["metadata"]["name"], ops, env.name)
 
 
 def _group(

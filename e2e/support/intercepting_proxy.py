@@ -47,14 +47,17 @@ class Pause:
 class InterceptingProxy:
     """Listens on loopback with TLS; `kubeconfig` points to it."""
 
-    def __init__(self, target: Path, folder: Path) -> None:
+    def __init__(self, target: Path, folder: Path, *, seats: int | None = None) -> None:
+        """`seats` is how many requests are served at a time, beside watches and leases."""
         self.kubeconfig = folder / "proxy.kubeconfig"
+        self._seats = asyncio.Semaphore(seats) if seats else contextlib.nullcontext()
         self.sent: list[tuple[str, str]] = []
         self._target = target
         self._folder = folder
         self._pauses: list[Pause] = []
         self._open = asyncio.Event()
         self._open.set()
+        self._streams: list[asyncio.Event] = []
 
     def pause_at(self, rule: Rule, *, nth: int = 1, sent: bool = False) -> Pause:
         """Hold the `nth` request of the rule, and at each after it."""
@@ -69,6 +72,11 @@ class InterceptingProxy:
     def heal(self) -> None:
         """New requests are forwarded; those that were pending are lost."""
         self._open.set()
+
+    def freeze(self) -> None:
+        """The answers that are being passed on stop and stay open, as all open watches do."""
+        for stream in self._streams:
+            stream.clear()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["InterceptingProxy"]:
@@ -86,6 +94,7 @@ class InterceptingProxy:
         connector = aiohttp.TCPConnector(ssl=access.context, limit=0)
         async with aiohttp.ClientSession(
             connector=connector, headers=headers, trust_env=False, auto_decompress=False,
+            read_bufsize=2**21,
             timeout=aiohttp.ClientTimeout(total=None),
         ) as session:  # fmt: skip
 
@@ -99,6 +108,8 @@ class InterceptingProxy:
                 yield self
             finally:
                 self.heal()
+                for stream in self._streams:
+                    stream.set()
                 for pause in self._pauses:
                     pause.release(drop=True)
                 await listener.close()
@@ -113,14 +124,18 @@ class InterceptingProxy:
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP}
         body = await request.read()
         self.sent.append((request.method, request.path))
+        free = "watch" in request.query or "/leases" in request.path
         with contextlib.suppress(aiohttp.ClientError):
-            async with session.request(
-                request.method, f"{server}{request.rel_url}", headers=headers, data=body or None
-            ) as answer:
+            async with (
+                contextlib.nullcontext() if free else self._seats,
+                session.request(
+                    request.method, f"{server}{request.rel_url}", headers=headers, data=body or None
+                ) as answer,
+            ):
                 if pause is not None and pause.sent:
                     await self._wait_at(pause, request)
                 return await self._pass_on(request, answer)
-        raise _lost(request)
+        raise lost(request)
 
     async def _pass_on(
         self, request: web.Request, answer: aiohttp.ClientResponse
@@ -128,9 +143,16 @@ class InterceptingProxy:
         kept = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP}
         response = web.StreamResponse(status=answer.status, headers=kept)
         await response.prepare(request)
-        async for chunk in answer.content.iter_any():
-            await self._through(request)
-            await response.write(chunk)
+        moves = asyncio.Event()
+        moves.set()
+        self._streams.append(moves)
+        try:
+            async for chunk in answer.content.iter_any():
+                await moves.wait()
+                await self._through(request)
+                await response.write(chunk)
+        finally:
+            self._streams.remove(moves)
         await response.write_eof()
         return response
 
@@ -146,15 +168,15 @@ class InterceptingProxy:
         pause.reached.set()
         await pause.released.wait()
         if pause.drop:
-            raise _lost(request)
+            raise lost(request)
 
     async def _through(self, request: web.Request) -> None:
         if not self._open.is_set():
             await self._open.wait()
-            raise _lost(request)
+            raise lost(request)
 
 
-def _lost(request: web.Request) -> Exception:
+def lost(request: web.Request) -> Exception:
     """Close the connection without an answer."""
     if request.transport is not None:
         request.transport.abort()

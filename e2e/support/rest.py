@@ -1,9 +1,10 @@
 """A raw HTTP client for the suites: it shows what the server said, and knows nothing more.
 
-It shares no code with `kube`: what tests the client and the servers may not trust either.
+It shares no code with `kube`'s client: what tests the client and the servers may not trust either.
 """
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from typing import Any, Self
 import aiohttp
 
 from e2e.support import kubeconfig
+from kube.open_sockets import OpenSockets
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -83,6 +85,7 @@ class Rest:
         self._access = access
         self.token = token or access.token
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = OpenSockets()
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -93,7 +96,9 @@ class Rest:
         return self._access
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(ssl=self._access.context, limit=64)
+        connector = aiohttp.TCPConnector(
+            ssl=self._access.context, limit=64, socket_factory=self._sockets.create
+        )
         self._session = aiohttp.ClientSession(
             self._access.server,
             connector=connector,
@@ -106,8 +111,7 @@ class Rest:
     async def __aexit__(self, *_exc: object) -> None:
         assert self._session is not None
         await self._session.close()
-        # aiohttp closes TLS transports one loop turn later.
-        await asyncio.sleep(0)
+        await self._sockets.close()
 
     @property
     def session(self) -> aiohttp.ClientSession:
@@ -135,7 +139,8 @@ class Rest:
         async with self.session.request(
             method,
             path,
-            data=data,
+            # aiohttp warns of large bodies that are bytes.
+            data=None if data is None else io.BytesIO(data),
             params=params,
             headers=sent,
             timeout=aiohttp.ClientTimeout(total=timeout),

@@ -12,6 +12,7 @@ Object = dict[str, Any]
 Flow = Callable[[ControlPlane, Recorder, str], Awaitable[None]]
 
 NODE = "trace-node"
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def pod_template(**spec: Any) -> Object:
@@ -72,8 +73,7 @@ async def defaults(plane: ControlPlane, r: Recorder, namespace: str) -> None:
 async def indexed(plane: ControlPlane, r: Recorder, namespace: str) -> None:
     await _create(r, job("indexed", parallelism=3, completions=3, completionMode="Indexed"))
     await _bind(r)
-    index = "batch.kubernetes.io/job-completion-index"
-    await _finish(plane, r, namespace, f"{index}=1", "Succeeded")
+    await _finish(plane, r, namespace, f"{INDEX}=1", "Succeeded")
     await _finish(plane, r, namespace, "", "Succeeded")
 
 
@@ -125,25 +125,89 @@ async def failing(plane: ControlPlane, r: Recorder, namespace: str) -> None:
     spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "backoffLimit": 0}
     await _create(r, job("failing", **spec))
     await _bind(r)
-    index = "batch.kubernetes.io/job-completion-index"
-    await _finish(plane, r, namespace, f"{index}=1", "Failed")
+    await _finish(plane, r, namespace, f"{INDEX}=1", "Failed")
 
 
 async def retried(plane: ControlPlane, r: Recorder, namespace: str) -> None:
     """One retry, which comes ten seconds later; the second failure ends it."""
     await _create(r, job("retried", backoffLimit=1))
     await _bind(r)
+    await _fail_and_retry(plane, r, namespace, "")
+    await _bind(r)
+    await _finish(plane, r, namespace, "", "Failed")
 
+
+async def _fail_and_retry(plane: ControlPlane, r: Recorder, namespace: str, selector: str) -> None:
     async def has_new_pod() -> bool:
         return any(pod["status"]["phase"] == "Pending" for pod in await r.pods())
 
     await r.step(
-        "finish pods all as Failed",
-        lambda: plane.finish_pods(namespace, "", "Failed"),
+        f"finish pods {selector or 'all'} as Failed",
+        lambda: plane.finish_pods(namespace, selector, "Failed"),
         until=has_new_pod,
     )
+
+
+async def index_given_up(plane: ControlPlane, r: Recorder, namespace: str) -> None:
+    """An index that may not fail is not tried again; once the others are done, the Job fails."""
+    spec = {"parallelism": 2, "completions": 3, "completionMode": "Indexed"}
+    await _create(r, job("given-up", **spec, backoffLimitPerIndex=0))
+    await _bind(r)
+    await _finish(plane, r, namespace, f"{INDEX}=0", "Failed")
+    await _bind(r)
+    await _finish(plane, r, namespace, "", "Succeeded")
+
+
+async def index_retried(plane: ControlPlane, r: Recorder, namespace: str) -> None:
+    """One more try for each index; the second failure of one is one too many for the Job."""
+    spec = {"parallelism": 3, "completions": 3, "completionMode": "Indexed"}
+    await _create(r, job("tried", **spec, backoffLimitPerIndex=1, maxFailedIndexes=0))
+    await _bind(r)
+    await _fail_and_retry(plane, r, namespace, f"{INDEX}=1")
+    await _bind(r)
+    await _finish(plane, r, namespace, f"{INDEX}=1", "Failed")
+
+
+async def index_failed_by_policy(plane: ControlPlane, r: Recorder, namespace: str) -> None:
+    """FailIndex gives an index up that had tries left."""
+    spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
+    policy = _policy("FailIndex")
+    await _create(r, job("hopeless", **spec, backoffLimitPerIndex=3, podFailurePolicy=policy))
+    await _bind(r)
+    await _finish(plane, r, namespace, f"{INDEX}=1", "Failed")
+    await _finish(plane, r, namespace, "", "Succeeded")
+
+
+async def failed_by_policy(plane: ControlPlane, r: Recorder, namespace: str) -> None:
+    """FailJob ends a Job at its first failure, whatever its limit."""
+    spec = {"parallelism": 1, "completions": 2, "backoffLimit": 6}
+    await _create(r, job("policy", **spec, podFailurePolicy=_policy("FailJob")))
     await _bind(r)
     await _finish(plane, r, namespace, "", "Failed")
+
+
+async def failure_ignored(plane: ControlPlane, r: Recorder, namespace: str) -> None:
+    """Ignored failures do not count: a limit of none is not exceeded, and the pod is replaced."""
+    await _create(r, job("ignored", backoffLimit=0, podFailurePolicy=_policy("Ignore")))
+    await _bind(r)
+    await _fail_and_retry(plane, r, namespace, "")
+    await _bind(r)
+    await _finish(plane, r, namespace, "", "Succeeded")
+
+
+def _policy(action: str) -> Object:
+    codes = {"operator": "In", "values": [1]}
+    return {"rules": [{"action": action, "onExitCodes": codes}]}
+
+
+async def success_policy(plane: ControlPlane, r: Recorder, namespace: str) -> None:
+    """The first rule wants a set of indexes, the second any of another."""
+    spec = {"parallelism": 4, "completions": 4, "completionMode": "Indexed"}
+    rules = [{"succeededIndexes": "0,1"}, {"succeededIndexes": "1-3", "succeededCount": 2}]
+    await _create(r, job("enough", **spec, successPolicy={"rules": rules}))
+    await _bind(r)
+    await _finish(plane, r, namespace, f"{INDEX}=3", "Succeeded")
+    await _finish(plane, r, namespace, f"{INDEX}=2", "Succeeded")
 
 
 async def too_slow(plane: ControlPlane, r: Recorder, namespace: str) -> None:
@@ -195,6 +259,12 @@ FLOWS: dict[str, Flow] = {
     "job-suspended": suspended,
     "job-failing": failing,
     "job-retried": retried,
+    "job-index-given-up": index_given_up,
+    "job-index-retried": index_retried,
+    "job-index-failed-by-policy": index_failed_by_policy,
+    "job-failed-by-policy": failed_by_policy,
+    "job-failure-ignored": failure_ignored,
+    "job-success-policy": success_policy,
     "job-too-slow": too_slow,
     "job-pod-deleted": pod_deleted,
     "job-deleted": deleted,

@@ -29,6 +29,11 @@ CONFIGURATIONS = (
     f"{REGISTRATIONS}/mutatingwebhookconfigurations/muster",
     f"{REGISTRATIONS}/validatingwebhookconfigurations/muster",
 )
+POLICIES = tuple(
+    f"{REGISTRATIONS}/validatingadmissionpolic{ending}/muster-webhook-{what}"
+    for ending in ("ybindings", "ies")
+    for what in ("configurations", "definitions")
+)
 
 
 class Replicas:
@@ -85,7 +90,7 @@ class Replicas:
 
     async def __aenter__(self) -> Self:
         async with Rest.open(self._admin) as rest:
-            await install(rest)
+            await install(rest, by_service=self._by_service)
             token = await accounts.token(rest, NAMESPACE, "muster-webhook")
         kubeconfig.derive(self._admin, self._access, token)
         if self._front is not None:
@@ -153,9 +158,9 @@ class Replicas:
         return Process(f"webhook-{number}", [*command, *arguments], logs=self._folder / "logs")
 
 
-async def install(rest: Rest) -> None:
+async def install(rest: Rest, *, by_service: bool = True) -> None:
     """All of manifests/base, until our kinds are served."""
-    objects = manifests.load()
+    objects = manifests.load() if by_service else manifests.by_url(manifests.load())
     await manifests.create(rest, objects)
     for obj in objects:
         if obj["kind"] == "CustomResourceDefinition":
@@ -165,7 +170,7 @@ async def install(rest: Rest) -> None:
 
 async def uninstall(rest: Rest) -> None:
     """What a first install finds: none of our kinds, and nothing registered."""
-    for path in CONFIGURATIONS:
+    for path in (*CONFIGURATIONS, *POLICIES):
         await rest.delete(path)
     names = [
         obj["metadata"]["name"]

@@ -180,14 +180,22 @@ class GarbageCollector:
         )
 
     async def _release(self, info: ResourceInfo, stored: Stored) -> None:
-        """Take the owner's name off everything it owns, then let it go."""
+        """Take the owner's name off everything it owns, then let it go.
+
+        A dependent that changed meanwhile still has the name, and would go with its owner: then
+        the owner stays, and is visited again.
+        """
         uid = stored.obj["metadata"]["uid"]
+        released = True
         for dependent in sorted(self._dependents.get(uid, ())):
             found = self._find(dependent)
             if found is not None:
                 left = [owner for owner in owners_of(found[1].obj) if owner["uid"] != uid]
-                await self._set_meta(*found, "ownerReferences", left)
-        await self._drop_finalizer(info, stored, ORPHAN)
+                released &= await self._set_meta(*found, "ownerReferences", left)
+        if released:
+            await self._drop_finalizer(info, stored, ORPHAN)
+        else:
+            self._loop.queue.add(uid)
 
     async def _drop_finalizer(self, info: ResourceInfo, stored: Stored, name: str) -> None:
         left = [f for f in stored.obj["metadata"].get("finalizers") or () if f != name]
@@ -195,7 +203,8 @@ class GarbageCollector:
 
     async def _set_meta(
         self, info: ResourceInfo, stored: Stored, field: str, value: Sequence[object]
-    ) -> None:
+    ) -> bool:
+        """False if the object changed meanwhile: it is visited again."""
         namespace, name = stored.key
         meta = {field: value or None, "resourceVersion": str(stored.revision)}
         try:
@@ -204,6 +213,8 @@ class GarbageCollector:
             if error.code != 409:
                 raise
             self._loop.queue.add(stored.obj["metadata"]["uid"])
+            return False
+        return True
 
     async def _delete(self, info: ResourceInfo, stored: Stored, policy: str) -> None:
         namespace, name = stored.key

@@ -160,6 +160,32 @@ async def test_orphans_lose_their_owner_and_stay(api: Api) -> None:
         assert "ownerReferences" not in child["metadata"]
 
 
+async def test_an_orphan_that_is_written_meanwhile_stays_too(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Running(api):
+        await family(api)
+        patch = api.patch
+        written: list[str] = []
+
+        async def patch_late(
+            info: ResourceInfo, name: str, body: Any, namespace: str, **options: Any
+        ) -> Any:
+            if name == "child" and not written:
+                written.append(name)
+                await patch(info, name, {"data": {"k": "another"}}, namespace)
+            return await patch(info, name, body, namespace, **options)
+
+        monkeypatch.setattr(api, "patch", patch_late)
+        options = DeleteOptions(propagation_policy="Orphan")
+        await api.delete(CONFIG_MAPS, "parent", "default", options=options)
+
+        await until(api, lambda: not exists(api, CONFIG_MAPS, "parent"))
+        child = api.get(CONFIG_MAPS, "child", "default").obj
+        assert written, "nothing was written between"
+        assert "ownerReferences" not in child["metadata"]
+
+
 async def test_one_of_two_owners_is_enough_to_live(api: Api) -> None:
     async with Running(api):
         one = await api.create(CONFIG_MAPS, config_map("one"), "default")

@@ -3,17 +3,24 @@
 model              frozen values: nodes, pods, groups, volumes
 state              everything a decision reads, updated by events; assumed pods count as placed
 node_table         the free resources of each node, as int64 arrays; trials that can be undone
-node_classes       nodes that the node filters cannot tell apart
+resource_table     what nodes offer and have free of each resource, without overflow
+exclusive_uses     which host ports and disks are in use on which nodes
+node_labels        label expressions, evaluated on all nodes at once
+node_classes       nodes with equal taints
 topology           topology domains: nodes that share a label value
 label_expressions  requirements on label values
 pod_selectors      which pods the terms of other pods select; pod_label_index finds them
 match_counts       how many of the selected pods are on each node
 volume_table       claims, volumes and classes; assumed_volumes holds what claims will be bound to
 shapes             pods with equal requirements; shape_registry interns them
+never_fits         shapes that no node takes, whatever runs there
 framework          runs the plug-ins for a shape over all nodes: filter, score, reserve
 plugins/           one file per kube-scheduler plug-in
 domain_quotas      how many equal pods may be placed at once
-forest             groups, their parents, and the counters for quorum and minimum
+groups             pods and groups with their counters, which group_counters keeps right
+group_links        links groups to their parents, as deep as a tree may be
+workload_templates whether groups are like the templates of their Workload
+forest             all groups, and whether a tree may be tried
 tree_validation    trees that must not be tried
 decide             decide(state, root, budget) -> Placement | Refusal: the gate, then place
 starvation         the gate that can be closed for a starving root

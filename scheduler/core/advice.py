@@ -8,7 +8,6 @@ import numpy as np
 
 from scheduler.core.framework import Framework
 from scheduler.core.model import Requirements
-from scheduler.core.node_table import PODS
 from scheduler.core.plugins import (
     inter_pod_affinity,
     node_affinity,
@@ -21,11 +20,15 @@ from scheduler.core.plugins import (
     volume_restrictions,
     volume_zone,
 )
+from scheduler.core.resource_table import PODS
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 
 _SHOWN: Final = 3
 """How many reasons the sentence names; `status.blocker.counts` has all of them."""
+
+_WAIT: Final = "it starts once there is room"
+"""Where nothing has to be changed."""
 
 _VOLUMES: Final = {
     volume_binding.UNBOUND: "bind the claims, or give them a storageClassName that makes volumes",
@@ -57,7 +60,8 @@ def sentence(
     best = short.best
     where = f" in the best {best.key} ({best.value})" if best else ""
     pods = count(short.needed, "more pod")
-    text = f"needs room for {pods}, there is room for {short.free}{where}"
+    beside = f" beside the {count(short.beside, 'pod')} placed with it" if short.beside else ""
+    text = f"needs room for {pods}, there is room for {short.free}{where}{beside}"
     if not total:
         return f"{text}: there are no nodes; add some"
     if counts:
@@ -65,7 +69,7 @@ def sentence(
     advice = _advice(framework, shape, short, counts[0][0] if counts else "", impossible=impossible)
     if impossible:
         text += "; impossible even if the cluster were empty"
-    return f"{text}; {advice}" if advice else text
+    return f"{text}; {advice or _WAIT}"
 
 
 def about_volumes(reason: str) -> bool:
@@ -109,7 +113,7 @@ def _advice(
         return ""
     if not framework.permitted(shape).any():
         return _other_nodes(framework, shape, reason)
-    empty = framework.room(shape, framework.nodes.allocatable)
+    empty = framework.empty_room(shape)
     most = framework.most(shape, empty)
     if not most:
         return _too_large(framework, shape)
@@ -119,7 +123,9 @@ def _advice(
 
 
 def _about_others(wants: Requirements, reason: str) -> str:
-    """Advice for a reason that comes from terms about other pods; empty for other reasons."""
+    """Advice for a reason that comes from other pods; empty for other reasons."""
+    if reason.startswith(volume_restrictions.NO_DISK):
+        return "end the pods that use the disk there, give each pod a disk of its own, or add nodes"
     if reason == inter_pod_affinity.ANTI_AFFINITY:
         keys = ", ".join(sorted({term.key for term in wants.required_anti_affinity}))
         return f"its pods must be apart by {keys}: lower minCount, or add nodes"
@@ -140,27 +146,30 @@ def _about_others(wants: Requirements, reason: str) -> str:
 def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:
     """Advice if the node filters exclude all nodes; about those that match the node affinity."""
     nodes = framework.nodes
-    chosen = [
-        node
-        for index, node in enumerate(nodes.classes.all)
-        if (nodes.node_class[: nodes.size] == index).any()
-        and node_affinity.admits_class(shape.requirements, node)
-    ]
-    taints = [taint_toleration.untolerated(shape.requirements, node) for node in chosen]
+    admitted = node_affinity.admits(shape, nodes)
+    there = nodes.node_class[: nodes.size] >= 0
+    rows = there if admitted is None else there & admitted
+    found = np.unique(nodes.node_class[: nodes.size][rows])
+    chosen = [nodes.classes.all[index] for index in found.tolist()]
     if not chosen:
         return "change the node selector or affinity, or label a node"
+    # A cordoned node also has a taint, which nobody is to tolerate.
+    open_nodes = [node for node in chosen if not node.unschedulable]
+    if not open_nodes:
+        return "uncordon a node"
+    taints = [taint_toleration.untolerated(shape.requirements, node) for node in open_nodes]
     if all(taints):
         return f"add a toleration for {taints[0]}, or remove the taint"
-    if all(node.unschedulable for node in chosen):
-        return "uncordon a node"
-    return "" if reason != node_name.REASON else "name another node, or none"
+    if reason == node_name.REASON:
+        return "name another node, or none"
+    return "change what keeps its pods off these nodes, or add others"
 
 
 def _too_large(framework: Framework, shape: Shape) -> str:
     """Advice if no permitted node has room for a pod even when it is empty."""
     rows = np.flatnonzero(framework.permitted(shape))
     nodes = framework.nodes
-    names = list(nodes.resources)
+    names = nodes.resources.names
     for resource, amount in shape.demands:
         largest = int(nodes.allocatable[resource][rows].max())
         name = names[resource]

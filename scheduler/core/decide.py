@@ -46,8 +46,14 @@ def held_back(state: State, root: Group | Pod) -> Refusal | None:
     if closed_for is None or not _share_nodes(state, closed_for.root, _shapes(root)):
         return None
     kind, namespace, name = closed_for.root
+    # Tenants are told no names of another namespace.
+    first = (
+        f'{kind} "{namespace}/{name}"'
+        if namespace == root.key[1]
+        else f"a {kind} of another namespace"
+    )
     message = (
-        f'waits behind {kind} "{namespace}/{name}" of priority {closed_for.priority}, which was'
+        f"waits behind {first} of priority {closed_for.priority}, which was"
         f" refused while {closed_for.passed} others were placed: it goes first; wait for it, or ask"
         " for a higher priority"
     )
@@ -64,15 +70,16 @@ def must_wait(state: State, root: Group | Pod) -> bool:
 
 
 def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) -> bool:
-    """Whether the root's minimums would fit if no other pod ran. Changes nothing.
+    """Whether the root's minimums would fit if no other pod ran or was nominated.
 
-    Places nominated for others of the same or a higher priority are not free.
+    Changes nothing.
     """
     members = root.leaves() if isinstance(root, Group) else ()
     own = {uid for leaf in members for uid in leaf.members}
     with state.nodes.trial():
         state.units.release(state.units.slots_besides(own))
-        return isinstance(place(state, root, budget, extras=False), Placement)
+        alone = place(state, root, budget, extras=False, nominations=False)
+        return isinstance(alone, Placement)
 
 
 def _share_nodes(state: State, starving: GroupKey, shapes: frozenset[Shape]) -> bool:

@@ -43,7 +43,7 @@ def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainCap
         key, topology_keys_around(state.forest.groups.get(short.at), key)
     )
     state.units.refresh()
-    below = state.units.below(root.priority) if may_preempt(root) else NONE
+    below = state.units.below(root.priority) if may_preempt(state, root) else NONE
     with nodes.trial(), state.nominations.respected(refusal.root, root.priority):
         free = labels.sums(state.framework.slots(shape), None)
         state.units.release(state.units.slots_of(below))

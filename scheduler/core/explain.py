@@ -24,8 +24,7 @@ __all__ = ["Blocker", "explain", "reasons"]
 class Blocker:
     """The main reason of a refusal. `counts` are nodes per reason; a node may have several.
 
-    `impossible` means that it would not fit even if the cluster were empty. `pods_fit` means that
-    each pod alone would fit, but the group does not.
+    `impossible` means that it would not fit even if the cluster were empty.
     """
 
     summary: str
@@ -36,8 +35,12 @@ class Blocker:
     counts: tuple[tuple[str, int], ...] = ()
     best_domain: BestDomain | None = None
     impossible: bool = False
-    pods_fit: bool = False
     minimum: bool = True
+
+    @property
+    def significant(self) -> tuple[object, ...]:
+        """What is worth telling all groups and pods of a tree; free places change all the time."""
+        return (self.kind, self.at, self.needed, self.impossible)
 
 
 def explain(state: State, refusal: Refusal) -> Blocker:
@@ -63,7 +66,6 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         counts=counts,
         best_domain=short.best,
         impossible=impossible,
-        pods_fit=bool(framework.slots(shape).any()),
         minimum=short.minimum,
     )
 
@@ -80,7 +82,7 @@ def _with_as_many_as_fit(state: State, shape: Shape, needed: int) -> tuple[tuple
 
 
 def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
-    empty: Ints = state.framework.room(shape, state.nodes.allocatable)
+    empty: Ints = state.framework.empty_room(shape)
     if short.best is None:
         return state.framework.most(shape, empty) < short.needed
     key = short.best.key

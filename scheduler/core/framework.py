@@ -14,12 +14,12 @@ import numpy as np
 
 from scheduler.core.domain_quotas import Preference, Quotas
 from scheduler.core.model import Requirements
+from scheduler.core.never_fits import never_fits
 from scheduler.core.node_classes import NodeClass
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.plugins import (
     node_affinity,
     node_name,
-    node_ports,
     node_resources_fit,
     node_unschedulable,
     taint_toleration,
@@ -35,6 +35,12 @@ from scheduler.core.volume_table import VolumeTable
 _NODE_AFFINITY_WEIGHT: Final = 2000
 _TAINT_TOLERATION_WEIGHT: Final = 3000
 """kube-scheduler's weights of these plug-ins, as a score in thousandths of a node's use."""
+
+_MOST_CACHED: Final = 8_000_000
+"""Answers are cached for so many shapes times nodes; each takes up to 60 bytes."""
+
+_MOST_REASONS: Final = 1024
+"""A shape with more reasons than this forgets them when the nodes are filtered again."""
 
 
 class Framework:
@@ -52,30 +58,41 @@ class Framework:
         self.spread = PodTopologySpread(nodes, topologies, selectors)
         self.volumes = VolumeBinding(nodes, selectors, volumes)
         self._selectors = selectors
+        self._cached: dict[Shape, None] = {}
 
-    def shape(self, index: int, wants: Requirements, matches: PodMatches) -> Shape:
-        """A new shape, with what the plug-ins derive from its requirements and matches alone."""
-        claims = (self._selectors.claim(key) for key in wants.claims)
+    def shape(
+        self, index: int, wants: Requirements, matches: PodMatches, like: Shape | None = None
+    ) -> Shape:
+        """A new shape, with what the plug-ins derive from its requirements and matches alone.
+
+        `like` is a shape with the same requirements, if one is known.
+        """
+        volumes = (self._selectors.users(use) for use in wants.volumes)
         filters = self.affinity.filter_match_ids(wants, matches).union(
-            self.spread.filter_match_ids(wants), claims
+            self.spread.filter_match_ids(wants), volumes
         )
         scores = self.affinity.score_match_ids(wants, matches).union(
             self.spread.score_match_ids(wants)
         )
-        sizes = node_resources_fit.sizes(wants, self.nodes)
-        ports = node_ports.sizes(wants.ports, self.nodes.resource)
         return Shape(
             index,
             wants,
             matches,
-            sizes=sizes,
-            ports=ports,
-            scored_resources=node_resources_fit.scored(sizes, self.nodes),
-            resources=len(self.nodes.resources),
+            request=like.request if like else self.nodes.resources.request(wants.requests),
             filter_match_ids=frozenset(filters),
             score_match_ids=frozenset(scores),
             needs_other_pods=self.affinity.needs_other_pods(wants, matches),
         )
+
+    def drop_caches(self, shape: Shape) -> None:
+        """Free what was computed per node for a shape of which no pod waits."""
+        self._cached.pop(shape, None)
+        shape.drop_caches()
+
+    @property
+    def cached(self) -> int:
+        """For how many shapes answers per node are cached."""
+        return len(self._cached)
 
     # Filter
 
@@ -110,14 +127,30 @@ class Framework:
     def optimistic_slots(self, shape: Shape, rows: Ints | None) -> Ints:
         """Like `slots_in`, as if the other pods that the shape needs were already placed."""
         if shape.needs_other_pods:
-            room = self.room(shape, self.nodes.free)
+            room = self.room(shape)
             return room if rows is None else room[rows]
         return self.slots_in(shape, rows)
 
-    def room(self, shape: Shape, free: Ints) -> Ints:
-        """Pods per node (N,) that fit into `free` (R, capacity) and that the node filters admit."""
-        rows = slice(self.nodes.size)
-        return node_resources_fit.room(shape, free, rows, self.permitted(shape))
+    def room(self, shape: Shape) -> Ints:
+        """Pods per node (N,) that the free resources, ports, disks and the node filters admit."""
+        return self._room_at(shape, slice(self.nodes.size))
+
+    def empty_room(self, shape: Shape) -> Ints:
+        """The same as if no pods were on the nodes."""
+        rows, permitted = slice(self.nodes.size), self.permitted(shape)
+        room = node_resources_fit.room(shape, self.nodes.allocatable, rows, permitted)
+        return np.minimum(room, 1) if shape.exclusive else room
+
+    def conflicts(self, shape: Shape) -> Bools | None:
+        """Per node (N,) whether a pod there uses what excludes the shape; None: it uses nothing.
+
+        Pods of the shape may conflict with each other as well, if it is `exclusive`.
+        """
+        nodes, uses = self.nodes, shape.uses
+        if not uses:
+            return None
+        key = (nodes.exclusive_uses.version, nodes.size)
+        return shape.cache.conflicts.get(key, lambda: nodes.using(uses))
 
     def most(self, shape: Shape, room: Ints) -> int:
         """The most pods of the shape that can fit if each node (N,) has this much room."""
@@ -139,7 +172,8 @@ class Framework:
         """Mean use of the requested resources and what a pod adds, per node (N,) in thousandths."""
         nodes, cached = self.nodes, shape.cache.usage
         used, step = cached.get(
-            nodes.size, lambda: (np.zeros(nodes.size, np.int64), np.zeros(nodes.size, np.int64))
+            (nodes.size, nodes.resources.epoch),
+            lambda: (np.zeros(nodes.size, np.int64), np.zeros(nodes.size, np.int64)),
         )
         rows = nodes.changed_since(cached.stamp)
         if len(rows):
@@ -178,37 +212,52 @@ class Framework:
         Rows must be distinct, and all counts of the same sign. Assumes or drops volumes as well.
         """
         matches = shape.matches.counted
-        self.nodes.take(rows, counts, shape.request, matches)
+        self.nodes.take(rows, counts, shape.request, matches, shape.uses)
         if shape.requirements.claims and len(rows):
             self.volumes.reserve(matches, int(rows[0]), more=bool(counts[0] > 0))
 
     def account(self, shape: Shape, row: int, count: int = 1) -> None:
         """Count pods that are now on the node (negative: that left it), outside of any trial."""
         matches = shape.matches.counted
-        self.nodes.take_one(row, shape.request, count, matches)
+        self.nodes.take_one(row, shape.request, count, matches, shape.uses)
         if shape.requirements.claims and count < 0:
             self.volumes.reserve(matches, row, more=False)
 
     def _filter_nodes(self, shape: Shape) -> Codes:
         nodes, wants = self.nodes, shape.requirements
-        classes = nodes.classes
-        # Classes are only added while an epoch lasts.
-        by_class = shape.cache.by_class.get(classes.epoch, list)
-        for node_class in classes.all[len(by_class) :]:
-            by_class.append(shape.code(_class_reason(wants, node_class)))
-        # Vacant rows have class -1, which reads the last entry.
-        table = np.array([*by_class, shape.code(NO_NODE)], np.int16)
-        codes: Codes = table[nodes.node_class[: nodes.size]]
+        if len(shape.reasons) > _MOST_REASONS:
+            shape.drop_caches()  # most are about taints and claims that are gone
+        self._remember(shape)
+        if wants.unsupported or wants.excess:
+            return np.full(nodes.size, shape.code(never_fits(shape, nodes)), np.int32)
+        codes: Codes = self._class_codes(shape)[nodes.node_class[: nodes.size]]
         named = node_name.admits(wants, nodes)
         if named is not None:
             shape.rule_out(codes, ~named, node_name.REASON)
-        by_name = node_affinity.admits_by_name(wants, nodes)
-        if by_name is not None:
-            shape.rule_out(codes, ~by_name, node_affinity.REASON)
+        admitted = node_affinity.admits(shape, nodes)
+        if admitted is not None:
+            shape.rule_out(codes, ~admitted, node_affinity.REASON)
         return codes
 
+    def _class_codes(self, shape: Shape) -> Codes:
+        """The code of each node class, and last, for vacant rows with class -1, of NO_NODE."""
+        classes = self.nodes.classes
+        # Classes are only added while an epoch lasts.
+        by_class = shape.cache.by_class.get(classes.epoch, list)
+        for node_class in classes.all[len(by_class) :]:
+            by_class.append(shape.code(_class_reason(shape.requirements, node_class)))
+        return np.array([*by_class, shape.code(NO_NODE)], np.int32)
+
+    def _remember(self, shape: Shape) -> None:
+        """Note that the shape's answers are cached; those cached the longest give way."""
+        self._cached.pop(shape, None)
+        self._cached[shape] = None
+        most = max(1, _MOST_CACHED // max(1, self.nodes.size))
+        while len(self._cached) > most:
+            self.drop_caches(next(iter(self._cached)))
+
     def _filter_pods(self, shape: Shape) -> Codes:
-        codes = np.zeros(self.nodes.size, np.int16)
+        codes = np.zeros(self.nodes.size, np.int32)
         self.spread.rule_out(shape, codes)
         self.affinity.rule_out(shape, codes)
         self.volumes.rule_out(shape, codes)
@@ -229,28 +278,43 @@ class Framework:
     def _fresh_room(self, shape: Shape) -> Ints:
         """Room for the free resources; if few rows changed, only those are computed again."""
         nodes, cached = self.nodes, shape.cache.room
-        key, before = (nodes.generation, nodes.size), cached.stamp
+        key = (nodes.generation, nodes.size, nodes.resources.epoch)
+        before = cached.stamp
         cached.stamp = nodes.stamp
         if cached.key == key:
             rows = nodes.changed_since(before)
             if len(rows) * 8 < nodes.size:
-                room = cached.get(key, lambda: self.room(shape, nodes.free))
+                room = cached.get(key, lambda: self.room(shape))
                 if len(rows):
                     room = room.copy()  # callers may still use the old array
                     room[rows] = self._room_at(shape, rows)
                 return cached.set(key, room)
-        return cached.set(key, self.room(shape, nodes.free))
+        return cached.set(key, self.room(shape))
 
-    def _room_at(self, shape: Shape, rows: Ints) -> Ints:
-        permitted = self.node_codes(shape)[rows] == 0
-        return node_resources_fit.room(shape, self.nodes.free, rows, permitted)
+    def _permitted_at(self, shape: Shape, rows: Ints | slice) -> Bools:
+        """Like `permitted`, for these rows; few rows are looked at without caching all."""
+        wants, nodes = shape.requirements, self.nodes
+        current = shape.cache.node_codes.key == nodes.generation
+        by_label = bool(wants.selector or wants.node_name) or wants.affinity is not None
+        unfit = wants.unsupported or wants.excess
+        if current or by_label or unfit or isinstance(rows, slice):
+            return self.permitted(shape)[rows]
+        admitted: Bools = self._class_codes(shape)[nodes.node_class[rows]] == 0
+        return admitted
+
+    def _room_at(self, shape: Shape, rows: Ints | slice) -> Ints:
+        permitted = self._permitted_at(shape, rows)
+        room = node_resources_fit.room(shape, self.nodes.free, rows, permitted)
+        conflicts = self.conflicts(shape)
+        if conflicts is not None:
+            most = np.minimum(room, 1) if shape.exclusive else room
+            room = np.where(conflicts[rows], 0, most)
+        return room
 
 
 def _class_reason(wants: Requirements, node: NodeClass) -> str:
-    """Why the node filters exclude nodes of this class; empty if they do not."""
+    """Why the filters for taints exclude nodes of this class; empty if they do not."""
     if not node_unschedulable.admits(wants, node):
         return node_unschedulable.REASON
     taint = taint_toleration.untolerated(wants, node)
-    if taint is not None:
-        return f"{taint_toleration.REASON}{taint}"
-    return "" if node_affinity.admits_class(wants, node) else node_affinity.REASON
+    return "" if taint is None else f"{taint_toleration.REASON}{taint}"

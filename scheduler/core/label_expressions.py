@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from scheduler.core.model import Expression
+
+_INTEGER: Final = re.compile("[+-]?[0-9]+")
+_MOST_DIGITS: Final = 64
+"""Labels are not longer; leading zeros are allowed."""
 
 
 def matches(expressions: Iterable[Expression], labels: Mapping[str, str]) -> bool:
@@ -28,8 +34,15 @@ def matches_value(expression: Expression, value: str | None) -> bool:
 
 def compares(operator: str, left: str, right: str) -> bool:
     """Compare integers with Gt or Lt. As upstream, False if either value is not an integer."""
-    try:
-        difference = int(left) - int(right)
-    except ValueError:
+    one, other = integer(left), integer(right)
+    if one is None or other is None:
         return False
-    return difference > 0 if operator == "Gt" else operator == "Lt" and difference < 0
+    return one > other if operator == "Gt" else operator == "Lt" and one < other
+
+
+def integer(text: str) -> int | None:
+    """The text as an int64, as Go's ParseInt reads it; None if it is none."""
+    if len(text) > _MOST_DIGITS or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None

@@ -75,6 +75,17 @@ class PodTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupTerm:
+    """A pod's required affinity to pods of one group that it is in, itself among them.
+
+    That group is `above` levels above the pod's PodGroup.
+    """
+
+    term: PodTerm
+    above: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class WeightedPodTerm:
     """A preferred term; `weight` is 1 to 100 for affinity and -100 to -1 for anti-affinity."""
 
@@ -98,17 +109,68 @@ class Spread:
     honours_taints: bool = False
 
 
+WHOLE = ""
+"""The part of what a pod uses on its node: all of it, so nobody else can use any of it."""
+
+SHARED = "shared"
+"""The part that any number of pods may use, as long as none uses the whole."""
+
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  # compared, never listened on
+
+
 @dataclass(frozen=True, slots=True)
 class HostPort:
     """A host port; the address 0.0.0.0 stands for all addresses of the node."""
 
     protocol: str
     port: int
-    address: str = "0.0.0.0"  # noqa: S104  # compared, never listened on
+    address: str = _ALL_ADDRESSES
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (self.protocol, self.port)
+
+    @property
+    def part(self) -> str:
+        return WHOLE if self.address == _ALL_ADDRESSES else self.address
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that a pod's volume names itself, without a claim.
+
+    `kind` is the volume's field. An rbd image is one disk for each of its monitors, as two images
+    are the same if they have one in common; `location` is the pool and the monitor, else empty.
+    `shared` means that the pod only reads it and lets others do so, too.
+    """
+
+    kind: str
+    name: str
+    location: tuple[str, ...] = ()
+    shared: bool = False
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (self.kind, self.name, *self.location)
+
+    @property
+    def part(self) -> str:
+        return SHARED if self.shared else WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A disk that a CSI driver attaches for a volume without a claim; `handle` is the driver's."""
+
+    driver: str
+    handle: str
 
 
 ClaimKey = tuple[str, str]
 """(namespace, name) of a PersistentVolumeClaim."""
+
+VolumeUse = ClaimKey | Attachment
+"""What a pod uses that a node attaches for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +240,9 @@ class Requirements:
     `affinity` is the required node affinity: None if the pod has none; empty matches no node.
     `preferred_node_affinity` holds (weight, term) pairs, weights 1 to 100. `spread` holds the
     DoNotSchedule constraints, `preferred_spread` the ScheduleAnyway ones. `unsupported` names
-    features that the scheduler does not implement: a pod that uses one is always refused.
+    features that the scheduler does not implement: a pod that uses one is always refused. So is one
+    with an `excess`, which says what it has too many of; its terms are left out then. `disks` and
+    `attachments` are those of volumes without a claim; a disk may be both.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -195,17 +259,28 @@ class Requirements:
     preferred_node_affinity: tuple[tuple[int, Term], ...] = ()
     preferred_affinity: tuple[WeightedPodTerm, ...] = ()
     preferred_spread: tuple[Spread, ...] = ()
+    excess: str = ""
+    disks: tuple[Disk, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+
+    @property
+    def volumes(self) -> tuple[VolumeUse, ...]:
+        return (*self.claims, *self.attachments)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node; `allocatable` includes `pods` and has the units of Requirements.requests."""
+    """A node; `allocatable` includes `pods` and has the units of Requirements.requests.
+
+    `uid` is known to administrators and the node only; it tells mirror pods from forged ones.
+    """
 
     name: str
     allocatable: Mapping[str, int]
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +299,10 @@ class GroupSpec:
     `priority` None means that it was not resolved; the priorities of the members are used instead.
     `preempts` is false for preemptionPolicy Never; `delay` is how many seconds preemption waits.
     `bind_within` is how many seconds binding a root may take; 0 means the scheduler's default.
+    `template` is the name of the template of `workload` that it was made from.
+    `priority_class` is the name of its PriorityClass, empty if it names none. `owner` is the kind
+    and name of what Muster made it for, None for a user's. `requested` is when capacity was
+    requested for it, in seconds since 1970, long ago if that failed; None if it was not.
     """
 
     key: GroupKey
@@ -238,17 +317,30 @@ class GroupSpec:
     preempts: bool = True
     delay: float = 0.0
     bind_within: float = 0.0
+    template: str = ""
+    priority_class: str = ""
+    owner: tuple[str, str] | None = None
+    requested: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
-    """A pod; `ours` if its schedulerName is this scheduler's.
+    """A pod; `ours` if its schedulerName is one of this scheduler's, which `scheduler` then is.
 
-    `node` is empty until the pod is bound; `group` is the name of its PodGroup. `started` is the
-    startTime in seconds since 1970, 0 if unset. `preempts` is false for preemptionPolicy Never;
-    `delay` is as in GroupSpec. `targeted` means that this scheduler set the DisruptionTarget
-    condition to evict it. `leaves_by` is the deletionTimestamp in seconds since 1970, 0 if unset.
-    `generation` is metadata.generation, 0 if the API server does not maintain it.
+    `node` is empty until the pod is bound; `group` is the name of its PodGroup, `claims` says whose
+    that must be (`api.membership`), `managed` means that admission named it. `maker` is the kind
+    and name of the controller of a pod that has a group. `held` means gated by this scheduler, as
+    the group is not the pod's. `group_affinity` is required affinity that its requirements leave
+    out, as long as a topology constraint of its groups says the same. `exceeds`: the group is to
+    grow, and has to be as large as its owner before the pod may be placed. `started` is the
+    startTime in seconds since 1970, 0 if unset.
+    `preempts` is false for preemptionPolicy Never; `delay` is as in GroupSpec. `targeted` means
+    that this scheduler set the DisruptionTarget condition to evict it, at the time `targeted_at`
+    (as in `created`). `nominated` is the nominatedNodeName. `leaves_by` is the deletionTimestamp in
+    seconds since 1970, 0 if unset. `generation` is metadata.generation, 0 if the API server does
+    not maintain it. `grace` is the terminationGracePeriodSeconds. `daemon_set` is the UID of the
+    DaemonSet that it says controls it, `mirror_of` that of the node whose static pod it says it
+    shows. `bound_at` is when a Failed pod was bound (as `created`).
     """
 
     uid: str
@@ -270,3 +362,16 @@ class PodInfo:
     terminating: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     generation: int = 0
+    targeted_at: str = ""
+    nominated: str = ""
+    grace: float = 30.0
+    daemon_set: str = ""
+    mirror_of: str = ""
+    claims: tuple[str, ...] = ()
+    exceeds: bool = False
+    bound_at: str = ""
+    maker: str = ""
+    managed: bool = False
+    held: bool = False
+    scheduler: str = ""
+    group_affinity: tuple[GroupTerm, ...] = ()

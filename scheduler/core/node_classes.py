@@ -1,12 +1,7 @@
-"""Node classes: the node filters run once per class of equal nodes, and not once per node.
-
-Only labels that some shape asks for (watched labels) are compared. Otherwise the label
-`kubernetes.io/hostname` alone would put every node in a class of its own.
-"""
+"""Node classes: the plug-ins look at taints once per class of equal nodes, not once per node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.core.model import NodeInfo, Taint
@@ -14,9 +9,8 @@ from scheduler.core.model import NodeInfo, Taint
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """What the nodes of a class have in common: watched labels, taints, the unschedulable flag."""
+    """What the nodes of a class have in common: their taints, and whether they are cordoned."""
 
-    labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     unschedulable: bool
 
@@ -27,15 +21,7 @@ class NodeClasses:
     def __init__(self) -> None:
         self.all: list[NodeClass] = []
         self.epoch = 0
-        self._watched: set[str] = set()
-        self._index: dict[tuple[object, ...], int] = {}
-
-    def watch(self, key: str) -> bool:
-        """Watch the label `key`. True if that is new; all nodes must then be classified again."""
-        if key in self._watched:
-            return False
-        self._watched.add(key)
-        return True
+        self._index: dict[NodeClass, int] = {}
 
     def forget(self) -> None:
         """Drop all classes, because most have no node any more. Starts a new epoch."""
@@ -45,10 +31,9 @@ class NodeClasses:
 
     def of(self, node: NodeInfo) -> int:
         """The index of the node's class, which is created if it is new."""
-        labels = {key: node.labels[key] for key in sorted(self._watched & node.labels.keys())}
-        identity = (tuple(labels.items()), node.taints, node.unschedulable)
-        index = self._index.get(identity)
+        own = NodeClass(node.taints, node.unschedulable)
+        index = self._index.get(own)
         if index is None:
-            index = self._index[identity] = len(self.all)
-            self.all.append(NodeClass(labels, node.taints, node.unschedulable))
+            index = self._index[own] = len(self.all)
+            self.all.append(own)
         return index

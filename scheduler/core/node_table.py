@@ -7,24 +7,23 @@ inside `trial()` and recorded; undoing them is exact, because integers do not ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.core.exclusive_uses import ExclusiveUses, Use
 from scheduler.core.match_counts import MatchCounts
 from scheduler.core.model import NodeInfo
 from scheduler.core.node_classes import NodeClass, NodeClasses
-from scheduler.core.plugins import node_ports
+from scheduler.core.node_labels import NodeLabels
+from scheduler.core.resource_table import Request, ResourceTable
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-PODS: Final = "pods"
-"""The number of pods is a resource like any other: every pod requests one."""
 
 _NO_NODE: Final = -1
 _CLASSES: Final = 64
@@ -43,6 +42,9 @@ class Trial:
         self.kept = True
 
 
+_Taken = tuple[Ints, Ints, Request, tuple[int, ...], tuple[Use, ...]]
+
+
 class NodeTable:
     """All nodes. A `row` is a node's index along N; rows of removed nodes are reused.
 
@@ -50,22 +52,31 @@ class NodeTable:
     """
 
     def __init__(self, capacity: int = 64) -> None:
-        self.resources: dict[str, int] = {}
-        self.allocatable: Ints = np.zeros((0, capacity), np.int64)
-        self.free: Ints = np.zeros((0, capacity), np.int64)
+        self.resources = ResourceTable(capacity)
         self.node_class: npt.NDArray[np.int32] = np.full(capacity, _NO_NODE, np.int32)
         self.infos: list[NodeInfo | None] = []
         self.row_of: dict[str, int] = {}
         self.classes = NodeClasses()
+        self.labels = NodeLabels(self.infos, capacity)
         self.match_counts = MatchCounts()
+        self.exclusive_uses = ExclusiveUses()
         self.generation = 0
         self.version = 0
         self._stamp = 0
         self._changed_at: Ints = np.zeros(capacity, np.int64)
         self._vacant: list[int] = []
-        self._undo_log: list[tuple[Ints, Ints, Ints, tuple[int, ...]] | Callable[[], None]] = []
+        self._undo_log: list[_Taken | Callable[[], None]] = []
         self._trials = 0
-        self.resource(PODS)
+
+    @property
+    def allocatable(self) -> Ints:
+        """What each node offers of each resource, (R, N)."""
+        return self.resources.allocatable
+
+    @property
+    def free(self) -> Ints:
+        """What pods have left of it, (R, N); negative if they use more than the node offers."""
+        return self.resources.free
 
     @property
     def size(self) -> int:
@@ -76,20 +87,6 @@ class NodeTable:
     def vacant(self) -> tuple[int, ...]:
         """Rows without a node, in the order in which their nodes were removed."""
         return tuple(self._vacant)
-
-    def resource(self, name: str) -> int:
-        """The resource's index (along R). A new name is added; no node has any of it.
-
-        Host ports are the exception: every node has all of them.
-        """
-        index = self.resources.get(name)
-        if index is None:
-            index = self.resources[name] = len(self.resources)
-            row = np.zeros((1, self.free.shape[1]), np.int64)
-            row[0, list(self.row_of.values())] = node_ports.of_every_node(name)
-            self.allocatable = np.vstack((self.allocatable, row))
-            self.free = np.vstack((self.free, row))
-        return index
 
     def name_of(self, row: int) -> str:
         """The node's name. Raises LookupError for a vacant row."""
@@ -105,14 +102,14 @@ class NodeTable:
             row = self._claim(node.name)
         old = self.infos[row]
         self.infos[row] = node
-        self._set_allocatable(row, node.allocatable)
+        self.labels.set_node(row, {} if old is None else old.labels, node.labels)
+        self.resources.set_node(row, {} if old is None else old.allocatable, node.allocatable)
         self._classify(row)
         if len(self.classes.all) > _CLASSES + 2 * len(self.row_of):
             self.classes.forget()
             self._classify_all()
         self._changed(row)
         if old is None or old.labels != node.labels:
-            # Domains are built from any label, not only from the watched ones.
             self.generation += 1
         return row
 
@@ -121,46 +118,63 @@ class NodeTable:
         row = self.row_of.pop(name, None)
         if row is None:
             return None
-        self.infos[row] = None
-        self.allocatable[:, row] = 0
-        self.free[:, row] = 0
+        old, self.infos[row] = self.infos[row], None
+        self.labels.set_node(row, {} if old is None else old.labels, {})
+        self.resources.remove_node(row, {} if old is None else old.allocatable)
         self.match_counts.clear(row)
+        self.exclusive_uses.clear(row)
         self.node_class[row] = _NO_NODE
         self._vacant.append(row)
         self.generation += 1
         self._changed(row)
         return row
 
-    def watch_label(self, key: str) -> None:
-        """From now on, put nodes with different values of the label `key` in different classes."""
-        if self.classes.watch(key):
-            self._classify_all()
-
     def take(
-        self, rows: Ints, counts: Ints, request: Ints, match_ids: tuple[int, ...] = ()
+        self,
+        rows: Ints,
+        counts: Ints,
+        request: Request,
+        match_ids: tuple[int, ...] = (),
+        uses: tuple[Use, ...] = (),
     ) -> None:
-        """Put `counts[i]` pods that request `request` (R,) on node `rows[i]`.
+        """Put `counts[i]` pods with this request and these uses on node `rows[i]`.
 
-        Rows must be distinct; a negative count takes pods off. A shorter `request` is zero for the
-        remaining resources. `match_ids` are the match counts that count such pods.
+        Rows must be distinct; a negative count takes pods off. `match_ids` are the match counts
+        that count such pods.
         """
-        self._changed(rows)
-        self.free[: len(request), rows] -= request[:, None] * counts
-        if match_ids:
-            self.match_counts.add(match_ids, rows, counts)
+        taken = (rows, counts, request, match_ids, uses)
+        self._take(*taken)
         if self._trials:
-            self._undo_log.append((rows, counts, request, match_ids))
+            self._undo_log.append(taken)
 
     def take_one(
-        self, row: int, request: Ints, count: int = 1, match_ids: tuple[int, ...] = ()
+        self,
+        row: int,
+        request: Request,
+        count: int = 1,
+        match_ids: tuple[int, ...] = (),
+        uses: tuple[Use, ...] = (),
     ) -> None:
         """Like take, for one node. Raises RuntimeError inside a trial: it cannot be undone."""
         if self._trials:
             raise RuntimeError("take_one cannot be undone: use take inside a trial")
         self._changed(row)
-        self.free[: len(request), row] -= request * count
+        self.resources.take_one(row, count, request)
         for match_id in match_ids:
             self.match_counts.add_one(match_id, row, count)
+        if uses:
+            self.exclusive_uses.add(uses, row, count)
+
+    def recount(
+        self, row: int, pods: Iterable[tuple[Request, tuple[int, ...], tuple[Use, ...]]]
+    ) -> None:
+        """Free the node, then take what its pods take: request, match ids and uses of each."""
+        self.resources.release_all(row)
+        self.match_counts.clear(row)
+        self.exclusive_uses.clear(row)
+        for request, match_ids, uses in pods:
+            self.take_one(row, request, 1, match_ids, uses)
+        self._changed(row)
 
     def undo_by(self, step: Callable[[], None]) -> None:
         """Let rollback of the open trial call `step` to undo what followed from the last take."""
@@ -193,11 +207,8 @@ class NodeTable:
             if callable(entry):
                 entry()
                 continue
-            rows, counts, request, match_ids = entry
-            self._changed(rows)
-            self.free[: len(request), rows] += request[:, None] * counts
-            if match_ids:
-                self.match_counts.add(match_ids, rows, -counts)
+            rows, counts, request, match_ids, uses = entry
+            self._take(rows, -counts, request, match_ids, uses)
         self.touch()
 
     @contextmanager
@@ -228,6 +239,33 @@ class NodeTable:
         mask[[self.row_of[name] for name in names if name in self.row_of]] = True
         return mask
 
+    def using(self, uses: Iterable[Use]) -> Bools:
+        """Per node (N,) whether a pod there excludes one with these uses."""
+        mask = np.zeros(self.size, np.bool_)
+        mask[list(self.exclusive_uses.conflicts(uses))] = True
+        return mask
+
+    def overcommitted(self, rows: Ints) -> Bools:
+        """Per row whether pods use more than the node offers, or what excludes each other."""
+        crowded: Bools = np.any(self.free[:, rows] < 0, axis=0) | self.exclusive_uses.clash(rows)
+        return crowded
+
+    def _take(
+        self,
+        rows: Ints,
+        counts: Ints,
+        request: Request,
+        match_ids: tuple[int, ...],
+        uses: tuple[Use, ...],
+    ) -> None:
+        self._changed(rows)
+        self.resources.take(rows, counts, request)
+        if match_ids:
+            self.match_counts.add(match_ids, rows, counts)
+        if uses:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                self.exclusive_uses.add(uses, row, count)
+
     def _changed(self, rows: int | Ints) -> None:
         self.touch()
         self._changed_at[rows] = self._stamp
@@ -238,26 +276,17 @@ class NodeTable:
         else:
             row = len(self.infos)
             self.infos.append(None)
-            if row == self.free.shape[1]:
+            if row == len(self.node_class):
                 self._grow()
         self.row_of[name] = row
         return row
 
     def _grow(self) -> None:
-        extra = self.free.shape[1]
-        wide = ((0, 0), (0, extra))
-        self.allocatable = np.pad(self.allocatable, wide)
-        self.free = np.pad(self.free, wide)
+        extra = len(self.node_class)
+        self.resources.grow()
+        self.labels.grow()
         self._changed_at = np.pad(self._changed_at, (0, extra))
         self.node_class = np.pad(self.node_class, (0, extra), constant_values=_NO_NODE)
-
-    def _set_allocatable(self, row: int, allocatable: Mapping[str, int]) -> None:
-        for name in allocatable:
-            self.resource(name)
-        for name, index in self.resources.items():
-            amount = allocatable.get(name, 0) or node_ports.of_every_node(name)
-            self.free[index, row] += amount - self.allocatable[index, row]
-            self.allocatable[index, row] = amount
 
     def _classify_all(self) -> None:
         self.generation += 1

@@ -1,6 +1,7 @@
 """Nominations: places reserved for roots whose victims are still terminating.
 
-They correspond to kube-scheduler's nominated pods. Other roots of the same or a lower priority
+They correspond to kube-scheduler's nominated pods, whose places are kept like those of single pods
+of this scheduler. Other roots of the same or a lower priority
 cannot use these places. A root of higher priority may take them; the nomination is then lost.
 """
 
@@ -23,11 +24,15 @@ _Taken = list[tuple[Shape, Ints, Ints]]
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """The nominated places: for each shape, (node name, number of pods) pairs."""
+    """The nominated places: for each shape, (node name, number of pods) pairs.
+
+    A `foreign` one is another scheduler's: the nominatedNodeName of one of its pods.
+    """
 
     root: GroupKey
     priority: int
     places: tuple[tuple[Shape, tuple[tuple[str, int], ...]], ...]
+    foreign: bool = False
 
 
 class Nominations:
@@ -37,6 +42,7 @@ class Nominations:
         self._framework = framework
         self._nodes = framework.nodes
         self._nominations: dict[GroupKey, Nomination] = {}
+        self._own = 0
         self._on: dict[str, dict[GroupKey, Counter[Shape]]] = {}
         self._merged: dict[int, _Taken] = {}
         self._generation = -1
@@ -47,10 +53,21 @@ class Nominations:
     def __iter__(self) -> Iterator[Nomination]:
         return iter(self._nominations.values())
 
+    @property
+    def any_own(self) -> bool:
+        """Whether any root has a nomination of this scheduler."""
+        return self._own > 0
+
+    def own(self, root: GroupKey) -> bool:
+        """Whether the root has a nomination of this scheduler."""
+        nomination = self._nominations.get(root)
+        return nomination is not None and not nomination.foreign
+
     def set(self, nomination: Nomination) -> None:
         """Add a nomination; it replaces an earlier one of the same root."""
         self.drop(nomination.root)
         self._nominations[nomination.root] = nomination
+        self._own += not nomination.foreign
         for shape, places in nomination.places:
             for name, count in places:
                 nominated = self._on.setdefault(name, {}).setdefault(nomination.root, Counter())
@@ -62,6 +79,7 @@ class Nominations:
         nomination = self._nominations.pop(root, None)
         if nomination is None:
             return None
+        self._own -= not nomination.foreign
         for name in _nodes(nomination):
             del self._on[name][root]
             if not self._on[name]:
@@ -70,10 +88,9 @@ class Nominations:
         return nomination
 
     def clear(self) -> None:
-        """Remove all nominations."""
-        self._nominations.clear()
-        self._on.clear()
-        self._merged.clear()
+        """Remove all nominations of this scheduler."""
+        for root in [each.root for each in self if not each.foreign]:
+            self.drop(root)
 
     def on(self, rows: Iterable[int]) -> dict[GroupKey, Nomination]:
         """The nominations with places on these nodes, by root."""

@@ -9,6 +9,7 @@ ScheduleResult, Refusal to its FitError.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -60,19 +61,22 @@ def place(
     *,
     region: Ints | None = None,
     extras: bool = True,
+    nominations: bool = True,
 ) -> Placement | Refusal:
     """Place one root: a topmost group that has its quorum, or a single pod. Changes nothing.
 
     `region` restricts it to these rows; without `extras`, only what the minimums need is placed.
-    It cannot use places nominated for other roots of the same or a higher priority.
+    It cannot use places nominated for other roots of the same or a higher priority, unless
+    `nominations` is false.
     """
     group = root if isinstance(root, Group) else group_of([root], minimum=1)
     flaw = tree_validation.check(group)
     if flaw is not None:
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
         return Refusal(group.key, shortage, frozenset())
-    with state.nodes.trial(), state.nominations.respected(group.key, root.priority):
-        search = Search(state, budget)
+    respected = state.nominations.respected(group.key, root.priority)
+    with state.nodes.trial(), respected if nominations else nullcontext():
+        search = Search(state, budget.of(group.scheduler))
         attempt, shapes = search.attempt, shapes_of(group)
         shortage_or_none = search.minimums(group, region)
         if shortage_or_none is not None:
@@ -82,7 +86,9 @@ def place(
             search.extras(group)
         if not attempt.total:
             return Refusal(group.key, search.left_over(group), shapes, attempt.steps)
-        return _placement(state, group, search, minimums)
+        placement = _placement(state, group, search, minimums)
+        attempt.give_back()
+        return placement
 
 
 def group_of(pods: Sequence[Pod], *, minimum: int) -> Group:
@@ -92,10 +98,17 @@ def group_of(pods: Sequence[Pod], *, minimum: int) -> Group:
     """
     first = pods[0]
     group = Group(first.key)
-    group.spec = GroupSpec(group.key, minimum=minimum, gang=False, created=first.info.created)
+    group.spec = GroupSpec(
+        group.key,
+        minimum=minimum,
+        gang=False,
+        priority=first.priority,
+        created=first.info.created,
+    )
     group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}
     group.available = group.pending_total = len(pods)
     group.quorate = True
+    group.schedulers[first.info.scheduler] = len(pods)
     return group
 
 
@@ -105,6 +118,7 @@ def _placement(state: State, root: Group, search: Search, minimums: int) -> Plac
     pods: list[Pod] = []
     rows: list[int] = []
     for run in search.attempt.log:
+        search.attempt.budget.pause()
         key = (run.group, run.shape)
         if key not in queues:
             waiting = run.group.pending[run.shape].values()

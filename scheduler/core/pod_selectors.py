@@ -1,4 +1,4 @@
-"""Which pods the terms about other pods select, and which pods use which volume claim.
+"""Which pods the terms about other pods select, and which pods use which volume.
 
 Each set of selectors in use has a match count: how many pods that it selects are on each node. Each
 anti-affinity term and each preferred term also has one, for the pods that declare it. A pod's
@@ -17,11 +17,13 @@ from typing import Final
 from scheduler.core.label_expressions import matches
 from scheduler.core.match_counts import MatchCounts
 from scheduler.core.model import (
+    Attachment,
     ClaimKey,
     PodInfo,
     PodSelector,
     PodTerm,
     Requirements,
+    VolumeUse,
     WeightedPodTerm,
 )
 
@@ -32,10 +34,22 @@ CountKey = tuple[Selectors, bool, Declared]
 ANYWHERE: Final = ""
 IS: Final = "is"
 HAS: Final = "has"
-LACKS: Final = "lacks"
 WITHIN: Final = "within"
+
+_MOST_TRAITS: Final = 1024
+"""A selector that would have more traits is filed without its namespaces."""
+
 Trait = tuple[str, str, str, str]
-"""(namespace or ANYWHERE, kind, label, value); HAS and LACKS have no value, WITHIN neither."""
+"""(namespace or ANYWHERE, kind, label, value); HAS has no value, WITHIN no label either."""
+
+ANY_POD: Final = (ANYWHERE, WITHIN, "", "")
+"""The trait that all pods have."""
+
+MOST_ALIKE: Final = 64
+"""Of the match counts that one namespace's pods need, the most that are filed under one trait.
+
+They are what a pod with that trait is compared with; so a pod costs what its labels cost.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +65,9 @@ class PodMatches:
     scored_by: tuple[int, ...] = ()
 
     def and_of(self, match_count: MatchCount) -> PodMatches:
-        """These matches and a match count that is newer than all of them."""
-        return self._with(match_count, lambda ids: (*ids, match_count.id))
+        """These matches and a match count that is newer than all others of them."""
+        new = match_count.id
+        return self._with(match_count, lambda ids: ids if new in ids else (*ids, new))
 
     def without(self, match_count: MatchCount) -> PodMatches:
         """These matches without one match count."""
@@ -115,39 +130,41 @@ class _Index:
 
     Each is filed under one set of traits of which a pod needs at least one to be selected. If there
     is a choice, the set with the fewest entries is used: a label that all pods have is no help.
-    `others` are those without such a set; `absent` counts the LACKS traits in use by label.
+    Those without such a set are filed under ANY_POD. `alike` counts those filed under a trait by
+    the namespace of the pods that they were made for.
     """
 
     by_trait: dict[Trait, dict[int, MatchCount]] = field(default_factory=dict)
-    others: dict[int, MatchCount] = field(default_factory=dict)
-    filed: dict[int, tuple[Trait, ...]] = field(default_factory=dict)
-    absent: dict[str, int] = field(default_factory=dict)
+    filed: dict[int, tuple[str, tuple[Trait, ...]]] = field(default_factory=dict)
+    alike: Counter[tuple[str, Trait]] = field(default_factory=Counter)
 
-    def file(self, match_count: MatchCount) -> None:
-        traits = min(traits_needed(match_count.selectors), key=self._crowd, default=())
-        self.filed[match_count.id] = traits
+    def crowded(self, selectors: Selectors, namespace: str) -> bool:
+        """Whether pods of the namespace have too many match counts that are found like this one."""
+        return any(self.alike[namespace, t] >= MOST_ALIKE for t in self._place(selectors))
+
+    def file(self, match_count: MatchCount, namespace: str) -> None:
+        traits = self._place(match_count.selectors)
+        self.filed[match_count.id] = (namespace, traits)
         for trait in traits:
             self.by_trait.setdefault(trait, {})[match_count.id] = match_count
-            if trait[1] == LACKS:
-                self.absent[trait[2]] = self.absent.get(trait[2], 0) + 1
-        if not traits:
-            self.others[match_count.id] = match_count
+            self.alike[namespace, trait] += 1
 
     def remove(self, match_count: MatchCount) -> None:
-        for trait in self.filed.pop(match_count.id):
+        namespace, traits = self.filed.pop(match_count.id)
+        for trait in traits:
             del self.by_trait[trait][match_count.id]
-            if trait[1] == LACKS:
-                self.absent[trait[2]] -= 1
-                if not self.absent[trait[2]]:
-                    del self.absent[trait[2]]
             if not self.by_trait[trait]:
                 del self.by_trait[trait]
-        self.others.pop(match_count.id, None)
+            self.alike[namespace, trait] -= 1
+            if not self.alike[namespace, trait]:
+                del self.alike[namespace, trait]
 
     def about(self, pod: PodInfo) -> Iterator[MatchCount]:
-        yield from self.others.values()
-        for trait in _traits(pod, self.absent):
+        for trait in _traits(pod):
             yield from self.by_trait.get(trait, {}).values()
+
+    def _place(self, selectors: Selectors) -> tuple[Trait, ...]:
+        return min(traits_needed(selectors), key=self._crowd, default=(ANY_POD,))
 
     def _crowd(self, traits: tuple[Trait, ...]) -> int:
         return sum(len(self.by_trait.get(trait, ())) for trait in traits)
@@ -161,60 +178,69 @@ class PodSelectors:
         self._match_counts = match_counts
         self._known: dict[CountKey, MatchCount] = {}
         self._index = _Index()
+        self._by_namespace = 0
         self._by_id: dict[int, MatchCount] = {}
-        self._claims: dict[ClaimKey, int] = {}
-        self._claim_of: dict[int, ClaimKey] = {}
-        self._users: Counter[CountKey | ClaimKey] = Counter()
+        self._volumes: dict[VolumeUse, int] = {}
+        self._volume_of: dict[int, VolumeUse] = {}
+        self._users: Counter[CountKey | VolumeUse] = Counter()
 
     def __len__(self) -> int:
-        return len(self._known) + len(self._claims)
+        return len(self._known) + len(self._volumes)
 
     @property
     def by_namespace(self) -> bool:
         """Whether any selector depends on the labels of namespaces."""
-        return any(
-            s.of_namespaces for match_count in self._known.values() for s in match_count.selectors
-        )
+        return self._by_namespace > 0
 
-    def register(self, requirements: Requirements) -> list[MatchCount]:
-        """Create the match counts that the requirements need. Returns new ones, except claims'."""
+    def crowded(self, requirements: Requirements, namespace: str) -> bool:
+        """Whether the requirements need a new match count of which the namespace has too many."""
+        new = (key for key in _counts_needed(requirements) if key not in self._known)
+        return any(self._index.crowded(selectors, namespace) for selectors, _, _ in new)
+
+    def register(self, requirements: Requirements, namespace: str = "") -> list[MatchCount]:
+        """Create the match counts that the requirements need. Returns new ones, except volumes'.
+
+        `namespace` is that of a pod with the requirements.
+        """
         new: list[MatchCount] = []
-        for claim in requirements.claims:
-            if claim not in self._claims:
-                match_id = self._claims[claim] = self._match_counts.new()
-                self._claim_of[match_id] = claim
+        for volume in requirements.volumes:
+            if volume not in self._volumes:
+                match_id = self._volumes[volume] = self._match_counts.new()
+                self._volume_of[match_id] = volume
         for key in _counts_needed(requirements):
             if key not in self._known:
                 match_count = MatchCount(self._match_counts.new(), *key)
                 self._known[key] = self._by_id[match_count.id] = match_count
-                self._index.file(match_count)
+                self._index.file(match_count, namespace)
+                self._by_namespace += _goes_by_namespace(match_count)
                 new.append(match_count)
         return new
 
     def retain(self, requirements: Requirements) -> None:
         """Record that one more shape has these requirements."""
         self._users.update(_counts_needed(requirements))
-        self._users.update(requirements.claims)
+        self._users.update(requirements.volumes)
 
     def release(self, requirements: Requirements) -> list[MatchCount]:
         """Record that one shape less has them. Returns the match counts that no shape needs now.
 
-        Pods may still have these in their matches; `forget` ends them. Claims' counts end at once.
+        Pods may still have these in their matches; `forget` ends them. Volumes' counts end at once.
         """
         ended: list[MatchCount] = []
-        for claim in requirements.claims:
-            if self._unused(claim):
-                match_id = self._claims.pop(claim)
-                del self._claim_of[match_id]
+        for volume in requirements.volumes:
+            if self._unused(volume):
+                match_id = self._volumes.pop(volume)
+                del self._volume_of[match_id]
                 self._match_counts.end(match_id)
         for key in _counts_needed(requirements):
             if self._unused(key):
                 match_count = self._known.pop(key)
                 self._index.remove(match_count)
+                self._by_namespace -= _goes_by_namespace(match_count)
                 ended.append(match_count)
         return ended
 
-    def _unused(self, key: CountKey | ClaimKey) -> bool:
+    def _unused(self, key: CountKey | VolumeUse) -> bool:
         """Remove one user; True if it was the last one."""
         self._users[key] -= 1
         if self._users[key]:
@@ -234,32 +260,36 @@ class PodSelectors:
         return self._known[selectors, skip_terminating, declared].id
 
     @property
-    def claims(self) -> Iterable[ClaimKey]:
-        """The claims that have a match count: those that some known shape uses."""
-        return self._claims
+    def volumes(self) -> Iterable[VolumeUse]:
+        """The claims and attachments that have a match count: those that some known shape uses."""
+        return self._volumes
 
-    def claim(self, key: ClaimKey) -> int:
-        """The match id that counts the pods using the claim."""
-        return self._claims[key]
+    def users(self, volume: VolumeUse) -> int:
+        """The match id that counts the pods using the claim or attachment."""
+        return self._volumes[volume]
 
     def claim_of(self, match_id: int) -> ClaimKey | None:
         """The claim whose users the match id counts; None if it counts other pods."""
-        return self._claim_of.get(match_id)
+        volume = self._volume_of.get(match_id)
+        return None if isinstance(volume, Attachment) else volume
 
     def declared(self, match_id: int) -> Declared:
-        """The term whose declaring pods are counted; None for selected pods. Not for claims."""
+        """The term whose declaring pods are counted; None for selected pods. Not for volumes."""
         return self._by_id[match_id].declared
 
-    def matches(self, pod: PodInfo) -> PodMatches:
-        """The match counts that include the pod, and those of the declared terms that select it."""
-        if not self._known and not self._claims:
+    def matches(self, pod: PodInfo, wants: Requirements | None = None) -> PodMatches:
+        """The match counts that include the pod, and those of the declared terms that select it.
+
+        `wants` are those of its requirements that are considered, all if None.
+        """
+        if not self._known and not self._volumes:
             return NO_MATCHES
-        wants = pod.requirements
+        wants = wants or pod.requirements
         counted = {self.match_id((t.selector,), declared=t) for t in wants.required_anti_affinity}
         counted.update(
             self.match_id((s.term.selector,), declared=s) for s in wants.preferred_affinity
         )
-        counted.update(self._claims[claim] for claim in wants.claims)
+        counted.update(self._volumes[volume] for volume in wants.volumes)
         excluded_by, scored_by = set[int](), set[int]()
         for match_count in self._index.about(pod):
             if match_count.counts(pod, self.namespaces):
@@ -277,13 +307,11 @@ class PodSelectors:
 def traits_needed(selectors: Selectors) -> list[tuple[Trait, ...]]:
     """Sets of traits; a pod must have one trait of each to be selected. Empty: any pod may be.
 
-    They are about labels that a pod must have, else about labels that it must not have, else about
-    its namespace alone; nearly all pods have traits of the latter two kinds.
+    They are about labels that a pod must have, else about its namespace.
     """
     having = [trait for selector in selectors for trait in _having(selector)]
-    lacking = [trait for selector in selectors for trait in _lacking(selector)]
     within = [_there(s, ((WITHIN, "", ""),)) for s in selectors if s.of_namespaces is None]
-    return having or lacking or within
+    return having or within
 
 
 def _having(selector: PodSelector) -> Iterator[tuple[Trait, ...]]:
@@ -294,28 +322,26 @@ def _having(selector: PodSelector) -> Iterator[tuple[Trait, ...]]:
             yield _there(selector, [(HAS, expression.key, "")])
 
 
-def _lacking(selector: PodSelector) -> Iterator[tuple[Trait, ...]]:
-    for expression in selector.expressions or ():
-        if expression.operator == "DoesNotExist":
-            yield _there(selector, [(LACKS, expression.key, "")])
-
-
 def _there(selector: PodSelector, rules: Iterable[tuple[str, str, str]]) -> tuple[Trait, ...]:
     """The rules as traits in each namespace that the selector may select, without duplicates."""
     spaces = selector.namespaces if selector.of_namespaces is None else (ANYWHERE,)
+    rules = list(rules)
+    if len(spaces) * len(rules) > _MOST_TRAITS:
+        spaces = (ANYWHERE,)
     return tuple(dict.fromkeys((space, *rule) for space in spaces for rule in rules))
 
 
-def _traits(pod: PodInfo, absent: Iterable[str]) -> Iterator[Trait]:
-    """All traits of a pod; LACKS only for the labels in `absent`."""
+def _traits(pod: PodInfo) -> Iterator[Trait]:
+    """All traits of a pod."""
     for space in (pod.namespace, ANYWHERE):
         yield space, WITHIN, "", ""
         for key, value in pod.labels.items():
             yield space, IS, key, value
             yield space, HAS, key, ""
-        for key in absent:
-            if key not in pod.labels:
-                yield space, LACKS, key, ""
+
+
+def _goes_by_namespace(match_count: MatchCount) -> bool:
+    return any(selector.of_namespaces for selector in match_count.selectors)
 
 
 def _counts_needed(wants: Requirements) -> Iterator[CountKey]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 
 from scheduler.core.framework import Framework
-from scheduler.core.plugins.node_resources_fit import lacking
+from scheduler.core.plugins import node_ports, node_resources_fit, volume_restrictions
 from scheduler.core.shapes import NO_NODE, Shape
 
 
@@ -26,8 +27,11 @@ def reasons(framework: Framework, shape: Shape) -> tuple[tuple[str, int], ...]:
     open_to = np.ones(nodes.size, np.bool_)
     if shape.filter_match_ids:
         open_to = framework.pod_codes(shape) == 0
-    room = framework.room(shape, nodes.free)
-    for reason, mask in lacking(shape, nodes, room):
+    room = framework.room(shape)
+    for reason, mask in chain.from_iterable(
+        plugin.lacking(shape, nodes, room)
+        for plugin in (node_resources_fit, node_ports, volume_restrictions)
+    ):
         found[reason] += int((mask & permitted & (open_to | (room <= 0))).sum())
     if shape.filter_match_ids:
         for code, count in enumerate(np.bincount(framework.pod_codes(shape)[permitted])):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
+from scheduler.core.forest import Pod
 from scheduler.core.framework import Framework
 from scheduler.core.model import Requirements
-from scheduler.core.node_table import NodeTable
-from scheduler.core.plugins import node_affinity
 from scheduler.core.pod_selectors import NO_MATCHES, MatchCount, PodMatches, PodSelectors
 from scheduler.core.shapes import Shape
 
@@ -16,8 +15,7 @@ from scheduler.core.shapes import Shape
 class Shapes:
     """All known shapes. `sweep` removes those without pods; their indices are reused."""
 
-    def __init__(self, nodes: NodeTable, selectors: PodSelectors, framework: Framework) -> None:
-        self._nodes = nodes
+    def __init__(self, selectors: PodSelectors, framework: Framework) -> None:
         self._selectors = selectors
         self._framework = framework
         self._known: dict[tuple[Requirements, PodMatches], Shape] = {}
@@ -36,24 +34,37 @@ class Shapes:
         """In the order of their indices."""
         return iter(sorted(self._known.values(), key=lambda shape: shape.index))
 
-    def intern(self, requirements: Requirements, matches: PodMatches = NO_MATCHES) -> Shape:
-        """The shape with these, created if it is new; the labels it asks for become watched."""
+    def intern(
+        self,
+        requirements: Requirements,
+        matches: PodMatches = NO_MATCHES,
+        like: Shape | None = None,
+    ) -> Shape:
+        """The shape with these, created if it is new.
+
+        `like` is a shape with the same requirements, if one is known.
+        """
         shape = self._known.get((requirements, matches))
         if shape is None:
             self._selectors.register(requirements)
             self._selectors.retain(requirements)
             index = heapq.heappop(self._vacant) if self._vacant else len(self._known)
-            shape = self._framework.shape(index, requirements, matches)
+            shape = self._framework.shape(index, requirements, matches, like)
             self._known[requirements, matches] = shape
             self._idle[shape] = None
-            for key in node_affinity.label_keys(requirements):
-                self._nodes.watch_label(key)
         return shape
 
     def count(self, shape: Shape, pods: int, waiting: int) -> None:
         """Add to the numbers of the shape's pods and waiting pods; negative numbers subtract."""
         shape.pods += pods
         shape.waiting += waiting
+        if not shape.waiting:
+            self._idle[shape] = None
+
+    def recount(self, shape: Shape, pods: Iterable[Pod]) -> None:
+        """Count those of the pods that have the shape."""
+        same = [pod for pod in pods if pod.shape is shape]
+        shape.pods, shape.waiting = len(same), sum(pod.waiting for pod in same)
         if not shape.waiting:
             self._idle[shape] = None
 
@@ -71,6 +82,7 @@ class Shapes:
                 del self._known[shape.requirements, shape.matches]
                 heapq.heappush(self._vacant, shape.index)
                 ended += self._selectors.release(shape.requirements)
+                self._framework.drop_caches(shape)
             elif not shape.waiting:
-                shape.drop_caches()
+                self._framework.drop_caches(shape)
         return ended

@@ -12,11 +12,13 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.model import Requirements
+from scheduler.core.exclusive_uses import Use
+from scheduler.core.model import SHARED, Requirements
 from scheduler.core.node_table import Bools, Ints
 from scheduler.core.pod_selectors import PodMatches
+from scheduler.core.resource_table import Request
 
-Codes = npt.NDArray[np.int16]
+Codes = npt.NDArray[np.int32]
 """Per node, the index into `Shape.reasons` of the reason that excludes it; 0 if none does."""
 
 NO_NODE: Final = "no node"
@@ -53,35 +55,42 @@ class Cached(Generic[_T]):
 
 
 class ShapeCache:
-    """The plug-ins' answers for one shape: per node (N,), `by_class` per node class."""
+    """The plug-ins' answers for one shape: per node (N,), `by_class` per node class.
 
-    __slots__ = ("by_class", "node_codes", "node_scores", "pod_codes", "room", "slots", "usage")
+    `reasons` are those that the answers name by index, and `codes` their indices.
+    """
+
+    __slots__ = (
+        "affinity", "by_class", "codes", "conflicts", "node_codes", "node_scores", "pod_codes",
+        "reasons", "room", "slots", "usage",
+    )  # fmt: skip
 
     def __init__(self) -> None:
+        self.affinity: Cached[Bools] = Cached()
         self.by_class: Cached[list[int]] = Cached()
+        self.conflicts: Cached[Bools] = Cached()
         self.node_codes: Cached[Codes] = Cached()
         self.pod_codes: Cached[Codes] = Cached()
         self.room: Cached[Ints] = Cached()
         self.slots: Cached[Ints] = Cached()
         self.usage: Cached[tuple[Ints, Ints]] = Cached()
         self.node_scores: Cached[tuple[Ints, Ints] | None] = Cached()
+        self.reasons: list[str] = ["", NO_NODE]
+        self.codes: dict[str, int] = {"": 0, NO_NODE: 1}
 
 
 class Shape:
     """Interned requirements and matches, with what can be derived from them alone.
 
-    `request` is (R,) for the resources known when the shape was created; later ones are zero.
-    `demands` has the same as (resource index, amount), without zeros; `sizes` are those that are
-    not host ports; `scored_resources` are those whose use is scored. Filters read the match counts
+    `request` is what each pod takes of its node besides its `uses`. Filters read the match counts
     `filter_match_ids`, scores read `score_match_ids`. `needs_other_pods` means that it needs pods
     of another shape in its domain, which are placed first. `pods` is how many pods have this shape,
     `waiting` how many of them wait.
     """
 
     __slots__ = (
-        "cache", "demands", "filter_match_ids", "index", "matches", "needs_other_pods", "pods",
-        "reasons", "request", "requirements", "score_match_ids", "scored_resources", "sizes",
-        "waiting",
+        "_cache", "filter_match_ids", "index", "matches", "needs_other_pods", "pods", "request",
+        "requirements", "score_match_ids", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -90,31 +99,48 @@ class Shape:
         requirements: Requirements,
         matches: PodMatches,
         *,
-        sizes: tuple[tuple[int, int], ...],
-        ports: tuple[tuple[int, int], ...],
-        scored_resources: tuple[tuple[int, int], ...],
-        resources: int,
+        request: Request,
         filter_match_ids: frozenset[int],
         score_match_ids: frozenset[int],
         needs_other_pods: bool,
     ) -> None:
-        """A pod takes `sizes` and `ports`, (resource, amount) each, of so many `resources`."""
         self.index = index
         self.requirements = requirements
         self.matches = matches
+        self.request = request
         self.filter_match_ids = filter_match_ids
         self.score_match_ids = score_match_ids
         self.needs_other_pods = needs_other_pods
         self.pods = 0
         self.waiting = 0
-        self.sizes = sizes
-        self.scored_resources = scored_resources
-        self.demands = sizes + ports
-        self.request: Ints = np.zeros(resources, np.int64)
-        for resource, amount in self.demands:
-            self.request[resource] = amount
-        self.reasons: list[str] = ["", NO_NODE]
-        self.cache = ShapeCache()
+        self._cache: ShapeCache | None = None
+
+    @property
+    def cache(self) -> ShapeCache:
+        """What was computed for the shape; most shapes, of running pods, never need any."""
+        if self._cache is None:
+            self._cache = ShapeCache()
+        return self._cache
+
+    @property
+    def demands(self) -> tuple[tuple[int, int], ...]:
+        """(resource index, amount) of the request, for each resource that some node offers."""
+        return self.request.demands
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """The host ports and disks of each pod."""
+        return self.requirements.ports + self.requirements.disks
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether two pods of this shape conflict: a node takes at most one."""
+        return any(use.part != SHARED for use in self.uses)
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reasons that `Codes` of this shape stand for; renewed with the cache."""
+        return self.cache.reasons
 
     @property
     def self_interacting(self) -> bool:
@@ -129,13 +155,16 @@ class Shape:
 
     def drop_caches(self) -> None:
         """Free what was computed per node, when no pod of the shape waits."""
-        self.cache = ShapeCache()
+        self._cache = None
 
     def code(self, reason: str) -> int:
         """The reason's index in `reasons`, to which it is added if it is new."""
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-        return self.reasons.index(reason)
+        codes = self.cache.codes
+        code = codes.get(reason)
+        if code is None:
+            code = codes[reason] = len(codes)
+            self.cache.reasons.append(reason)
+        return code
 
     def rule_out(self, codes: Codes, nodes: Bools, reason: str) -> None:
         """Write the reason's code for those of the nodes (N,) that have no code yet."""

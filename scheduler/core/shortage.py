@@ -8,7 +8,7 @@ from typing import Literal
 from scheduler.core.model import GroupKey
 from scheduler.core.shapes import Shape
 
-Kind = Literal["capacity", "constraint", "quorum", "priority", "invalid"]
+Kind = Literal["capacity", "constraint", "quorum", "priority", "invalid", "binding", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class BestDomain:
 class Shortage:
     """Group `at` needs room for `needed` pods of `shape` (or children); there is room for `free`.
 
+    `beside` pods of the same root were placed on trial before: the room is what they leave.
     `resolvable` is false if no preemption could help. `minimum` is false if the group runs and only
     extras wait. `counts` are nodes per reason, if these depend on the volumes assumed for other
     members during the search; otherwise empty, because they can be computed later.
@@ -39,6 +40,7 @@ class Shortage:
     resolvable: bool = True
     minimum: bool = True
     counts: tuple[tuple[str, int], ...] = ()
+    beside: int = 0
 
     def within(self, value: str, *, key: str) -> Shortage:
         """The same shortage, found inside a domain; if it has an inner one already, it keeps it."""

@@ -7,9 +7,10 @@ entities to reconsider, and on which nodes more pods may fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Final
 
 from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.forest import Forest, Group, Pod
@@ -23,9 +24,11 @@ from scheduler.core.model import (
     PodInfo,
 )
 from scheduler.core.node_table import NodeTable
-from scheduler.core.nominations import Nominations
-from scheduler.core.pod_label_index import PodLabelIndex
-from scheduler.core.pod_selectors import MatchCount, PodMatches, PodSelectors
+from scheduler.core.nominations import Nomination, Nominations
+from scheduler.core.pod_selectors import (
+    PodSelectors,
+)
+from scheduler.core.pod_shapes import PodShapes
 from scheduler.core.preemption.disruption_budgets import DisruptionBudgets
 from scheduler.core.preemption.units import Units
 from scheduler.core.shape_registry import Shapes
@@ -33,6 +36,13 @@ from scheduler.core.shapes import Shape
 from scheduler.core.starvation import StarvationGate
 from scheduler.core.topology import Topologies
 from scheduler.core.volume_table import VolumeTable
+from scheduler.core.workload_templates import Templates, WorkloadKey
+
+_STEPS: Final = 256
+"""How many postponed steps of the forest `take_changes` does: about a millisecond."""
+
+_ASSUMED: Final = 128
+"""Pods that one step of `assume_in_steps` assumes: about two milliseconds."""
 
 
 @dataclass(slots=True)
@@ -40,35 +50,53 @@ class Changes:
     """What changed since the last call of `State.take_changes`.
 
     `entities` changed in any way; `reconsider` are those of them whose decision may be different
-    now. `rows` are nodes on which a pod may fit that did not fit before.
+    now. `rows` are nodes on which a pod may fit that did not fit before. `victims` are the UIDs of
+    evicted pods that are gone. With `more`, not all that follows from the events was worked out
+    yet: call again soon. With `everything`, what was found out about refused roots does not hold
+    any more.
     """
 
     entities: set[GroupKey] = field(default_factory=set)
     reconsider: set[GroupKey] = field(default_factory=set)
     rows: set[int] = field(default_factory=set)
+    victims: list[str] = field(default_factory=list)
+    more: bool = False
+    everything: bool = False
 
 
 class State:
-    """Nodes, pods, groups and volumes, kept consistent as events are applied."""
+    """Nodes, pods, groups and volumes, kept consistent as events are applied.
+
+    `modest_classes` are the names of the PriorityClasses with preemptionPolicy Never.
+    """
 
     def __init__(self, claim_changed: Callable[[ClaimKey], None] = lambda _key: None) -> None:
         """`claim_changed` is called with each claim that changed, as described at VolumeTable."""
         self.nodes = NodeTable()
         self.topologies = Topologies(self.nodes)
         self.selectors = PodSelectors(self.nodes.match_counts)
-        self.volumes = VolumeTable(self.nodes, self.topologies, claim_changed)
+        self.volumes = VolumeTable(self.nodes, claim_changed)
         self.framework = Framework(self.nodes, self.topologies, self.selectors, self.volumes)
-        self.shapes = Shapes(self.nodes, self.selectors, self.framework)
+        self.shapes = Shapes(self.selectors, self.framework)
         self.forest = Forest()
         self.units = Units(self.framework, self.forest)
         self.disruption_budgets = DisruptionBudgets()
         self.nominations = Nominations(self.framework)
         self.starvation = StarvationGate()
+        self.modest_classes: set[str] = set()
         self.pods: dict[str, Pod] = {}
         self.singles: dict[GroupKey, Pod] = {}
         self.changes = Changes()
         self._on_node: dict[str, dict[str, Pod]] = {}
-        self._label_index = PodLabelIndex(self.pods)
+        self.pod_shapes = PodShapes(
+            self.pods,
+            nodes=self.nodes,
+            selectors=self.selectors,
+            shapes=self.shapes,
+            units=self.units,
+            change_shape=self._change_shape,
+            group_of=self._known_group_of,
+        )
         self._room_anywhere = False
 
     def set_node(self, node: NodeInfo) -> None:
@@ -87,6 +115,9 @@ class State:
                 pod.row = row
                 self._take(pod.shape, row)
                 self.units.stale(pod)
+        elif before is not None and before.uid != node.uid:
+            for pod in self._on_node.get(node.name, {}).values():
+                self.units.stale(pod)  # its mirror pods have another owner now
 
     def remove_node(self, name: str) -> None:
         """Remove a node. Its pods stay known until their own objects are deleted."""
@@ -104,30 +135,38 @@ class State:
         if self.selectors.namespaces.get(name) == labels:
             return
         self.selectors.namespaces[name] = labels
-        if self.selectors.by_namespace:
-            for pod in [pod for pod in self.pods.values() if pod.info.namespace == name]:
-                self._reshape(pod)
+        self._namespace_changed(name)
+
+    def remove_namespace(self, name: str) -> None:
+        """Forget a namespace's labels."""
+        if self.selectors.namespaces.pop(name, None):
+            self._namespace_changed(name)
 
     def set_group(self, spec: GroupSpec) -> None:
         group = self.forest.groups.get(spec.key)
+        before = None
         if group is not None:
             if group.spec == spec:
                 return
+            before = group.spec
             self._touch(group)
         group = self.forest.set_spec(spec)
-        self.units.stale_tree(group)
-        self._touch(group)
+        if before is None or (before.topology, before.parent) != (spec.topology, spec.parent):
+            self.pod_shapes.group_moved(group)
+        self._moved(group)
 
     def remove_group(self, key: GroupKey) -> None:
         group = self.forest.groups.get(key)
         if group is None:
             return
         self._touch(group)
-        children = list(group.children.values())
         self.forest.remove_spec(key)
-        for child in (group, *children):
-            self.units.stale_tree(child)
-            self._touch(child)
+        self._moved(group)
+
+    def set_templates(self, workload: WorkloadKey, templates: Templates | None) -> None:
+        """The templates of a Workload, with which its groups are compared; None: it is gone."""
+        self.forest.set_templates(workload, templates)
+        self._moved()
 
     def set_pod(self, info: PodInfo) -> Pod | None:
         """Add or update a pod. An assumed pod keeps its node until an event binds or ends it.
@@ -140,10 +179,10 @@ class State:
         pod = self.pods.get(info.uid)
         before = None if pod is None else (pod.waiting, pod.running, pod.info.priority)
         if pod is None:
-            pod = Pod(info, self._shape_of(info), self._group_of(info))
+            pod = Pod(info, self.pod_shapes.shape_of(info), self._group_of(info))
             self.shapes.count(pod.shape, 1, 0)
             self.pods[info.uid] = pod
-            self._label_index.add(info)
+            self.pod_shapes.label_index.add(info)
         elif pod.info == info:
             return pod
         else:
@@ -158,17 +197,50 @@ class State:
         return pod
 
     def remove_pod(self, uid: str) -> None:
-        pod = self.pods.pop(uid, None)
+        pod = self.pods.get(uid)
         if pod is None:
             return
-        self._label_index.remove(pod.info)
+        self.pod_shapes.remove(pod.info)
         self._uncount(pod)
         self._vacate(pod)
         self.shapes.count(pod.shape, -1, 0)
+        if self.units.gone(pod):
+            self.changes.victims.append(uid)
+        self._touch_pod(pod, reconsider=True)
+        # Last: what breaks off before leaves a pod that can be discarded.
+        del self.pods[uid]
+        if pod.group is not None:
+            self.forest.prune(pod.group)
+
+    def discard_pod(self, uid: str) -> None:
+        """Remove a pod at which a change broke off, from every table that may still have it.
+
+        What it was counted in is counted again from the pods that stay. Costs O(pods).
+        """
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return
+        rows = self._recount_nodes(pod)
+        self.pod_shapes.discard(uid)
+        if self.singles.get(pod.key) is pod:
+            del self.singles[pod.key]
+        self.shapes.recount(pod.shape, self.pods.values())
+        pod.node, pod.row = "", -1
         self.units.gone(pod)
         self._touch_pod(pod, reconsider=True)
         if pod.group is not None:
+            pod.group.members.pop(uid, None)
+            self.forest.recount(pod.group)
             self.forest.prune(pod.group)
+        self.changes.rows.update(rows)
+
+    def reinstate(self, pods: Iterable[Pod]) -> None:
+        """After a change to these pods broke off: they are again as they were delivered."""
+        infos = [pod.info for pod in pods if self.pods.get(pod.info.uid) is pod]
+        for info in infos:
+            self.discard_pod(info.uid)
+        for info in infos:
+            self.set_pod(info)
 
     def assume(
         self,
@@ -180,9 +252,25 @@ class State:
 
         For a claim that is not in `volumes`, VolumeBinding chooses a volume on the pod's node.
         """
+        for _ in self.assume_in_steps(pods, rows, volumes):
+            pass
+
+    def assume_in_steps(
+        self,
+        pods: Iterable[Pod],
+        rows: Iterable[int],
+        volumes: Mapping[ClaimKey, AssumedVolume] | None = None,
+    ) -> Iterator[None]:
+        """The same, some pods at a time; nothing else may change in between."""
         if volumes:
             self.volumes.assumed.keep(volumes)
         places = list(zip(pods, rows, strict=True))
+        for first in range(0, len(places), _ASSUMED):
+            if first:
+                yield
+            self._assume(places[first : first + _ASSUMED])
+
+    def _assume(self, places: list[tuple[Pod, int]]) -> None:
         for pod, row in places:
             self._uncount(pod)
             pod.assumed = True
@@ -221,14 +309,34 @@ class State:
         self.changes.entities.update(held_back)
         self.changes.reconsider.update(held_back)
 
+    @property
+    def behind(self) -> bool:
+        """Whether `catch_up` has anything to do; nothing may be decided before."""
+        return self.pod_shapes.behind
+
+    def catch_up(self) -> Iterator[None]:
+        """Give many pods the shapes for terms that came or went, in short steps."""
+        return self.pod_shapes.catch_up()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything changed since the last call of `take_changes`."""
+        changes = self.changes
+        if self._room_anywhere or self.pod_shapes.affects_others:
+            return True
+        return bool(changes.entities or changes.rows or changes.victims)
+
     def take_changes(self) -> Changes:
         """The changes since the last call. Also frees shapes and match counts that no pod uses."""
-        self._sweep()
+        self.pod_shapes.sweep(self.nominations)
+        more = self.forest.catch_up(_STEPS)
+        self._moved()
         changes, self.changes = self.changes, Changes()
-        if self._room_anywhere:
+        changes.more = more
+        if self._room_anywhere or self.pod_shapes.affects_others:
             # A pod affects its whole domain, and a volume every node that can use it.
             changes.rows.update(self.nodes.row_of.values())
-            self._room_anywhere = False
+            self._room_anywhere = self.pod_shapes.affects_others = False
         return changes
 
     def volumes_changed(self) -> None:
@@ -237,6 +345,7 @@ class State:
 
     def reconsider_all(self) -> None:
         """Reconsider all groups, and all waiting pods that have no group."""
+        self.changes.everything = True
         for group in self.forest.groups.values():
             self._touch(group)
         self.changes.entities.update(self.singles)
@@ -250,17 +359,26 @@ class State:
         """Topology domains changed: pods with terms about other pods may fit on other nodes."""
         self._room_anywhere = self._room_anywhere or len(self.selectors) > 0
 
+    def _namespace_changed(self, name: str) -> None:
+        if self.selectors.by_namespace:
+            self.pod_shapes.relabel_namespace(name)
+
     def _group_of(self, info: PodInfo) -> Group | None:
         if info.group is None:
             return None
         return self.forest.group((POD_GROUP, info.namespace, info.group))
 
+    def _known_group_of(self, info: PodInfo) -> Group | None:
+        if info.group is None:
+            return None
+        return self.forest.groups.get((POD_GROUP, info.namespace, info.group))
+
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info
         # Comparing tuples skips elements that are the same object, so this is usually cheap.
-        before = (old.requirements, old.terminating, old.labels)
-        same = before == (info.requirements, info.terminating, info.labels)
-        return pod.shape if same else self._shape_of(info)
+        before = (old.requirements, old.terminating, old.labels, old.group_affinity)
+        same = before == (info.requirements, info.terminating, info.labels, info.group_affinity)
+        return pod.shape if same else self.pod_shapes.shape_of(info)
 
     def _update(self, pod: Pod, info: PodInfo, shape: Shape) -> None:
         if shape is not pod.shape:
@@ -268,8 +386,8 @@ class State:
             self._set_shape(pod, shape)
         old, pod.info = pod.info, info
         if old.labels != info.labels:
-            self._label_index.remove(old)
-            self._label_index.add(info)
+            self.pod_shapes.label_index.remove(old)
+            self.pod_shapes.label_index.add(info)
         if info.node:
             pod.assumed = False
 
@@ -297,51 +415,11 @@ class State:
         self.framework.account(shape, row, count)
         self._room_anywhere = self._room_anywhere or bool(shape.matches.counted)
 
-    def _shape_of(self, info: PodInfo) -> Shape:
-        """The pod's shape. Pods that a new match count of its terms selects change their shape."""
-        for match_count in self.selectors.register(info.requirements):
-            self._add_match(match_count)
-        return self.shapes.intern(info.requirements, self.selectors.matches(info))
-
-    def _add_match(self, match_count: MatchCount) -> None:
-        """Add a new match count to the matches of the pods that it selects."""
-        self._change_matches(match_count, PodMatches.and_of)
-
-    def _sweep(self) -> None:
-        """Free unused shapes and match counts. Runs in time proportional to what changed."""
-        if not self.shapes.idle:
-            return
-        nominated = {shape for each in self.nominations for shape, _ in each.places}
-        while ended := self.shapes.sweep(nominated):
-            for match_count in ended:
-                self._change_matches(match_count, PodMatches.without)
-                self.selectors.forget(match_count)
-
-    def _change_matches(
-        self, match_count: MatchCount, change: Callable[[PodMatches, MatchCount], PodMatches]
-    ) -> None:
-        """Apply `change` to the matches of the pods that `match_id` selects, once per shape."""
-        shapes: dict[Shape, Shape] = {}
-        for pod in self._label_index.of(match_count):
-            if match_count.counts(pod.info, self.selectors.namespaces):
-                old = pod.shape
-                if old not in shapes:
-                    shapes[old] = self.shapes.intern(
-                        old.requirements, change(old.matches, match_count)
-                    )
-                self._change_shape(pod, shapes[old])
-
     def _set_shape(self, pod: Pod, shape: Shape) -> None:
         """Replace the shape of a pod that is currently not counted anywhere."""
         self.shapes.count(pod.shape, -1, 0)
         pod.shape = shape
         self.shapes.count(shape, 1, 0)
-
-    def _reshape(self, pod: Pod) -> None:
-        """Recompute the pod's matches and give it the shape for them; its node does not change."""
-        shape = self.shapes.intern(pod.info.requirements, self.selectors.matches(pod.info))
-        if shape is not pod.shape:
-            self._change_shape(pod, shape)
 
     def _change_shape(self, pod: Pod, shape: Shape) -> None:
         self._uncount(pod)
@@ -367,6 +445,25 @@ class State:
             self.changes.rows.add(pod.row)
             pod.row = -1
 
+    def _recount_nodes(self, gone: Pod) -> set[int]:
+        """Count the pods of the nodes that a pod was on, without it; returns their rows."""
+        uid = gone.info.uid
+        names = {name for name, pods in self._on_node.items() if uid in pods}
+        rows = {self.nodes.row_of[name] for name in names if name in self.nodes.row_of}
+        if gone.row >= 0:
+            rows.add(gone.row)
+        for name in names:
+            del self._on_node[name][uid]
+            if not self._on_node[name]:
+                del self._on_node[name]
+        for row in rows:
+            pods = self._on_node.get(self.nodes.name_of(row), {}).values()
+            shapes = (pod.shape for pod in pods)
+            self.nodes.recount(row, ((s.request, s.matches.counted, s.uses) for s in shapes))
+        if gone.shape.requirements.claims:
+            self.framework.volumes.reserve(gone.shape.matches.counted, gone.row, more=False)
+        return rows
+
     def _count(self, pod: Pod) -> None:
         self.units.stale(pod)
         self.shapes.count(pod.shape, 0, pod.waiting)
@@ -374,7 +471,16 @@ class State:
             self.forest.count(pod.group, pod, 1)
         elif pod.waiting:
             self.singles[pod.key] = pod
+        if pod.info.nominated and not pod.info.ours:
+            self._nominate(pod)
         self._touch_pod(pod)
+
+    def _nominate(self, pod: Pod) -> None:
+        """Keep the place that another scheduler nominated for its waiting pod."""
+        info = pod.info
+        if not (pod.placed or pod.ended or info.terminating or info.gated):
+            places = ((pod.shape, ((info.nominated, 1),)),)
+            self.nominations.set(Nomination(pod.key, info.priority, places, foreign=True))
 
     def _uncount(self, pod: Pod) -> None:
         self.shapes.count(pod.shape, 0, -pod.waiting)
@@ -382,6 +488,8 @@ class State:
             self.forest.count(pod.group, pod, -1)
         else:
             self.singles.pop(pod.key, None)
+        if pod.info.nominated and not pod.info.ours:
+            self.end_nomination(pod.key)
 
     def _touch_pod(self, pod: Pod, *, reconsider: bool = False) -> None:
         if pod.group is not None:
@@ -392,8 +500,22 @@ class State:
             if reconsider:
                 self.changes.reconsider.add(key)
 
+    def _moved(self, *groups: Group) -> None:
+        """These groups, and those that the forest linked or compared anew, are not as before."""
+        linked = self.forest.take_moved()
+        for group in linked:
+            self.pod_shapes.group_moved(group)
+        for group in (*groups, *linked):
+            self.units.stale_tree(group)
+            self._touch(group)
+
     def _touch(self, group: Group, *, reconsider: bool = True) -> None:
-        keys = (group.key, group.top.key)
-        self.changes.entities.update(keys)
+        """The group and all its ancestors changed; only the topmost one can be decided."""
+        changes, node = self.changes, group
+        changes.entities.add(node.key)
+        while node.parent is not None:
+            node = node.parent
+            changes.entities.add(node.key)
         if reconsider:
-            self.changes.reconsider.update(keys)
+            changes.reconsider.add(group.key)
+            changes.reconsider.add(node.key)

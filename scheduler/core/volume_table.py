@@ -10,8 +10,7 @@ from scheduler.core.assumed_volumes import AssumedVolumes
 from scheduler.core.model import ClaimInfo, ClaimKey, Requirements, StorageClassInfo, VolumeInfo
 from scheduler.core.node_table import NodeTable
 from scheduler.core.plugins.volume_matching import VolumeIndex
-from scheduler.core.plugins.volume_node_affinity import VolumeNodeAffinity
-from scheduler.core.topology import Topologies
+from scheduler.core.plugins.volume_node_affinity import reached
 
 
 class VolumeTable:
@@ -21,14 +20,11 @@ class VolumeTable:
     dropped.
     """
 
-    def __init__(
-        self, nodes: NodeTable, topologies: Topologies, changed: Callable[[ClaimKey], None]
-    ) -> None:
+    def __init__(self, nodes: NodeTable, changed: Callable[[ClaimKey], None]) -> None:
         self._nodes = nodes
         self._changed = changed
-        self.node_affinity = VolumeNodeAffinity(nodes, topologies)
         self.index = VolumeIndex(
-            nodes, lambda volume: np.flatnonzero(self.node_affinity.nodes(volume.affinity))
+            nodes, lambda volume: np.flatnonzero(reached(volume.affinity, nodes))
         )
         self.assumed = AssumedVolumes(nodes, self.index, changed)
         self.claims: dict[ClaimKey, ClaimInfo] = {}

@@ -4,23 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from sys import intern
 from typing import Final
 
 from api.constants import (
+    ANNOTATION_CAPACITY_REQUESTED,
+    ANNOTATION_MANAGED_GROUP,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_SCHEDULE_TIMEOUT,
+    CAPACITY_FAILED,
+    CONDITION_COMPOSITE_SCHEDULED,
     CONDITION_DISRUPTION_TARGET,
-    SCHEDULER_NAME,
+    CONDITION_POD_GROUP_SCHEDULED,
+    CONDITION_POD_SCHEDULED,
+    SCHEDULER_COMPONENT,
 )
 from api.duration import seconds
-from api.groups import WorkloadForm, group_of_pod
+from api.groups import WorkloadForm, group_of_pod, workload_form
+from api.membership import NOBODY, Owners, claims_of
+from api.ownership import made_for
+from api.scheduler_names import USUAL, SchedulerNames
+from kube.meta import OwnerReference
 from scheduler.core.model import GroupKey, GroupSpec, NodeInfo, PodInfo, Taint, Topology
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
-from scheduler.watch.objects import ConditionType, GroupObject, Node, Pod, PodDisruptionBudget
-from scheduler.watch.requirements import amounts, requirements_of, requirements_of_others
+from scheduler.watch import limits
+from scheduler.watch.objects import (
+    ConditionType,
+    Constraints,
+    GroupObject,
+    Metadata,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+)
+from scheduler.watch.requests import amounts
+from scheduler.watch.requirements import requirements_of, requirements_of_others
 from scheduler.watch.selectors import label_expressions
 
 NEVER: Final = "Never"
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""The annotation of mirror pods, which show static pods of a kubelet."""
+
+_GRACE: Final = 30.0
+"""Kubernetes' default of terminationGracePeriodSeconds."""
+
+_LONGEST: Final = 253
+"""The longest name of an object."""
+
+FAR_AWAY: Final = 1e12
+"""Stands for times after the year 9999: a pod may be deleted with any grace period."""
 
 
 def node_info(node: Node) -> NodeInfo:
@@ -31,21 +64,29 @@ def node_info(node: Node) -> NodeInfo:
         labels=node.metadata.labels,
         taints=tuple(Taint(t.key, t.value, t.effect) for t in node.spec.taints),
         unschedulable=node.spec.unschedulable,
+        uid=node.metadata.uid,
     )
 
 
-def pod_info(pod: Pod, before: PodInfo | None = None) -> PodInfo:
-    """`before` is the same pod as decoded the last time.
+def pod_info(
+    pod: Pod, before: PodInfo | None = None, schedulers: SchedulerNames = USUAL
+) -> PodInfo:
+    """`before` is the same pod as decoded the last time; `schedulers` say whether it is Muster's.
 
     Raises kube.quantity.QuantityError for a request that is no quantity.
     """
-    meta, spec = pod.metadata, pod.spec
-    ours = spec.scheduler_name == SCHEDULER_NAME
+    meta, spec, owner = pod.metadata, pod.spec, pod.metadata.controller
+    ours = spec.scheduler_name in schedulers
     if before is not None and _just_bound(pod, before):
-        requirements, group = before.requirements, before.group
+        requirements, to_group = before.requirements, before.group_affinity
+    elif ours:
+        requirements, to_group = requirements_of(pod)
     else:
-        requirements = requirements_of(pod) if ours else requirements_of_others(pod)
-        group = group_name(pod)
+        requirements, to_group = requirements_of_others(pod), ()
+    group, claims = _group_and_claims(pod, ours=ours)
+    maker = intern(f'{owner.kind} "{owner.name}"') if group and owner else ""
+    mark = next(filter(_targets, pod.status.conditions), None)
+    grace = spec.termination_grace_period_seconds
     return PodInfo(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -59,14 +100,40 @@ def pod_info(pod: Pod, before: PodInfo | None = None) -> PodInfo:
         ours=ours,
         gated=bool(spec.scheduling_gates),
         terminating=meta.deletion_timestamp is not None,
-        labels=meta.labels,
+        labels=limits.labels(meta.labels),
         started=_seconds(pod.status.start_time),
         preempts=spec.preemption_policy != NEVER,
         delay=_duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
-        targeted=any(map(_targets, pod.status.conditions)),
+        targeted=mark is not None,
+        targeted_at=(mark.last_transition_time or "") if mark is not None else "",
         leaves_by=_seconds(meta.deletion_timestamp),
         generation=meta.generation,
+        nominated=pod.status.nominated_node_name,
+        grace=_GRACE if grace is None else float(grace),
+        daemon_set=_owner_uid(owner, "apps/", "DaemonSet"),
+        mirror_of=_owner_uid(owner, "v1", "Node") if MIRROR in meta.annotations else "",
+        claims=claims,
+        bound_at=_bound_at(pod) if pod.status.phase == "Failed" else "",
+        maker=maker,
+        group_affinity=to_group,
+        managed=group is not None and meta.annotations.get(ANNOTATION_MANAGED_GROUP) == group,
+        scheduler=intern(spec.scheduler_name) if ours else "",
     )
+
+
+def _bound_at(pod: Pod) -> str:
+    """When it was bound, as far as it still says so; else when it was made."""
+    for condition in pod.status.conditions:
+        if condition.type == CONDITION_POD_SCHEDULED and condition.status == "True":
+            return condition.last_transition_time or pod.metadata.creation_timestamp
+    return pod.metadata.creation_timestamp
+
+
+def _owner_uid(owner: OwnerReference | None, version: str, kind: str) -> str:
+    """The UID of the owner that manages the pod, if it is of this kind."""
+    if owner is None or owner.kind != kind or not owner.api_version.startswith(version):
+        return ""
+    return owner.uid
 
 
 def _just_bound(pod: Pod, before: PodInfo) -> bool:
@@ -101,34 +168,49 @@ def _targets(condition: ConditionType) -> bool:
     return (
         condition.type == CONDITION_DISRUPTION_TARGET
         and condition.status == "True"
-        and condition.message.startswith(f"{SCHEDULER_NAME}:")
+        and condition.message.startswith(f"{SCHEDULER_COMPONENT}:")
     )
 
 
 def _seconds(moment: str | None) -> float:
     """A time in seconds since 1970; 0 for None."""
-    return datetime.fromisoformat(moment).timestamp() if moment else 0.0
+    if not moment:
+        return 0.0
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except (ValueError, OverflowError):
+        return FAR_AWAY
 
 
-def group_name(pod: Pod) -> str | None:
-    """The name of the pod's PodGroup, if it has one."""
-    spec, workload = pod.spec, pod.spec.workload_ref
+def _group_and_claims(pod: Pod, *, ours: bool) -> tuple[str | None, Owners]:
+    """The name of the pod's PodGroup, if it has one, and whose that has to be."""
+    meta, spec, said = pod.metadata, pod.spec, pod.spec.workload_ref
+    workload = None
+    if said is not None and ours:
+        workload = WorkloadForm(said.name, said.pod_group, said.pod_group_replica_key)
     reference = group_of_pod(
-        pod.metadata.labels,
+        meta.labels,
+        ours=ours,
         scheduling_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
-        workload=WorkloadForm(workload.name, workload.pod_group, workload.pod_group_replica_key)
-        if workload
-        else None,
+        workload=workload,
+        managed=meta.annotations.get(ANNOTATION_MANAGED_GROUP, ""),
     )
-    return reference.name if reference else None
+    if reference is None:
+        return None, NOBODY
+    return reference.name, claims_of(
+        reference,
+        meta.labels,
+        meta.annotations,
+        certain=bool(spec.node_name),
+        workload=workload_form(meta.labels, workload),
+        controller=meta.controller,
+    )
 
 
 def group_spec(kind: str, group: GroupObject) -> GroupSpec:
     """`kind` is PodGroup or CompositePodGroup."""
     meta, spec = group.metadata, group.spec
     key: GroupKey = (kind, meta.namespace, meta.name)
-    constraints = spec.scheduling_constraints
-    topology = constraints.topology[0] if constraints and constraints.topology else None
     policy = spec.scheduling_policy
     return GroupSpec(
         key=key,
@@ -137,13 +219,57 @@ def group_spec(kind: str, group: GroupObject) -> GroupSpec:
         parent=spec.parent_composite_pod_group_name or None,
         priority=spec.priority,
         workload=spec.workload_ref.workload_name if spec.workload_ref else None,
-        topology=Topology(topology.key, topology.preferred) if topology else None,
+        topology=topology_of(spec.scheduling_constraints),
         disruption="all" if "all" in (spec.disruption_mode or {}) else "single",
         created=meta.creation_timestamp,
         preempts=spec.preemption_policy != NEVER,
         delay=_duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
         bind_within=_duration(meta.annotations, ANNOTATION_SCHEDULE_TIMEOUT),
+        template=spec.workload_ref.template_name if spec.workload_ref else "",
+        priority_class=spec.priority_class_name or "",
+        owner=_owner(meta),
+        requested=_requested(meta.annotations.get(ANNOTATION_CAPACITY_REQUESTED)),
     )
+
+
+def _requested(written: str | None) -> float | None:
+    """When capacity was requested; the annotation may be written by hand."""
+    if written is None:
+        return None
+    if written == CAPACITY_FAILED:
+        return -FAR_AWAY
+    moment = _seconds(written)
+    return moment if 0.0 < moment < FAR_AWAY else None
+
+
+def _owner(meta: Metadata) -> tuple[str, str] | None:
+    """Kind and name of what the group was made for; the annotation may be written by hand."""
+    owner_id = made_for(meta)
+    if owner_id is None or not all(0 < len(part) <= _LONGEST for part in owner_id[1:3]):
+        return None
+    return owner_id.kind, owner_id.name
+
+
+_SCHEDULED: Final = (CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED)
+
+
+def initially_scheduled(group: GroupObject) -> bool:
+    """Whether the status, which may be written by hand, says that it was scheduled."""
+    conditions = (group.status or {}).get("conditions")
+    if not isinstance(conditions, list):
+        return False
+    return any(
+        isinstance(it, dict) and it.get("type") in _SCHEDULED and it.get("status") == "True"
+        for it in conditions
+    )
+
+
+def topology_of(constraints: Constraints | None) -> Topology | None:
+    """The topology constraint, if there is one."""
+    if constraints is None or not constraints.topology:
+        return None
+    first = constraints.topology[0]
+    return Topology(first.key, first.preferred)
 
 
 def _minimum(group: GroupObject) -> int | None:

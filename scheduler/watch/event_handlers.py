@@ -1,22 +1,24 @@
-"""Event handlers of each watched resource: they bring the state up to date between two cycles."""
+"""Event handlers of each watched resource: they bring the state up to date between two cycles.
+
+What a handler raises is about the object that it was given, which is then set aside. `set_aside`
+keeps what must not be overlooked of such an object.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
 from api.priority import PriorityClass
-from kube.meta import Key, RawObject
-from kube.quantity import QuantityError
-from scheduler.core.model import GroupKey
+from api.scheduler_names import USUAL, SchedulerNames
+from kube.meta import Key, Partial, RawObject
+from scheduler.core.model import GroupKey, PodInfo
 from scheduler.core.state import State
-from scheduler.metrics import UNUSABLE_OBJECTS
 from scheduler.watch import decode
+from scheduler.watch.growth import Growth
+from scheduler.watch.held_pods import decode_held_pod, held_pod_info
+from scheduler.watch.membership import Membership
 from scheduler.watch.objects import GroupObject, Namespace, Node, Pod, PodDisruptionBudget
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,12 @@ class NodeHandler:
         self._on_change = on_change
 
     def upsert(self, obj: Node) -> None:
-        """A node with a quantity that cannot be read takes no pods: it is left out and logged."""
-        try:
-            info = decode.node_info(obj)
-        except QuantityError as error:
-            skip_unreadable("nodes", obj.metadata.name, error)
-            self._state.remove_node(obj.metadata.name)
-        else:
-            self._state.set_node(info)
+        self._state.set_node(decode.node_info(obj))
         self._on_change()
+
+    def set_aside(self, key: Key, _raw: bytes) -> None:
+        """A node that cannot be taken in takes no pods."""
+        self.delete(key)
 
     def delete(self, key: Key) -> None:
         self._state.remove_node(key[1])
@@ -62,18 +61,31 @@ class NamespaceHandler:
         self._on_change()
 
     def delete(self, key: Key) -> None:
-        self._state.set_namespace(key[1], {})
+        self._state.remove_namespace(key[1])
         self._on_change()
 
 
 class PodHandler:
     """Handles events of all pods. `pending` has what status patches of our waiting pods need."""
 
-    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, state: State, on_change: Callable[[], None], schedulers: SchedulerNames = USUAL
+    ) -> None:
         self.pending: dict[str, PendingPod] = {}
         self._state = state
+        self._schedulers = schedulers
         self._on_change = on_change
         self._uids: dict[Key, str] = {}
+        self._members = Membership(state)
+        self._growth = Growth()
+
+    def group_is(self, key: Key, group: GroupObject | None) -> None:
+        """A PodGroup changed or is gone (None): pods that name it may have to be held now."""
+        for info in self._members.group_is(key, group):
+            for each in self._growth.judged_again(info):
+                self._set(each)
+        for info in self._growth.group_is(key, group):
+            self._set(info)
 
     def upsert(self, obj: Pod) -> None:
         meta = obj.metadata
@@ -82,18 +94,30 @@ class PodHandler:
         if before is not None and before != meta.uid:
             self._forget(before)  # another pod of this name: the deletion was missed
         self._uids[key] = meta.uid
-        try:
-            known = self._state.pods.get(meta.uid)
-            info = decode.pod_info(obj, known.info if known is not None else None)
-        except QuantityError as error:
-            skip_unreadable("pods", f"{meta.namespace}/{meta.name}", error)
-            return
+        known = self._state.pods.get(meta.uid)
+        before_info = known.info if known is not None else None
+        info = decode.pod_info(obj, before_info, self._schedulers)
         if info.ours and not info.node:
             conditions = tuple(condition.type for condition in obj.status.conditions)
             self.pending[meta.uid] = PendingPod(meta.resource_version, conditions)
         else:
             self.pending.pop(meta.uid, None)
-        self._state.set_pod(info)
+        for each in self._growth.judged(obj, self._members.judged(info)):
+            self._set(each)
+        self._on_change()
+
+    def set_aside(self, key: Key, raw: bytes) -> None:
+        """A bound pod keeps its place and its group; one that waits does not wait any more."""
+        obj = decode_held_pod(raw)
+        uid = obj.metadata.uid
+        known = self._state.pods.get(uid)
+        self._forget(uid)
+        self._uids[key] = uid
+        if obj.spec.node_name:
+            row = self._state.nodes.row_of.get(obj.spec.node_name)
+            node = self._state.nodes.infos[row] if row is not None else None
+            before = known.info if known is not None else None
+            self._set(held_pod_info(obj, before, node))
         self._on_change()
 
     def delete(self, key: Key) -> None:
@@ -102,15 +126,33 @@ class PodHandler:
             self._forget(uid)
             self._on_change()
 
+    def _set(self, info: PodInfo) -> None:
+        known = self._state.pods.get(info.uid)
+        try:
+            if known is not None and known.info.group != info.group:
+                self._state.remove_pod(info.uid)  # it left another's group, or came to its own
+            self._state.set_pod(info)
+        except Exception:
+            self._state.discard_pod(info.uid)
+            raise
+
     def _forget(self, uid: str) -> None:
         self.pending.pop(uid, None)
-        self._state.remove_pod(uid)
+        self._members.forget(uid)
+        for info in self._growth.forget(uid):
+            self._set(info)
+        try:
+            self._state.remove_pod(uid)
+        except Exception:
+            self._state.discard_pod(uid)
+            raise
 
 
 class PriorityClassHandler:
-    """Handles events of PriorityClasses; only snapshots need them, no decision does."""
+    """Handles events of PriorityClasses, which say whether groups may preempt."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: State) -> None:
+        self._state = state
         self._by_name: dict[str, PriorityClass] = {}
 
     def all(self) -> list[PriorityClass]:
@@ -118,10 +160,34 @@ class PriorityClassHandler:
         return sorted(self._by_name.values(), key=lambda each: each.name)
 
     def upsert(self, obj: RawObject) -> None:
-        self._by_name[obj.metadata.name] = PriorityClass.of(obj.raw)
+        self.delete(("", obj.metadata.name))
+        found = self._by_name[obj.metadata.name] = PriorityClass.of(obj.raw)
+        if found.preemption_policy == decode.NEVER:
+            self._state.modest_classes.add(found.name)
 
     def delete(self, key: Key) -> None:
         self._by_name.pop(key[1], None)
+        self._state.modest_classes.discard(key[1])
+
+
+class DaemonSetHandler:
+    """Handles events of DaemonSets, whose pods are never victims."""
+
+    def __init__(self, state: State) -> None:
+        self._daemons = state.units.daemons
+        self._uids: dict[Key, str] = {}
+
+    def upsert(self, obj: Partial) -> None:
+        meta = obj.metadata
+        if self._uids.get(meta.key) != meta.uid:
+            self.delete(meta.key)  # another one of this name: the deletion was missed
+            self._uids[meta.key] = meta.uid
+            self._daemons.set((meta.namespace, meta.uid))
+
+    def delete(self, key: Key) -> None:
+        uid = self._uids.pop(key, None)
+        if uid is not None:
+            self._daemons.unset((key[0], uid))
 
 
 class DisruptionBudgetHandler:
@@ -146,26 +212,36 @@ class GroupHandler:
         state: State,
         on_change: Callable[[], None],
         observed: dict[GroupKey, GroupObject],
+        pods: PodHandler | None = None,
     ) -> None:
+        """`pods` hears of PodGroups: pods that name one may have to be held."""
         self._kind = kind
         self._state = state
         self._on_change = on_change
         self._observed = observed
+        self._pods = pods
 
     def upsert(self, obj: GroupObject) -> None:
         spec = decode.group_spec(self._kind, obj)
+        known = self._observed.get(spec.key)
+        if known is not None and known.metadata.uid != obj.metadata.uid:
+            self._state.remove_group(spec.key)  # another one of this name: the deletion was missed
+        try:
+            self._state.set_group(spec)
+            if decode.initially_scheduled(obj):
+                self._state.forest.was_scheduled(spec.key)
+        except Exception:
+            self.delete(key=(spec.key[1], spec.key[2]))
+            raise
         self._observed[spec.key] = obj
-        self._state.set_group(spec)
+        if self._pods is not None:
+            self._pods.group_is((spec.key[1], spec.key[2]), obj)
         self._on_change()
 
     def delete(self, key: Key) -> None:
         group: GroupKey = (self._kind, *key)
         self._observed.pop(group, None)
         self._state.remove_group(group)
+        if self._pods is not None:
+            self._pods.group_is(key, None)
         self._on_change()
-
-
-def skip_unreadable(resource: str, name: str, error: QuantityError) -> None:
-    """Count and log an object that is left out because of a quantity that cannot be read."""
-    UNUSABLE_OBJECTS.labels(resource).inc()
-    _log.error("object left out", resource=resource, name=name, problem=str(error))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, TypeVar
 
+import structlog
+
+from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
+from kube.clock import Clock
 from kube.errors import ConfigError, NotFound
-from kube.meta import decode_raw
-from kube.reflector import Reflector
+from kube.freeze import Freeze
+from kube.meta import HasMeta, decode_partial, decode_raw
+from kube.quarantine import Quarantine
+from kube.reflector import OnSetAside, Reflector, Sink
 from kube.resources import (
     CSI_NODES,
+    DAEMON_SETS,
     NAMESPACES,
     NODES,
     PDBS,
@@ -21,11 +28,15 @@ from kube.resources import (
     PVCS,
     PVS,
     STORAGE_CLASSES,
+    Resource,
 )
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.core.state import State
-from scheduler.resources import GROUPS
+from scheduler.metrics import TAKEOVERS_STALE
+from scheduler.resources import GROUPS, WORKLOADS
+from scheduler.waiting import done_within
 from scheduler.watch.event_handlers import (
+    DaemonSetHandler,
     DisruptionBudgetHandler,
     GroupHandler,
     NamespaceHandler,
@@ -40,6 +51,7 @@ from scheduler.watch.objects import (
     decode_namespace,
     decode_node,
     decode_pod,
+    decode_workload,
 )
 from scheduler.watch.volume_handlers import (
     ClaimHandler,
@@ -53,6 +65,14 @@ from scheduler.watch.volume_objects import (
     decode_csi_node,
     decode_volume,
 )
+from scheduler.watch.workload_templates import WorkloadHandler
+
+T = TypeVar("T", bound=HasMeta)
+
+_PATIENCE: Final = 30.0
+"""Seconds that a new leader waits for what it can decide without."""
+
+_log = structlog.get_logger()
 
 
 def _nothing() -> None:
@@ -64,42 +84,65 @@ class Informers:
     """The reflectors, and the state that they keep up to date.
 
     `observed` are the group objects as last delivered; `on_change` is called after each event.
+    What cannot be taken in is in `quarantine`. Nothing is taken in during a `freeze`.
+    `scheduler_names` say whose pods are this scheduler's.
     """
 
     client: Client
     state: State
     on_change: Callable[[], None] = _nothing
     observed: dict[GroupKey, GroupObject] = field(default_factory=dict)
-    priority_classes: PriorityClassHandler = field(default_factory=PriorityClassHandler)
+    priority_classes: PriorityClassHandler = field(init=False)
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    freeze: Freeze = field(default_factory=Freeze)
+    scheduler_names: SchedulerNames = USUAL
     pods: PodHandler = field(init=False)
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        client, state, on_change = self.client, self.state, self.on_change
-        self.pods = PodHandler(state, on_change)
+        state, on_change = self.state, self.on_change
+        self.pods = pods = PodHandler(state, on_change, self.scheduler_names)
+        self.priority_classes = PriorityClassHandler(state)
+        nodes = NodeHandler(state, on_change)
+        claims, volumes = ClaimHandler(state, on_change), VolumeHandler(state, on_change)
+        classes = StorageClassHandler(state, on_change)
         self.reflectors = (
-            Reflector(client, NODES, NodeHandler(state, on_change), decode=decode_node),
-            Reflector(
-                client, NAMESPACES, NamespaceHandler(state, on_change), decode=decode_namespace
-            ),
-            Reflector(client, PDBS, DisruptionBudgetHandler(state), decode=decode_budget),
-            Reflector(client, PRIORITY_CLASSES, self.priority_classes, decode=decode_raw),
-            Reflector(client, PVCS, ClaimHandler(state, on_change), decode=decode_claim),
-            Reflector(client, PVS, VolumeHandler(state, on_change), decode=decode_volume),
-            Reflector(
-                client, STORAGE_CLASSES, StorageClassHandler(state, on_change), decode=decode_class
-            ),
-            Reflector(client, CSI_NODES, CsiNodeHandler(state, on_change), decode=decode_csi_node),
+            self._reflector(NODES, nodes, decode_node, nodes.set_aside),
+            self._reflector(NAMESPACES, NamespaceHandler(state, on_change), decode_namespace),
+            self._reflector(PDBS, DisruptionBudgetHandler(state), decode_budget),
+            self._reflector(PRIORITY_CLASSES, self.priority_classes, decode_raw),
+            self._reflector(DAEMON_SETS, DaemonSetHandler(state), decode_partial),
+            self._reflector(PVCS, claims, decode_claim, claims.set_aside),
+            self._reflector(PVS, volumes, decode_volume, volumes.set_aside),
+            self._reflector(STORAGE_CLASSES, classes, decode_class, classes.set_aside),
+            self._reflector(CSI_NODES, CsiNodeHandler(state, on_change), decode_csi_node),
             *(
-                Reflector(
-                    client,
+                self._reflector(
                     GROUPS[kind],
-                    GroupHandler(kind, state, on_change, self.observed),
-                    decode=decode_group,
+                    GroupHandler(kind, state, on_change, self.observed, members),
+                    decode_group,
                 )
-                for kind in (COMPOSITE_POD_GROUP, POD_GROUP)
+                for kind, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods))
             ),
-            Reflector(client, PODS, self.pods, decode=decode_pod),
+            self._reflector(WORKLOADS, WorkloadHandler(state, on_change), decode_workload),
+            self._reflector(PODS, pods, decode_pod, pods.set_aside),
+        )
+
+    def _reflector(
+        self,
+        resource: Resource,
+        sink: Sink[T],
+        decode: Callable[[bytes], T],
+        on_set_aside: OnSetAside | None = None,
+    ) -> Reflector[T]:
+        return Reflector(
+            self.client,
+            resource,
+            sink,
+            decode=decode,
+            on_set_aside=on_set_aside,
+            quarantine=self.quarantine,
+            freeze=self.freeze,
         )
 
     @property
@@ -113,7 +156,29 @@ class Informers:
             await reflector.synced.wait()
 
 
-async def read(client: Client, *, seconds: float = 60) -> Informers:
+async def catch_up(reflectors: Iterable[Reflector[Any]], since: float, clock: Clock) -> None:
+    """Until each has what the server had at that monotonic time.
+
+    Nothing is decided without nodes and pods. Others are waited for as long as `_PATIENCE`: a kind
+    whose lists fail must not stop all scheduling.
+    """
+    async with asyncio.TaskGroup() as group:
+        for reflector in reflectors:
+            group.create_task(_catch_up(reflector, since, clock))
+
+
+async def _catch_up(reflector: Reflector[Any], since: float, clock: Clock) -> None:
+    resource = reflector.resource
+    if resource in (NODES, PODS):
+        await reflector.catch_up(since)
+    elif not await done_within(reflector.catch_up(since), _PATIENCE, clock):
+        TAKEOVERS_STALE.labels(resource.full_name).inc()
+        _log.error("leads with an old cache", resource=resource.full_name, waited=_PATIENCE)
+
+
+async def read(
+    client: Client, *, seconds: float = 60, scheduler_names: SchedulerNames = USUAL
+) -> Informers:
     """The state of a cluster, read once. Raises KubeError if that takes longer than `seconds`."""
     # Reflectors wait for a kind that is not served; users should hear of it at once.
     try:
@@ -123,7 +188,7 @@ async def read(client: Client, *, seconds: float = 60) -> Informers:
         raise ConfigError(
             f"{client.server} does not serve {resource.full_name}: is Muster installed?"
         ) from error
-    informers = Informers(client, State())
+    informers = Informers(client, State(), scheduler_names=scheduler_names)
     tasks = [asyncio.ensure_future(reflector.run()) for reflector in informers.reflectors]
     try:
         async with asyncio.timeout(seconds):
@@ -136,4 +201,6 @@ async def read(client: Client, *, seconds: float = 60) -> Informers:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+    for _ in informers.state.catch_up():
+        pass
     return informers

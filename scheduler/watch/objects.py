@@ -53,6 +53,7 @@ class ContainerPort(_Struct):
 class Container(_Struct):
     """A container, or an init container; restartPolicy Always makes the latter a sidecar."""
 
+    name: str = ""
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
     ports: list[ContainerPort] = []
     restart_policy: str = ""
@@ -105,10 +106,10 @@ class PodAffinityTerm(_Struct):
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
-    namespaces: list[str] = []
+    namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
-    match_label_keys: list[str] = []
-    mismatch_label_keys: list[str] = []
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
 
 
 class WeightedTerm(_Struct):
@@ -186,6 +187,7 @@ class PodSpec(_Struct):
     scheduler_name: str = ""
     priority: int = 0
     preemption_policy: str = ""
+    termination_grace_period_seconds: int | None = None
     containers: list[Container] = []
     init_containers: list[Container] = []
     overhead: dict[str, str | int] = {}
@@ -208,14 +210,28 @@ class ConditionType(_Struct):
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_transition_time: str | None = None
+
+
+class ContainerStatus(_Struct):
+    """What the kubelet has set aside for a container, and what it uses since the last resize."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, str | int] = {}
 
 
 class PodStatus(_Struct):
-    """The phase, the start, and the conditions."""
+    """Phase, start, nominated node and conditions, and the resources of a pod that is resized."""
 
     phase: str = ""
     start_time: str | None = None
+    nominated_node_name: str = ""
     conditions: list[ConditionType] = []
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, str | int] = {}
 
 
 class Pod(_Struct):
@@ -283,9 +299,10 @@ class Constraints(_Struct):
 
 
 class WorkloadReference(_Struct):
-    """The Workload that the group was made from."""
+    """The Workload and the template that the group was made from."""
 
     workload_name: str = ""
+    template_name: str = ""
 
 
 class GroupObjectSpec(_Struct):
@@ -296,6 +313,7 @@ class GroupObjectSpec(_Struct):
     scheduling_policy: Policy | None = None
     scheduling_constraints: Constraints | None = None
     disruption_mode: dict[str, Any] | None = None
+    priority_class_name: str | None = None
     priority: int | None = None
     preemption_policy: str = ""
 
@@ -306,6 +324,49 @@ class GroupObject(_Struct):
     metadata: Metadata
     spec: GroupObjectSpec = msgspec.field(default_factory=GroupObjectSpec)
     status: Json | None = None
+
+
+class LeafTemplate(_Struct):
+    """A template of PodGroups, with what groups are compared with."""
+
+    name: str = ""
+    scheduling_policy: Policy | None = None
+    scheduling_constraints: Constraints | None = None
+    disruption_mode: dict[str, Any] | None = None
+    priority_class_name: str = ""
+    priority: int | None = None
+
+
+class LowestTemplate(LeafTemplate):
+    """A template of composites on level 3: no composite may be below it."""
+
+    pod_group_templates: list[LeafTemplate] = []
+
+
+class MiddleTemplate(LowestTemplate):
+    """A template of composites on level 2."""
+
+    composite_pod_group_templates: list[LowestTemplate] = []
+
+
+class HighestTemplate(LowestTemplate):
+    """A template of root composites."""
+
+    composite_pod_group_templates: list[MiddleTemplate] = []
+
+
+class WorkloadSpec(_Struct):
+    """The templates; there are at most four levels, deeper ones are not read."""
+
+    pod_group_templates: list[LeafTemplate] = []
+    composite_pod_group_templates: list[HighestTemplate] = []
+
+
+class Workload(_Struct):
+    """A Workload."""
+
+    metadata: Metadata
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
 
 
 class Namespace(_Struct):
@@ -340,3 +401,4 @@ decode_group: Final = msgspec.json.Decoder(GroupObject).decode
 decode_namespace: Final = msgspec.json.Decoder(Namespace).decode
 decode_node: Final = msgspec.json.Decoder(Node).decode
 decode_pod: Final = msgspec.json.Decoder(Pod).decode
+decode_workload: Final = msgspec.json.Decoder(Workload).decode

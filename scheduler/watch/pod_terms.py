@@ -7,17 +7,43 @@ again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final
 
-from scheduler.core.model import Expression, PodSelector, PodTerm, Spread, WeightedPodTerm
+import msgspec
+
+from api.constants import LABEL_POD_GROUP
+from api.group_affinity import OWN_LABELS, OWN_UIDS, scope_of
+from scheduler.core.model import (
+    Expression,
+    GroupTerm,
+    PodSelector,
+    PodTerm,
+    Spread,
+    WeightedPodTerm,
+)
 from scheduler.watch.objects import Pod, PodAffinityTerm, SpreadConstraint
 from scheduler.watch.selectors import label_expressions
 
+_LONGEST: Final = 2048
+"""Bytes of a term about the pod's own group, far more than admission writes."""
 
-def required_affinity(pod: Pod) -> tuple[PodTerm, ...]:
-    """Required pod affinity."""
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(PodAffinityTerm).decode
+
+
+def required_affinity(pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[GroupTerm, ...]]:
+    """Required pod affinity; apart from it what is about the pod's own group, as admission says it.
+
+    All pods of a gang have the same terms of that kind: they cost next to nothing.
+    """
     affinity = pod.spec.affinity
     terms = affinity.pod_affinity.required if affinity and affinity.pod_affinity else ()
-    return tuple(_term(pod, term) for term in terms)
+    found = [_own(pod, term) or _term(pod, term) for term in terms]
+    return (
+        tuple(each for each in found if isinstance(each, PodTerm)),
+        tuple(each for each in found if isinstance(each, GroupTerm)),
+    )
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodTerm, ...]:
@@ -50,6 +76,35 @@ def preferred_spread(pod: Pod) -> tuple[Spread, ...]:
     return tuple(_spreads(pod, "ScheduleAnyway"))
 
 
+def _own(pod: Pod, term: PodAffinityTerm) -> GroupTerm | None:
+    """The term as one about the pod's own group, if it is one."""
+    labels = pod.metadata.labels
+    # The group of a pod that has no such label is named in another way.
+    if LABEL_POD_GROUP not in labels or not OWN_UIDS.issuperset(term.match_label_keys):
+        return None
+    if term.namespaces or term.namespace_selector is not None or term.mismatch_label_keys:
+        return None
+    written = _encode(term)
+    if len(written) > _LONGEST:
+        return None
+    own = tuple((name, labels[name]) for name in OWN_LABELS if name in labels)
+    return _group_term(written, pod.metadata.namespace, own)
+
+
+@lru_cache(maxsize=1024)
+def _group_term(
+    written: bytes, namespace: str, own: tuple[tuple[str, str], ...]
+) -> GroupTerm | None:
+    """The same from the encoded term and those labels of the pod that matter to it."""
+    term, labels = _decode(written), dict(own)
+    added = _match_labels(labels, term.match_label_keys, "In")
+    rules = label_expressions(term.label_selector, added)
+    scope = scope_of([(e.key, e.operator, e.values) for e in rules or ()], labels)
+    if scope is None:
+        return None
+    return GroupTerm(PodTerm(PodSelector(rules, (namespace,)), term.topology_key), int(scope))
+
+
 def _spreads(pod: Pod, when_unsatisfiable: str) -> Iterator[Spread]:
     for constraint in pod.spec.topology_spread_constraints:
         if constraint.when_unsatisfiable == when_unsatisfiable:
@@ -60,8 +115,8 @@ def _term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
     own = not term.namespaces and term.namespace_selector is None
     namespaces = (pod.metadata.namespace,) if own else tuple(sorted(term.namespaces))
     added = (
-        *_match_labels(pod, term.match_label_keys, "In"),
-        *_match_labels(pod, term.mismatch_label_keys, "NotIn"),
+        *_match_labels(pod.metadata.labels, term.match_label_keys, "In"),
+        *_match_labels(pod.metadata.labels, term.mismatch_label_keys, "NotIn"),
     )
     selector = PodSelector(
         label_expressions(term.label_selector, added),
@@ -72,9 +127,12 @@ def _term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
 
 
 def _spread(pod: Pod, constraint: SpreadConstraint) -> Spread:
-    added = _match_labels(pod, constraint.match_label_keys, "In")
+    added = _match_labels(pod.metadata.labels, constraint.match_label_keys, "In")
+    # An empty selector counts no pods, unlike one of an affinity term: upstream's
+    # countPodsMatchSelector leaves it out.
+    selected = label_expressions(constraint.label_selector, added) or None
     return Spread(
-        PodSelector(label_expressions(constraint.label_selector, added), (pod.metadata.namespace,)),
+        PodSelector(selected, (pod.metadata.namespace,)),
         constraint.topology_key,
         constraint.max_skew,
         constraint.min_domains or 1,
@@ -83,7 +141,8 @@ def _spread(pod: Pod, constraint: SpreadConstraint) -> Spread:
     )
 
 
-def _match_labels(pod: Pod, keys: Iterable[str], operator: str) -> tuple[Expression, ...]:
+def _match_labels(
+    labels: Mapping[str, str], keys: Iterable[str], operator: str
+) -> tuple[Expression, ...]:
     """An expression for each of the keys that the pod has as a label, with its value."""
-    labels: Mapping[str, str] = pod.metadata.labels
     return tuple(Expression(key, operator, (labels[key],)) for key in keys if key in labels)

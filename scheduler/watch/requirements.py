@@ -1,106 +1,77 @@
-"""From a pod's spec to its requirements: requests, selectors, ports, affinity, spread, claims.
-
-Requests follow kube-scheduler: the sum of all containers and sidecars, or the largest init
-container with the sidecars started before it if that is more; or pod-level requests; plus overhead.
-"""
+"""From a pod to its requirements: requests, selectors, ports, affinity, spread, claims."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 
-from kube.quantity import parse_milli, parse_value
-from scheduler.core.model import ClaimKey, HostPort, Requirements, Term, Toleration
-from scheduler.watch import pod_terms
-from scheduler.watch.objects import ClaimSource, Container, Pod, PodSpec
+from scheduler.core.model import ClaimKey, GroupTerm, HostPort, Requirements, Term, Toleration
+from scheduler.watch import inline_volumes, limits, pod_terms
+from scheduler.watch.objects import ClaimSource, Pod, PodSpec
+from scheduler.watch.requests import pod_requests
 from scheduler.watch.selectors import node_selector_term
-
-# Other in-tree volumes belong to removed cloud providers, or VolumeRestrictions applies to them.
-_KNOWN_VOLUMES = frozenset(
-    {"configMap", "secret", "emptyDir", "downwardAPI", "projected", "hostPath", "csi", "nfs",
-     "image", "fc", "glusterfs", "cephfs", "persistentVolumeClaim", "ephemeral"}
-)  # fmt: skip
-
-Amounts = dict[str, int]
-
-
-def amount(resource: str, quantity: str | int) -> int:
-    """A quantity in the unit of the decision core: milli for cpu, whole units otherwise.
-
-    Raises kube.quantity.QuantityError.
-    """
-    return parse_milli(quantity) if resource == "cpu" else parse_value(quantity)
-
-
-def amounts(quantities: Mapping[str, str | int]) -> Amounts:
-    """A resource list in the core's units."""
-    return {resource: amount(resource, q) for resource, q in quantities.items()}
-
-
-def pod_requests(spec: PodSpec) -> tuple[tuple[str, int], ...]:
-    """The requests of the pod, sorted by resource, without zeros."""
-    running: Amounts = {}
-    for container in spec.containers:
-        for name, quantity in container.resources.requests.items():
-            running[name] = running.get(name, 0) + amount(name, quantity)
-    if spec.init_containers:
-        _add_init_containers(running, spec.init_containers)
-    if spec.resources is not None:
-        running.update(amounts(spec.resources.requests))
-    if spec.overhead:
-        _add(running, amounts(spec.overhead))
-    return tuple(sorted([item for item in running.items() if item[1] > 0]))
-
-
-def _add_init_containers(running: Amounts, init_containers: Iterable[Container]) -> None:
-    """Add the sidecars, and raise to what the init containers need."""
-    sidecars: Amounts = {}
-    starting: Amounts = {}
-    for container in init_containers:
-        requests = amounts(container.resources.requests)
-        if container.restart_policy == "Always":
-            _add(sidecars, requests)
-            _raise(starting, sidecars)
-        else:
-            _add(requests, sidecars)
-            _raise(starting, requests)
-    _add(running, sidecars)
-    _raise(running, starting)
 
 
 def requirements_of_others(pod: Pod) -> Requirements:
     """For pods of other schedulers: only what matters to pods that are placed beside them."""
+    return _of_others(pod, _uses(pod))
+
+
+def _of_others(pod: Pod, uses: Requirements) -> Requirements:
+    considered = not limits.excess_about_pods(pod.spec)
     return Requirements(
-        requests=pod_requests(pod.spec),
-        ports=_host_ports(pod.spec),
-        required_anti_affinity=pod_terms.required_anti_affinity(pod),
-        claims=_claims(pod),
-        preferred_affinity=pod_terms.preferred_affinity(pod),
+        requests=uses.requests,
+        ports=uses.ports,
+        claims=uses.claims,
+        required_anti_affinity=pod_terms.required_anti_affinity(pod) if considered else (),
+        preferred_affinity=pod_terms.preferred_affinity(pod) if considered else (),
+        disks=uses.disks[: limits.DISKS],
+        attachments=uses.attachments[: limits.DISKS],
     )
 
 
-def requirements_of(pod: Pod) -> Requirements:
-    """For pods that this scheduler places."""
+def _uses(pod: Pod) -> Requirements:
+    """What the pod uses of its node."""
     spec = pod.spec
     return Requirements(
-        requests=pod_requests(spec),
+        requests=pod_requests(pod),
+        ports=_host_ports(spec),
+        claims=_claims(pod),
+        disks=inline_volumes.disks(spec.volumes),
+        attachments=inline_volumes.attachments(spec.volumes),
+    )
+
+
+def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
+    """For pods that this scheduler places; the affinity to its own group apart from the rest."""
+    spec, uses = pod.spec, _uses(pod)
+    excess = limits.excess(spec, uses)
+    if excess:
+        return replace(_of_others(pod, uses), excess=excess), ()
+    required_affinity, to_group = pod_terms.required_affinity(pod)
+    # Every event of a pod comes here, and `replace` takes longer.
+    wants = Requirements(
+        requests=uses.requests,
+        ports=uses.ports,
+        claims=uses.claims,
+        disks=uses.disks,
+        attachments=uses.attachments,
         selector=tuple(sorted(spec.node_selector.items())),
         affinity=_affinity(spec),
         tolerations=tuple(
             Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations
         ),
         unsupported=tuple(_unsupported(spec)),
-        ports=_host_ports(spec),
-        required_affinity=pod_terms.required_affinity(pod),
+        required_affinity=required_affinity,
         required_anti_affinity=pod_terms.required_anti_affinity(pod),
         spread=pod_terms.spread(pod),
-        claims=_claims(pod),
         preferred_node_affinity=_preferred_node_affinity(spec),
         preferred_affinity=pod_terms.preferred_affinity(pod),
         preferred_spread=pod_terms.preferred_spread(pod),
     )
+    return wants, to_group
 
 
 def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
@@ -121,24 +92,22 @@ def _unsupported(spec: PodSpec) -> Iterable[str]:
     """Features that this scheduler does not support, by their names in the pod's spec."""
     if spec.resource_claims:
         yield "resourceClaims"
-    if any(_unknown(volume) for volume in spec.volumes):
-        yield "in-tree volumes of a removed or restricted plugin"
+    kinds = {kind for volume in spec.volumes for kind in inline_volumes.unknown(volume)}
+    if kinds:
+        yield f"volumes of an unknown kind ({min(kinds)})"
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """Host ports of containers and sidecars; other init containers have ended by then."""
     sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
+    # There may be tens of thousands: made into values last, once they are sorted.
     ports = {
-        HostPort(port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")  # noqa: S104
+        (port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")  # noqa: S104
         for container in (*spec.containers, *sidecars)
         for port in container.ports
         if port.host_port > 0
     }
-    return tuple(sorted(ports, key=lambda p: (p.protocol, p.port, p.address)))
-
-
-def _unknown(volume: Mapping[str, Any]) -> bool:
-    return not volume.keys() - {"name"} <= _KNOWN_VOLUMES
+    return tuple(HostPort(*port) for port in sorted(ports))
 
 
 def _claims(pod: Pod) -> tuple[ClaimKey, ...]:
@@ -152,13 +121,3 @@ def _claims(pod: Pod) -> tuple[ClaimKey, ...]:
             name = msgspec.json.decode(volume["name"], type=str)
             names.add(f"{pod.metadata.name}-{name}")
     return tuple((pod.metadata.namespace, name) for name in sorted(names))
-
-
-def _add(total: Amounts, more: Mapping[str, int]) -> None:
-    for name, quantity in more.items():
-        total[name] = total.get(name, 0) + quantity
-
-
-def _raise(total: Amounts, least: Mapping[str, int]) -> None:
-    for name, quantity in least.items():
-        total[name] = max(total.get(name, 0), quantity)

@@ -1,13 +1,14 @@
-"""Event handlers of what volumes need: claims, volumes, StorageClasses, CSINodes."""
+"""Event handlers of what volumes need: claims, volumes, StorageClasses, CSINodes.
+
+One that cannot be taken in counts as missing: pods that need it wait.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kube.meta import Key
-from kube.quantity import QuantityError
 from scheduler.core.state import State
-from scheduler.watch.event_handlers import skip_unreadable
 from scheduler.watch.volume_decode import attach_limits, claim_info, class_info, volume_info
 from scheduler.watch.volume_objects import Claim, CsiNode, StorageClass, Volume
 
@@ -27,14 +28,11 @@ class ClaimHandler(_StorageHandler):
     """Handles events of PersistentVolumeClaims."""
 
     def upsert(self, obj: Claim) -> None:
-        """A claim whose size cannot be read is left out, and that is logged."""
-        key = (obj.metadata.namespace, obj.metadata.name)
-        try:
-            self._storage.set_claim(claim_info(obj))
-        except QuantityError as error:
-            skip_unreadable("persistentvolumeclaims", obj.metadata.name, error)
-            self._storage.remove_claim(key)
+        self._storage.set_claim(claim_info(obj))
         self._after_change()
+
+    def set_aside(self, key: Key, _raw: bytes) -> None:
+        self.delete(key)
 
     def delete(self, key: Key) -> None:
         self._storage.remove_claim(key)
@@ -45,13 +43,11 @@ class VolumeHandler(_StorageHandler):
     """Handles events of PersistentVolumes."""
 
     def upsert(self, obj: Volume) -> None:
-        """A volume whose size cannot be read is left out, and that is logged."""
-        try:
-            self._storage.set_volume(volume_info(obj))
-        except QuantityError as error:
-            skip_unreadable("persistentvolumes", obj.metadata.name, error)
-            self._storage.remove_volume(obj.metadata.name)
+        self._storage.set_volume(volume_info(obj))
         self._after_change()
+
+    def set_aside(self, key: Key, _raw: bytes) -> None:
+        self.delete(key)
 
     def delete(self, key: Key) -> None:
         self._storage.remove_volume(key[1])
@@ -64,6 +60,9 @@ class StorageClassHandler(_StorageHandler):
     def upsert(self, obj: StorageClass) -> None:
         self._storage.set_class(class_info(obj))
         self._after_change()
+
+    def set_aside(self, key: Key, _raw: bytes) -> None:
+        self.delete(key)
 
     def delete(self, key: Key) -> None:
         self._storage.remove_class(key[1])

@@ -95,6 +95,19 @@ def test_what_an_older_client_sees_wins_over_what_is_carried(
     assert {**back, "metadata": 0} == {**written, "metadata": 0}
 
 
+def test_a_name_of_the_template_wins_over_a_carried_way_to_say_it() -> None:
+    """What the stored object carried is of another spec, though it means the same."""
+    way = {"v1alpha2": {"spec": {"podGroupTemplateRef": {"name": "a"}}}}
+    stored = {"apiVersion": HUB, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {}}
+    old = f"{GROUP}/v1alpha2"
+    carried = data_of(convert(with_data(stored, json.dumps(way, separators=(",", ":"))), old))
+    written = {**stored, "apiVersion": old, "spec": {"podGroupTemplateName": "a"}}
+
+    back = convert(convert(with_data(written, carried), HUB), old)
+
+    assert back["spec"] == {"podGroupTemplateName": "a"}
+
+
 def replaced(pair: Pair, written: Json, stored: Json) -> Json:
     """What comes of a manifest of the older version, without the annotation, over `stored`."""
     new = convert(with_data(written, ""), HUB)

@@ -94,10 +94,10 @@ RARE = PriorityClass("rare", 9, global_default=True)
             id="by name",
         ),
         pytest.param(
-            {"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"},
-            [HIGH],
-            Resolved("high", 100, "PreemptLowerPriority"),
-            id="a policy of the user's own",
+            {"priorityClassName": "low", "preemptionPolicy": "Never"},
+            [LOW],
+            Resolved("low", -5, "Never"),
+            id="more modest than the class",
         ),
         pytest.param(
             {"priorityClassName": "low", "priority": -5},
@@ -128,6 +128,17 @@ def test_priority_refused(spec: Json, field: str) -> None:
 
     assert isinstance(refused, Cause)
     assert (refused.field, refused.reason) == (field, "FieldValueForbidden")
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "the global default"])
+def test_a_class_that_never_preempts_decides(named: bool) -> None:
+    never = PriorityClass("calm", 100, global_default=not named, preemption_policy="Never")
+    spec = {"preemptionPolicy": "PreemptLowerPriority"}
+    refused = resolve(spec | ({"priorityClassName": "calm"} if named else {}), [never])
+
+    assert isinstance(refused, Cause)
+    assert (refused.field, refused.reason) == ("spec.preemptionPolicy", "FieldValueForbidden")
+    assert "PriorityClass calm says Never" in refused.message
 
 
 def test_only_what_differs_is_patched() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from api.constants import (
+    ANNOTATION_MANAGED_GROUP,
     LABEL_COSCHEDULING,
     LABEL_POD_GROUP,
     LABEL_REPLICA_KEY,
@@ -21,6 +22,13 @@ def pod(labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"labels": labels or {}}, "spec": spec}
 
 
+def managed(group: str, labels: dict[str, str]) -> dict[str, Any]:
+    """A pod with Muster's note of its group, and the field as the Job controller writes it."""
+    made = pod(labels, schedulingGroup={"podGroupName": "f"})
+    made["metadata"]["annotations"] = {ANNOTATION_MANAGED_GROUP: group}
+    return made
+
+
 @pytest.mark.parametrize(
     ("obj", "want"),
     [
@@ -30,6 +38,16 @@ def pod(labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
             pod({LABEL_POD_GROUP: "g"}, schedulingGroup={"podGroupName": "f"}),
             [("f", Form.FIELD), ("g", Form.LABEL)],
             id="the field counts before the label",
+        ),
+        pytest.param(
+            managed("g", {LABEL_POD_GROUP: "g"}),
+            [("g", Form.LABEL)],
+            id="what Muster named counts before the field, which the Job controller writes as well",
+        ),
+        pytest.param(
+            managed("other", {LABEL_POD_GROUP: "g"}),
+            [("f", Form.FIELD), ("g", Form.LABEL)],
+            id="a note about another group says nothing",
         ),
         pytest.param(pod(WORKLOAD_LABELS), [("w-t", Form.WORKLOAD)], id="by Workload and template"),
         pytest.param(
@@ -56,11 +74,35 @@ def pod(labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_references(obj: dict[str, Any], want: list[tuple[str, Form]]) -> None:
-    assert groups_of_object(obj) == [GroupReference(*item) for item in want]
+    assert groups_of_object(obj, ours=True) == [GroupReference(*item) for item in want]
+
+
+@pytest.mark.parametrize(
+    ("obj", "want"),
+    [
+        pytest.param(
+            pod({LABEL_POD_GROUP: "g"}, schedulingGroup={"podGroupName": "f"}),
+            [("g", Form.LABEL)],
+            id="the field of 1.36 is not looked at",
+        ),
+        pytest.param(
+            pod(WORKLOAD_LABELS, workloadRef={"name": "x", "podGroup": "y"}),
+            [("w-t", Form.WORKLOAD)],
+            id="nor the field of 1.35, but the labels are",
+        ),
+        pytest.param(
+            pod({LABEL_COSCHEDULING: "g", LABEL_SUBSET: "s"}), [], id="nor scheduler-plugins' label"
+        ),
+    ],
+)
+def test_foreign_forms_do_not_count_for_pods_of_other_schedulers(
+    obj: dict[str, Any], want: list[tuple[str, Form]]
+) -> None:
+    assert groups_of_object(obj, ours=False) == [GroupReference(*item) for item in want]
 
 
 def test_the_first_reference_is_the_pod_s_group() -> None:
     labels = {LABEL_POD_GROUP: "g", LABEL_COSCHEDULING: "c"}
 
-    assert group_of_pod(labels) == GroupReference("g", Form.LABEL)
-    assert group_of_pod({}) is None
+    assert group_of_pod(labels, ours=True) == GroupReference("g", Form.LABEL)
+    assert group_of_pod({}, ours=True) is None

@@ -1,4 +1,4 @@
-"""Whose a generated object is, who holds it, and when it is left over, as tables."""
+"""Whose a generated object is, and when it is left over, as tables."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -8,16 +8,13 @@ import pytest
 
 from api.constants import (
     ANNOTATION_MADE_FOR,
-    ANNOTATION_MANAGED_GROUP,
-    JOBSET_LABEL_NAME,
     LABEL_MANAGED_BY,
     MANAGED_BY,
 )
 from api.ownership import (
     OwnerId,
     Ownership,
-    is_meant_for_another,
-    is_orphaned,
+    lost_owner,
     made_for,
     ownership,
 )
@@ -29,21 +26,10 @@ GOING = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Owner:
-    uid: str
-    api_version: str = "jobset.x-k8s.io/v1alpha2"
-    kind: str = "JobSet"
-    name: str = "a"
-
-
-@dataclass(frozen=True)
 class Meta:
-    uid: str = "u"
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     deletion_timestamp: datetime | None = None
-    owner_references: tuple[Owner, ...] = ()
-    controller: Owner | None = None
 
 
 def made(owner_id: OwnerId, **more: Any) -> Meta:
@@ -78,57 +64,18 @@ def test_whose_an_object_of_a_wanted_name_is(meta: Meta, want: Ownership) -> Non
     assert ownership(meta, SECOND) is want
 
 
-NAMED = {ANNOTATION_MANAGED_GROUP: "g"}
-OF_JOBSET = {JOBSET_LABEL_NAME: "a"}
-
-
-@pytest.mark.parametrize(
-    ("owner_id", "job", "want"),
-    [
-        pytest.param(
-            FIRST,
-            Meta(annotations=NAMED, labels=OF_JOBSET, controller=Owner("second")),
-            True,
-            id="a Job of the namesake",
-        ),
-        pytest.param(
-            FIRST,
-            Meta(annotations=NAMED, labels=OF_JOBSET, controller=Owner("first")),
-            False,
-            id="a Job of the JobSet itself",
-        ),
-        pytest.param(
-            FIRST, Meta(annotations=NAMED, labels=OF_JOBSET), False, id="orphaned by its JobSet"
-        ),
-        pytest.param(FIRST, Meta(annotations=NAMED), True, id="a Job that nobody made"),
-        pytest.param(
-            FIRST._replace(uid="u"),
-            Meta(annotations=NAMED, controller=Owner("above")),
-            False,
-            id="a delegated Job's own group",
-        ),
-        pytest.param(FIRST, Meta(controller=Owner("second")), False, id="its user named the group"),
-        pytest.param(None, Meta(annotations=NAMED), True, id="a user's group had the name"),
-        pytest.param(None, Meta(), False, id="a user's group, named by its user"),
-    ],
-)
-def test_pods_that_are_meant_for_another_group(
-    owner_id: OwnerId | None, job: Meta, want: bool
-) -> None:
-    assert is_meant_for_another("g", owner_id, job) is want
-
-
 @pytest.mark.parametrize(
     ("meta", "want"),
     [
-        pytest.param(made(FIRST), True, id="no owner is left"),
-        pytest.param(made(FIRST, owner_references=(Owner("gone"),)), True, id="none is alive"),
+        pytest.param(made(FIRST), FIRST, id="its owner is gone"),
+        pytest.param(made(SECOND), None, id="its owner exists"),
+        pytest.param(made(FIRST, deletion_timestamp=GOING), None, id="it goes already"),
+        pytest.param(Meta(), None, id="a user's own"),
         pytest.param(
-            made(FIRST, owner_references=(Owner("gone"), Owner("alive"))), False, id="one is alive"
+            Meta(annotations={ANNOTATION_MADE_FOR: FIRST.annotation()}), None, id="a user's copy"
         ),
-        pytest.param(made(FIRST, deletion_timestamp=GOING), False, id="it goes already"),
-        pytest.param(Meta(), False, id="a user's own"),
     ],
 )
-def test_what_is_left_over(meta: Meta, want: bool) -> None:
-    assert is_orphaned(meta, lambda owner: owner.uid == "alive") is want
+def test_what_is_left_over(meta: Meta, want: OwnerId | None) -> None:
+    """By the UID: a later owner of the name keeps nothing."""
+    assert lost_owner(meta, lambda owner: owner == SECOND) == want

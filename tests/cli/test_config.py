@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from api.integration.autoscalers import KNOWN_KEYS, Autoscalers
 from certs.authority import DEFAULT_LIFETIMES
 from cli.config import File, load, webhook_config
 from kube.errors import ConfigError
@@ -62,3 +63,44 @@ def test_certificates_that_others_make_are_mounted_and_not_announced(tmp_path: P
 def test_lifetimes_in_which_renewing_gains_nothing_name_the_fields(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="caDays >= serverDays > aheadDays"):
         file_exists(tmp_path, "webhook: {certificates: {aheadDays: 365}}")
+
+
+def test_all_processes_take_the_scheduler_names_from_one_place(tmp_path: Path) -> None:
+    text = "profiles: [{schedulerName: team-pack}, {schedulerName: team-spread, scoring: spread}]"
+    file = file_exists(tmp_path, text)
+
+    assert file.scheduler_names.all == ("team-pack", "team-spread")
+    assert file.scheduler_names.default == "team-pack"
+    assert file.scoring == {"team-pack": "pack", "team-spread": "spread"}
+    assert webhook_config(file, None).scheduler_names == file.scheduler_names
+
+
+def test_without_a_file_there_is_one_scheduler_that_packs() -> None:
+    assert File().scheduler_names.all == ("muster-scheduler",)
+    assert File().scoring == {"muster-scheduler": "pack"}
+
+
+def test_every_fault_of_the_names_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"profiles: schedulerName 'A' must be .*; .*kube-sched"):
+        file_exists(tmp_path, "profiles: [{schedulerName: A}, {schedulerName: default-scheduler}]")
+
+
+def told(folder: Path, text: str) -> Autoscalers:
+    file = file_exists(folder, f"webhook: {{autoscalers: {text}}}")
+    return webhook_config(file, None).autoscalers
+
+
+def test_autoscalers_are_told_unless_it_is_switched_off(tmp_path: Path) -> None:
+    off = told(tmp_path, "{podAffinity: false, topologyKeys: [example.com/rack]}")
+
+    assert webhook_config(File(), None).autoscalers == Autoscalers()
+    assert off == Autoscalers(frozenset(), do_not_disrupt=True)
+    assert told(tmp_path, "{doNotDisrupt: false}") == Autoscalers(do_not_disrupt=False)
+
+
+def test_topology_keys_come_to_those_that_all_autoscalers_know(tmp_path: Path) -> None:
+    keys = told(tmp_path, "{topologyKeys: [example.com/rack]}").topology_keys
+
+    assert keys == {*KNOWN_KEYS, "example.com/rack"}
+    with pytest.raises(ConfigError, match=r"topologyKeys.*'not a key'"):
+        told(tmp_path, "{topologyKeys: [not a key]}")

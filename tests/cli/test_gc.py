@@ -139,9 +139,22 @@ STRANGER = {"apiVersion": "example.com/v1", "kind": "Pipeline", "name": "p", "ui
             id="a user's own group",
         ),
         pytest.param(
-            [],
+            ["g"],
             {"podgroups": [made("g", job_reference("gone"), STRANGER)]},
-            id="an owner of a kind that is not ours",
+            id="another owner of it lives",
+        ),
+        pytest.param(
+            ["g"],
+            {
+                "workloads": [{"metadata": {"name": "w", "namespace": "default", "uid": "w"}}],
+                "podgroups": [made("g", job_reference("gone"), workload_reference("w"))],
+            },
+            id="its user's Workload lives",
+        ),
+        pytest.param(
+            ["g"],
+            {"jobs": [owner("second")], "podgroups": [made("g", job_reference("gone"))]},
+            id="a later owner of the name lives",
         ),
     ],
 )

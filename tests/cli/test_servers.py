@@ -45,7 +45,18 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
     ("text", "want"),
     [
         pytest.param("webhok: {}", "webhok", id="a section misspelt"),
-        pytest.param("scheduler: {profile: tight}", "scheduler.profile", id="an unknown profile"),
+        pytest.param("scheduler: {profile: pack}", "unknown field `profile`", id="before profiles"),
+        pytest.param("profiles: [{scoring: tight}]", "profiles[0].scoring", id="unknown scoring"),
+        pytest.param("profiles: []", "1 to 8 schedulerNames, not 0", id="no schedulerName"),
+        pytest.param(
+            "profiles: [{schedulerName: default-scheduler}]", "kube-scheduler's", id="not ours"
+        ),
+        pytest.param(
+            "profiles: [{}, {scoring: spread}]", "more than once", id="a schedulerName twice"
+        ),
+        pytest.param(
+            'profiles: [{schedulerName: "a\'b"}]', "lower case letters", id="no schedulerName"
+        ),
         pytest.param("webhook: {port: 70000}", "webhook.port", id="a port out of range"),
         pytest.param(
             "leaderElection: {leaseSeconds: 5}",

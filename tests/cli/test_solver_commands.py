@@ -98,7 +98,7 @@ def member(name: str, of: str) -> Json:
                 "PodGroup ns/g: 0 of 1 pods placed, minCount 2",
                 (
                     "  waits (quorum): has 1 of 2 pods: "
-                    "if no more come, the events of their Job say why"
+                    "make 1 more that name it, or lower minCount"
                 ),
                 "    tried again on: a new member, a change of the group",
             ],
@@ -124,7 +124,7 @@ def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() 
     assert lines[1] == "  fits: n0 x2, n1 x1"
     assert lines[3] == (
         "  waits (capacity): needs room for 3 more pods, there is room for 1: "
-        "cpu short on 2 of 2 nodes"
+        "cpu short on 2 of 2 nodes; it starts once there is room"
     )
 
 
@@ -284,7 +284,7 @@ def test_explain_of_a_child_names_the_group_that_blocks() -> None:
     assert lines[1:4] == [
         "  is decided with its root, CompositePodGroup ns/top",
         "  the reason is at PodGroup ns/b",
-        "  waits (quorum): has 1 of 2 pods: if no more come, the events of their Job say why",
+        "  waits (quorum): has 1 of 2 pods: make 1 more that name it, or lower minCount",
     ]
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from cli.snapshot_tree import branches
 from cli.text import tree_lines
 from cli.tree import Objects, build
+from scheduler.core.place import SearchBudget
+from tests.scheduler.state_builder import StateBuilder
 
 
 def _object(name: str, **parts: Any) -> dict[str, Any]:
@@ -98,3 +103,49 @@ def test_a_cycle_of_parents_is_cut_and_does_not_hang() -> None:
     (branch,) = build(Objects(composites=[top, loop]))
 
     assert branch.children[0].children == ()
+
+
+def test_a_chain_of_thousands_of_composites_is_shown_as_far_as_a_tree_may_reach() -> None:
+    policy: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+    chain = [_object("c0", spec=policy)]
+    for number in range(1, 3_000):
+        spec = {**policy, "parentCompositePodGroupName": f"c{number - 1}"}
+        chain.append(_object(f"c{number}", spec=spec))
+
+    lines = tree_lines(build(Objects(composites=chain)))
+
+    assert len(lines) == 9
+    assert "CompositePodGroup c8: " in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("placed", "want"),
+    [
+        (2, ["Scheduled, 0 of 0 pods placed (minCount 2)"]),
+        (1, ["Waiting, 0 of 0 pods placed (minCount 2)", "   no room"]),
+    ],
+)
+def test_a_group_that_ran_may_wait_again(placed: int, want: list[str]) -> None:
+    """Its condition stays True; a blocker may also be about pods beyond minCount."""
+    group = _group("g", 2)
+    group["status"] |= {"scheduledPods": placed, "blocker": {"summary": "no room"}}
+
+    lines = tree_lines(build(Objects(pod_groups=[group])))
+
+    assert [line.removeprefix("PodGroup g: ") for line in lines] == want
+
+
+def test_so_it_may_in_a_snapshot() -> None:
+    builder = StateBuilder()
+    builder.nodes(1)
+    builder.gang("g", 1)
+    builder.gang("runs", 1)
+    builder.pod("runs", node="n0")
+    pod = builder.pod("g", node="n0")
+    builder.state.remove_pod(pod.uid)
+
+    told = {it.name: (it.state, it.reason) for it in branches(builder.state, SearchBudget())}
+
+    assert told["runs"] == ("Scheduled", "")
+    assert told["g"][0] == "Waiting"
+    assert told["g"][1].startswith("has 0 of 1 pods, those that ran are gone")

@@ -9,6 +9,7 @@ import pytest
 from api.integration.admission import Taken, no_name_taken
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
+from api.scheduler_names import USUAL, SchedulerNames
 from controllers.coscheduling import CoschedulingController
 from controllers.group_writer import GroupWriter
 from controllers.implicit_groups import ImplicitGroups
@@ -18,6 +19,7 @@ from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
 from controllers.orphans import OrphanCollector
 from controllers.owner_status import OwnerStatusWriter
 from controllers.protection import ProtectionController
+from controllers.provisioning import ProvisioningController
 from controllers.runtime import Controller, Writer
 from controllers.template_values import TemplateValues
 from kube.client import Client
@@ -43,9 +45,9 @@ class RecordedEvents:
 class ControllerHarness:
     """Caches, fake API and all controllers, as one leading process has them."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheduler_names: SchedulerNames = USUAL) -> None:
         self.clock = FakeClock()
-        self.caches = Caches()
+        self.caches = Caches(scheduler_names)
         self.api = FakeApi(self.caches)
         self.recorded = RecordedEvents()
         self.fence = Fence(self.clock, 0, float("inf"))
@@ -64,6 +66,7 @@ class ControllerHarness:
         )
         self.template_values = TemplateValues(self.caches, writer, self.clock)
         self.orphans = OrphanCollector(self.caches, writer, self.clock)
+        self.provisioning = ProvisioningController(self.caches, writer, recorder, self.clock)
         self.coscheduling, self.plugins = (
             CoschedulingController(
                 it,
@@ -87,7 +90,8 @@ class ControllerHarness:
     @property
     def parts(self) -> tuple[Any, ...]:
         owners = (self.jobset, self.job, self.coscheduling, self.plugins)
-        return (*owners, self.implicit_groups, self.template_values, self.protection, self.orphans)
+        groups = (self.implicit_groups, self.template_values, self.protection, self.orphans)
+        return (*owners, *groups, self.provisioning)
 
     async def settle(self, *, seconds: float = 0.0) -> None:
         """Let time pass, then work until every queue is empty."""

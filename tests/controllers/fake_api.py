@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD
+from controllers.capacity_requests import POD_TEMPLATES, REQUESTS, decode_request
 from controllers.informers import Caches
 from controllers.objects import (
     COSCHEDULINGS,
@@ -20,14 +21,17 @@ from controllers.objects import (
     decode_job,
     decode_jobset,
     decode_plugins_pod_group,
-    decode_pod,
     decode_workload,
 )
+from kube.cache import Cache
 from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kube.meta import decode_partial
 from kube.patch import PatchBuilder
-from kube.resources import Resource
+from kube.resources import PODS, Resource
 from tests.support.patching import patched
+
+_FOREGROUND = "foregroundDeletion"
+_HAVE_DEPENDENTS = (JOB.kind, JOBSET.kind)
 
 Json = dict[str, Any]
 Slot = tuple[str, str, str]
@@ -58,8 +62,10 @@ class FakeApi:
             COMPOSITE_POD_GROUP.kind: (caches.composites, decode_group),
             COSCHEDULINGS.full_name: (caches.coschedulings, decode_coscheduling),
             PLUGINS_POD_GROUPS.full_name: (caches.plugins_pod_groups, decode_plugins_pod_group),
-            "Pod": (caches.pods, decode_pod),
+            "Pod": caches.sources[PODS],
             "Namespace": (caches.namespaces, decode_partial),
+            REQUESTS.kind: (caches.requests, decode_request),
+            POD_TEMPLATES.kind: (Cache(), decode_partial),  # nobody watches these
         }
 
     # The methods of kube.client.Client that the controllers use.
@@ -72,6 +78,8 @@ class FakeApi:
     async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
         meta = obj["metadata"]
         self._write("create", _kind(resource), meta["name"])
+        if _kind(resource) in self.unserved:
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
         if (_kind(resource), meta["namespace"], meta["name"]) in self.objects:
             raise AlreadyExists(409, "AlreadyExists", meta["name"])
         return deepcopy(self.put(obj | {"kind": _kind(resource)}))
@@ -113,6 +121,7 @@ class FakeApi:
         number = next(self._numbers)
         meta.setdefault("namespace", "")
         meta.setdefault("uid", f"uid-{number}")
+        meta.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
         meta["resourceVersion"] = str(number)
         slot = (obj["kind"], meta["namespace"], meta["name"])
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):
@@ -130,14 +139,19 @@ class FakeApi:
         obj["metadata"].setdefault("deletionTimestamp", "2026-01-01T00:00:00Z")
         self.put(obj)
 
+    def foreground(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object with propagation Foreground: it goes after its dependents."""
+        obj = self._find((kind, namespace, name))
+        meta = obj["metadata"] | {"finalizers": [_FOREGROUND]}
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self.put(obj | {"metadata": meta})
+        self._drop_references(meta["uid"], "foreground")
+        self._finish_foreground()
+
     def orphan(self, kind: str, namespace: str, name: str) -> None:
         """Delete an object with propagation Orphan: its dependents lose their reference to it."""
         uid = self._find((kind, namespace, name))["metadata"]["uid"]
-        for obj in list(self.objects.values()):
-            owners = obj["metadata"].get("ownerReferences", [])
-            kept = [owner for owner in owners if owner["uid"] != uid]
-            if kept != owners:
-                self.put(obj | {"metadata": obj["metadata"] | {"ownerReferences": kept}})
+        self._drop_references(uid, "orphan")
         self.remove(kind, namespace, name)
 
     def release(self, kind: str, namespace: str, name: str) -> None:
@@ -193,13 +207,38 @@ class FakeApi:
         gone = self.objects.pop(slot)
         cache, _ = self._feeds[slot[0]]
         self._deliver(lambda: cache.delete(slot[1:]))
+        self._drop_references(gone["metadata"]["uid"], "background")
+        self._finish_foreground()
+
+    def _drop_references(self, uid: str, policy: str) -> None:
+        """What the garbage collector does to the dependents of an owner that goes."""
         for kind, namespace, name in list(self.objects):
             obj = self.objects.get((kind, namespace, name))
             owners = [] if obj is None else obj["metadata"].get("ownerReferences", [])
-            if any(owner["uid"] == gone["metadata"]["uid"] for owner in owners):
-                alive = {it["metadata"]["uid"] for it in self.objects.values()}
-                if not any(owner["uid"] in alive for owner in owners):
-                    self.remove(kind, namespace, name)
+            kept = [owner for owner in owners if owner["uid"] != uid]
+            if obj is None or kept == owners:
+                continue
+            alive = {it["metadata"]["uid"] for it in self.objects.values()}
+            if policy == "orphan" or any(owner["uid"] in alive for owner in kept):
+                self.put(obj | {"metadata": obj["metadata"] | {"ownerReferences": kept}})
+            elif policy == "background" or kind not in _HAVE_DEPENDENTS:
+                self.remove(kind, namespace, name)
+            elif "deletionTimestamp" not in obj["metadata"]:
+                self.foreground(kind, namespace, name)
+
+    def _finish_foreground(self) -> None:
+        """Owners that wait for dependents which block them, and have none any more, go."""
+        blocked = {
+            owner["uid"]
+            for obj in self.objects.values()
+            for owner in obj["metadata"].get("ownerReferences", [])
+            if owner.get("blockOwnerDeletion")
+        }
+        for kind, namespace, name in list(self.objects):
+            found = self.objects.get((kind, namespace, name))
+            meta = {} if found is None else found["metadata"]
+            if _FOREGROUND in meta.get("finalizers", []) and meta["uid"] not in blocked:
+                self.release(kind, namespace, name)
 
     def _deliver(self, event: Callable[[], None]) -> None:
         if self._pending is None:

@@ -69,6 +69,41 @@ async def test_one_subset_is_one_group_once_there_is_a_pod(
     }
 
 
+@pytest.mark.parametrize(("said", "name"), [("s", "g-s"), ("", "g")])
+async def test_pods_of_a_single_subset_may_name_it(
+    harness: ControllerHarness, said: str, name: str
+) -> None:
+    harness.api.put(group(("s", 2)))
+    harness.api.put(pod("p", said, state="Running"))
+
+    await harness.settle()
+    await harness.settle(seconds=2)
+
+    assert harness.api.names(*GROUPS) == [name]
+    assert spec(harness, "PodGroup", name)["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    (subset,) = harness.api.objects[KIND, "default", "g"]["status"]["subsets"]
+    assert (subset["name"], subset["total"], subset["running"]) == ("s", 1, 1)
+
+
+@pytest.mark.parametrize("kind", [KIND, PLUGINS_POD_GROUPS.full_name])
+async def test_pods_of_other_schedulers_get_no_group_and_no_status(
+    harness: ControllerHarness, kind: str
+) -> None:
+    harness.api.put(group(("", 3), kind=kind))
+    theirs = pod("p")
+    theirs["spec"]["schedulerName"] = "default-scheduler"
+    harness.api.put(theirs)
+
+    await harness.settle()
+    await harness.clock.advance(60)
+
+    assert harness.api.names(*GROUPS) == []
+    status = harness.api.objects[kind, "default", "g"].get("status")
+    # The kind of scheduler-plugins has a controller of its own.
+    ours = {"total": 0, "scheduledAvailable": 0, "scheduledUnavailable": 0, "running": 0}
+    assert status == ({"subsets": [{"name": ""} | ours]} if kind == KIND else None)
+
+
 async def test_several_subsets_are_a_gang_of_gangs(harness: ControllerHarness) -> None:
     harness.api.put(group(("ps", 2), ("worker", 4)))
     harness.api.put(pod("p", "ps"))
@@ -168,7 +203,7 @@ async def test_the_status_is_written_once_for_a_burst_and_not_again(
     assert len(harness.coscheduling.controller.queue) == 0, "all of it a little later"
     says(harness, "PodGroup", "g", "True", "Scheduled")
     await harness.settle(seconds=2)
-    harness.coscheduling.resync()
+    await harness.coscheduling.resync()
     await harness.settle(seconds=60)
 
     assert harness.api.writes == [("patch", KIND, "g")]

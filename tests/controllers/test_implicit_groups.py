@@ -5,10 +5,17 @@ from typing import Any
 
 import pytest
 
-from api.constants import LABEL_REPLICA_KEY, LABEL_TEMPLATE, LABEL_WORKLOAD, finalizer_of
+from api.constants import (
+    LABEL_REPLICA_KEY,
+    LABEL_TEMPLATE,
+    LABEL_WORKLOAD,
+    WORKLOAD,
+    finalizer_of,
+)
 from controllers.implicit_groups import IDLE_SECONDS
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
+from tests.support.owners import made_for
 
 Json = dict[str, Any]
 
@@ -87,7 +94,7 @@ async def test_a_missing_template_is_reported_once_on_the_workload(
     harness.api.put(workload(template("other")))
     harness.api.put(pod("p", "k"))
     await harness.settle()
-    harness.implicit_groups.resync()
+    await harness.implicit_groups.resync()
     await harness.settle()
 
     assert harness.recorded.events == [("Workload", "jobset", "TemplateNotFound")]
@@ -183,7 +190,9 @@ async def test_a_group_without_a_key_stays_as_long_as_its_workload(
 
 async def test_the_group_outlives_its_workload_while_pods_run(harness: ControllerHarness) -> None:
     harness.api.put(workload(template()))
-    harness.api.put(pod("p", "k"))
+    running = pod("p", "k")
+    running["spec"]["nodeName"] = "n"
+    harness.api.put(running)
     await harness.settle()
 
     harness.api.remove("Workload", "default", "jobset")
@@ -193,6 +202,22 @@ async def test_the_group_outlives_its_workload_while_pods_run(harness: Controlle
     harness.api.remove("Pod", "default", "p")
     await harness.settle()
     assert harness.api.objects == {}
+
+
+async def test_pods_that_wait_get_the_group_of_the_next_workload(
+    harness: ControllerHarness,
+) -> None:
+    """They know it by its name; the group of the first would keep its minimum for ever."""
+    harness.api.put(workload(template(count=4)))
+    harness.api.put(pod("p", "k"))
+    await harness.settle()
+
+    harness.api.remove("Workload", "default", "jobset")
+    again = workload(template(count=1))
+    harness.api.put(again | {"metadata": again["metadata"] | {"uid": "uid-of-the-second"}})
+    await harness.settle(seconds=10)
+
+    assert spec(harness, "jobset-job-1-k")["schedulingPolicy"] == {"gang": {"minCount": 1}}
 
 
 async def test_a_minimum_follows_its_template(harness: ControllerHarness) -> None:
@@ -234,6 +259,50 @@ async def test_two_wordings_of_one_name_do_not_share_a_group(harness: Controller
 
     assert harness.api.names("PodGroup") == ["a-job-1-x"]
     assert harness.recorded.events == [("Workload", "a-job-1", "NameTaken")]
+
+
+@pytest.mark.parametrize("keyed_first", [True, False])
+async def test_the_name_of_a_template_s_group_is_not_given_to_a_replica_key(
+    harness: ControllerHarness, keyed_first: bool
+) -> None:
+    """Key `1` of template `job`, and template `job-1`, whichever comes first."""
+    harness.api.put(workload(template("job", 2), template("job-1", 3)))
+    keyed = make_pod("keyed").label(LABEL_WORKLOAD, "jobset").label(LABEL_TEMPLATE, "job")
+    pods = [keyed.label(LABEL_REPLICA_KEY, "1").build() | {"kind": "Pod"}, pod("own")]
+    for made in pods if keyed_first else reversed(pods):
+        harness.api.put(made)
+        await harness.settle()
+    await harness.implicit_groups.resync()
+    await harness.settle()
+
+    assert harness.api.writes == [("create", "PodGroup", "jobset-job-1")]
+    assert spec(harness, "jobset-job-1")["schedulingPolicy"] == {"gang": {"minCount": 3}}
+    assert harness.recorded.events == [("Workload", "jobset", "NameTaken")]
+
+
+async def test_a_group_of_a_replica_key_that_was_there_first_is_waited_for(
+    harness: ControllerHarness,
+) -> None:
+    """An earlier version of Muster made it."""
+    reference = {"workloadName": "jobset", "templateName": "job"}
+    there = waiting("jobset-job-1", schedulingPolicy={"gang": {"minCount": 2}})
+    there["spec"]["workloadRef"] = reference
+    owner = {"apiVersion": "scheduling.muster.dev/v1alpha3", "kind": "Workload", "name": "jobset"}
+    there["metadata"] |= {
+        "ownerReferences": [owner | {"uid": "uid-of-jobset", "controller": True}],
+        **made_for(WORKLOAD, "jobset", "uid-of-jobset"),
+    }
+    harness.api.put(workload(template("job", 2), template("job-1", 3)))
+    harness.api.put(there)
+    harness.api.put(pod("own"))
+    await harness.settle()
+    assert harness.api.writes == []
+    assert harness.recorded.events == [("Workload", "jobset", "NameTaken")]
+
+    harness.api.remove("PodGroup", "default", "jobset-job-1")
+    await harness.settle()
+
+    assert harness.api.writes == [("create", "PodGroup", "jobset-job-1")]
 
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "t", "uid": "t", "controller": True}
@@ -287,7 +356,7 @@ async def test_an_idle_group_is_deleted_once(harness: ControllerHarness) -> None
     harness.api.put(group | {"metadata": group["metadata"] | {"finalizers": finalizers}})
     for _ in range(3):
         await harness.settle(seconds=IDLE_SECONDS)
-        harness.implicit_groups.resync()
+        await harness.implicit_groups.resync()
 
     assert harness.api.writes.count(("delete", "PodGroup", "jobset-job-1-k")) == 1
 
@@ -299,7 +368,7 @@ async def test_a_group_that_comes_back_has_its_time_again(harness: ControllerHar
     assert harness.api.names("PodGroup") == []
 
     harness.api.put(group)
-    harness.implicit_groups.resync()
+    await harness.implicit_groups.resync()
     await harness.settle()
     assert harness.api.names("PodGroup") == ["jobset-job-1-k"]
     await harness.settle(seconds=IDLE_SECONDS)
@@ -392,7 +461,7 @@ async def test_a_new_leader_removes_what_became_idle_before_it(harness: Controll
     await harness.settle(seconds=IDLE_SECONDS * 2)
 
     harness.fence.extend(float("inf"))
-    harness.implicit_groups.resync()
+    await harness.implicit_groups.resync()
     await harness.settle(seconds=IDLE_SECONDS * 2)
     await harness.settle(seconds=IDLE_SECONDS * 2)
 

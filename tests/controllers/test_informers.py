@@ -1,9 +1,15 @@
 """The caches on the embedded cluster: JobSets are followed from the time they are installed."""
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
+import yaml
+
+from controllers.capacity_requests import REQUESTS
 from controllers.informers import Caches, Informers
 from kube.client import Client
+from kube.quarantine import Quarantine
 from kube.resources import CRDS
 from localcluster.cluster import LocalCluster
 from localcluster.definitions.jobset import jobset_crd
@@ -33,3 +39,55 @@ async def test_jobsets_installed_later_are_followed() -> None:
         await asyncio.wait({watches})
 
     assert caches.jobsets.get("default", "a") is not None
+
+
+CRDS_OF_OTHERS = Path(__file__).parents[2] / "e2e/controllers/crds"
+CRD = CRDS_OF_OTHERS / "provisioningrequests.autoscaling.x-k8s.io.yaml"
+
+
+def capacity_request(name: str, *, ours: bool, spec: Any) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": "muster"} if ours else {}
+    metadata = {"name": name, "namespace": "default", "labels": labels}
+    kind = {"apiVersion": REQUESTS.api_version, "kind": REQUESTS.kind}
+    return kind | {"metadata": metadata, "spec": spec}
+
+
+async def test_requests_for_capacity_come_and_go_with_their_crd() -> None:
+    """Those of others are not looked at, and one that cannot be read keeps no other back."""
+    caches, clock, quarantine = Caches(), FakeClock(), Quarantine()
+    crd = yaml.safe_load(CRD.read_text())
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    sets = {"podSets": [{"podTemplateRef": {"name": "t"}, "count": 2}]}
+    served: list[Any] = []
+    caches.when_served(served.append)
+    async with (
+        LocalCluster(jobset=False) as cluster,
+        await Client.connect(cluster.kubeconfig) as client,
+    ):
+        await install(client)
+        watches = asyncio.create_task(Informers(client, caches, clock, quarantine).run())
+        await caches.synced.wait()
+        assert REQUESTS not in caches.served
+
+        await client.create(CRDS, crd)
+        await client.create(REQUESTS, capacity_request("others", ours=False, spec=sets))
+        await client.create(REQUESTS, capacity_request("odd", ours=True, spec="text"))
+        await client.create(REQUESTS, capacity_request("good", ours=True, spec=sets))
+        while REQUESTS not in caches.served:
+            await clock.sleeping()
+            await clock.advance(15)
+        assert [it.metadata.name for it in caches.requests.values()] == ["good"]
+        assert list(quarantine.details()) != []
+
+        await client.delete(CRDS, crd["metadata"]["name"])
+        while len(caches.requests):
+            await clock.advance(15)
+        await client.create(CRDS, crd)
+        await client.create(REQUESTS, capacity_request("later", ours=True, spec=sets))
+        while caches.requests.get("default", "later") is None:
+            await clock.advance(15)
+        watches.cancel()
+        await asyncio.wait({watches})
+
+    assert served == [REQUESTS]

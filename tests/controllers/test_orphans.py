@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.constants import JOB
+from api.constants import ANNOTATION_MADE_FOR, JOB, JOBSET_LABEL_UID, KindName
 from controllers.orphans import COLLECTOR_SECONDS
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
@@ -36,17 +36,60 @@ def leaf(*owners: Json, managed: bool = True) -> Json:
     return {"kind": "PodGroup", "metadata": metadata, "spec": {"schedulingPolicy": {"basic": {}}}}
 
 
-async def test_a_group_that_lost_its_workload_unseen_is_deleted_after_a_while(
-    harness: ControllerHarness,
+GONE = {"apiVersion": "batch/v1", "kind": "Job", "name": "runs", "uid": "gone"}
+PIPELINE = {"apiVersion": "example.com/v1", "kind": "Pipeline", "name": "p", "uid": "p"}
+
+
+@pytest.mark.parametrize(
+    ("owners", "at_once"),
+    [
+        pytest.param([], True, id="no owner, after a deletion with orphan"),
+        pytest.param([GONE], False, id="its owner is gone"),
+        pytest.param([GONE, workload_owner()], False, id="its owner and its Workload are gone"),
+        pytest.param([workload_owner("mine")], True, id="a user's Workload lives"),
+        pytest.param([GONE, workload_owner("mine")], True, id="and its owner is gone"),
+        pytest.param([PIPELINE], True, id="an owner that is not ours may live"),
+    ],
+)
+async def test_what_the_garbage_collector_does_not_delete_is_deleted_at_once(
+    harness: ControllerHarness, owners: list[Json], at_once: bool
 ) -> None:
-    harness.api.put(leaf(workload_owner()))
-    harness.orphans.resync()
+    """For the rest it gets time."""
+    named = {"name": "w-job-runs", "namespace": "default", "uid": "mine"}
+    harness.api.put({"kind": "Workload", "metadata": named, "spec": {}})
+    harness.api.put(leaf(*owners))
+    await harness.orphans.resync()
 
     await harness.settle(seconds=COLLECTOR_SECONDS - 1)
-    assert generated(harness) == ["pg-job-runs"]
+    assert generated(harness) == ([] if at_once else ["pg-job-runs"]) + ["w-job-runs"]
 
     await harness.settle(seconds=1)
-    assert generated(harness) == []
+    assert generated(harness) == ["w-job-runs"]
+
+
+def of_a_pipeline() -> Json:
+    made = leaf()
+    kind = KindName("example.com", "v1", "pipelines", "Pipeline")
+    return made | {"metadata": made["metadata"] | made_for(kind, "p", "u")}
+
+
+async def test_a_group_of_another_namespace_keeps_nothing(harness: ControllerHarness) -> None:
+    """It says that it was made for the same Job, and pods run in it."""
+    harness.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
+    await harness.settle()
+    forged = leaf()
+    forged["metadata"] |= made_for(JOB, "runs", "uid-of-runs")
+    forged["metadata"]["namespace"] = "other"
+    harness.api.put(forged)
+    member = make_pod("p").in_group("pg-job-runs").build()
+    member["metadata"]["namespace"] = "other"
+    harness.api.put(member | {"kind": "Pod"})
+
+    harness.api.forget("Job", "default", "runs")
+    await harness.settle(seconds=COLLECTOR_SECONDS)
+    await harness.settle(seconds=COLLECTOR_SECONDS)
+
+    assert ("Workload", "default", "w-job-runs") not in harness.api.objects
 
 
 async def test_a_group_made_after_its_owner_had_gone_is_deleted(harness: ControllerHarness) -> None:
@@ -90,6 +133,28 @@ async def test_what_a_deletion_orphaned_is_kept_as_long_as_pods_use_it(
     assert generated(harness) == []
 
 
+@pytest.mark.parametrize("mode", ["Gang", "Composite"])
+async def test_the_next_of_the_name_does_not_wait_for_the_garbage_collector(
+    harness: ControllerHarness, mode: str
+) -> None:
+    """It is behind, or has forgotten: the first is gone, and what was made for it is not."""
+    tree = make_jobset("a").asks(gang_mode=mode).replicated_job("b", 2, job_template()).build()
+    harness.submit_jobset(tree)
+    await harness.settle()
+    made = generated(harness)
+    harness.api.forget("JobSet", "default", "a")
+    await harness.settle()
+    assert generated(harness) == made
+
+    harness.submit_jobset(tree | {"metadata": tree["metadata"] | {"uid": "uid-of-the-second"}})
+    await harness.settle()
+
+    assert generated(harness) == made
+    notes = [it["metadata"]["annotations"] for it in harness.api.objects.values()]
+    uids = {it[ANNOTATION_MADE_FOR].rpartition("/")[2] for it in notes if ANNOTATION_MADE_FOR in it}
+    assert uids == {"uid-of-the-second"}
+
+
 async def test_an_orphaned_tree_goes_after_its_last_pod(harness: ControllerHarness) -> None:
     tree = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2, job_template())
     harness.submit_jobset(tree.build())
@@ -107,12 +172,57 @@ async def test_an_orphaned_tree_goes_after_its_last_pod(harness: ControllerHarne
     assert generated(harness) == []
 
 
+async def test_an_orphaned_group_waits_for_a_job_that_makes_pods_again(
+    harness: ControllerHarness,
+) -> None:
+    """All have failed, and the Job takes its time: its next pods need the group."""
+    tree = make_jobset("a").asks(gang_mode="Gang").replicated_job("b", 1, job_template())
+    harness.submit_jobset(tree.build())
+    job = make_job("a-b-0").managed("pg-a").of_jobset("a", "b", 0, "JobSet").build()
+    job["metadata"]["labels"][JOBSET_LABEL_UID] = "uid-of-a"
+    harness.api.put(job | {"kind": "Job"})
+    await harness.settle()
+    made = generated(harness)
+
+    harness.api.orphan("JobSet", "default", "a")
+    for _ in range(3):
+        await harness.settle(seconds=COLLECTOR_SECONDS)
+    assert generated(harness) == made
+
+    over = {"conditions": [{"type": "Failed", "status": "True"}]}
+    harness.api.put(job | {"kind": "Job", "status": over})
+    await harness.settle(seconds=COLLECTOR_SECONDS)
+    assert generated(harness) == []
+
+
+async def test_what_is_orphaned_goes_with_its_last_pod_at_once(harness: ControllerHarness) -> None:
+    """The next of its owner's name waits for it."""
+    harness.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
+    await harness.settle()
+    harness.api.put(make_pod("p").in_group("pg-job-runs").build() | {"kind": "Pod"})
+    harness.api.orphan("Job", "default", "runs")
+    again = make_job("runs").asks(gang_mode="Gang").pods(3).build()
+    harness.submit_job(again | {"metadata": again["metadata"] | {"uid": "uid-of-the-second"}})
+    await harness.settle()
+    assert uid_of_owner(harness) == "uid-of-runs"
+
+    harness.api.remove("Pod", "default", "p")
+    await harness.settle()
+
+    assert uid_of_owner(harness) == "uid-of-the-second"
+
+
+def uid_of_owner(harness: ControllerHarness) -> str:
+    notes = harness.api.objects["PodGroup", "default", "pg-job-runs"]["metadata"]["annotations"]
+    return str(notes[ANNOTATION_MADE_FOR].rpartition("/")[2])
+
+
 async def test_what_was_orphaned_while_nobody_led_is_found_at_the_start_of_a_term(
     harness: ControllerHarness,
 ) -> None:
     harness.api.put(leaf())
     harness.orphans.controller.queue.close()
-    harness.orphans.resync()
+    await harness.orphans.resync()
 
     await harness.settle(seconds=COLLECTOR_SECONDS)
 
@@ -125,7 +235,7 @@ async def test_what_belongs_to_a_living_owner_stays(harness: ControllerHarness) 
     before = generated(harness)
     writes = len(harness.api.writes)
 
-    harness.orphans.resync()
+    await harness.orphans.resync()
     await harness.clock.advance(COLLECTOR_SECONDS)
     assert len(harness.orphans.controller.queue) == 0, "nobody even looks at it"
     await harness.settle()
@@ -138,16 +248,13 @@ async def test_what_belongs_to_a_living_owner_stays(harness: ControllerHarness) 
     "group",
     [
         pytest.param(leaf(workload_owner(), managed=False), id="a group a user made"),
-        pytest.param(
-            leaf(owner("Pipeline", "p", "u", "example.com/v1"), workload_owner()),
-            id="a group with an owner of a kind that is not ours",
-        ),
+        pytest.param(of_a_pipeline(), id="made for a kind that is not ours, it says"),
     ],
 )
 async def test_what_muster_did_not_make_stays(harness: ControllerHarness, group: Json) -> None:
     harness.api.put(group)
 
-    harness.orphans.resync()
+    await harness.orphans.resync()
     await harness.settle(seconds=COLLECTOR_SECONDS)
 
     assert generated(harness) == ["pg-job-runs"]
@@ -156,9 +263,9 @@ async def test_what_muster_did_not_make_stays(harness: ControllerHarness, group:
 async def test_an_owner_that_the_cache_has_not_seen_yet_is_asked_for(
     harness: ControllerHarness,
 ) -> None:
-    harness.api.objects["Workload", "default", "w-job-runs"] = {"metadata": {"uid": "alive"}}
-    harness.api.put(leaf(workload_owner("alive")))
-    harness.orphans.resync()
+    harness.api.objects["Job", "default", "runs"] = {"metadata": {"uid": "gone"}}
+    harness.api.put(leaf())
+    await harness.orphans.resync()
 
     await harness.settle(seconds=COLLECTOR_SECONDS)
 
@@ -169,8 +276,8 @@ async def test_a_kind_that_is_not_served_for_the_moment_proves_nothing(
     harness: ControllerHarness,
 ) -> None:
     harness.api.put(leaf(workload_owner()))
-    harness.api.unserved.add("Workload")
-    harness.orphans.resync()
+    harness.api.unserved.add("Job")
+    await harness.orphans.resync()
 
     await harness.settle(seconds=COLLECTOR_SECONDS)
 
@@ -181,7 +288,7 @@ async def test_a_namesake_of_the_owner_keeps_nothing(harness: ControllerHarness)
     job = make_job("runs").build()
     harness.api.put(job | {"kind": "Job"})
     harness.api.put(leaf(owner("Job", "runs", "of-the-first", "batch/v1")))
-    harness.orphans.resync()
+    await harness.orphans.resync()
 
     await harness.settle(seconds=COLLECTOR_SECONDS)
 
@@ -191,8 +298,8 @@ async def test_a_namesake_of_the_owner_keeps_nothing(harness: ControllerHarness)
 async def test_an_owner_that_was_replaced_unseen_is_missed(harness: ControllerHarness) -> None:
     """Its deletion was lost: after a list its namesake is there as if it had changed."""
     job = make_job("runs").build() | {"kind": "Job"}
-    uid = harness.api.put(job)["metadata"]["uid"]
-    harness.api.put(leaf(owner("Job", "runs", uid, "batch/v1")))
+    harness.api.put(job | {"metadata": job["metadata"] | {"uid": "gone"}})
+    harness.api.put(leaf(GONE))
     await harness.settle(seconds=COLLECTOR_SECONDS)
     assert generated(harness) == ["pg-job-runs"]
 
@@ -200,6 +307,21 @@ async def test_an_owner_that_was_replaced_unseen_is_missed(harness: ControllerHa
     await harness.settle(seconds=COLLECTOR_SECONDS)
 
     assert generated(harness) == []
+
+
+async def test_an_irrelevant_change_of_an_orphan_costs_nothing(harness: ControllerHarness) -> None:
+    """A namespace may have thousands of one owner that are kept by a pod, and change them all."""
+    left = harness.api.put(leaf())
+    harness.api.put(make_pod("p").in_group("pg-job-runs").build() | {"kind": "Pod"})
+    await harness.settle()
+    assert len(harness.orphans.controller.queue) == 0
+
+    harness.api.put(left | {"status": {"blocker": {"summary": "no room"}}})
+    assert len(harness.orphans.controller.queue) == 0
+
+    owners = {"ownerReferences": [GONE]}
+    harness.api.put(left | {"metadata": left["metadata"] | owners})
+    assert len(harness.orphans.controller.queue) == 1
 
 
 async def test_what_is_no_longer_ours_is_left_alone(harness: ControllerHarness) -> None:

@@ -14,6 +14,7 @@ from tests.controllers.test_owners import (
     is_going,
     pod,
     renewed,
+    waiting_for,
 )
 from tests.support.owners import job_template, made_for, make_job, make_jobset
 
@@ -165,6 +166,33 @@ async def test_a_deleted_owner_is_forgotten(harness: ControllerHarness, replaced
     assert harness.recorded.events == [("JobSet", "a", "NameTaken")] * 2
 
 
+async def test_an_owner_says_which_pods_of_an_earlier_one_it_waits_for(
+    harness: ControllerHarness,
+) -> None:
+    harness.submit_jobset(gang().build())
+    for name in ("p0", "p1"):
+        harness.api.put(pod(name, "pg-a"))
+    await harness.settle()
+    harness.api.orphan("JobSet", "default", "a")
+    harness.submit_jobset(gang().build() | {"metadata": renewed(gang().build())})
+    await harness.settle()
+    assert waiting_for(harness) == "", "most are gone in a moment"
+
+    await harness.settle(seconds=2)
+    assert waiting_for(harness) == (
+        "waits for 2 pods of an earlier JobSet a to end: Workload w-a is kept for them, and made "
+        "anew then"
+    )
+    harness.api.remove("Pod", "default", "p0")
+    await harness.settle(seconds=20)
+    assert waiting_for(harness).startswith("waits for 1 pod of an earlier JobSet a to end: ")
+    harness.api.remove("Pod", "default", "p1")
+    await harness.settle()
+
+    assert waiting_for(harness) == ""
+    assert harness.recorded.events == []
+
+
 async def test_a_namesake_waits_for_what_its_predecessor_left(harness: ControllerHarness) -> None:
     harness.submit_jobset(gang().build())
     harness.api.put(pod("p0", "pg-a"))
@@ -208,7 +236,7 @@ async def test_a_jobset_that_scales_has_as_many_groups(
     assert not is_going(harness, "PodGroup", leaves[1]), "it may grow again"
     harness.api.remove("Pod", "default", "p")
     await harness.settle()
-    harness.jobset.resync()
+    await harness.jobset.resync()
     await harness.settle()
     assert harness.api.writes.count(("delete", "PodGroup", leaves[1])) == 1
     assert harness.api.names("PodGroup") == leaves[:1]

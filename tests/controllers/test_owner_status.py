@@ -9,7 +9,7 @@ from api.constants import ANNOTATION_WAITING_FOR
 from controllers.objects import decode_group
 from tests.controllers.conftest import ControllerHarness
 from tests.controllers.test_owners import gang, pod, renewed, waiting_for
-from tests.support.owners import job_template, make_jobset
+from tests.support.owners import job_template, make_job, make_jobset
 
 Json = dict[str, Any]
 
@@ -220,3 +220,65 @@ async def test_who_is_finished_or_suspended_waits_for_nothing(
     await harness.settle()
 
     assert waiting_for(harness) == ""
+
+
+ORDERS: dict[str, Json] = {
+    "dependsOn": {"dependsOn": [{"name": "b", "status": "Ready"}]},
+    "InOrder": {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
+}
+
+
+def in_order(order: str) -> Json:
+    jobset = make_jobset("a")
+    for name in ("b", "c"):
+        jobset = jobset.replicated_job(name, 1, job_template().pods(2), mode="Gang")
+    made: Json = jobset.build()
+    part = made["spec"]["replicatedJobs"][1] if order == "dependsOn" else made["spec"]
+    part |= ORDERS.get(order, {})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("order", "want"),
+    [("dependsOn", ""), ("InOrder", ""), ("any", "PodGroup pg-a-c: has none")],
+)
+async def test_a_group_whose_turn_has_not_come_is_no_trouble(
+    harness: ControllerHarness, order: str, want: str
+) -> None:
+    made = harness.submit_jobset(in_order(order))
+    harness.submit_job(job_of(made, "b"))
+    await harness.settle()
+
+    blocked(harness, "pg-a-c", "has none")
+    await harness.settle(seconds=1)
+    await harness.settle(seconds=3)
+    assert waiting_for(harness) == want
+
+    harness.submit_job(job_of(made, "c"))
+    await harness.settle(seconds=1)
+    await harness.settle(seconds=3)
+    assert waiting_for(harness) == "PodGroup pg-a-c: has none"
+
+
+@pytest.mark.parametrize("order", ["dependsOn", "InOrder"])
+async def test_of_two_the_one_whose_turn_it_is_is_named(
+    harness: ControllerHarness, order: str
+) -> None:
+    harness.submit_jobset(in_order(order))
+    await harness.settle()
+
+    blocked(harness, "pg-a-b", "no room")
+    blocked(harness, "pg-a-c", "has none")
+    await harness.settle(seconds=1)
+    await harness.settle(seconds=3)
+
+    assert waiting_for(harness) == ("PodGroup pg-a-b: no room")
+
+
+def job_of(jobset: Json, name: str) -> Json:
+    """The Job that the JobSet controller makes."""
+    job = make_job(f"a-{name}-0").of_jobset("a", name, 0).build()
+    reference = {key: jobset["metadata"][key] for key in ("name", "uid")}
+    reference |= {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "controller": True}
+    job["metadata"] |= {"ownerReferences": [reference]}
+    return dict(job)

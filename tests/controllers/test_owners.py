@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.constants import ANNOTATION_MIN_COUNT_BASIS, ANNOTATION_WAITING_FOR
+from api.constants import ANNOTATION_WAITING_FOR
 from api.names import hashed
 from controllers.objects import JOBSETS, decode_jobset
 from kube.errors import Forbidden, ServerError
+from kube.meta import ObjectMeta
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, make_job, make_jobset
@@ -31,12 +32,6 @@ def minimum(harness: ControllerHarness, name: str) -> Any:
     return harness.api.objects["PodGroup", "default", name]["spec"]["schedulingPolicy"]
 
 
-def template_minimum(harness: ControllerHarness, name: str) -> int:
-    spec = harness.api.objects["Workload", "default", name]["spec"]
-    count: int = spec["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"]
-    return count
-
-
 def is_going(harness: ControllerHarness, kind: str, name: str) -> bool:
     return "deletionTimestamp" in harness.api.objects[kind, "default", name]["metadata"]
 
@@ -48,6 +43,30 @@ def renewed(jobset: Json) -> Json:
 def waiting_for(harness: ControllerHarness, kind: str = "JobSet", name: str = "a") -> str:
     notes = harness.api.objects[kind, "default", name]["metadata"].get("annotations", {})
     return str(notes.get(ANNOTATION_WAITING_FOR, ""))
+
+
+async def test_marks_in_another_namespace_claim_nothing(harness: ControllerHarness) -> None:
+    """A Workload that is kept from going and a group that waits, both with this JobSet's UID."""
+    made = harness.submit_jobset(gang().build())
+    await harness.settle()
+    theirs: dict[str, Json] = {}
+    for kind, name in (("Workload", "w-a"), ("PodGroup", "pg-a")):
+        copy = msgspec.json.decode(msgspec.json.encode(harness.api.objects[kind, "default", name]))
+        copy["metadata"] |= {"namespace": "other", "uid": f"forged-{name}", "finalizers": ["x/y"]}
+        theirs[kind] = copy
+    theirs["Workload"]["metadata"]["deletionTimestamp"] = "2026-11-22T00:00:00Z"
+    theirs["PodGroup"]["status"] = {"blocker": {"summary": "a text of theirs"}}
+    forged = ControllerHarness()
+    for copy in theirs.values():
+        forged.api.put(copy)
+    forged.api.put(made)
+
+    await forged.settle()
+    await forged.settle(seconds=10)
+
+    assert forged.api.writes == [("create", "Workload", "w-a"), ("create", "PodGroup", "pg-a")]
+    assert waiting_for(forged) == ""
+    forged.close()
 
 
 async def test_a_gang_costs_two_writes(harness: ControllerHarness) -> None:
@@ -108,7 +127,7 @@ async def test_a_repeated_or_unchanged_event_writes_nothing(harness: ControllerH
     harness.api.writes.clear()
 
     harness.change("JobSet", "a")
-    harness.jobset.resync()
+    await harness.jobset.resync()
     await harness.settle()
 
     assert harness.api.writes == []
@@ -119,7 +138,7 @@ async def test_a_slow_watch_does_not_lead_to_a_second_creation(harness: Controll
     harness.api.pause_events()
     await harness.settle()
 
-    harness.jobset.resync()
+    await harness.jobset.resync()
     await harness.settle()
     harness.api.resume_events()
     await harness.settle()
@@ -212,16 +231,6 @@ async def test_groups_deleted_by_hand_are_made_again(harness: ControllerHarness)
     assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
 
-async def test_a_minimum_changed_by_hand_is_put_right(harness: ControllerHarness) -> None:
-    harness.submit_jobset(gang().build())
-    await harness.settle()
-
-    harness.change("PodGroup", "pg-a", schedulingPolicy={"gang": {"minCount": 1}})
-    await harness.settle()
-
-    assert minimum(harness, "pg-a") == {"gang": {"minCount": 8}}
-
-
 FOREIGN: Json = {"metadata": {"name": "pg-a", "namespace": "default"}, "spec": {}}
 
 
@@ -229,7 +238,7 @@ async def test_a_foreign_group_is_left_alone_and_reported_once(harness: Controll
     harness.api.put(FOREIGN | {"kind": "PodGroup"})
     harness.submit_jobset(gang().build())
     await harness.settle()
-    harness.jobset.resync()
+    await harness.jobset.resync()
     await harness.settle()
 
     assert harness.recorded.events == [("JobSet", "a", "NameTaken")]
@@ -240,9 +249,8 @@ async def test_a_foreign_group_is_left_alone_and_reported_once(harness: Controll
     await harness.settle()
     assert ("create", "PodGroup", "pg-a") in harness.api.writes[-2:]
     assert waiting_for(harness) == ""
-    assert harness.group_writer.gone(("PodGroup", ("default", "pg-a")), JOBSETS) == [], (
-        "nobody waits now"
-    )
+    gone = ObjectMeta(name="pg-a", namespace="default")
+    assert harness.group_writer.gone("PodGroup", gone, JOBSETS) == [], "nobody waits now"
 
 
 async def test_a_foreign_workload_s_name_is_avoided(harness: ControllerHarness) -> None:
@@ -268,7 +276,7 @@ async def test_without_a_free_name_for_the_workload_nothing_is_made(
     harness.submit_jobset(gang().build())
     await harness.settle()
     harness.api.writes.clear()
-    harness.jobset.resync()
+    await harness.jobset.resync()
     await harness.settle()
 
     assert harness.recorded.events == [("JobSet", "a", "NameTaken")]
@@ -315,7 +323,7 @@ async def test_a_workload_deleted_by_hand_is_made_again(harness: ControllerHarne
     harness.api.put(workload | {"metadata": workload["metadata"] | {"finalizers": ["theirs/hold"]}})
 
     harness.api.remove("Workload", "default", "w-a")
-    harness.jobset.resync()
+    await harness.jobset.resync()
     await harness.settle()
     obj = harness.api.objects["Workload", "default", "w-a"]
     harness.api.put(obj | {"metadata": obj["metadata"] | {"finalizers": []}})
@@ -366,26 +374,6 @@ async def test_a_jobset_s_job_is_left_to_its_jobset(harness: ControllerHarness) 
     await harness.settle()
 
     assert harness.api.writes == []
-
-
-async def test_scaling_a_job_moves_its_minimum_and_success_does_not(
-    harness: ControllerHarness,
-) -> None:
-    job = harness.submit_job(make_job("t").asks(gang_mode="Gang").pods(4, 8).build())
-    await harness.settle()
-    harness.api.writes.clear()
-
-    harness.api.put(job | {"status": {"succeeded": 6}})
-    await harness.settle()
-    assert harness.api.writes == []
-
-    harness.change("Job", "t", parallelism=6)
-    await harness.settle()
-    assert minimum(harness, "pg-job-t") == {"gang": {"minCount": 2}}
-    group = harness.api.objects["PodGroup", "default", "pg-job-t"]
-    assert group["metadata"]["annotations"][ANNOTATION_MIN_COUNT_BASIS] == "parallelism=6"
-    assert [verb for verb, _, _ in harness.api.writes] == ["patch", "patch"]
-    assert template_minimum(harness, "w-job-t") == 6
 
 
 async def test_nothing_is_written_once_the_lease_may_be_lost(harness: ControllerHarness) -> None:

@@ -1,11 +1,19 @@
 """Finalizers come off from the leaves up, as soon as nothing holds a group, and never by hand."""
 
+import sys
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 import pytest
 
-from api.constants import JOBSET, finalizer_of
+from api.constants import (
+    JOBSET,
+    JOBSET_LABEL_UID,
+    LABEL_COSCHEDULING,
+    LABEL_TEMPLATE,
+    LABEL_WORKLOAD,
+    finalizer_of,
+)
 from kube.errors import Invalid, KubeError, ServerError
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
@@ -50,6 +58,47 @@ async def test_a_group_is_held_by_its_pods(harness: ControllerHarness) -> None:
     assert left(harness) == []
 
 
+WORKLOAD_LABELS = {LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "node", "want"),
+    [
+        pytest.param("w-t", WORKLOAD_LABELS, "", [], id="by Workload and template, waiting"),
+        pytest.param("w-t", WORKLOAD_LABELS, "n", ["w-t"], id="by Workload and template, running"),
+        pytest.param("g", {LABEL_COSCHEDULING: "g"}, "", [], id="of KEP-3370, waiting"),
+    ],
+)
+async def test_pods_that_wait_for_another_group_of_the_name_hold_nothing(
+    harness: ControllerHarness, name: str, labels: dict[str, str], node: str, want: list[str]
+) -> None:
+    """A user made the group; the scheduler holds such pods until it is gone."""
+    harness.api.put(leaf(name))
+    builder = make_pod("p").phase("Pending")
+    for key, value in labels.items():
+        builder = builder.label(key, value)
+    harness.api.put((builder.bound_to(node) if node else builder).build() | {"kind": "Pod"})
+
+    harness.api.remove("PodGroup", "default", name)
+    await harness.settle()
+
+    assert left(harness) == want
+
+
+async def test_pods_of_other_schedulers_hold_nothing_by_their_own_words(
+    harness: ControllerHarness,
+) -> None:
+    harness.api.put(leaf("g"))
+    theirs = make_pod("p").scheduler("default-scheduler").label(LABEL_COSCHEDULING, "g").build()
+    theirs["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    harness.api.put(theirs | {"kind": "Pod"})
+
+    harness.api.remove("PodGroup", "default", "g")
+    await harness.settle()
+
+    assert left(harness) == []
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_finished_pods_hold_nothing(harness: ControllerHarness, phase: str) -> None:
     harness.api.put(leaf("g"))
@@ -83,7 +132,7 @@ def start_job(harness: ControllerHarness, jobset: str, pods: str) -> None:
 
 def start_pods(harness: ControllerHarness, jobset: str, pods: str) -> None:
     for number in range(2):
-        made = make_pod(f"{pods}-{number}").in_group("pg-a")
+        made = make_pod(f"{pods}-{number}").managed("pg-a").label(JOBSET_LABEL_UID, jobset)
         harness.api.put(made.owned_by("Job", "a-b-0", f"job-of-{jobset}").build() | {"kind": "Pod"})
 
 
@@ -165,19 +214,18 @@ async def test_a_pod_that_waits_holds_a_group_that_nobody_makes_again(
     assert uid_of_group(harness) == before
 
 
-async def test_pods_hold_a_group_until_it_is_known_whose_they_are(
-    harness: ControllerHarness,
+@pytest.mark.parametrize(("jobset", "want"), [("uid-of-the-second", []), ("uid-of-a", ["pg-a"])])
+async def test_pods_say_themselves_whose_group_they_hold(
+    harness: ControllerHarness, jobset: str, want: list[str]
 ) -> None:
+    """Their Job may be gone, or not known yet."""
     harness.api.put(leaf("pg-a") | {"metadata": group_of("uid-of-a")})
-    start_pods(harness, "uid-of-the-second", "new")
+    start_pods(harness, jobset, "p")
+
     harness.api.remove("PodGroup", "default", "pg-a")
     await harness.settle()
-    assert left(harness) == ["pg-a"]
 
-    start_job(harness, "uid-of-the-second", "new")
-    await harness.settle()
-
-    assert left(harness) == []
+    assert left(harness) == want
 
 
 def group_of(jobset: str) -> Json:
@@ -289,7 +337,7 @@ async def test_a_new_leader_finishes_what_the_last_one_left(harness: ControllerH
     assert left(harness) == ["g"]
 
     harness.fence.extend(float("inf"))
-    harness.protection.resync()
+    await harness.protection.resync()
     await harness.settle()
     assert left(harness) == []
 
@@ -472,3 +520,32 @@ async def test_an_irrelevant_change_queues_nothing(harness: ControllerHarness) -
     harness.api.remove("Namespace", "", "other")
 
     assert len(harness.protection.controller.queue) == 0
+
+
+async def test_a_long_chain_is_not_walked_for_a_group_that_a_living_child_keeps(
+    harness: ControllerHarness,
+) -> None:
+    async def steps(length: int) -> int:
+        names = [f"c{length}-{number}" for number in range(length)]
+        for above, name in zip(["", *names], names, strict=False):
+            harness.api.put(composite(name, above))
+        harness.api.put(leaf(f"living{length}", names[-1]))
+        for name in names:
+            harness.api.remove("CompositePodGroup", "default", name)
+        await harness.settle()
+        slot = ("CompositePodGroup", ("default", names[-1]))
+        found = 0
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            nonlocal found
+            found += event == "call"
+
+        sys.setprofile(count)
+        try:
+            await harness.protection.reconcile(slot)
+        finally:
+            sys.setprofile(None)
+        assert set(names) <= set(left(harness))
+        return found
+
+    assert await steps(200) == await steps(5)

@@ -4,12 +4,14 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from controllers.objects import POD_GROUPS
-from controllers.runtime import Controller, NotLeadingError, Writer
+from controllers.runtime import Controller, NotLeadingError, Writer, queue_all
 from kube.client import Client
 from kube.election import Fence
 from kube.errors import ServerError
+from kube.meta import ObjectMeta, Partial
 from tests.support.clock import FakeClock, settle
 
 
@@ -83,3 +85,49 @@ async def test_after_a_success_failures_are_counted_anew() -> None:
     await clock.advance(0.2)
     assert len(controller.queue) == 1
     controller.queue.close()
+
+
+async def test_a_key_that_raises_an_error_of_ours_backs_off_and_stops_nobody() -> None:
+    clock, tried, done = FakeClock(), list[float](), list[str]()
+    fails = True
+
+    async def reconcile(key: str) -> None:
+        if key == "poison":
+            tried.append(clock.monotonic())
+            if fails:
+                raise RecursionError("too deep")
+        done.append(key)
+
+    controller = Controller("spinning", reconcile, clock)
+    running = asyncio.ensure_future(controller.run())
+    with capture_logs() as logs:
+        controller.queue.add("poison")
+        for number in range(400):
+            controller.queue.add(f"k{number}")
+            await clock.advance(5)
+    details = list(controller.details())
+    fails = False
+    await clock.advance(300)
+    running.cancel()
+    await asyncio.wait({running})
+
+    assert len(done) == 401
+    assert done[-1] == "poison"
+    assert 8 <= len(tried) <= 20
+    assert details == ["spinning: failing: poison (RecursionError: too deep)"]
+    assert list(controller.details()) == []
+    assert [log["key"] for log in logs] == ["poison"]
+
+
+async def test_an_object_for_which_queueing_raises_does_not_end_a_term() -> None:
+    queued: list[str] = []
+
+    def queue(obj: Partial) -> None:
+        if obj.metadata.name == "poison":
+            raise KeyError
+        queued.append(obj.metadata.name)
+
+    names = ("a", "poison", "z")
+    await queue_all((Partial(ObjectMeta(name=name)) for name in names), queue)
+
+    assert queued == ["a", "z"]

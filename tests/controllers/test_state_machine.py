@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from api.constants import (
     ANNOTATION_MADE_FOR,
-    JOBSET_LABEL_NAME,
+    JOBSET_LABEL_UID,
     LABEL_MANAGED_BY,
     MANAGED_BY,
 )
@@ -226,12 +226,14 @@ class Lifecycle(RuleBasedStateMachine):
             if group["kind"] != "PodGroup":
                 continue
             in_group = group["metadata"]["name"]
-            there = api.objects.get(("PodGroup", "default", in_group), {}).get("metadata", {})
-            if "deletionTimestamp" in there:
+            owner, there = self._meta(kind, name), self._meta("PodGroup", in_group)
+            if "deletionTimestamp" in there and _maker_uid(there) == owner["uid"]:
                 continue  # admission refuses it
             job = self._job_of(kind, name, in_group)["metadata"]
             self.pods += 1
-            pod = make_pod(f"p{self.pods}").in_group(in_group)
+            pod = make_pod(f"p{self.pods}").managed(in_group)
+            if kind == "JobSet":
+                pod = pod.label(JOBSET_LABEL_UID, owner["uid"])
             made = pod.owned_by("Job", job["name"], job["uid"]).build() | {"kind": "Pod"}
             made["metadata"]["finalizers"] = [LINGER]
             api.put(made)
@@ -252,6 +254,7 @@ class Lifecycle(RuleBasedStateMachine):
             }
             reference |= {"uid": owner["metadata"]["uid"], "controller": True}
             made["metadata"]["ownerReferences"] = [reference]
+            made["metadata"]["labels"][JOBSET_LABEL_UID] = reference["uid"]
             api.put(self._new(made) | {"kind": "Job"})
         found: Json = api.objects["Job", "default", job]
         return found
@@ -280,14 +283,14 @@ class Lifecycle(RuleBasedStateMachine):
         old, self.harness = self.harness, ControllerHarness()
         if linger:
             for part in old.parts:
-                part.resync()
+                await part.resync()
             await old.settle()
         old.close()
         self.harness.api.objects = old.api.objects
         self.harness.api._numbers = old.api._numbers
         self.harness.api.relist()
         for part in self.harness.parts:
-            part.resync()
+            await part.resync()
 
     async def _end(self) -> None:
         for kind in ("JobSet", "Job"):
@@ -311,7 +314,7 @@ class Lifecycle(RuleBasedStateMachine):
             else:
                 maybe |= set(slots)
         there = {(slot[0], slot[2]) for slot in self.harness.api.objects if slot[0] in MADE}
-        held = self._with_its_tree({slot for slot in there if self._is_in_use(slot)})
+        held = {slot for slot in there if self._is_in_use(slot)}
         assert set(wanted) <= there, set(wanted) - there
         assert there <= set(wanted) | maybe | held, there - set(wanted) - maybe - held
         for (kind, name), obj in wanted.items():
@@ -334,59 +337,29 @@ class Lifecycle(RuleBasedStateMachine):
         return any("deletionTimestamp" in it or _maker_uid(it) != uid for it in there if it)
 
     def _is_in_use(self, slot: tuple[str, str]) -> bool:
-        """Whether pods, or children that pods hold, keep an object whose owner is gone."""
-        kind, name = slot
-        api = self.harness.api
-        meta = self._meta(kind, name)
-        others = [(key[0], key[2]) for key in api.objects if key[0] in GROUPS]
-        if kind == "Workload":
-            referred = [
-                it for it in others if meta["uid"] in _owner_uids({"metadata": self._meta(*it)})
-            ]
-            return not meta["ownerReferences"] and any(self._is_in_use(it) for it in referred)
-        if kind == "PodGroup":
-            return any(
-                self._keeps(obj, name, _maker_uid(meta))
-                for key, obj in api.objects.items()
-                if key[0] == "Pod"
-            )
+        """Whether pods, or Jobs that may make some, keep what an owner that is gone had."""
+        made = _maker_uid(self._meta(*slot))
+        groups = [
+            obj["metadata"]["name"]
+            for key, obj in self.harness.api.objects.items()
+            if key[0] == "PodGroup" and _maker_uid(obj["metadata"]) == made
+        ]
         return any(
-            api.objects[it[0], "default", it[1]]["spec"].get("parentCompositePodGroupName") == name
-            and self._is_in_use(it)
-            for it in others
+            self._keeps(obj, group, made)
+            for key, obj in self.harness.api.objects.items()
+            if key[0] in {"Pod", "Job"}
+            for group in groups
         )
 
-    def _with_its_tree(self, held: set[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Of a Workload that is kept everything is: it goes as a whole, after its last pod."""
-        kept = {slot for slot in held if slot[0] == "Workload"}
-        grown: set[tuple[str, str]] = set()
-        while kept != grown:
-            grown = kept
-            uids = {self._meta(*slot)["uid"] for slot in grown}
-            kept = grown | {
-                (kind, name)
-                for (kind, _, name), obj in self.harness.api.objects.items()
-                if kind in GROUPS and uids.intersection(_owner_uids(obj))
-            }
-        return held | kept
-
-    def _keeps(self, pod: Json, group: str, owner_id: str) -> bool:
-        """Whether a pod runs in the group, and nothing says that it is meant for another one."""
-        if pod["metadata"]["labels"]["scheduling.muster.dev/pod-group"] != group:
+    def _keeps(self, obj: Json, group: str, owner: str) -> bool:
+        """Whether a pod, or a Job's pods, are in the group that was made for the owner."""
+        meta = obj["metadata"]
+        if meta["annotations"].get("scheduling.muster.dev/managed-group") != group:
             return False
-        if pod.get("status", {}).get("phase", "") not in ACTIVE:
+        if obj.get("status", {}).get("phase", "") not in ACTIVE:
             return False
-        (job_uid,) = _owner_uids(pod) or ("",)
-        jobs = [
-            obj
-            for key, obj in self.harness.api.objects.items()
-            if key[0] == "Job" and obj["metadata"]["uid"] == job_uid
-        ]
-        if not jobs:
-            return True
-        above = _owner_uids(jobs[0])
-        orphaned = JOBSET_LABEL_NAME in jobs[0]["metadata"].get("labels", {}) and not above
-        return orphaned or owner_id in {job_uid, *above}
+        own = meta["uid"] if obj["kind"] == "Job" else ""
+        return owner in {own, meta.get("labels", {}).get(JOBSET_LABEL_UID), *_owner_uids(obj)}
 
 
 def _specified(owner: Json) -> list[Json]:

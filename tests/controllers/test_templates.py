@@ -56,7 +56,7 @@ async def test_groups_come_from_the_user_s_workload_which_stays_as_it_was(
     }
     assert harness.api.objects["Workload", "default", "mine"] == theirs
     owners = harness.api.objects["PodGroup", "default", "pg-a"]["metadata"]["ownerReferences"]
-    assert [it["kind"] for it in owners] == ["JobSet", "Workload"]
+    assert [it["kind"] for it in owners] == ["JobSet"], "their Workload would keep it"
 
 
 async def test_a_workload_that_comes_after_muster_s_own_is_reported_once(
@@ -66,7 +66,7 @@ async def test_a_workload_that_comes_after_muster_s_own_is_reported_once(
     await harness.settle()
     harness.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
     await harness.settle()
-    harness.jobset.resync()
+    await harness.jobset.resync()
     await harness.settle()
 
     assert harness.recorded.events == [("JobSet", "a", "WorkloadIgnored")]
@@ -167,7 +167,7 @@ async def test_two_workloads_of_one_jobset_hold_its_pods_until_one_goes(
         harness.api.put(workload(name, "JobSet", "a", leaf("pg-a", 3)))
     harness.submit_jobset(gang().build())
     await harness.settle()
-    harness.jobset.resync()
+    await harness.jobset.resync()
     await harness.settle()
 
     assert harness.recorded.events == [("JobSet", "a", "WorkloadConflict")]
@@ -252,10 +252,7 @@ async def test_a_delegated_job_gets_its_group_from_the_template(
         "disruptionMode": {"single": {}},
     } | ({"parentCompositePodGroupName": "above"} if parent else {})
     owners = harness.api.objects["PodGroup", "default", "pg-job-t"]["metadata"]["ownerReferences"]
-    assert [(it["kind"], it.get("controller", False)) for it in owners] == [
-        ("Job", True),
-        ("Workload", False),
-    ]
+    assert [(it["kind"], it["controller"]) for it in owners] == [("Job", True)]
 
 
 async def test_a_delegated_job_waits_for_the_workload_of_its_owner(

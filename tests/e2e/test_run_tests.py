@@ -24,7 +24,7 @@ def test_a_real_suite_that_cannot_run_says_why(
     def suites(name: str, arguments: Sequence[str]) -> run_tests.Outcome:
         return run_tests.Outcome(name, 0, "1 s")
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(run_tests, "_pytest", suites)

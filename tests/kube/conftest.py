@@ -1,10 +1,13 @@
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kube.client import Client
+from tests.kube.following import Following, Record, following
 from tests.support.api_server import ScriptedServer
+from tests.support.clock import FakeClock
 
 
 @pytest.fixture
@@ -17,3 +20,18 @@ async def server() -> AsyncIterator[ScriptedServer]:
 async def client(server: ScriptedServer, tmp_path: Path) -> AsyncIterator[Client]:
     async with await Client.connect(server.kubeconfig(tmp_path)) as client:
         yield client
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def sink() -> Record:
+    return Record()
+
+
+@pytest.fixture(name="following")
+def following_pods(client: Client, clock: FakeClock, sink: Record) -> Following:
+    return partial(following, client, sink, clock)

@@ -101,3 +101,43 @@ def test_a_list_that_repeats_what_is_known_is_no_change(cache: Cache[RawObject])
     cache.upsert(pod("a", "1"))
 
     assert heard == []
+
+
+def test_an_object_without_index_values_changes_nothing(cache: Cache[RawObject]) -> None:
+    cache.upsert(pod("a", node="n1"))
+    poison = pod("a", "2")
+    poison.raw["spec"] = None
+
+    with pytest.raises(AttributeError):
+        cache.upsert(poison)
+
+    kept = cache.get("ns", "a")
+    assert kept is not None
+    assert kept.metadata.resource_version == "1"
+    assert names(cache.by_index("node", "n1")) == ["a"]
+    cache.delete(("ns", "a"))
+    assert cache.by_index("node", "n1") == []
+
+
+def test_all_listeners_hear_of_a_change_whatever_one_of_them_raises(
+    cache: Cache[RawObject],
+) -> None:
+    heard: list[str] = []
+    faults = [KeyError("first"), None]
+
+    def faulty(_old: Any, _new: Any) -> None:
+        fault = faults.pop(0)
+        if fault is not None:
+            raise fault
+
+    cache.subscribe(faulty)
+    cache.subscribe(lambda _, new: heard.append(new.metadata.name if new else "nothing"))
+
+    with pytest.raises(KeyError, match="first"):
+        cache.upsert(pod("a"))
+    assert heard == ["a"]
+
+    # It has not been heard by all: coming again, unchanged, it counts as news.
+    cache.upsert(pod("a"))
+    cache.upsert(pod("a"))
+    assert heard == ["a", "a"]

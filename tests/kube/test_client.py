@@ -1,7 +1,10 @@
 """What the client sends, and what it makes of the answers."""
 
 import asyncio
+import socket
+from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +42,30 @@ async def test_get_reads_one_object_with_the_token(server: ScriptedServer, clien
     assert (seen.method, seen.path) == ("GET", "/api/v1/namespaces/ns/pods/p")
     assert seen.headers["Authorization"] == "Bearer letmein"
     assert seen.headers["User-Agent"] == "muster"
+
+
+async def test_a_request_may_ask_for_another_form_of_the_answer(
+    server: ScriptedServer, client: Client
+) -> None:
+    await server.answer(Reply(b"plain"), Reply({}))
+
+    assert await client.request("GET", "/metrics", accept="text/plain") == b"plain"
+    await client.request("GET", "/version")
+
+    assert [seen.headers["Accept"] for seen in server.seen] == ["text/plain", "application/json"]
+
+
+async def test_get_reads_an_object_of_thousands_of_levels(
+    server: ScriptedServer, client: Client
+) -> None:
+    levels = 9_000
+    await server.answer(Reply(b'{"deep":' * levels + b"{}" + b"}" * levels))
+
+    obj = await client.get(PODS, "p", "ns")
+
+    for _ in range(levels):
+        obj = obj["deep"]
+    assert obj == {}
 
 
 async def test_list_joins_all_pages(server: ScriptedServer, client: Client) -> None:
@@ -383,3 +410,30 @@ async def test_what_waits_for_a_connection_is_not_sent_once_it_is_not_allowed_an
         assert await client.request("GET", "/next") == b'{"ok": true}'
 
     assert [seen.path for seen in server.seen] == ["/slow", "/next"]
+
+
+async def test_the_other_end_of_a_silent_watch_is_probed(
+    server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[socket.socket] = []
+
+    class Noted(socket.socket):
+        def __init__(self, *what: Any, **more: Any) -> None:
+            super().__init__(*what, **more)
+            made.append(self)
+
+    monkeypatch.setattr("kube.open_sockets.socket.socket", Noted)
+    await server.answer(Stream({"type": "BOOKMARK"}))
+    stream = client.watch_lines("/api/v1/pods", {"watch": "true"})
+    async with aclosing(stream) as lines:
+        await anext(lines)
+        options = [
+            made[0].getsockopt(level, option)
+            for level, option in (
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+            )
+        ]
+
+    assert options == [1, 5, 3]

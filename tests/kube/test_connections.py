@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kube.connections import ConnectionPool, Response
+from kube.connections import ConnectionPool, Response, ResponseTooLarge
 from kube.errors import LeaseLost
 from kube.fencing import fenced
 
@@ -202,3 +202,14 @@ async def test_a_connection_closed_while_idle_is_forgotten_at_once() -> None:
         finally:
             gc.enable()
         assert sum(ref() is not None for ref in kept) == len(pool._idle) == 2
+
+
+async def test_a_response_larger_than_asked_for_is_not_read_to_its_end() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+    async with pair(head + b"x" * 5000, OK) as (server, pool):
+        with pytest.raises(ResponseTooLarge):
+            await pool.exchange("GET", "/", {}, None, 5, largest=4999)
+        answer = await pool.exchange("GET", "/", {}, None, 5, largest=2)
+
+    assert answer.body == b"ok"
+    assert len(server.connections) == 2

@@ -5,12 +5,14 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from kube.client import Client
-from kube.election import Fence, LeaderElector, lead
+from kube.clock import rfc3339_micro
+from kube.election import Fence, LeaderElector, elector, lead
 from kube.settings import LeaderElection
 from tests.support.api_server import Answer, Drop, Reply, ScriptedServer, Seen, failure
 from tests.support.clock import FakeClock
@@ -218,6 +220,32 @@ async def test_the_lease_of_a_dead_leader_is_taken_after_its_whole_duration(
     assert worker.fences[0].token == 5
 
 
+@pytest.mark.parametrize("minutes", [-5, 5])
+async def test_times_in_the_lease_of_another_clock_do_not_matter(
+    leases: LeaseServer, electing: Electing, clock: FakeClock, minutes: int
+) -> None:
+    def renew() -> None:
+        at = rfc3339_micro(clock.now() + timedelta(minutes=minutes))
+        times = {"acquireTime": at, "renewTime": at, "leaseDurationSeconds": 15}
+        leases.lease = {
+            "metadata": {"name": "muster", "namespace": "ns", "resourceVersion": at},
+            "spec": {"holderIdentity": "other", **times},
+        }
+
+    renew()
+    worker = Worker()
+    async with electing("a", worker):
+        for _ in range(30):
+            await clock.sleeping()
+            await clock.advance_to_next()
+            renew()
+        assert not worker.fences
+        renewed = clock.monotonic()
+        await clock.play(worker.started.wait())
+
+    assert 15 <= clock.monotonic() - renewed < 20
+
+
 async def test_a_leader_that_cannot_renew_stops_before_anybody_can_take_over(
     leases: LeaseServer, electing: Electing, clock: FakeClock
 ) -> None:
@@ -404,3 +432,78 @@ async def test_a_single_replica_leads_without_a_lease(
 async def test_times_that_cannot_work_are_refused(client: Client, times: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must hold"):
         LeaderElector(client, "muster", "ns", "a", **times)
+
+
+def held_by(holder: str) -> dict[str, Any]:
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
+    return {"metadata": {"name": "muster", "namespace": "ns", "resourceVersion": "0"}, "spec": spec}
+
+
+@pytest.mark.parametrize("lease", [None, held_by("")], ids=["never held", "released"])
+async def test_a_lease_that_was_seen_free_is_free_since_then(
+    leases: LeaseServer, client: Client, clock: FakeClock, lease: dict[str, Any] | None
+) -> None:
+    leases.lease = lease
+    worker = Worker()
+    candidate = elector(client, "muster", "ns", LeaderElection(), clock=clock)
+
+    await candidate.observe()
+    seen = clock.monotonic()
+    await clock.advance(60)
+    task = asyncio.ensure_future(candidate.run(worker))
+    await worker.started.wait()
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert worker.fences[0].since == seen
+
+
+@pytest.mark.parametrize("end", ["released", "expired"])
+async def test_a_lease_that_another_held_is_free_since_that_was_seen_to_end(
+    leases: LeaseServer, client: Client, clock: FakeClock, end: str
+) -> None:
+    leases.lease = held_by("other")
+    worker = Worker()
+    candidate = elector(client, "muster", "ns", LeaderElection(), clock=clock)
+
+    await candidate.observe()
+    task = asyncio.ensure_future(candidate.run(worker))
+    await clock.sleeping()
+    await clock.advance(1)
+    ended = clock.monotonic()
+    if end == "released":
+        leases.take("")
+    await clock.play(worker.started.wait())
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert ended < worker.fences[0].since <= clock.monotonic()
+
+
+async def test_a_lease_that_was_lost_and_won_again_is_free_since_it_was_won(
+    leases: LeaseServer, client: Client, clock: FakeClock
+) -> None:
+    worker = Worker()
+    candidate = elector(client, "muster", "ns", LeaderElection(), clock=clock)
+    task = asyncio.ensure_future(candidate.run(worker))
+    await worker.started.wait()
+
+    leases.broken = failure(500, "InternalError")
+    await clock.play(worker.ended.wait())
+    lost = clock.monotonic()
+    leases.broken = None
+    await clock.play(worker.started.wait())
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert worker.fences[1].since >= lost
+
+
+async def test_a_server_that_is_away_is_not_waited_for_to_observe(
+    leases: LeaseServer, client: Client, clock: FakeClock
+) -> None:
+    leases.broken = Drop()
+
+    await elector(client, "muster", "ns", LeaderElection(), clock=clock).observe()
+
+    assert leases.lease is None

@@ -11,7 +11,7 @@ from kube.client import Client
 from kube.events import ObjectReference, Recorder
 from kube.meta import ObjectMeta
 from kube.resources import NODES, PODS
-from tests.support.api_server import Drop, Reply, ScriptedServer, failure
+from tests.support.api_server import Drop, Reply, ScriptedServer, Seen, failure
 from tests.support.builders import make_pod
 from tests.support.clock import FakeClock
 
@@ -39,6 +39,25 @@ def dropped() -> Any:
 
     before = {reason: count(reason) for reason in ("queue full", "refused", "unreachable")}
     return lambda reason: count(reason) - before[reason]
+
+
+async def test_an_event_may_be_reported_by_another_name(
+    server: ScriptedServer, recorder: Recorder
+) -> None:
+    """As kube-scheduler's profiles do; it is another event than the Recorder's own."""
+    await server.answer(Reply({}, 201))
+    await server.answer(Reply({}, 201))
+
+    recorder.event(POD, "Warning", "FailedScheduling", "no room", component="team-pack")
+    recorder.event(POD, "Warning", "FailedScheduling", "no room")
+    await recorder.drained()
+
+    assert [seen.body["reportingComponent"] for seen in server.seen] == ["team-pack", "muster-test"]
+    assert [seen.body["source"]["component"] for seen in server.seen] == [
+        "team-pack",
+        "muster-test",
+    ]
+    assert len({seen.body["metadata"]["name"] for seen in server.seen}) == 2
 
 
 async def test_an_event_says_who_what_and_when(server: ScriptedServer, recorder: Recorder) -> None:
@@ -220,3 +239,74 @@ def test_references_from_metadata_and_from_whole_objects_agree() -> None:
     assert ObjectReference.of(PODS, meta) == ObjectReference.of_object(
         make_pod("p", "ns").stored("u", "1").build()
     )
+
+
+def about(namespace: str) -> ObjectReference:
+    return ObjectReference("v1", "Pod", namespace, "p", f"u-{namespace}")
+
+
+def namespaces(server: ScriptedServer) -> list[str]:
+    return [seen.body["metadata"]["namespace"] for seen in server.seen if seen.method == "POST"]
+
+
+async def test_a_flood_in_one_namespace_costs_others_no_event(
+    server: ScriptedServer, client: Client, clock: FakeClock, dropped: Any
+) -> None:
+    recorder = Recorder(client, "muster-test", clock, capacity=10)
+    for number in range(50):
+        recorder.event(about("flood"), "Normal", "A", str(number))
+    for namespace in ("a", "b", "c"):
+        recorder.event(about(namespace), "Normal", "A", "a")
+    for number in range(50):
+        recorder.event(about("flood"), "Normal", "B", str(number))
+    await server.answer(*[Reply({}, 201)] * 10)
+    task = asyncio.ensure_future(recorder.run())
+    await recorder.drained()
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert sorted(namespaces(server)) == ["a", "b", "c", *["flood"] * 7]
+    assert set(namespaces(server)[:4]) == {"a", "b", "c", "flood"}
+    assert dropped("queue full") == 93
+
+
+async def test_a_namespace_that_answers_slowly_holds_up_only_itself(
+    server: ScriptedServer, client: Client, clock: FakeClock
+) -> None:
+    slow = asyncio.Event()
+
+    async def handle(seen: Seen) -> Reply:
+        if "slow" in seen.path:
+            await slow.wait()
+        return Reply({}, 201)
+
+    server.handler = handle
+    recorder = Recorder(client, "muster-test", clock)
+    task = asyncio.ensure_future(recorder.run())
+    for number in range(3):
+        for namespace in ("slow", "a", "b"):
+            recorder.event(about(namespace), "Normal", "A", str(number))
+    await server.received(7)
+    before = sorted(namespaces(server))
+    slow.set()
+    await recorder.drained()
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert before == ["a"] * 3 + ["b"] * 3 + ["slow"]
+    assert namespaces(server).count("slow") == 3
+    messages = [seen.body["message"] for seen in server.seen if "slow" in seen.path]
+    assert messages == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[]"], ids=["no JSON", "no object"])
+async def test_an_answer_that_is_no_object_ends_nothing(
+    server: ScriptedServer, recorder: Recorder, answer: bytes
+) -> None:
+    await server.answer(Reply(answer, 201), Reply({}, 201))
+
+    recorder.event(POD, "Normal", "A", "a")
+    recorder.event(POD, "Normal", "B", "b")
+    await recorder.drained()
+
+    assert [seen.body["reason"] for seen in server.seen] == ["A", "B"]

@@ -36,6 +36,15 @@ async def test_readiness_names_every_check_and_waits_for_all() -> None:
         assert await fetch(server, "/readyz") == (200, "[+]caches-synced\n[+]certificate\nok\n")
 
 
+async def test_details_are_shown_and_do_not_make_a_process_unready() -> None:
+    details = ["pods: set aside: ns/a (OverflowError)"]
+
+    async with StatusServer(ready={"caches": lambda: True}, details=lambda: details) as server:
+        status, text = await fetch(server, "/readyz")
+
+    assert (status, text) == (200, f"[+]caches\n[!]{details[0]}\nok\n")
+
+
 async def test_a_process_without_checks_is_alive() -> None:
     async with StatusServer() as server:
         assert await fetch(server, "/healthz") == (200, "ok\n")
@@ -59,6 +68,14 @@ async def test_more_pages_can_be_served() -> None:
     async with StatusServer(pages={"/debug/snapshot": snapshot}) as server:
         assert await fetch(server, "/debug/snapshot") == (200, '{"pods":[]}')
         assert (await fetch(server, "/debug/other"))[0] == 404
+
+
+async def test_a_large_page_is_sent_in_parts() -> None:
+    async def snapshot() -> list[bytes]:
+        return [b'{"pods":[', b"1", b",2", b"]}"]
+
+    async with StatusServer(pages={"/debug/snapshot": snapshot}) as server:
+        assert await fetch(server, "/debug/snapshot") == (200, '{"pods":[1,2]}')
 
 
 async def test_an_action_is_run_by_post_only() -> None:
@@ -131,8 +148,9 @@ async def main(stop):
     log = structlog.get_logger()
     logging.getLogger("library").warning("from %s", "below")
     log.debug("unseen")
+    secret = "of a tenant"
     try:
-        1 / 0
+        1 / len(secret[:0])
     except ZeroDivisionError:
         log.exception("failed", pod="ns/p")
     print("ready", flush=True)
@@ -170,6 +188,8 @@ def test_every_log_line_is_json_and_a_signal_ends_the_process() -> None:
     assert (library["event"], library["level"]) == ("from below", "warning")
     assert (failed["event"], failed["pod"], failed["process"]) == ("failed", "ns/p", "test")
     assert failed["exception"][0]["exc_type"] == "ZeroDivisionError"
+    assert failed["exception"][0]["frames"][-1]["name"] == "main"
+    assert "of a tenant" not in errors
     assert (signalled["event"], signalled["signal"]) == ("signal", "SIGTERM")
 
 

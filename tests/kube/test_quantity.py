@@ -42,7 +42,22 @@ def test_reads_a_plain_number() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " 1", "1 ", "1mi", "1KI", "K", "e3", "1e", "1.2.3", "--1", "٣"]
+    "text",
+    [
+        "",
+        " 1",
+        "1 ",
+        "1mi",
+        "1KI",
+        "K",
+        "e3",
+        "1e",
+        "1.2.3",
+        "--1",
+        "٣",
+        "9" * 5000,
+        "1e" + "9" * 5000,
+    ],
 )
 def test_refuses_what_is_no_quantity(text: str) -> None:
     with pytest.raises(QuantityError) as caught:

@@ -1,9 +1,7 @@
 """The reflector against a scripted API server, in virtual time."""
 
 import asyncio
-import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,97 +10,25 @@ import pytest
 
 from kube import config
 from kube.client import Client
-from kube.meta import Key, Partial, decode_partial
+from kube.freeze import Freeze
+from kube.meta import decode_partial
 from kube.reflector import Reflector
 from kube.resources import PODS
+from tests.kube.following import Following, Record, page, pod
 from tests.support.api_server import (
+    Answer,
     Drop,
     Reply,
     ScriptedServer,
+    Seen,
     Stream,
     failure,
     status_body,
 )
-from tests.support.builders import make_pod
-from tests.support.clock import FakeClock
+from tests.support.clock import FakeClock, settle
 
 FIRST_WAIT = 0.2
 """Seconds that a first failure waits at most."""
-
-
-class Record:
-    """A sink that remembers what it was told and lets tests wait for it."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-        self._changed = asyncio.Condition()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def upsert(self, obj: Partial) -> None:
-        self._note(f"+{obj.metadata.name}")
-
-    def delete(self, key: Key) -> None:
-        self._note(f"-{key[1]}")
-
-    async def until(self, *want: str) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self.told == list(want))
-
-    def _note(self, word: str) -> None:
-        self.told.append(word)
-        task = asyncio.ensure_future(self._notify())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _notify(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def sink() -> Record:
-    return Record()
-
-
-Following = Callable[..., Any]
-
-
-@pytest.fixture
-def following(client: Client, clock: FakeClock, sink: Record) -> Following:
-    @asynccontextmanager
-    async def follow(**options: Any) -> AsyncIterator[Reflector[Partial]]:
-        reflector = Reflector(
-            client,
-            PODS,
-            sink,
-            decode=decode_partial,
-            clock=clock,
-            jitter=random.Random(1),
-            **options,
-        )
-        task = asyncio.ensure_future(reflector.run())
-        try:
-            yield reflector
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
-        assert task.cancelled()
-
-    return follow
-
-
-def pod(name: str, version: int = 1) -> dict[str, Any]:
-    return make_pod(name, "ns").stored(f"uid-{name}", str(version)).build()
-
-
-def page(*names: str, version: str = "10", token: str = "") -> Reply:
-    meta = {"resourceVersion": version, "continue": token}
-    return Reply({"metadata": meta, "items": [pod(name) for name in names]})
 
 
 async def test_lists_in_pages_then_watches_from_the_version_of_the_list(
@@ -189,6 +115,52 @@ async def test_a_list_that_expires_between_pages_is_read_in_one_piece(
         await sink.until("+a", "+a", "+b")
 
     assert server.seen[2].query == {}
+
+
+async def test_a_page_of_large_objects_is_read_in_smaller_ones(
+    server: ScriptedServer, sink: Record, following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kube.reflector._LARGEST_PAGE", 20_000)
+    names = [f"p{number:03}" for number in range(200)]
+    large = set(names[50:100])
+    limits: list[int] = []
+
+    async def serve(seen: Seen) -> Reply | Stream:
+        if "watch" in seen.query:
+            return Stream()
+        limit, first = int(seen.query["limit"]), int(seen.query.get("continue", "0"))
+        limits.append(limit)
+        answer = page(*names[first : first + limit], token=str(first + limit))
+        for item in answer.body["items"]:
+            if item["metadata"]["name"] in large:
+                item["metadata"]["annotations"] = {"filler": "x" * 4000}
+        if first + limit >= len(names):
+            answer.body["metadata"]["continue"] = ""
+        return answer
+
+    server.handler = serve
+    async with following(page_size=40):
+        await sink.until(*(f"+{name}" for name in names))
+
+    assert limits[0] == 40
+    assert min(limits) < 5
+    assert limits[-1] == 40
+    assert len(limits) < 60
+
+
+@pytest.mark.parametrize("size", [1, 40])
+async def test_an_object_that_is_larger_than_a_page_may_be_is_read_alone(
+    server: ScriptedServer,
+    sink: Record,
+    following: Following,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+) -> None:
+    monkeypatch.setattr("kube.reflector._LARGEST_PAGE", 10)
+    await server.answer(*[page("a")] * (1 if size == 1 else 3), Stream())
+
+    async with following(page_size=size):
+        await sink.until("+a")
 
 
 async def test_waits_longer_with_each_failure_up_to_five_seconds(
@@ -385,19 +357,6 @@ async def test_lag_is_the_age_of_the_last_sign_of_life(
         assert reflector.lag() == 0
 
 
-async def test_a_mistake_in_the_sink_ends_the_reflector(
-    server: ScriptedServer, client: Client
-) -> None:
-    class Broken(Record):
-        def upsert(self, obj: Partial) -> None:
-            raise KeyError(obj.metadata.name)
-
-    await server.answer(page("a"))
-
-    with pytest.raises(KeyError):
-        await Reflector(client, PODS, Broken(), decode=decode_partial).run()
-
-
 async def test_dropped_connections_are_not_the_end(
     server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
 ) -> None:
@@ -413,3 +372,167 @@ def test_decoders_of_msgspec_take_the_raw_slice_of_a_line() -> None:
     raw = msgspec.json.decode(b'{"o":{"metadata":{"name":"x"}}}', type=dict[str, msgspec.Raw])["o"]
 
     assert decode_partial(raw).metadata.name == "x"
+
+
+BEFORE = 4000.0
+"""A time before the clock of these tests starts."""
+
+
+def at(version: str) -> Reply:
+    """The answer to what is asked only for the version."""
+    return Reply({"metadata": {"resourceVersion": version}, "items": []})
+
+
+async def test_a_list_that_was_begun_later_is_new_enough(
+    server: ScriptedServer, following: Following
+) -> None:
+    await server.answer(page("a"), Stream())
+
+    async with following() as reflector:
+        await reflector.synced.wait()
+        await server.received(2)
+        await reflector.catch_up(BEFORE)
+
+    assert len(server.seen) == 2
+
+
+async def test_a_small_resource_whose_watch_is_silent_is_listed_anew(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a", "b", version="10"), Stream())
+
+    async with following() as reflector:
+        await reflector.synced.wait()
+        await server.received(2)
+        await server.answer(at("20"), page("b", "c", version="20"), Stream())
+        await clock.play(reflector.catch_up(clock.monotonic() + 1))
+        assert sink.told == ["+a", "+b", "+b", "+c", "-a"]
+        await server.received(5)
+
+    assert server.seen[2].query == {"limit": "1"}
+    assert server.seen[4].query["resourceVersion"] == "20"
+
+
+async def test_a_cache_at_the_servers_version_is_new_enough(
+    server: ScriptedServer, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a", version="opaque"), Stream())
+
+    async with following() as reflector:
+        await reflector.synced.wait()
+        await server.received(2)
+        await server.answer(at("opaque"))
+        await clock.play(reflector.catch_up(clock.monotonic() + 1))
+
+    assert len(server.seen) == 3
+
+
+@pytest.mark.parametrize("beyond", [20, 21])
+async def test_a_large_resource_is_up_to_date_once_its_watch_is(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following, beyond: int
+) -> None:
+    stream = Stream()
+    await server.answer(page("a", "b", token="more"), page("c", version="10"), stream)
+
+    async with following(page_size=2) as reflector:
+        await reflector.synced.wait()
+        await server.received(3)
+        await server.answer(at("20"))
+        catching_up = asyncio.ensure_future(reflector.catch_up(clock.monotonic() + 1))
+        stream.send({"type": "ADDED", "object": pod("d", 19)})
+        await sink.until("+a", "+b", "+c", "+d")
+        await server.received(4)
+        await clock.advance(0.5)
+        assert not catching_up.done()
+        bookmark = {"metadata": {"resourceVersion": str(beyond)}}
+        stream.send({"type": "BOOKMARK", "object": bookmark})
+        stream.send({"type": "ADDED", "object": pod("e", beyond + 1)})
+        await sink.until("+a", "+b", "+c", "+d", "+e")
+        await clock.play(catching_up)
+
+    assert len(server.seen) == 4
+
+
+@pytest.mark.parametrize("version", ["20", "opaque"])
+async def test_a_large_resource_is_listed_anew_if_its_watch_is_silent_or_says_nothing(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following, version: str
+) -> None:
+    stream = Stream()
+    await server.answer(page("a", "b", token="more"), page("c", version="10"), stream)
+
+    async with following(page_size=2) as reflector:
+        await reflector.synced.wait()
+        await server.received(3)
+        await server.answer(at(version), page("d", version="21"), Stream())
+        started = clock.monotonic()
+        await clock.play(reflector.catch_up(started + 1))
+
+    assert sink.told[3:] == ["+d", "-a", "-b", "-c"]
+    assert 1 <= clock.monotonic() - started < 1.5
+
+
+async def test_catching_up_outlives_failures_of_the_server(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a"), Stream())
+
+    async with following() as reflector:
+        await reflector.synced.wait()
+        await server.received(2)
+        broken = failure(500, "InternalError"), Drop(), Reply("no list")
+        await server.answer(*broken, at("20"), failure(429, "TooManyRequests"), page("b"), Stream())
+        await clock.play(reflector.catch_up(clock.monotonic() + 1))
+
+    assert sink.told == ["+a", "+b", "-a"]
+
+
+async def test_catching_up_between_two_watches_lists_and_does_not_watch(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a"), failure(500, "InternalError"))
+
+    async with following() as reflector:
+        await reflector.synced.wait()
+        await clock.sleeping()  # until the next try to watch
+        await server.answer(at("20"), page("b", version="20"), Stream())
+        await clock.play(reflector.catch_up(clock.monotonic() + 1))
+
+    assert sink.told == ["+a", "+b", "-a"]
+
+
+async def test_catching_up_during_a_list_waits_for_one_that_began_later(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    lists = iter([page("a", token="more"), page("b", version="20")])
+    never = asyncio.Event()
+
+    async def serve(seen: Seen) -> Answer:
+        if "continue" in seen.query:
+            await never.wait()
+        if "watch" in seen.query:
+            return Stream()
+        return at("20") if seen.query["limit"] == "1" else next(lists)
+
+    server.handler = serve
+    async with following() as reflector:
+        await server.received(2)
+        await clock.play(reflector.catch_up(clock.monotonic() + 1))
+        assert reflector.synced.is_set()
+        never.set()
+
+    assert "+b" in sink.told
+
+
+async def test_nothing_reaches_the_sink_during_a_freeze(
+    server: ScriptedServer, sink: Record, following: Following
+) -> None:
+    freeze = Freeze()
+    stream = Stream({"type": "ADDED", "object": pod("b", 11)})
+    await server.answer(page("a"), stream)
+
+    async with following(freeze=freeze):
+        with freeze:
+            await server.received(1)
+            await settle()
+            assert not sink.told
+        await sink.until("+a", "+b")

@@ -1,6 +1,7 @@
 """What lists and watch lines mean, as plain calls."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ import pytest
 
 from kube.errors import Gone, ProtocolError, ServerError
 from kube.meta import ObjectMeta
-from kube.watching import Change, Deleted, Undecodable, Upserted, WatchState
+from kube.watching import Change, Deleted, Undecodable, Upserted, WatchState, is_at
 from tests.support.api_server import status_body
 
 
@@ -35,7 +36,7 @@ def line(kind: str, obj: dict[str, Any]) -> bytes:
     return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
 
 
-def short(changes: list[Change[Thing]]) -> list[str]:
+def short(changes: Iterable[Change[Thing]]) -> list[str]:
     words = []
     for change in changes:
         match change:
@@ -43,7 +44,7 @@ def short(changes: list[Change[Thing]]) -> list[str]:
                 words.append(f"+{obj.metadata.name}@{obj.metadata.resource_version}")
             case Deleted(key):
                 words.append(f"-{key[1]}")
-            case Undecodable(key, _):
+            case Undecodable(key):
                 words.append(f"?{key[1]}")
     return words
 
@@ -51,9 +52,14 @@ def short(changes: list[Change[Thing]]) -> list[str]:
 def listed(*items: dict[str, Any]) -> WatchState[Thing]:
     state = WatchState(decode)
     state.begin_list()
-    state.feed_page(page(*items))
-    state.end_list()
+    read(state, page(*items))
+    list(state.end_list())
     return state
+
+
+def read(state: WatchState[Thing], body: bytes) -> list[Change[Thing]]:
+    """All changes of one page."""
+    return list(state.feed_page(body)[0])
 
 
 def test_a_list_of_two_pages_gives_the_version_of_the_last() -> None:
@@ -64,17 +70,18 @@ def test_a_list_of_two_pages_gives_the_version_of_the_last() -> None:
     assert (short(first), token, state.version) == (["+a@1"], "more", None)
 
     second, token = state.feed_page(page(thing("b"), version="6"))
-    assert (short(second), token, state.version) == (["+b@1"], "", "6")
-    assert state.end_list() == []
+    assert (short(second), token, state.version) == (["+b@1"], "", None)
+    assert list(state.end_list()) == []
+    assert state.version == "6"
 
 
 def test_an_empty_list_may_say_null_items() -> None:
     state = WatchState(decode)
     state.begin_list()
 
-    changes, _ = state.feed_page(b'{"metadata":{"resourceVersion":"3"},"items":null}')
+    changes = read(state, b'{"metadata":{"resourceVersion":"3"},"items":null}')
 
-    assert (changes, state.version) == ([], "3")
+    assert (changes, list(state.end_list()), state.version) == ([], [], "3")
 
 
 def test_events_move_the_version_on() -> None:
@@ -97,20 +104,65 @@ def test_a_bookmark_moves_the_version_and_changes_nothing() -> None:
 def test_a_second_list_yields_the_deletions_that_were_missed() -> None:
     state = listed(thing("a"), thing("b"))
     state.begin_list()
-    state.feed_page(page(thing("b"), thing("c")))
+    read(state, page(thing("b"), thing("c")))
 
     assert short(state.end_list()) == ["-a"]
+
+
+def test_deletions_that_nobody_took_are_told_after_the_next_list() -> None:
+    state = listed(thing("a"), thing("b"), thing("c"))
+    state.begin_list()
+    read(state, page())
+
+    assert short([next(state.end_list())]) == ["-a"]
+    assert state.version is None
+
+    state.begin_list()
+    read(state, page(thing("c")))
+    assert short(state.end_list()) == ["-b"]
 
 
 def test_a_list_that_breaks_off_deletes_nothing_and_can_begin_again() -> None:
     state = listed(thing("a"), thing("b"))
     state.begin_list()
-    state.feed_page(page(thing("b"), token="more"))
+    read(state, page(thing("b"), token="more"))
 
     state.begin_list()
-    state.feed_page(page(thing("a"), thing("b")))
+    read(state, page(thing("a"), thing("b")))
 
-    assert state.end_list() == []
+    assert list(state.end_list()) == []
+
+
+def test_what_a_broken_list_told_of_is_deleted_if_the_next_list_lacks_it() -> None:
+    state = WatchState(decode)
+    state.begin_list()
+    read(state, page(thing("a"), thing("b"), token="more"))
+
+    state.begin_list()
+    read(state, page(thing("b")))
+
+    assert short(state.end_list()) == ["-a"]
+
+
+def test_a_namesake_of_what_a_broken_list_told_of_is_first_deleted_then_added() -> None:
+    state = WatchState(decode)
+    state.begin_list()
+    read(state, page(thing("a", uid="old"), token="more"))
+
+    state.begin_list()
+
+    assert short(read(state, page(thing("a", 20, uid="new")))) == ["-a", "+a@20"]
+    assert list(state.end_list()) == []
+
+
+def test_an_object_that_a_broken_list_replaced_is_not_replaced_again() -> None:
+    state = listed(thing("a", uid="old"))
+    state.begin_list()
+    read(state, page(thing("a", 20, uid="new"), token="more"))
+
+    state.begin_list()
+
+    assert short(read(state, page(thing("a", 20, uid="new")))) == ["+a@20"]
 
 
 @pytest.mark.parametrize("by_list", [True, False], ids=["in a list", "in a watch"])
@@ -120,8 +172,7 @@ def test_a_namesake_is_first_deleted_then_added(by_list: bool) -> None:
 
     if by_list:
         state.begin_list()
-        changes, _ = state.feed_page(page(successor))
-        changes += state.end_list()
+        changes = read(state, page(successor)) + list(state.end_list())
     else:
         changes = state.feed(line("ADDED", successor))
 
@@ -194,6 +245,101 @@ def test_an_object_of_the_wrong_shape_in_a_list_does_not_count_as_deleted() -> N
     state = listed(thing("a"))
     state.begin_list()
 
-    changes, _ = state.feed_page(page(thing("a", 9, size="huge")))
+    changes = read(state, page(thing("a", 9, size="huge")))
 
-    assert short(changes + state.end_list()) == ["?a"]
+    assert short(changes + list(state.end_list())) == ["?a"]
+
+
+@pytest.mark.parametrize("by_list", [True, False], ids=["in a list", "in a watch"])
+def test_a_namesake_of_the_wrong_shape_ends_its_predecessor(by_list: bool) -> None:
+    state = listed(thing("a", uid="old"))
+    successor = thing("a", 9, uid="new", size="huge")
+
+    if by_list:
+        state.begin_list()
+        changes = read(state, page(successor)) + list(state.end_list())
+    else:
+        changes = state.feed(line("ADDED", successor))
+
+    assert short(changes) == ["-a", "?a"]
+
+
+def test_an_object_with_an_odd_timestamp_does_not_break_the_list() -> None:
+    odd, plain = thing("odd"), thing("plain")
+    odd["metadata"]["deletionTimestamp"] = "+292277026596-12-04T15:30:08Z"
+    state = WatchState(decode)
+    state.begin_list()
+
+    assert short(read(state, page(odd, plain))) == ["?odd", "+plain@1"]
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("odd"), OverflowError(), RecursionError(), KeyError()]
+)
+def test_whatever_decoding_raises_is_about_that_object_alone(error: Exception) -> None:
+    def picky(data: bytes) -> Thing:
+        obj = decode(data)
+        if obj.metadata.name == "poison":
+            raise error
+        return obj
+
+    state = WatchState(picky)
+    state.begin_list()
+
+    changes = read(state, page(thing("a"), thing("poison"), thing("z")))
+
+    assert short(changes) == ["+a@1", "?poison", "+z@1"]
+
+
+_LEVELS = 9_990
+"""API servers take 10,000 levels, those of the list around the object included."""
+
+
+@pytest.mark.parametrize("by_list", [True, False], ids=["in a list", "in a watch"])
+@pytest.mark.parametrize(("left", "right"), [('{"f:a":', "}"), ("[", "]")], ids=["maps", "lists"])
+def test_an_object_of_thousands_of_levels_is_one_like_all_others(
+    left: str, right: str, by_list: bool
+) -> None:
+    deep = left * _LEVELS + "0" + right * _LEVELS
+    obj = thing("a", 2)
+    obj["metadata"]["managedFields"] = [{"fieldsV1": "DEEP"}]
+    state = listed()
+
+    if by_list:
+        state.begin_list()
+        changes = read(state, page(obj, thing("b")).replace(b'"DEEP"', deep.encode()))
+    else:
+        changes = state.feed(line("ADDED", obj).replace(b'"DEEP"', deep.encode()))
+
+    assert short(changes)[0] == "+a@2"
+
+
+def test_nothing_is_so_deep_that_it_raises_anything_but_the_protocol_error() -> None:
+    state = listed()
+    bottomless = b'{"type":"ADDED","object":' + b"[" * 200_000
+
+    with pytest.raises(ProtocolError):
+        state.feed(bottomless)
+    with pytest.raises(ProtocolError):
+        state.feed_page(bottomless)
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "expected"),
+    [
+        ("10", "10", True),
+        ("11", "10", True),
+        ("9", "10", False),
+        (None, "10", False),
+        ("x", "x", True),
+        ("y", "x", False),
+        ("11", "x", False),
+        ("\u0661\u0661", "10", False),
+        ("9" * 5000, "10", False),
+        ("", "", True),
+    ],
+)
+def test_versions_are_compared_as_numbers_or_else_for_equality(
+    version: str | None, wanted: str, expected: bool
+) -> None:
+    assert is_at(version, wanted) == expected

@@ -141,7 +141,9 @@ def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     sources = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     assert modules == {str(path.relative_to(ROOT)) for path in sources}
     data = {str(Path(name).parent) for name in inside if name.endswith((".yaml", "Kustomization"))}
-    assert data == {"webhooks/manifests/webhook", "cli/manifests/crd", "cli/examples"}
+    manifests = {"base", "crd", "overlays/cert-manager", "overlays/single", "protection"}
+    removed = {f"cli/manifests/{folder}" for folder in manifests}
+    assert data == {"webhooks/manifests/webhook", "cli/examples"} | removed
 
 
 def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
@@ -192,17 +194,21 @@ def test_nothing_of_the_checkout_can_be_imported(installed: Environment) -> None
 def test_the_processes_find_what_comes_with_the_wheel(installed: Environment) -> None:
     code = (
         "from cli.demo import EXAMPLES, MANIFESTS\n"
+        "from cli.packaged_manifests import definitions, roles\n"
         "from webhooks.registration import load_manifests\n"
-        "print(len(load_manifests()), len([*EXAMPLES.glob('*')]), len([*MANIFESTS.glob('*')]))"
+        "print(len(load_manifests()), len([*EXAMPLES.glob('*')]), len([*MANIFESTS.glob('*')]),"
+        " len(definitions()) > 4, len(roles()) > 9)"
     )
     said = installed.run("python", "-c", code)
 
     assert said.returncode == 0, said.stderr
     counts = [len([*(ROOT / folder).glob("*")]) for folder in ("examples", "manifests/crd")]
-    assert said.stdout.split() == ["2", *map(str, counts)]
+    assert said.stdout.split() == ["2", *map(str, counts), "True", "True"]
 
 
-@pytest.mark.parametrize("command", ["", *PROCESSES, "gc", "demo", "tree"])
+@pytest.mark.parametrize(
+    "command", ["", *PROCESSES, "gc", "demo", "tree", "doctor", "support-bundle", "uninstall"]
+)
 def test_help_is_given(installed: Environment, command: str) -> None:
     said = installed.run("muster", *command.split(), "--help")
 

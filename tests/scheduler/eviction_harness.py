@@ -34,6 +34,8 @@ class FakeEvictorApi(FakeApi):
     leaving: list[str] = field(default_factory=list)
     quick: bool = False
     turns: int = 0
+    marks: dict[str, Json] = field(default_factory=dict)
+    graces: dict[str, int | None] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
@@ -41,10 +43,17 @@ class FakeEvictorApi(FakeApi):
         meta: Json = {"uid": f"uid-{name}", "resourceVersion": "1", "generation": 1}
         if resource == PODS and self.info(name) is None:
             raise NotFound(404, "NotFound", name)
-        return {"metadata": meta, "status": {"conditions": []}}
+        conditions = [self.marks[name]] if name in self.marks else []
+        return {"metadata": meta, "status": {"conditions": conditions}}
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace_seconds: int | None = None,
     ) -> None:
         if resource != PODS:
             await super().delete(resource, name, namespace, uid=uid)
@@ -54,6 +63,7 @@ class FakeEvictorApi(FakeApi):
         if error is not None:
             raise error
         self.deleted.append(name)
+        self.graces[name] = grace_seconds
         self.order.append(f"delete {name}")
         info = self.info(name)
         assert info is not None
@@ -89,14 +99,23 @@ class FakeEvictorApi(FakeApi):
                 self.nominated[name] = op["value"]
                 self.order.append(f"nominate {name}")
             if op["path"] == "/status/conditions" and isinstance(op["value"], list):
-                types = {condition["type"] for condition in op["value"]}
-                if "DisruptionTarget" in types:
-                    self.marked.append(f"{resource.kind}/{name}")
-                    info = self.info(name) if resource == PODS else None
-                    if info is not None:
-                        self.builder.state.set_pod(replace(info, targeted=True))
-                    self.order.append(f"mark {resource.kind}/{name}")
+                said = {c["type"]: c for c in op["value"]}.get("DisruptionTarget")
+                if said is not None:
+                    self._mark(resource, name, said)
         return await super().patch(resource, name, ops, namespace, subresource=subresource)
+
+    def _mark(self, resource: Resource, name: str, condition: Json) -> None:
+        error = self.fail_patch(name)
+        if error is not None:
+            raise error
+        info = self.info(name) if resource == PODS else None
+        if info is not None:
+            self.marks[name] = condition
+            targeted = condition["status"] == "True"
+            self.builder.state.set_pod(replace(info, targeted=targeted))
+        if condition["status"] == "True":
+            self.marked.append(f"{resource.kind}/{name}")
+            self.order.append(f"mark {resource.kind}/{name}")
 
 
 class EvictionHarness(Harness):
@@ -115,6 +134,7 @@ class EvictionHarness(Harness):
             self.activity,
             clock=self.clock,
             writers=WRITERS,
+            patience=60,
             on_change=self.changed.set,
         )
         self.preemptor = Preemptor(
@@ -123,16 +143,20 @@ class EvictionHarness(Harness):
             self.evictor,
             clock=self.clock,
             config=config or Preemption(),
+            stepwise=self.stepwise,
+            budget=self.budget,
         )
-        cycle = Cycle(
+        self.cycle = Cycle(
             self.builder.state,
             self.queue,
             self.binder,
             self.reporter,
             clock=self.clock,
+            stepwise=self.stepwise,
+            budget=self.budget,
             preemptor=self.preemptor,
         )
-        self.loop = self.loop_of(cycle)
+        self.loop = self.loop_of(self.cycle)
 
     def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> PreemptionBuilder:
         return PreemptionBuilder(claim_changed)

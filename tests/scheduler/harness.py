@@ -13,16 +13,20 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kube.clock import ServerClock
 from kube.election import Fence
-from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kube.errors import AlreadyExists, Conflict, NotFound
 from kube.events import EventType, ObjectReference
+from kube.freeze import Freeze
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
 from kube.resources import PVCS, PVS, Resource
+from kube.stepwise import Stepwise
 from scheduler.activity import Activity
 from scheduler.binder import Binder
 from scheduler.config import Starvation, Status
 from scheduler.core.model import ClaimKey, GroupKey, PodInfo
+from scheduler.core.place import SearchBudget
 from scheduler.cycle import Cycle
 from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
@@ -50,10 +54,10 @@ class FakeApi:
     deleted: list[str] = field(default_factory=list)
     patches: list[tuple[str, str, list[Operation]]] = field(default_factory=list)
     attempts: list[str] = field(default_factory=list)
-    fail: Callable[[str], KubeError | None] = lambda _name: None
-    fail_store: Callable[[Json], KubeError | None] = lambda _obj: None
-    fail_delete: Callable[[str], KubeError | None] = lambda _name: None
-    fail_patch: Callable[[str], KubeError | None] = lambda _name: None
+    fail: Callable[[str], Exception | None] = lambda _name: None
+    fail_store: Callable[[Json], Exception | None] = lambda _obj: None
+    fail_delete: Callable[[str], Exception | None] = lambda _name: None
+    fail_patch: Callable[[str], Exception | None] = lambda _name: None
     binds_volumes: bool = True
     deliver: bool = True
     stored: dict[str, Json] = field(default_factory=dict)
@@ -167,7 +171,13 @@ class FakeEvents:
     told: list[tuple[str, str, str]] = field(default_factory=list)
 
     def event(
-        self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
+        self,
+        regarding: ObjectReference,
+        event_type: EventType,
+        reason: str,
+        message: str,
+        *,
+        component: str = "",
     ) -> None:
         self.told.append((f"{regarding.kind}/{regarding.name}", reason, message))
 
@@ -179,11 +189,13 @@ class Harness:
         self,
         *,
         timeout: float = 120.0,
+        workers: int = 4,
         starvation: Starvation | None = None,
     ) -> None:
         claim_news = ClaimNews()
         self.builder = self.build_state(claim_news.changed)
         self.clock = FakeClock()
+        self.server_clock = clock = ServerClock(self.clock)
         self.api = FakeApi(self.builder)
         self.events = FakeEvents()
         self.observed: dict[GroupKey, GroupObject] = {}
@@ -192,16 +204,19 @@ class Harness:
         self.queue = Queue(state)
         self.activity = Activity()
         self.changed = asyncio.Event()
+        self.freeze = Freeze()
+        self.stepwise = Stepwise(clock)
         self.group_events = GroupEvents(self.events, state, self.observed)
         self.reporter = Reporter(
             self.api,
             state,
             self.group_events,
             self.activity,
-            clock=self.clock,
+            clock=clock,
             config=Status(),
             observed=self.observed,
             pending=self.pending,
+            freeze=self.freeze,
         )
         self.binder = Binder(
             self.api,
@@ -209,31 +224,52 @@ class Harness:
             self.queue,
             self.group_events,
             self.activity,
-            clock=self.clock,
-            workers=4,
+            clock=clock,
+            workers=workers,
             timeout=timeout,
             on_change=self.changed.set,
-            volume_binder=VolumeBinder(self.api, state, self.clock, claim_news),
+            on_refused=self.reporter.refused,
+            volume_binder=VolumeBinder(self.api, state, clock, claim_news, self.freeze),
+            freeze=self.freeze,
         )
         config = starvation or Starvation()
-        self.starvation = StarvationMonitor(state, self.queue, clock=self.clock, config=config)
-        cycle = Cycle(
+        self.starvation = StarvationMonitor(
+            state,
+            self.queue,
+            clock=clock,
+            config=config,
+            stepwise=self.stepwise,
+            budget=self.budget,
+        )
+        self.cycle = Cycle(
             state,
             self.queue,
             self.binder,
             self.reporter,
-            clock=self.clock,
+            clock=clock,
+            stepwise=self.stepwise,
+            budget=self.budget,
             starvation=self.starvation,
         )
-        self.loop = self.loop_of(cycle)
-        self.fence = Fence(self.clock, 1, float("inf"))
+        self.loop = self.loop_of(self.cycle)
+        self.fence = Fence(clock, 1, float("inf"))
 
     def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> StateBuilder:
         """What the tests fill the state with."""
         return StateBuilder(claim_changed)
 
+    def budget(self) -> SearchBudget:
+        return SearchBudget(pause=self.stepwise.pause)
+
     def loop_of(self, cycle: Cycle) -> Loop:
-        return Loop(cycle, self.queue, self.clock, activity=self.activity, changed=self.changed)
+        return Loop(
+            cycle,
+            self.queue,
+            self.clock,
+            activity=self.activity,
+            changed=self.changed,
+            freeze=self.freeze,
+        )
 
     @contextlib.asynccontextmanager
     async def leading(self, *, unsettled: str = "") -> AsyncIterator[None]:

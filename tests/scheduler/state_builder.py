@@ -14,6 +14,7 @@ from scheduler.core.model import (
     ClaimKey,
     GroupKey,
     GroupSpec,
+    GroupTerm,
     NodeInfo,
     PodInfo,
     Requirements,
@@ -102,6 +103,8 @@ class StateBuilder:
         terminating: bool = False,
         labels: Mapping[str, str] | None = None,
         namespace: str = "ns",
+        scheduler: str = "",
+        group_affinity: tuple[GroupTerm, ...] = (),
     ) -> PodInfo:
         self._serial += 1
         name = name or f"p{self._serial:05}"
@@ -119,6 +122,8 @@ class StateBuilder:
             gated=gated,
             terminating=terminating,
             labels=labels or {},
+            scheduler=scheduler,
+            group_affinity=group_affinity,
         )
         self.state.set_pod(info)
         return info

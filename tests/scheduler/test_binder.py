@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from kube.errors import Conflict, Forbidden, KubeError, NotFound, ServerError, Unreachable
+from kube.errors import (
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
+from scheduler.deadlines import Deadlines
+from scheduler.intents import Intent
 from tests.scheduler.harness import Harness
 
 
@@ -90,53 +101,6 @@ async def test_a_refused_member_is_placed_again_with_the_others_kept() -> None:
 
     assert set(harness.api.bound) == {first, second}
     assert harness.api.attempts.count(first) == 1
-
-
-async def test_a_gang_that_cannot_be_completed_is_given_up_in_time() -> None:
-    harness = Harness(timeout=20)
-    first, second = gang_of_two(harness)
-    harness.api.fail = lambda name: Forbidden(403, "Forbidden", "never") if name == second else None
-
-    async with harness.leading():
-        await harness.settle(25)
-
-    assert harness.api.deleted == [first]
-    assert ("PodGroup/g", "GangBindFailed") in [told[:2] for told in harness.events.told]
-
-
-async def test_a_gang_with_its_own_timeout_is_given_up_after_that() -> None:
-    harness = Harness(timeout=120)
-    first, second = gang_of_two(harness)
-    spec = harness.builder.state.forest.groups["PodGroup", "ns", "g"].spec
-    assert spec is not None
-    harness.builder.state.set_group(replace(spec, bind_within=20.0))
-    harness.api.fail = lambda name: Forbidden(403, "Forbidden", "never") if name == second else None
-
-    async with harness.leading():
-        await harness.settle(15)
-        assert harness.api.deleted == []
-        await harness.settle(10)
-
-    assert harness.api.deleted == [first]
-    told = [text for _, reason, text in harness.events.told if reason == "GangBindFailed"]
-    assert "in 20 s" in told[0]
-
-
-async def test_members_that_ran_before_are_never_deleted() -> None:
-    harness = Harness(timeout=20)
-    harness.builder.nodes(3, cpu=1)
-    harness.builder.gang("g", 3)
-    old = harness.builder.pod("g", node="n0")
-    new, never = harness.builder.pods("g", 2)
-    harness.api.fail = lambda name: (
-        Forbidden(403, "Forbidden", "never") if name == never.name else None
-    )
-
-    async with harness.leading():
-        await harness.settle(25)
-
-    assert harness.api.deleted == [new.name]
-    assert old.uid in harness.builder.state.pods
 
 
 async def test_a_conflict_of_an_unbound_pod_is_tried_again() -> None:
@@ -274,3 +238,151 @@ async def test_a_reservation_stays_until_all_of_its_roots_are_bound() -> None:
 
     assert len(kept) == 1
     assert harness.api.stored == {}
+
+
+async def test_a_slow_namespace_does_not_hold_up_the_bindings_of_others() -> None:
+    harness = Harness(workers=10)
+    harness.builder.nodes(1, cpu=100)
+    slow = [harness.builder.pod() for _ in range(50)]
+    for pod in slow:
+        harness.api.delayed[pod.name] = asyncio.Event()
+
+    async with harness.leading(unsettled="Bindings have no answer"):
+        await harness.settle(1)
+        quick = [harness.builder.pod(namespace="other") for _ in range(20)]
+        await harness.settle(1)
+
+        assert set(harness.api.bound) == {pod.name for pod in quick}
+
+
+async def test_bindings_that_are_tried_again_keep_no_worker() -> None:
+    harness = Harness(workers=4)
+    harness.builder.nodes(1, cpu=100)
+    failing = [harness.builder.pod(namespace=f"bad{number}") for number in range(20)]
+    names = {pod.name for pod in failing}
+    down = ServerError(500, "InternalError", "failed calling webhook")
+    harness.api.fail = lambda name: down if name in names else None
+
+    async with harness.leading(unsettled="they are tried again"):
+        await harness.settle(1)
+        quick = [harness.builder.pod(namespace="other") for _ in range(20)]
+        await harness.settle(0)
+
+    assert set(harness.api.bound) == {pod.name for pod in quick}
+
+
+@pytest.mark.parametrize(("asked", "tries"), [(7.0, {3}), (None, set(range(6, 15))), (1e9, {1})])
+async def test_the_server_is_not_asked_again_before_it_wants_to_be(
+    asked: float | None, tries: set[int]
+) -> None:
+    harness = Harness(timeout=20)
+    first, second = gang_of_two(harness)
+    busy = TooManyRequests(429, "TooManyRequests", "too busy", retry_after=asked)
+    harness.api.fail = lambda name: busy if name == second else None
+
+    async with harness.leading(unsettled="it is given up"):
+        await harness.settle(18)
+        assert harness.api.attempts.count(second) in tries
+        harness.api.fail = lambda _name: None
+        await harness.settle(4)
+
+    assert set(harness.api.bound) == {first, second}
+    assert harness.api.deleted == []
+
+
+async def test_a_gang_that_is_bound_slowly_but_in_time_is_not_given_up() -> None:
+    harness = Harness(timeout=60, workers=10)
+    harness.builder.nodes(20, cpu=1)
+    harness.builder.gang("g", 20)
+    pods = harness.builder.pods("g", 20)
+    bind = harness.api.bind
+
+    async def slow(*what: Any, **more: Any) -> None:
+        await harness.clock.sleep(8)
+        await bind(*what, **more)
+
+    harness.api.bind = slow  # type: ignore[method-assign]
+    async with harness.leading():
+        await harness.settle(50)
+
+    assert len(harness.api.bound) == len(pods)
+    assert harness.api.deleted == []
+
+
+async def test_a_binding_that_raises_an_error_of_ours_is_rejected_and_the_others_are_sent() -> None:
+    harness = Harness()
+    harness.builder.nodes(8, cpu=1)
+    for name in ("a", "poison", "z"):
+        harness.builder.gang(name, 2)
+        harness.builder.pods(name, 2)
+    members = harness.builder.state.forest.groups["PodGroup", "ns", "poison"].members
+    bad = next(iter(members.values())).info.name
+    faults = [KeyError("metadata")] * 3
+    harness.api.fail = lambda name: faults.pop() if name == bad and faults else None
+
+    async with harness.leading():
+        await harness.settle(20)
+
+    assert len(harness.api.bound) == 6
+    assert not faults
+
+
+async def test_a_deadline_that_cannot_be_checked_holds_up_no_other() -> None:
+    harness = Harness(timeout=10)
+    harness.builder.nodes(4, cpu=1)
+    for name in ("a", "poison"):
+        harness.builder.gang(name, 2)
+        harness.builder.pods(name, 2)
+    groups = harness.builder.state.forest.groups
+    second = [list(group.members.values())[1].info.name for group in groups.values()]
+    harness.api.fail = lambda name: Forbidden(403, "Forbidden", "no") if name in second else None
+    check = Deadlines._half_bound
+
+    def faulty(deadlines: Deadlines, intent: Intent) -> bool:
+        if intent.root[2] == "poison":
+            raise KeyError
+        return check(deadlines, intent)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Deadlines, "_half_bound", faulty)
+        async with harness.leading(unsettled="one gang is never given up"):
+            await harness.settle(30)
+            deleted = list(harness.api.deleted)
+
+    state = harness.builder.state
+    assert deleted
+    assert all(name.startswith("p") for name in deleted)
+    assert {state.forest.groups["PodGroup", "ns", "poison"].running_total} == {1}
+
+
+async def test_a_pod_whose_binding_is_refused_says_so_and_is_tried_ever_more_seldom() -> None:
+    harness = Harness()
+    harness.builder.nodes(1)
+    pod = harness.builder.pod()
+    harness.observe_pods()
+    harness.api.fail = lambda _name: Forbidden(403, "Forbidden", "denied by policy")
+
+    async with harness.leading(unsettled="it is tried again"):
+        await harness.settle(1000)
+
+    # After 1, 2, 4, ... 256 s, and then every 300 s.
+    assert harness.api.attempts.count(pod.name) == 11
+    (condition,) = [ops for kind, name, ops in harness.api.patches if kind == "Pod"][-1][-1:]
+    [value] = condition["value"] if isinstance(condition["value"], list) else [condition["value"]]
+    assert value["reason"] == "SchedulerError"
+    assert "could not be bound, tried again in" in value["message"]
+    assert "denied by policy" in value["message"]
+
+
+async def test_a_gang_whose_member_is_refused_says_so() -> None:
+    harness = Harness()
+    _, second = gang_of_two(harness)
+    key = ("PodGroup", "ns", "g")
+    denied = Forbidden(403, "Forbidden", "denied by policy")
+    harness.api.fail = lambda name: denied if name == second else None
+
+    async with harness.leading(unsettled="it is tried again"):
+        await harness.settle(6)
+
+    assert harness.summary(key).endswith("403 Forbidden: denied by policy")
+    assert harness.condition(key)[:2] == ("False", "Unschedulable")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from kube.client import CONNECTIONS, Client
 from kube.errors import ConfigError
 from kube.settings import read
+from scheduler import deadlines, volume_binder
 from scheduler.config import Config
+from scheduler.core.state import State
+from scheduler.watch.informers import Informers
 
 
 def test_no_file_and_an_empty_file_give_the_defaults(tmp_path: Path) -> None:
@@ -19,18 +24,17 @@ def test_no_file_and_an_empty_file_give_the_defaults(tmp_path: Path) -> None:
 
 def test_what_is_given_replaces_the_default(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("profile: spread\nsearch: {steps: 30}\n")
+    path.write_text("retrySeconds: 5\nsearch: {steps: 30}\n")
 
     config = read(path, Config)
 
-    assert (config.profile, config.search.steps) == ("spread", 30)
+    assert (config.retry_seconds, config.search.steps) == (5, 30)
 
 
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        pytest.param("profil: pack", "unknown field `profil`", id="a word misspelt"),
-        pytest.param("profile: tight", "Invalid enum value 'tight'", id="an unknown profile"),
+        pytest.param("serch: {}", "unknown field `serch`", id="a word misspelt"),
         pytest.param("bindWorkers: 0", ">= 1", id="no worker at all"),
         pytest.param("{", "config.yaml", id="no YAML"),
     ],
@@ -46,3 +50,12 @@ def test_a_mistake_is_said_with_the_file(tmp_path: Path, text: str, want: str) -
 def test_a_file_that_is_not_there_is_a_mistake_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml"):
         read(tmp_path / "none.yaml", Config)
+
+
+def test_all_that_may_be_sent_at_once_has_a_connection() -> None:
+    config = Config()
+    writers = config.bind_workers + config.status.writers + config.preemption.writers
+    watches = len(Informers(cast("Client", None), State()).reflectors)
+
+    others = deadlines.DELETIONS + volume_binder.REQUESTS + watches
+    assert writers + others <= CONNECTIONS

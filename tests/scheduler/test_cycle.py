@@ -167,10 +167,10 @@ async def test_a_waiting_root_counts_a_new_node_even_if_that_does_not_help(cpu: 
         await harness.settle(2)
         before = harness.summary(key)
         harness.builder.node("late", cpu=cpu)
-        await harness.settle(7)
+        await harness.settle(20)
         after = harness.summary(key)
         harness.builder.state.remove_node("late")
-        await harness.settle(7)
+        await harness.settle(20)
 
     assert "cpu short on 3 of 3 nodes" in before
     assert "cpu short on 4 of 4 nodes" in after

@@ -10,7 +10,10 @@ from prometheus_client import REGISTRY
 from kube.errors import Forbidden, ServerError
 from scheduler.config import Preemption
 from scheduler.core.model import POD_GROUP, PodInfo
+from scheduler.core.nominations import Nomination
+from scheduler.watch.decode import FAR_AWAY
 from tests.scheduler.eviction_harness import WRITERS, EvictionHarness
+from tests.support.steps import ended
 
 
 def names(*infos: list[PodInfo]) -> set[str]:
@@ -174,7 +177,7 @@ async def test_while_victims_terminate_no_others_are_evicted() -> None:
         await harness.settle()
         for _ in range(5):
             harness.builder.state.reconsider_all()
-            await harness.settle(61)
+            await harness.settle(11)
 
     assert set(harness.evictor_api.deleted) in (names(low), names(more))
 
@@ -338,3 +341,140 @@ async def test_the_blocker_names_the_victims() -> None:
     assert status["blocker"]["summary"].endswith("waits for evicted pods to end") or (
         "PodGroup ns/low" in status["blocker"]["summary"]
     )
+
+
+async def test_the_status_of_a_delayed_preemption_does_not_change_with_each_decision() -> None:
+    harness = EvictionHarness()
+    full_rack(harness)
+    preemptor(harness, 2)
+    key = (POD_GROUP, "ns", "high")
+    spec = harness.builder.state.forest.groups[key].spec
+    assert spec is not None
+    harness.builder.state.set_group(replace(spec, delay=30.0))
+    said = set()
+
+    async with harness.leading():
+        for _ in range(4):
+            harness.builder.state.reconsider_all()
+            await harness.settle(5)
+            said.add(harness.summary(key))
+        harness.builder.node("new", cpu=2)
+        await harness.settle(5)
+
+    (only,) = said
+    assert only.endswith("unless there is room within 30 s")
+
+
+async def test_neither_side_hears_the_names_of_another_namespace() -> None:
+    harness = EvictionHarness()
+    harness.builder.nodes(1, cpu=1)
+    secret = harness.builder.pod(name="secret-victim", node="n0", namespace="other")
+    preemptor(harness, 1, name="secret-preemptor")
+
+    async with harness.leading():
+        await harness.settle(2)
+        blocker = harness.summary((POD_GROUP, "ns", "secret-preemptor"))
+        told = list(harness.events.told)
+        mark = harness.evictor_api.marks[secret.name]
+        harness.evictor_api.end()
+        await harness.settle()
+
+    to_preemptor = [message for who, _, message in told if "preemptor" in who]
+    to_victim = [message for who, _, message in told if "victim" in who]
+    assert not [text for text in (*to_preemptor, blocker) if "secret-victim" in text]
+    assert not [text for text in (*to_victim, mark["message"]) if "secret-preemptor" in text]
+    assert any("1 Pod of other namespaces" in text for text in to_preemptor)
+    assert any("of another namespace, of priority 5" in text for text in to_victim)
+
+
+async def test_a_victim_whose_eviction_raises_an_error_of_ours_is_spared() -> None:
+    harness = EvictionHarness()
+    harness.builder.nodes(2, cpu=1)
+    (bad, good) = harness.builder.runs(None, "n0", "n1")
+    harness.evictor_api.fail_delete = lambda name: KeyError("x") if name == bad.name else None
+    high = preemptor(harness, 1)
+
+    async with harness.leading():
+        await harness.settle()
+        harness.evictor_api.end()
+        await harness.settle(5)
+        harness.evictor_api.end()
+        await harness.settle(5)
+
+    assert set(harness.api.bound) == names(high)
+    assert harness.evictor_api.deleted == [good.name]
+
+
+async def test_the_places_of_a_root_that_is_gone_are_room_at_once() -> None:
+    harness = EvictionHarness()
+    harness.builder.nodes(1, cpu=1)
+    preemptor(harness, 9)
+    key, state = (POD_GROUP, "ns", "high"), harness.builder.state
+    decide_all(harness)
+    low = harness.builder.single(harness.builder.pod(cpu=1))
+    state.nominations.set(Nomination(key, 10, ((low.shape, (("n0", 1),)),)))
+    decide_all(harness)
+    assert low.waiting
+
+    for uid in list(state.forest.groups[key].members):
+        state.remove_pod(uid)
+    decide_all(harness)
+
+    assert low.assumed
+
+
+def decide_all(harness: EvictionHarness) -> None:
+    """Decide what is ready after the changes until now, as the loop does when it is woken."""
+    for _ in harness.cycle.refresh():
+        pass
+    while harness.queue:
+        ended(harness.cycle.step())
+        for _ in harness.cycle.refresh():
+            pass
+
+
+@pytest.mark.parametrize(
+    ("requested", "waits"),
+    [
+        pytest.param(None, 30, id="nothing was requested"),
+        pytest.param(0.0, 30, id="as it was refused"),
+        pytest.param(-20.0, 10, id="some time ago"),
+        pytest.param(-60.0, 0, id="long ago"),
+        pytest.param(40.0, 30, id="by a clock that is ahead"),
+        pytest.param(-FAR_AWAY, 0, id="and it failed"),
+    ],
+)
+async def test_the_delay_counts_from_the_request_for_capacity(
+    requested: float | None, waits: float
+) -> None:
+    harness = EvictionHarness()
+    low = full_rack(harness)
+    preemptor(harness, 2)
+    spec = harness.builder.state.forest.groups[POD_GROUP, "ns", "high"].spec
+    assert spec is not None
+    at = None if requested is None else harness.clock.now().timestamp() + requested
+    harness.builder.state.set_group(replace(spec, delay=30.0, requested=at))
+
+    async with harness.leading():
+        await harness.settle(max(0, waits - 2))
+        assert waits == 0 or not harness.evictor_api.deleted
+        await harness.settle(4)
+
+    assert set(harness.evictor_api.deleted) == names(low)
+
+
+async def test_a_request_that_fails_ends_the_delay_at_once() -> None:
+    harness = EvictionHarness()
+    low = full_rack(harness)
+    preemptor(harness, 2)
+    spec = harness.builder.state.forest.groups[POD_GROUP, "ns", "high"].spec
+    assert spec is not None
+    harness.builder.state.set_group(replace(spec, delay=3600.0))
+
+    async with harness.leading():
+        await harness.settle(5)
+        assert not harness.evictor_api.deleted
+        harness.builder.state.set_group(replace(spec, delay=3600.0, requested=-FAR_AWAY))
+        await harness.settle(2)
+
+    assert set(harness.evictor_api.deleted) == names(low)

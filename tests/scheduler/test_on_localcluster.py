@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
+from api.scheduler_names import SchedulerNames
 from kube.client import Client
 from kube.meta import Json, Key, RawObject, decode_raw
+from kube.patch import PatchBuilder
 from kube.reflector import Reflector
 from kube.resources import (
     CRDS,
+    EVENTS,
     LEASES,
     NAMESPACES,
     NODES,
@@ -30,8 +33,14 @@ from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.config import Config, Status
+from scheduler.core.decide import decide
+from scheduler.core.model import PodInfo
+from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.state import State
 from scheduler.resources import GROUPS
+from scheduler.watch import decode
 from scheduler.watch.informers import read
+from scheduler.watch.objects import Pod
 
 CONFIG = Config(status=Status(delay_seconds=0.05, pods_seconds=0.2))
 ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
@@ -70,7 +79,7 @@ class Stage:
     def __init__(self, client: Client, cluster: LocalCluster) -> None:
         self.client = client
         self.cluster = cluster
-        self.pods, self.groups = Seen(), Seen()
+        self.pods, self.groups, self.events = Seen(), Seen(), Seen()
 
     async def node(self, name: str, cpu: str) -> None:
         amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
@@ -110,6 +119,15 @@ class Stage:
         return sum(
             name.startswith(f"{group}-") and bool(p["spec"].get("nodeName")) for name, p in pods
         )
+
+    async def until_told(self, reason: str) -> Json:
+        """The first event for this reason."""
+
+        def of_reason() -> list[Json]:
+            return [each for each in self.events.objects.values() if each["reason"] == reason]
+
+        await self.events.until(lambda _: of_reason())
+        return of_reason()[0]
 
     async def until_condition(self, group: str, reason: str) -> Json:
         def nominations(groups: dict[str, Json]) -> bool:
@@ -153,7 +171,9 @@ async def stage() -> AsyncIterator[Stage]:
         await client.create(NAMESPACES, _namespace("muster-system"))
         stage = Stage(client, cluster)
         async with running(
-            _follow(client, PODS, stage.pods), _follow(client, POD_GROUPS, stage.groups)
+            _follow(client, PODS, stage.pods),
+            _follow(client, POD_GROUPS, stage.groups),
+            _follow(client, EVENTS, stage.events),
         ):
             yield stage
 
@@ -226,6 +246,43 @@ async def test_the_lease_is_given_back_at_the_end(stage: Stage) -> None:
     lease = await stage.client.get(LEASES, "muster-scheduler", "muster-system")
 
     assert lease["spec"]["holderIdentity"] == ""
+
+
+async def test_neither_an_object_nor_a_decision_ends_the_process(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod_info = decode.pod_info
+
+    def picky(pod: Pod, before: PodInfo | None, schedulers: SchedulerNames) -> PodInfo:
+        if pod.metadata.name == "poison-0" and "cured" not in pod.metadata.labels:
+            raise OverflowError("int too big to convert")
+        return pod_info(pod, before, schedulers)
+
+    def faulty(state: State, root: Any, budget: SearchBudget) -> Placement | Refusal:
+        if root.key[2] == "cursed":
+            raise RecursionError
+        return decide(state, root, budget)
+
+    monkeypatch.setattr(decode, "pod_info", picky)
+    monkeypatch.setattr("scheduler.cycle.decide", faulty)
+    await stage.node("n", "8")
+    await stage.gang("poison", 1)
+    await stage.gang("cursed", 2)  # another size: equal gangs are decided together
+
+    async with scheduling(stage.cluster):
+        await stage.gang("first", 1)
+        await stage.until_bound("first", 1)
+        status = await stage.until_condition("cursed", "SchedulerError")
+        told = await stage.until_told("Quarantined")
+        await stage.gang("second", 1)
+        await stage.until_bound("second", 1)
+        cured = PatchBuilder().add("/metadata/labels/cured", "yes")
+        await stage.client.patch(PODS, "poison-0", cured, "default")
+        await stage.until_bound("poison", 1)
+
+    assert told["involvedObject"]["name"] == "poison-0"
+    assert stage.bound("cursed") == 0
+    assert "RecursionError" in status["blocker"]["summary"]
 
 
 def _namespace(name: str) -> Json:

@@ -8,7 +8,8 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.priority_semaphore import PrioritySemaphore
+from scheduler.priority_semaphore import PrioritySemaphore, SharedSemaphore
+from tests.support.clock import settle
 
 
 async def test_the_lowest_priority_number_goes_first_and_of_equals_the_first() -> None:
@@ -65,3 +66,40 @@ async def _crowd(
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(permits):
                 await stack.enter_async_context(semaphore.acquired(0))
+
+
+async def test_one_key_leaves_permits_to_others() -> None:
+    semaphore, holding = SharedSemaphore(4, share=2), list[str]()
+    done = asyncio.Event()
+
+    async def work(key: str) -> None:
+        async with semaphore.acquired(key, 0):
+            holding.append(key)
+            await done.wait()
+
+    tasks = [asyncio.ensure_future(work(key)) for key in "aaaaaaab"]
+    await settle()
+    before = list(holding)
+    done.set()
+    await asyncio.gather(*tasks)
+
+    assert before == ["a", "a", "b"]
+    assert len(holding) == len(tasks)
+    assert len(semaphore) == 0, "keys without users are forgotten"
+
+
+async def test_a_cancelled_waiter_of_a_key_leaves_nothing_behind() -> None:
+    semaphore = SharedSemaphore(1, share=1)
+
+    async def work() -> None:
+        async with semaphore.acquired("a", 0):
+            await asyncio.sleep(0)
+
+    async with semaphore.acquired("a", 0):
+        waits = asyncio.ensure_future(work())
+        await settle()
+        waits.cancel()
+        await asyncio.gather(waits, return_exceptions=True)
+    await work()
+
+    assert len(semaphore) == 0

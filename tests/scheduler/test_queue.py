@@ -15,6 +15,7 @@ from scheduler.core.model import (
 from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder, requests
+from tests.support.counting import calls
 
 
 def gang() -> tuple[Queue, GroupKey]:
@@ -82,3 +83,48 @@ def test_a_pod_with_anti_affinity_is_woken_when_a_matching_pods_node_leaves_the_
     queue.refresh(builder.state.take_changes(), 0)
 
     assert queue.pop() == key
+
+
+def test_thousands_of_roots_that_wait_for_a_moment_cost_nothing_before_it() -> None:
+    def cost(count: int) -> int:
+        builder = StateBuilder()
+        queue = Queue(builder.state)
+        for number in range(count):
+            pod = builder.pod()
+            key = (SINGLE_POD, "ns", pod.name)
+            if number % 2:
+                queue.fail(key, 0.0)
+            else:
+                queue.retry_at(key, 50.0 + number)
+        builder.state.take_changes()
+        queue.refresh(builder.state.take_changes(), 0.5)
+
+        def look() -> None:
+            queue.refresh(builder.state.take_changes(), 0.6)
+            queue.next_time()
+
+        found = calls(look)
+        assert queue.next_time() == 1.0
+        return found
+
+    assert cost(2_000) == cost(20)
+
+
+def test_refused_roots_are_tried_again_after_a_minute_a_share_at_a_time() -> None:
+    builder = StateBuilder()
+    builder.nodes(1, cpu=1)
+    queue = Queue(builder.state)
+    keys = [builder.gang(f"g{number:03}", 1) for number in range(600)]
+    for number, key in enumerate(keys):
+        builder.pod(key[2], cpu=2 + number)
+    queue.refresh(builder.state.take_changes(), 0)
+    while (ready := queue.pop()) is not None:
+        refusal = place(builder.state, builder.state.forest.groups[ready], SearchBudget())
+        assert isinstance(refusal, Refusal)
+        queue.refuse(ready, refusal, 0)
+    sizes = []
+    for _ in range(3):
+        queue.refresh(builder.state.take_changes(), 61.0)
+        sizes.append(len(queue))
+
+    assert sizes == [256, 512, 600]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 
@@ -17,7 +18,7 @@ def left_behind(
     harness: Harness, *pods: tuple[PodInfo, str], age: float = 0, root: str = "g"
 ) -> None:
     """A Reservation of an earlier leader, so many seconds old."""
-    since = rfc3339(harness.clock.now() - timedelta(seconds=age))
+    since = rfc3339(harness.server_clock.now() - timedelta(seconds=age))
     intent = {
         "root": {"kind": "PodGroup", "namespace": "ns", "name": root},
         "attempt": 1,
@@ -101,20 +102,6 @@ async def test_a_gang_whose_time_is_over_is_given_up_by_the_next_leader() -> Non
     assert harness.api.stored == {}
 
 
-async def test_a_binding_that_is_not_in_the_cache_yet_counts_as_bound() -> None:
-    harness = Harness()
-    harness.builder.nodes(2, cpu=1)
-    harness.builder.gang("g", 2)
-    first, second = harness.builder.pods("g", 2)
-    harness.api.bound[first.name] = "n1"
-    left_behind(harness, (first, "n1"), (second, "gone"))
-
-    await lead(harness)
-
-    assert harness.api.bound == {first.name: "n1", second.name: "n0"}
-    assert harness.api.stored == {}
-
-
 async def test_a_gang_stored_in_part_only_was_never_begun() -> None:
     harness = Harness()
     harness.builder.nodes(1, cpu=3)
@@ -174,7 +161,28 @@ async def test_giving_up_continues_after_a_change_of_leaders() -> None:
     assert list(harness.api.stored) == ["old-1"]
 
 
-@pytest.mark.parametrize("intent", ["", "{}", '{"root": 1}', 7, {"root": {"name": "g"}}])
+async def test_a_gang_is_not_given_up_by_a_leader_that_could_not_delete_all() -> None:
+    harness = Harness(timeout=20)
+    harness.builder.nodes(1, cpu=20)
+    harness.builder.gang("g", 13)
+    pods = [harness.builder.pod("g", node="n0") for _ in range(12)]
+    missing = harness.builder.pod("g")
+    left_behind(harness, *((pod, "n0") for pod in pods), (missing, "gone"), age=30)
+    harness.api.fail_delete = lambda _name: harness.fence.revoke()
+    harness.api.fail = lambda _name: Forbidden(403, "Forbidden", "never")
+
+    await lead(harness, seconds=3)
+
+    assert len(harness.api.deleted) < len(pods)
+    assert [intent.root[2] for intent in harness.binder._intents] == ["g"]
+
+
+DEEP = '{"root": {"kind": "PodGroup", "namespace": "ns", "name": "g"}, "x": ' + "[" * 300_000
+
+
+@pytest.mark.parametrize(
+    "intent", ["", "{}", '{"root": 1}', 7, {"root": {"name": "g"}}, DEEP], ids=range(6)
+)
 async def test_an_intent_that_cannot_be_decoded_is_deleted_with_its_reservation(
     intent: object,
 ) -> None:
@@ -185,3 +193,126 @@ async def test_an_intent_that_cannot_be_decoded_is_deleted_with_its_reservation(
     await lead(harness)
 
     assert harness.api.stored == {}
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"intents": None}, {"intents": "x"}, 7, ["x"]])
+async def test_a_reservation_without_intents_is_deleted(spec: object) -> None:
+    harness = Harness()
+    left_behind(harness)
+    harness.api.stored["old-1"]["spec"] = spec
+
+    await lead(harness)
+
+    assert harness.api.stored == {}
+
+
+@pytest.mark.parametrize(
+    "since",
+    ["", "soon", "2026-01-01", "2026-01-01T00:00:00", "9999-12-31T23:59:59Z", "-1", "1e99", "\x00"],
+)
+async def test_a_gang_is_completed_whatever_its_time_says(since: str) -> None:
+    harness = Harness()
+    harness.builder.nodes(2, cpu=1)
+    harness.builder.gang("g", 2)
+    first, second = harness.builder.pod("g", node="n0"), harness.builder.pod("g")
+    left_behind(harness, (first, "n0"), (second, "n1"))
+    written = json.loads(harness.api.stored["old-1"]["spec"]["intents"][0])
+    body = json.dumps(written | {"since": since})
+    harness.api.stored["old-1"]["spec"]["intents"] = [body]
+
+    await lead(harness)
+
+    assert harness.api.bound == {second.name: "n1"}
+    assert harness.api.deleted == []
+    assert harness.api.stored == {}
+
+
+@pytest.mark.parametrize("root", ["", "gone", "\u0000", "x" * 10_000, "other"])
+async def test_a_decision_whose_root_is_gone_or_another_is_closed(root: str) -> None:
+    harness = Harness(timeout=5)
+    harness.builder.nodes(2, cpu=1)
+    harness.builder.gang("g", 2)
+    harness.builder.gang("other", 1)
+    runs = [harness.builder.pod("g", node="n0"), harness.builder.pod("g", node="n1")]
+    waits = harness.builder.pod("other")
+    left_behind(harness, (runs[0], "n0"), (waits, "gone"), root=root, age=60)
+
+    await lead(harness, seconds=10)
+
+    assert harness.api.bound == {}
+    assert harness.api.deleted == []
+    assert harness.api.stored == {}
+
+
+async def test_pods_of_another_gang_are_not_bound_or_deleted_for_this_one() -> None:
+    harness = Harness(timeout=5)
+    harness.builder.nodes(2, cpu=2)
+    harness.builder.gang("g", 1)
+    harness.builder.gang("whole", 1)
+    harness.builder.gang("other", 3)
+    harness.builder.pod("whole", node="n0")
+    half = [harness.builder.pod("other"), harness.builder.pod("other")]
+    left_behind(harness, (half[0], "n1"), (half[1], "n1"), root="whole")
+
+    await lead(harness, seconds=10)
+
+    assert harness.api.attempts == []
+    assert harness.api.deleted == []
+    assert harness.api.stored == {}
+
+
+async def test_a_pod_in_two_reservations_is_bound_once_where_the_later_one_says() -> None:
+    harness = Harness()
+    harness.builder.nodes(3, cpu=1)
+    harness.builder.gang("g", 2)
+    first, second = harness.builder.pods("g", 2)
+    left_behind(harness, (first, "n0"), (second, "n1"))
+    old = harness.api.stored["old-1"]
+    left_behind(harness, (first, "n2"), (second, "n1"))
+    new = harness.api.stored.pop("old-1")
+    new["metadata"]["name"] = "old-2"
+    harness.api.stored = {"old-2": new, "old-1": old}
+
+    await lead(harness)
+
+    assert harness.api.bound == {first.name: "n2", second.name: "n1"}
+    assert harness.api.stored == {}
+
+
+async def test_two_gangs_that_claim_one_place_do_not_both_get_it() -> None:
+    harness = Harness()
+    harness.builder.nodes(2, cpu=1)
+    for name in ("a", "b"):
+        harness.builder.gang(name, 2)
+    pods = {name: harness.builder.pods(name, 2) for name in ("a", "b")}
+    for name in ("a", "b"):
+        left_behind(harness, *zip(pods[name], ("n0", "n1"), strict=True), root=name)
+        harness.api.stored[name] = harness.api.stored.pop("old-1")
+        harness.api.stored[name]["metadata"]["name"] = name
+
+    await lead(harness)
+
+    assert set(harness.api.bound) == {pod.name for pod in pods["a"]}
+    assert harness.api.stored == {}
+
+
+async def test_other_tasks_run_between_the_decisions_of_an_earlier_leader() -> None:
+    harness = Harness()
+    harness.builder.nodes(1, cpu=1)
+    for number in range(50):
+        left_behind(harness, root=f"g{number}")
+        harness.api.stored[f"r-{number}"] = harness.api.stored.pop("old-1")
+        harness.api.stored[f"r-{number}"]["metadata"]["name"] = f"r-{number}"
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(others())
+    await harness.binder.recover(harness.fence)
+    task.cancel()
+
+    assert turns >= 50

@@ -79,7 +79,7 @@ async def test_the_first_write_waits_for_what_is_decided_in_the_same_moment() ->
     activity = Activity(deciding=True)
     roots: list[int] = []
     harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
-    harness.binder._reservations = Reservations(
+    harness.binder._intents.reservations = Reservations(
         harness.api, clock=harness.clock, activity=activity, saturated=lambda: False
     )
     gangs(harness, 3)
@@ -97,7 +97,7 @@ async def test_with_enough_roots_a_write_waits_for_no_more() -> None:
     harness = Harness()
     roots: list[int] = []
     harness.api.fail_store = lambda obj: roots.append(obj["spec"]["roots"])
-    harness.binder._reservations = Reservations(
+    harness.binder._intents.reservations = Reservations(
         harness.api,
         clock=harness.clock,
         activity=Activity(deciding=True),
@@ -173,7 +173,7 @@ async def test_without_a_reservation_nothing_of_a_gang_is_bound() -> None:
 
 async def test_a_large_decision_is_split_and_all_parts_are_stored_before_it_is_bound() -> None:
     harness = Harness()
-    harness.binder._reservations = Reservations(
+    harness.binder._intents.reservations = Reservations(
         harness.api,
         clock=harness.clock,
         activity=Activity(),

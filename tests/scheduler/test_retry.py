@@ -67,3 +67,17 @@ async def test_nothing_is_sent_once_the_lease_may_be_lost() -> None:
 
     assert not await result_of(request, fence, clock)
     assert request.errors
+
+
+async def test_from_its_time_on_an_error_is_the_callers() -> None:
+    clock, request = FakeClock(), Request(*[RESET] * 99)
+    task = asyncio.ensure_future(
+        retry(request, Fence(clock, 1, float("inf")), clock, until=clock.monotonic() + 10)
+    )
+    for _ in range(20):
+        await settle()
+        await clock.advance(1)
+
+    with pytest.raises(Unreachable):
+        await task
+    assert request.sent < 15

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from api.priority import PriorityClass
 from kube.errors import ConfigError
 from scheduler.core.assumed_volumes import AssumedVolume
-from scheduler.core.model import Expression, Requirements, Taint
+from scheduler.core.model import (
+    Expression,
+    GroupSpec,
+    GroupTerm,
+    PodSelector,
+    PodTerm,
+    Requirements,
+    Taint,
+)
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.workload_templates import Template
 from scheduler.queue import Queue
-from scheduler.snapshot import Limits, decide_all, decode, encode, queue_of, restore, take
+from scheduler.snapshot import (
+    Limits,
+    decide_all,
+    decode,
+    encode,
+    encode_in_parts,
+    queue_of,
+    restore,
+    take,
+)
 from tests.scheduler.core.plugins.cluster import claim, cluster_of, disk, run, user
 from tests.scheduler.state_builder import StateBuilder, requests
 
@@ -40,8 +61,16 @@ def churned(seed: int) -> tuple[StateBuilder, Queue]:
     for index in range(12):
         size = chance.randint(1, 6)
         builder.gang(f"g{index}", chance.randint(1, size), rack=chance.random() < 0.4)
+        # Of some gangs the constraint says the same, of others it is a term like any other.
+        members = PodSelector((Expression("group", "In", (f"g{index}",)),), ("ns",))
+        terms = (GroupTerm(PodTerm(members, "rack")),) if chance.random() < 0.5 else ()
         for _ in range(size):
-            builder.pod(f"g{index}", requirements=chance.choice(shapes))
+            builder.pod(
+                f"g{index}",
+                requirements=chance.choice(shapes),
+                labels={"group": f"g{index}"},
+                group_affinity=terms,
+            )
         if chance.random() < 0.5:
             builder.pod(requirements=chance.choice(shapes))
     for uid in chance.sample(sorted(builder.state.pods), 5):
@@ -113,7 +142,7 @@ def with_room(builder: StateBuilder) -> list[str]:
 @pytest.mark.parametrize("seed", range(25))
 def test_victims_are_the_same_after_writing_and_reading(seed: int) -> None:
     builder, queue = contested(seed)
-    limits = Limits.of(SearchBudget(), overdue=5.0)
+    limits = Limits.of(SearchBudget(), Effort(overdue=5.0))
     snapshot = take(builder.state, queue, limits, decisions=100)
 
     state, restored = restore(decode(encode(snapshot), "a test"))
@@ -201,13 +230,13 @@ def test_taking_a_snapshot_changes_nothing() -> None:
     [
         pytest.param(b"{", "broken is no snapshot: ", id="not JSON"),
         pytest.param(b'{"format": 1}', "broken is no snapshot: ", id="something else"),
-        pytest.param(None, "broken has format 99, this version of muster reads 4", id="newer"),
+        pytest.param(None, "broken has format 99, this version of muster reads 6", id="newer"),
     ],
 )
 def test_a_file_that_is_no_snapshot_is_refused_by_name(data: bytes | None, want: str) -> None:
     builder, queue = churned(0)
     if data is None:
-        data = encode(take(builder.state, queue, LIMITS)).replace(b'"format":4', b'"format":99')
+        data = encode(take(builder.state, queue, LIMITS)).replace(b'"format":6', b'"format":99')
 
     with pytest.raises(ConfigError, match=want):
         decode(data, "broken")
@@ -239,3 +268,75 @@ def test_assumed_volumes_are_the_same_after_writing_and_reading() -> None:
     assert len(snapshot.assumed_volumes) == 2
     assert list(decide_all(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
     assert encode(take(state, restored, LIMITS)) == encode(snapshot)
+
+
+def test_who_may_be_evicted_is_the_same_after_writing_and_reading() -> None:
+    """Daemons, classes that never preempt, and pods that others deleted."""
+    builder = StateBuilder()
+    builder.node("n0", cpu=9)
+    daemon = builder.pod(node="n0")
+    builder.state.set_pod(replace(daemon, daemon_set="uid-ds"))
+    builder.state.units.daemons.set(("ns", "uid-ds"))
+    leaving = builder.pod(node="n0")
+    builder.state.set_pod(replace(leaving, terminating=True, leaves_by=999.0))
+    victim = builder.pod(node="n0")
+    builder.state.units.mark_evicting([builder.single(victim)], 7.0)
+    foreign = builder.pod(ours=False, priority=9)
+    builder.state.set_pod(replace(foreign, nominated="n0"))
+    limits = Limits.of(SearchBudget(), Effort(overdue=5.0, soon=60.0))
+    never = PriorityClass("modest", 5, preemption_policy="Never")
+
+    taken = take(builder.state, queue_of(builder.state), limits, [never])
+    state, _ = restore(decode(encode(taken), "a test"))
+
+    before, after = builder.state.units, state.units
+    after.refresh()
+    assert after.below(5, 60.0).tolist() == before.below(5, 60.0).tolist()
+    assert len(after.departing(5.0, 60.0)) == 1
+    assert (dict(after.evicting), list(after.daemons)) == ({victim.uid: 7.0}, [("ns", "uid-ds")])
+    assert state.modest_classes == {"modest"}
+    assert [each.root for each in state.nominations] == [builder.single(foreign).key]
+    assert limits.effort() == Effort(overdue=5.0, soon=60.0)
+
+
+def test_flaws_of_trees_are_the_same_after_a_restore() -> None:
+    builder = StateBuilder()
+    state = builder.state
+    parent = None
+    for number in range(6):
+        builder.composite(f"c{number}", 1, parent=parent)
+        parent = f"c{number}"
+    builder.composite("a", 1, parent="b")
+    builder.composite("b", 1, parent="a")
+    state.set_templates(("ns", "w"), {("PodGroup", "t"): Template(gang=True, priority_class="x")})
+    for name, template in (("like", "t"), ("unlike", "none")):
+        state.set_group(GroupSpec(("PodGroup", "ns", name), 1, workload="w", template=template))
+    state.take_changes()
+    queue = Queue(state)
+    again, _ = restore(decode(encode(take(state, queue, LIMITS)), "here"))
+
+    for key, group in state.forest.groups.items():
+        assert again.forest.groups[key].top.faulty == group.top.faulty, key
+    assert again.forest.templates == state.forest.templates
+
+
+def test_a_large_state_is_collected_and_encoded_in_short_steps() -> None:
+    builder = StateBuilder()
+    builder.nodes(600, cpu=4)
+    for number in range(6000):
+        builder.pod(node=f"n{number % 600}", cpu=1 + number % 3)
+    builder.pod(cpu=99)
+    for _ in builder.state.catch_up():
+        pass
+    builder.state.units.refresh()
+    queue = queue_of(builder.state)
+    between: list[int] = []
+    snapshot = take(builder.state, queue, LIMITS, pause=lambda: between.append(1))
+    collected = len(between)
+    parts = encode_in_parts(snapshot, pause=lambda: between.append(2))
+
+    assert collected >= 3 * 6000 / 256
+    assert len(between) - collected >= 2 * 6000 / 256
+    assert max(map(len, parts)) <= len(b"".join(parts)) / 20
+    assert b"".join(parts) == encode(snapshot)
+    assert snapshot == take(builder.state, queue, LIMITS)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import Starvation
-from scheduler.core.decide import decide
+from scheduler.core.decide import decide, fits_empty_cluster
 from scheduler.core.model import POD_GROUP, GroupKey, Requirements
+from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.batching import batchable
 from scheduler.queue import Queue
@@ -19,6 +20,7 @@ from scheduler.starvation import StarvationMonitor
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import StateBuilder, requests
 from tests.support.clock import FakeClock
+from tests.support.steps import ended
 
 ON = Starvation(enabled=True, after_seconds=5, after_passed=5, closed_seconds=600)
 
@@ -80,7 +82,7 @@ class Cluster:
         assert entity is not None
         outcome = decide(self.state, entity, SearchBudget())
         if isinstance(outcome, Refusal):
-            self.monitor.refused(key, entity, outcome)
+            ended(self.monitor.refused(key, entity, outcome))
         else:
             self.monitor.placed(key, entity)
         return outcome
@@ -137,6 +139,32 @@ def test_a_root_that_waits_at_the_gate_is_told_for_which() -> None:
         'waits behind PodGroup "ns/big" of priority 0, which was refused while 5 others were'
         " placed: it goes first; wait for it, or ask for a higher priority"
     )
+
+
+def test_a_root_of_another_namespace_is_not_told_the_name() -> None:
+    cluster = starving()
+    cluster.builder.pod(namespace="other", name="p")
+    refusal = cluster.decide(("Pod", "other", "p"))
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.shortage.message.startswith(
+        "waits behind a PodGroup of another namespace of priority 0,"
+    )
+
+
+@pytest.mark.parametrize(("cpu", "want"), [(1, True), (2, False)])
+def test_places_nominated_for_others_make_no_root_impossible(cpu: int, want: bool) -> None:
+    cluster = starving()
+    builder = cluster.builder
+    key = builder.gang("nominated", 3)
+    shape = cluster.state.pods[builder.pod("nominated").uid].shape
+    places = ((shape, (("n0", 1), ("n1", 1), ("n2", 1))),)
+    cluster.state.nominations.set(Nomination(key, 0, places))
+    other = builder.gang("other", 3)
+    builder.pods("other", 3, cpu=cpu)
+    root = cluster.state.forest.groups[other]
+
+    assert fits_empty_cluster(cluster.state, root, SearchBudget()) is want
 
 
 def test_nothing_closes_unless_it_is_asked_for() -> None:

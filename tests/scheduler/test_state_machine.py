@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import (
     POD_GROUP,
+    Disk,
     Expression,
     GroupKey,
     HostPort,
@@ -46,6 +47,8 @@ _KINDS = {
     "plain": {},
     "ssd": {"selector": (("disk", "ssd"),)},
     "port": {"ports": (HostPort("TCP", 80),)},
+    "writer": {"disks": (Disk("iscsi", "x"),)},
+    "reader": {"disks": (Disk("iscsi", "x", shared=True),)},
     "required_affinity": {"required_affinity": (PodTerm(_WEB, "rack"),)},
     "required_anti_affinity": {"required_anti_affinity": (PodTerm(_WEB, "rack"),)},
     "spread": {"spread": (Spread(_WEB, "rack"),)},
@@ -278,7 +281,7 @@ class Cluster(RuleBasedStateMachine):
                     counted[match_id, pod.row] += 1
                 assert pod.shape.matches == self.builder.state.selectors.matches(pod.info)
         for row in nodes.row_of.values():
-            for resource in nodes.resources.values():
+            for resource in nodes.resources.indices.values():
                 whole = int(nodes.allocatable[resource, row])
                 assert int(nodes.free[resource, row]) == whole - used[resource, row]
         for match_id in {match_id for match_id, _ in counted}:

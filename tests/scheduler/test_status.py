@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 
 from api.models import v1alpha3 as models
-from scheduler.core.model import Requirements
+from scheduler import status, status_document
+from scheduler.core.explain import Blocker
+from scheduler.core.model import SINGLE_POD, Requirements
+from scheduler.watch.event_handlers import PendingPod
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import requests
 
@@ -35,7 +40,7 @@ async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
         (
             "False",
             "Incomplete",
-            "has 1 of 2 pods: if no more come, the events of their Job say why",
+            "has 1 of 2 pods: make 1 more that name it, or lower minCount",
         ),
         (
             "False",
@@ -88,6 +93,18 @@ async def test_scheduled_stays_true_when_members_leave() -> None:
         await harness.settle(6)
 
     assert harness.condition(key)[0] == "True"
+
+
+def told_to_pods(harness: Harness) -> list[tuple[str, str, str]]:
+    """(pod, reason, message) of each condition, in the order in which they were written."""
+    conditions = (
+        (name, ops[-1]["value"][0]) for kind, name, ops in harness.api.patches if kind == "Pod"
+    )
+    return [(name, said["reason"], said["message"]) for name, said in conditions]
+
+
+def pod_reasons(harness: Harness) -> dict[str, str]:
+    return {name: reason for name, reason, _ in told_to_pods(harness)}
 
 
 @pytest.mark.parametrize("levels", [1, 2])
@@ -171,7 +188,8 @@ async def test_every_level_of_a_tree_points_at_the_group_at_fault() -> None:
         assert message.startswith('waits for pod group "large": needs room for 5')
 
 
-async def test_pod_conditions_say_whether_the_pod_or_its_group_does_not_fit() -> None:
+async def test_all_pods_of_a_root_that_waits_for_room_are_unschedulable() -> None:
+    """Autoscalers look for this word alone: a gang that fits in part would wait for ever."""
     harness = Harness()
     harness.builder.nodes(1, cpu=2)
     harness.builder.gang("many", 3)
@@ -185,18 +203,65 @@ async def test_pod_conditions_say_whether_the_pod_or_its_group_does_not_fit() ->
     async with harness.leading():
         await harness.settle(3)
 
-    reasons = {
-        name: ops[-1]["value"][0]["reason"] for kind, name, ops in harness.api.patches
-        if kind == "Pod"
-    }  # fmt: skip
-    assert reasons == {
-        "p00001": "CoschedulingNotMeetMinMember",
-        "p00002": "CoschedulingNotMeetMinMember",
-        "p00003": "CoschedulingNotMeetMinMember",
+    assert pod_reasons(harness) == {
+        "p00001": "Unschedulable",
+        "p00002": "Unschedulable",
+        "p00003": "Unschedulable",
         huge.name: "Unschedulable",
         "misfit": "SchedulerError",
     }
     assert harness.condition(flawed)[1] == "Invalid"
+
+
+async def test_all_pods_of_a_tree_that_waits_for_room_are_unschedulable() -> None:
+    """But for those of a group that lacks members itself: no node would help them."""
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(1, cpu=2)
+    builder.composite("root", 2)
+    builder.composite("inner", 1, parent="root")
+    builder.composite("short", 2, parent="root")
+    for name, size, parent in (("large", 5, "inner"), ("fits", 1, "root"), ("half", 1, "short")):
+        builder.gang(name, size, parent=parent)
+        builder.pod(name, name=f"of-{name}")
+    builder.pods("large", 4)
+    builder.gang("few", 2, parent="root")
+    builder.pod("few", name="of-few")
+    harness.observe_pods()
+
+    async with harness.leading():
+        await harness.settle(3)
+
+    said = {name: message for name, _, message in told_to_pods(harness)}
+    reasons = pod_reasons(harness)
+    assert {name: reasons.pop(name) for name in ("of-few", "of-half")} == {
+        "of-few": "CoschedulingNotMeetMinMember",
+        "of-half": "CoschedulingNotMeetMinMember",
+    }
+    assert said["of-few"].startswith("has 1 of 2 pods")
+    assert said["of-half"].startswith('waits for composite pod group "short": has 1 of 2 child')
+    assert len(reasons) == 6
+    assert set(reasons.values()) == {"Unschedulable"}
+
+
+async def test_the_reason_of_pods_stays_while_nodes_join_one_after_another() -> None:
+    harness = Harness()
+    builder = harness.builder
+    builder.composite("root", 2)
+    for name in ("a", "b"):
+        builder.gang(name, 3, parent="root")
+        builder.pods(name, 3)
+    harness.observe_pods()
+
+    async with harness.leading():
+        for index in range(3):
+            await harness.settle(3)
+            assert set(pod_reasons(harness).values()) == {"Unschedulable"}
+            builder.node(f"more{index}", cpu=2)
+        await harness.settle(3)
+
+    assert len(harness.api.bound) == 6
+    assert {reason for _, reason, _ in told_to_pods(harness)} == {"Unschedulable"}
 
 
 async def test_an_unchanged_status_is_not_written_twice() -> None:
@@ -216,7 +281,7 @@ async def test_an_unchanged_status_is_not_written_twice() -> None:
 
     assert writes == 3
     assert len(harness.api.patches) == writes
-    assert len(harness.events.told) == 1
+    assert len(harness.events.told) == 3, "one on the group, one on each pod"
 
 
 async def test_an_unsupported_feature_is_named_on_the_group() -> None:
@@ -246,6 +311,7 @@ async def test_nothing_is_written_once_the_lease_may_be_lost() -> None:
 
 
 async def test_the_numbers_follow_the_cluster_even_if_the_root_still_does_not_fit() -> None:
+    """But not every node that comes costs a write for each group that waits."""
     harness = Harness()
     harness.builder.nodes(1, cpu=1)
     key = harness.builder.gang("g", 9)
@@ -254,9 +320,15 @@ async def test_the_numbers_follow_the_cluster_even_if_the_root_still_does_not_fi
 
     async with harness.leading():
         await harness.settle(2)
+        harness.builder.node("less", cpu=1)
+        await harness.settle(2)
+        harness.builder.state.remove_node("less")
         harness.builder.node("more", cpu=2)
         await harness.settle(8)
+        early = len(harness.api.patches)
+        await harness.settle(8)
 
+    assert (early, len(harness.api.patches)) == (1, 2)
     assert harness.condition(key)[2] == (
         "needs room for 9 more pods, there is room for 3: cpu short on 2 of 2 nodes; "
         "impossible even if the cluster were empty; "
@@ -353,12 +425,68 @@ async def test_many_gangs_are_reported_in_rounds_without_a_pause_the_oldest_firs
     assert len(names) == 250
 
 
-async def test_waiting_pods_are_reported_later_while_others_are_bound() -> None:
+@pytest.mark.parametrize(
+    ("after", "want"),
+    [
+        pytest.param({"free": 3}, True, id="room"),
+        pytest.param({"summary": "room for 3: on 3 of 9 nodes"}, True, id="numbers"),
+        pytest.param({"summary": "others took the place"}, False, id="other words"),
+        pytest.param({"counts": [{"reason": "r", "nodes": 9}]}, True, id="nodes"),
+        pytest.param({"counts": [{"reason": "other", "nodes": 9}]}, False, id="another reason"),
+        pytest.param({"needed": 4}, False, id="another need"),
+        pytest.param({"kind": "quorum"}, False, id="another kind"),
+        pytest.param({"counts": "forged"}, False, id="forged"),
+    ],
+)
+def test_numbers_are_told_from_causes(after: dict[str, Any], *, want: bool) -> None:
+    before = {
+        "summary": "room for 1: on 1 of 1 node",
+        "kind": "capacity",
+        "needed": 2,
+        "free": 1,
+        "counts": [{"reason": "r", "nodes": 1}],
+    }
+
+    found = status_document.only_numbers_differ({"blocker": before | after}, {"blocker": before})
+
+    assert found == want
+
+
+async def test_being_refused_again_and_again_puts_nothing_off() -> None:
+    """Autoscalers look for the conditions of pods, and nodes come and go all the time."""
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(1, cpu=1)
+    huge = builder.pod(cpu=9)
+    key = (SINGLE_POD, "ns", huge.name)
+    harness.observe_pods()
+
+    async with harness.leading(unsettled="these refusals are not the scheduler's own"):
+        for _ in range(20):
+            harness.reporter.refused(key, Blocker("no room", "capacity", key, 1, 0))
+            await harness.settle(0.25)
+        told = [name for kind, name, _ in harness.api.patches if kind == "Pod"]
+
+    assert told == [huge.name]
+
+
+@pytest.mark.parametrize(
+    ("members", "early", "late"),
+    [
+        pytest.param(2, ["p", "q"], ["p", "q"], id="room is lacking: autoscalers look for it"),
+        pytest.param(3, [], ["p", "q"], id="members are lacking: they may come"),
+    ],
+)
+async def test_waiting_pods_are_reported_later_while_others_are_bound(
+    members: int, early: list[str], late: list[str]
+) -> None:
     harness = Harness()
     builder = harness.builder
     builder.nodes(2)
     last = builder.pod()
-    huge = builder.pod(cpu=9)
+    builder.gang("g", members)
+    builder.pod("g", name="p", cpu=9)
+    builder.pod("g", name="q", cpu=9)
     harness.observe_pods()
     answered = harness.api.delayed[last.name] = asyncio.Event()
 
@@ -367,13 +495,13 @@ async def test_waiting_pods_are_reported_later_while_others_are_bound() -> None:
 
     async with harness.leading():
         await harness.settle(15)
-        early = told()
-        await harness.settle(10)
-        late = told()
+        told_early = told()
+        await harness.settle(40)
+        told_late = told()
         answered.set()
         await harness.settle(1)
 
-    assert (early, late) == ([], [huge.name])
+    assert (told_early, told_late) == (early, late)
 
 
 async def test_groups_that_change_do_not_wait_for_thousands_of_pods() -> None:
@@ -395,3 +523,86 @@ async def test_groups_that_change_do_not_wait_for_thousands_of_pods() -> None:
     waits, runs = (at for at, name in enumerate(names) if name == "late")
     assert (waits, len(names)) == (0, 1_602)
     assert runs < 1_600, "between two rounds of pods"
+
+
+@pytest.mark.parametrize("place", ["group_view", "pod_views"])
+async def test_a_root_whose_report_raises_does_not_keep_others_from_being_reported(
+    place: str,
+) -> None:
+    harness = Harness()
+    harness.builder.nodes(1, cpu=1)
+    for name in ("a", "poison", "z"):
+        harness.observe(harness.builder.gang(name, 3))
+        harness.builder.pods(name, 3)
+    harness.observe_pods()
+    original = getattr(status, place)
+    tried: list[str] = []
+
+    def faulty(*args: Any) -> Any:
+        key = args[2].at if place == "pod_views" else args[1].key
+        tried.append(key[2])
+        if key[2] == "poison":
+            raise KeyError("report")
+        return original(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(status, place, faulty)
+        async with harness.leading(unsettled="one root is never reported"):
+            await harness.settle(120)
+            details = list(harness.reporter.details())
+
+    for name in ("a", "z"):
+        assert harness.condition(("PodGroup", "ns", name))[1] == "Unschedulable"
+    assert details == ["report: failing: PodGroup/ns/poison (KeyError: 'report')"]
+    assert 2 <= tried.count("poison") <= 20
+
+
+@pytest.mark.parametrize("child", [False, True])
+async def test_pods_that_wait_for_their_group_to_grow_say_so_after_a_while(child: bool) -> None:
+    harness = Harness()
+    harness.builder.nodes(2, cpu=1)
+    parent = harness.builder.composite("top", 1)[2] if child else None
+    key = harness.builder.gang("g", 1, parent=parent)
+    harness.builder.pod("g")
+    state = harness.builder.state
+    state.set_pod(replace(harness.builder.pod("g", name="new"), exceeds=True))
+    harness.observe(key)
+    harness.pending["uid-new"] = PendingPod("1", ())
+
+    async with harness.leading():
+        await harness.settle(1)
+        assert not [name for kind, name, _ in harness.api.patches if kind == "Pod"]
+        await harness.settle(10)
+
+    said = [ops[-1]["value"][0] for kind, name, ops in harness.api.patches if name == "new"]
+    assert [it["reason"] for it in said] == ["CoschedulingNotMeetMinMember"]
+    assert said[0]["message"].startswith('pod group "g" is to grow with its owner: its new pods')
+
+
+@pytest.mark.parametrize("how", ["fails", "goes", "minCount is raised"])
+async def test_a_gang_that_ran_whole_was_scheduled_whatever_comes_before_the_report(
+    how: str,
+) -> None:
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(2, cpu=1)
+    key = builder.gang("g", 2)
+    pod, _ = builder.pods("g", 2)
+    harness.observe(key)
+
+    async with harness.leading():
+        await harness.settle()
+        assert len(harness.api.bound) == 2
+        assert harness.condition(key)[0] == "", "nothing is written yet"
+        if how == "fails":
+            builder.state.set_pod(replace(builder.state.pods[pod.uid].info, phase="Failed"))
+        elif how == "goes":
+            builder.state.remove_pod(pod.uid)
+        else:
+            builder.gang("g", 3)
+        await harness.settle(6)
+
+    status, reason, message = harness.condition(key)
+    assert (status, reason) == ("True", "Scheduled")
+    assert message.startswith("had its minCount placed, now waits: has ")
+    assert [told[:2] for told in harness.events.told] == [("PodGroup/g", "Scheduled")]

@@ -9,14 +9,22 @@ import msgspec
 import pytest
 
 from kube.election import Fence
-from kube.errors import Conflict, KubeError, NotFound
+from kube.errors import Conflict, KubeError, NotFound, ServerError
+from kube.quantity import QuantityError
 from kube.resources import PVCS, PVS
-from scheduler.core.model import PodInfo, StorageClassInfo
+from scheduler.core.model import (
+    ClaimInfo,
+    PodInfo,
+    Requirements,
+    StorageClassInfo,
+    VolumeInfo,
+)
 from scheduler.watch.volume_decode import SELECTED_NODE
 from scheduler.watch.volume_handlers import VolumeHandler
 from scheduler.watch.volume_objects import decode_volume
 from tests.scheduler.core.plugins.cluster import DATA, claim, disk, user
 from tests.scheduler.harness import Harness
+from tests.scheduler.state_builder import requests
 from tests.scheduler.test_recovery import lead, left_behind
 
 HOST = "kubernetes.io/hostname"
@@ -409,6 +417,90 @@ def test_a_volume_whose_size_cannot_be_read_is_left_out() -> None:
     handler.upsert(decode_volume(msgspec.json.encode(body)))
     seen = list(state.volumes.volumes)
     body["spec"] = {"capacity": {"storage": "much"}}
-    handler.upsert(decode_volume(msgspec.json.encode(body)))
+    with pytest.raises(QuantityError):
+        handler.upsert(decode_volume(msgspec.json.encode(body)))
+    handler.set_aside(("", "disk"), b"")
 
     assert (seen, list(state.volumes.volumes)) == (["disk"], [])
+
+
+@pytest.mark.parametrize(
+    "error", [ServerError(500, "InternalError", "webhook"), Conflict(409, "Conflict", "")], ids=str
+)
+async def test_a_claim_that_can_never_be_written_is_given_up_in_time(error: KubeError) -> None:
+    harness = prepared(timeout=20)
+    claim(harness.builder, storage_class="made")
+    info = user(harness.builder, "data")
+    tries = 0
+
+    def fail(_name: str) -> KubeError:
+        nonlocal tries
+        tries += 1
+        return error
+
+    harness.api.fail_patch = fail
+    async with harness.leading(unsettled="it is decided again"):
+        await harness.settle(19)
+        assert harness.builder.single(info).assumed
+        await harness.settle(1.5)
+        assert not harness.builder.single(info).assumed
+
+    assert 5 <= tries <= 20
+
+
+async def test_a_namespace_whose_claims_are_never_provisioned_does_not_stop_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("scheduler.binder._PROVISIONED_AT_ONCE", 10)
+    harness = prepared(timeout=30)
+    harness.builder.node("big", cpu=100, labels={HOST: "big"})
+    never = []
+    for number in range(20):
+        claim(harness.builder, f"never{number}", storage_class="made")
+        never.append(user(harness.builder, f"never{number}"))
+    storage = harness.builder.state.volumes
+
+    async with harness.leading(unsettled="nothing is provisioned"):
+        await harness.settle(2)
+        assert len(selected(harness)) == 7  # two thirds of what may be under way
+        theirs = ClaimInfo(("other", "data"), "", "made", uid="u")
+        storage.set_claim(theirs)
+        other = harness.builder.pod(
+            namespace="other", requirements=Requirements(requests(1), claims=(theirs.key,))
+        )
+        await harness.settle(1)
+        assert len(selected(harness)) == 8
+        storage.set_volume(VolumeInfo("made", claim=theirs.key))
+        storage.set_claim(replace(theirs, volume="made"))
+        await harness.settle(1)
+        assert set(harness.api.bound) == {other.name}
+
+        # The deadline of those that had no turn holds as well.
+        await harness.settle(27)
+        users = [harness.builder.single(info).key for info in never]
+        assert {harness.queue.failures(key) for key in users} == {1}
+
+
+def selected(harness: Harness) -> list[str]:
+    """The claims that got a node."""
+    return [name for kind, name, _ in harness.api.patches if kind == PVCS.kind]
+
+
+@pytest.mark.parametrize("ref", [{"name": "data"}, {"namespace": None}, {"kind": "x"}], ids=str)
+async def test_a_volume_whose_claim_ref_names_no_claim_is_not_taken(ref: dict[str, Any]) -> None:
+    harness = prepared()
+    disk(harness.builder, "disk", "a")
+    claim(harness.builder)
+    info = user(harness.builder, "data")
+    get = harness.api.get
+
+    async def odd(resource: Any, name: str, namespace: str | None = None) -> Any:
+        obj = await get(resource, name, namespace)
+        return obj | {"spec": {"claimRef": ref}} if resource == PVS else obj
+
+    harness.api.get = odd  # type: ignore[method-assign]
+    async with harness.leading(unsettled="the volume is tried again"):
+        await harness.settle(1)
+
+    assert given(harness) == []
+    assert info.name not in harness.api.bound

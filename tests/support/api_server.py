@@ -34,7 +34,7 @@ class Seen:
 
 @dataclass
 class Reply:
-    """A whole answer."""
+    """A whole answer; a body of bytes is sent as it is."""
 
     body: Any = field(default_factory=dict)
     status: int = 200
@@ -188,6 +188,8 @@ class ScriptedServer:
             self._changed.notify_all()
         answer = await (self.handler(seen) if self.handler else self._next())
         match answer:
+            case Reply(bytes() as body):
+                return web.Response(body=body, status=answer.status, headers=answer.headers)
             case Reply():
                 return web.json_response(answer.body, status=answer.status, headers=answer.headers)
             case Stream():

@@ -52,6 +52,10 @@ class PodBuilder:
     def in_group(self, group: str) -> Self:
         return self.label("scheduling.muster.dev/pod-group", group)
 
+    def managed(self, group: str) -> Self:
+        """As admission marks the pod templates whose group Muster names."""
+        return self.in_group(group).annotation("scheduling.muster.dev/managed-group", group)
+
     def scheduler(self, name: str) -> Self:
         self._pod["spec"]["schedulerName"] = name
         return self

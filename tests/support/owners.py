@@ -1,5 +1,6 @@
 """Builders of Jobs and JobSets, in the words of the API; defaults are valid and minimal."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Self
 
@@ -49,6 +50,11 @@ class JobBuilder:
         notes |= {annotation(word.replace("_", "-")): value for word, value in words.items()}
         return self
 
+    def noted(self, notes: Mapping[str, str]) -> Self:
+        """Annotations with their whole names."""
+        self._metadata.setdefault("annotations", {}).update(notes)
+        return self
+
     def pods(self, parallelism: int, completions: int | None = None) -> Self:
         self._spec["parallelism"] = parallelism
         if completions is not None:
@@ -59,8 +65,16 @@ class JobBuilder:
         self._spec["suspend"] = suspend
         return self
 
+    def managed_by(self, controller: str) -> Self:
+        self._spec["managedBy"] = controller
+        return self
+
     def priority_class(self, name: str) -> Self:
         self._pod["priorityClassName"] = name
+        return self
+
+    def preempting(self) -> Self:
+        self._pod["preemptionPolicy"] = "PreemptLowerPriority"
         return self
 
     def scheduler(self, name: str) -> Self:
@@ -68,7 +82,11 @@ class JobBuilder:
         return self
 
     def in_group(self, name: str) -> Self:
-        self._pod_metadata["labels"] = {annotation("pod-group"): name}
+        return self.labelled({annotation("pod-group"): name})
+
+    def labelled(self, labels: Mapping[str, str]) -> Self:
+        """Labels of the pods."""
+        self._pod_metadata["labels"] = dict(labels)
         return self
 
     def managed(self, name: str) -> Self:
@@ -136,6 +154,10 @@ class JobSetBuilder:
 
     def suspended(self, suspend: bool = True) -> Self:
         self._spec["suspend"] = suspend
+        return self
+
+    def managed_by(self, controller: str) -> Self:
+        self._spec["managedBy"] = controller
         return self
 
     def build(self) -> Json:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from api.integration.autoscalers import Autoscalers
 from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import ServerNames
@@ -59,7 +60,7 @@ def serving(lister: Lister) -> Iterator[Caller]:
     material = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
     readiness = Readiness()
     readiness.met(SERVING)
-    app = build(Reviewer(lister), readiness)
+    app = build(Reviewer(lister, Autoscalers()), readiness)
     started, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
     with bound("127.0.0.1", 0) as sock:
 

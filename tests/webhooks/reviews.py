@@ -11,7 +11,10 @@ from typing import Any
 import jsonpatch
 
 from api.constants import KindName
+from api.integration.workloads import OwnerName
+from api.membership import Owners, belongs
 from api.priority import PriorityClass
+from api.scheduler_names import USUAL, SchedulerNames
 from webhooks.informers import Composite
 
 POD = KindName("", "v1", "pods", "Pod")
@@ -22,15 +25,19 @@ class FakeLister:
     """A cluster with these PriorityClasses and objects, by (namespace, name).
 
     `deleting` are composites on their way out; they need not be among `composites`.
-    `foreign_groups` are groups of others in namespace `team`, by (kind, name).
+    `deleting_groups` are PodGroups on their way out, with whom they were made for.
+    `foreign_groups` are groups of others in namespace `team`, by (kind, name). `of_owners` are the
+    Workloads of users in it, by what their controllerRef names.
     """
 
     classes: Sequence[PriorityClass] = ()
     deleting: set[tuple[str, str]] = field(default_factory=set)
     workloads: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     composites: dict[tuple[str, str], str] = field(default_factory=dict)
-    deleting_groups: set[tuple[str, str]] = field(default_factory=set)
+    deleting_groups: dict[tuple[str, str], Owners] = field(default_factory=dict)
     foreign_groups: set[tuple[str, str]] = field(default_factory=set)
+    scheduler_names: SchedulerNames = USUAL
+    of_owners: dict[OwnerName, dict[str, Any]] = field(default_factory=dict)
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return self.classes
@@ -38,14 +45,21 @@ class FakeLister:
     def workload(self, namespace: str, name: str) -> dict[str, Any] | None:
         return self.workloads.get((namespace, name))
 
+    def workload_of_user(self, namespace: str, owner: OwnerName) -> dict[str, Any] | None:
+        return self.of_owners.get(owner) if namespace == "team" else None
+
+    def workload_of_owner(self, namespace: str, owner: OwnerName) -> dict[str, Any] | None:
+        return self.workload_of_user(namespace, owner)
+
     def composite(self, namespace: str, name: str) -> Composite | None:
         key = (namespace, name)
         if key not in self.composites and key not in self.deleting:
             return None
         return Composite(self.composites.get(key, ""), key in self.deleting)
 
-    def pod_group_is_deleting(self, namespace: str, name: str) -> bool:
-        return (namespace, name) in self.deleting_groups
+    def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
+        owners = self.deleting_groups.get((namespace, name))
+        return owners is not None and belongs(claims, owners)
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
         return namespace == "team" and (kind, name) in self.foreign_groups

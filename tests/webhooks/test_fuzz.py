@@ -31,7 +31,7 @@ WORLD = FakeLister(
     deleting={("team", "d")},
     workloads={("team", "a"): {"spec": {"podGroupTemplates": [TEMPLATE]}}},
     composites={("team", "b"): "c", ("team", "c"): "b"},
-    deleting_groups={("team", "e")},
+    deleting_groups={("team", "e"): ()},
 )
 OURS: list[tuple[KindName, type[BaseModel]]] = [
     (WORKLOAD, v1alpha3.Workload),
@@ -56,7 +56,23 @@ scheduling.muster.dev/pod-group scheduling.muster.dev/min-count parallelism
 # The keys that handlers look at, so that odd values stand where they are read.
 KEYS = st.sampled_from(WORDS.split())
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
-    ["a", "b", "Gang", "muster-scheduler", 0, 1, -1, 2**40, None, [], {}, ""]
+    [
+        "a",
+        "b",
+        "Gang",
+        "muster-scheduler",
+        0,
+        1,
+        -1,
+        2**40,
+        10**40,
+        -(10**40),
+        1e300,
+        None,
+        [],
+        {},
+        "",
+    ]
 )
 SHAPED = st.recursive(
     JSON | VALUES,

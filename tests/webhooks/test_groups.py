@@ -41,14 +41,10 @@ def ask(
             id="a class gives its number and its preemption policy",
         ),
         pytest.param(
-            {"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"},
-            [HIGH],
-            {
-                "priorityClassName": "high",
-                "priority": 1000,
-                "preemptionPolicy": "PreemptLowerPriority",
-            },
-            id="a preemption policy that the user gave stays",
+            {"priorityClassName": "low", "preemptionPolicy": "Never"},
+            [LOW],
+            {"priorityClassName": "low", "priority": LOW.value, "preemptionPolicy": "Never"},
+            id="a group may be more modest than its class",
         ),
         pytest.param(
             {},
@@ -115,6 +111,12 @@ def test_priority_is_resolved_on_creation(
             "spec.priority",
             "computed from PriorityClass high",
             id="a number that is not the class's",
+        ),
+        pytest.param(
+            {"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"},
+            "spec.preemptionPolicy",
+            "PriorityClass high says Never",
+            id="a group that preempts under a class that never does",
         ),
         pytest.param(
             {"priority": 7},

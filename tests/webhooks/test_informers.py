@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from api.constants import JOB
 from api.priority import PriorityClass
 from kube.meta import ObjectMeta, Partial
@@ -87,6 +89,24 @@ def test_a_group_is_taken_unless_it_was_made_for_the_same_owner() -> None:
         "nobody's",
     }
     assert not holders.is_taken(("team", "free"), ("Job", "sweep"))
+
+
+@pytest.mark.parametrize(
+    ("claims", "want"),
+    [
+        pytest.param((), True, id="whatever has the name"),
+        pytest.param(("u",), True, id="the owner's UID"),
+        pytest.param(("Job/sweep",), True, id="its name"),
+        pytest.param(("v",), False, id="the UID of the next"),
+    ],
+)
+def test_whose_pods_belong_to_a_group(claims: tuple[str, ...], want: bool) -> None:
+    holders, key = GroupOwners(), ("team", "mine")
+    holders.upsert(Partial(ObjectMeta("mine", "team", **made_for(JOB, "sweep", "u"))))
+
+    assert holders.has_members(key, claims) is want
+    holders.upsert(Partial(ObjectMeta("mine", "team")))
+    assert holders.has_members(key, claims) is (claims == ())
 
 
 def test_a_composite_has_its_parent_until_it_is_gone() -> None:

@@ -64,5 +64,6 @@ async def test_what_is_watched_is_known_once_it_is_synced(tmp_path: Path) -> Non
     assert not informers.group_is_taken("CompositePodGroup", "team", "gone", ("JobSet", "j"))
     assert informers.group_is_taken("PodGroup", "team", "here", ("JobSet", "j"))
     assert not informers.group_is_taken("PodGroup", "team", "root", ("JobSet", "j"))
-    assert informers.pod_group_is_deleting("team", "leaving")
-    assert not informers.pod_group_is_deleting("team", "here")
+    assert informers.pod_group_is_deleting("team", "leaving", ())
+    assert not informers.pod_group_is_deleting("team", "leaving", ("somebody",))
+    assert not informers.pod_group_is_deleting("team", "here", ())

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from api.constants import JOB, JOBSET, KindName
+from api.constants import CRON_JOB, JOB, JOBSET, KindName
+from api.integration.autoscalers import SILENT, Autoscalers
 from api.integration.jobset import jobset_groups
+from api.integration.workloads import OwnerName
 from api.names import hashed
+from api.priority import PriorityClass
 from tests.webhooks.reviews import FakeLister, Read, encoded, read, review_of
 from webhooks.reviewer import Reviewer
 
@@ -18,8 +21,11 @@ LABEL = "scheduling.muster.dev/pod-group"
 MANAGED = "scheduling.muster.dev/managed-group"
 
 
+KINDS = {"jobs": JOB, "jobsets": JOBSET, "cronjobs": CRON_JOB}
+
+
 def ask(route: str, new: dict[str, Any], old: dict[str, Any] | None = None, **request: str) -> Read:
-    kind = JOBSET if route.endswith("jobsets") else JOB
+    kind = KINDS[route.partition("/")[2]]
     review = review_of(kind, new, old, **request)
     return read(Reviewer(FakeLister()).review(route, encoded(review)), review)
 
@@ -162,6 +168,99 @@ def test_a_mode_does_not_change_after_creation() -> None:
     assert "field is immutable" in answer.message
 
 
+NEVER = PriorityClass("calm", 10, preemption_policy="Never")
+PREEMPTING = {"priorityClassName": "calm", "preemptionPolicy": "PreemptLowerPriority"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "path"),
+    [
+        pytest.param(JOB, job, "spec.template.spec", id="a Job"),
+        pytest.param(
+            JOBSET, jobset, "spec.replicatedJobs[1].template.spec.template.spec", id="a JobSet"
+        ),
+    ],
+)
+def test_pods_that_preempt_against_their_class_are_refused_before_their_group_is(
+    kind: KindName, make: Any, path: str
+) -> None:
+    new = make()
+    holder = new["spec"]["replicatedJobs"][1]["template"] if kind is JOBSET else new
+    others = new["spec"]["replicatedJobs"][:1] if kind is JOBSET else []
+    for other in others:
+        other["template"]["spec"]["template"]["spec"]["priorityClassName"] = "calm"
+    holder["spec"]["template"]["spec"] |= PREEMPTING
+    review = review_of(kind, new)
+
+    answer = read(
+        Reviewer(FakeLister([NEVER])).review(f"validate/{kind.plural}", encoded(review)), review
+    )
+
+    assert (answer.code, answer.reason) == (403, "Forbidden")
+    assert answer.faults == [(f"{path}.preemptionPolicy", "FieldValueForbidden")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "paths"),
+    [
+        pytest.param(JOB, job, ["spec.template.spec"], id="a Job"),
+        pytest.param(
+            JOBSET,
+            jobset,
+            [f"spec.replicatedJobs[{at}].template.spec.template.spec" for at in range(2)],
+            id="a JobSet",
+        ),
+    ],
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_a_class_that_is_not_there_is_said_once_and_may_come_later(
+    kind: KindName, make: Any, paths: list[str], known: bool
+) -> None:
+    new = make()
+    templates = [it["template"] for it in new["spec"].get("replicatedJobs", [])] or [new]
+    for template in templates:
+        template["spec"]["template"]["spec"]["priorityClassName"] = "calm"
+    review = review_of(kind, new)
+    lister = FakeLister([NEVER] if known else [])
+
+    answer, mutated = (
+        read(Reviewer(lister).review(f"{phase}/{kind.plural}", encoded(review)), review)
+        for phase in ("validate", "mutate")
+    )
+
+    wanted = [
+        f"{path}.priorityClassName: no PriorityClass with name calm was found; "
+        "until there is one these pods cannot be made"
+        for path in paths
+    ]
+    assert answer.allowed
+    assert answer.warnings == ([] if known else wanted)
+    assert mutated.warnings == []
+
+
+def test_a_class_is_not_looked_for_where_no_group_is_asked_for() -> None:
+    plain = job(mode="Off")
+    plain["spec"]["template"]["spec"]["priorityClassName"] = "calm"
+
+    assert ask("validate/jobs", plain).warnings == []
+
+
+def test_who_takes_the_group_off_a_job_is_told_that_it_stays() -> None:
+    stored = ask("mutate/jobs", job()).result
+    freed = copy.deepcopy(stored)
+    assert freed is not None
+    del freed["metadata"]["annotations"][MANAGED]
+
+    answer = ask("mutate/jobs", freed, stored)
+    validated = ask("validate/jobs", answer.result or {}, stored)
+
+    assert answer.result == stored
+    [warning] = answer.warnings
+    assert warning.startswith(f"metadata.annotations[{MANAGED}]: it stays as it was: ")
+    assert validated.allowed
+    assert validated.warnings == []
+
+
 def test_the_name_of_a_foreign_group_is_avoided() -> None:
     lister = FakeLister(foreign_groups={("PodGroup", "pg-job-sweep"), ("PodGroup", "pg-training")})
 
@@ -200,3 +299,30 @@ def test_a_tree_whose_names_are_too_long_has_hashed_ones_that_fit() -> None:
     made = [obj["metadata"]["name"] for obj in jobset_groups(marked)]
     assert len(set(made)) == len(made) == 8
     assert max(map(len, made)) <= 63
+
+
+def test_what_is_configured_reaches_the_pods() -> None:
+    asks = job()
+    asks["metadata"]["annotations"] |= {
+        "scheduling.muster.dev/topology": "example.com/rack",
+        "scheduling.muster.dev/disruption-mode": "All",
+    }
+    review = review_of(JOB, asks)
+
+    def made(autoscalers: Autoscalers, lister: FakeLister | None = None) -> dict[str, Any]:
+        reviewer = Reviewer(lister or FakeLister(), autoscalers)
+        result = read(reviewer.review("mutate/jobs", encoded(review)), review).result
+        assert result is not None
+        template: dict[str, Any] = result["spec"]["template"]
+        return template
+
+    told = made(Autoscalers(frozenset({"example.com/rack"})))
+    assert "affinity" in told["spec"]
+    assert told["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
+    silent = made(SILENT)
+    assert "affinity" not in silent["spec"]
+    assert "karpenter.sh/do-not-disrupt" not in silent["metadata"]["annotations"]
+
+    template = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 4}}}
+    mine = {OwnerName("batch", "Job", "sweep"): {"spec": {"podGroupTemplates": [template]}}}
+    assert "affinity" not in made(Autoscalers(), FakeLister(of_owners=mine))["spec"]

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from api.constants import FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS
 from localcluster.cel import compile_condition
 from localcluster.webhook_rules import CONDITION_VARIABLES
 from webhooks.registration import load_manifests
 
 ASKS = {"scheduling.muster.dev/gang-mode": "Gang"}
 OTHER = {"example.dev/gang-mode": "Gang"}
+DELEGATES = {"scheduling.k8s.io/group-template-name": "t"}
 SPEC = {"schedulingPolicy": {"gang": {"minCount": 4}}}
 
 
@@ -55,7 +57,63 @@ def jobset(*templates: Any, **spec: Any) -> dict[str, Any]:
 
 
 def delegated(template: Any) -> dict[str, Any]:
-    return obj({"scheduling.k8s.io/group-template-name": "t"}, {"template": template})
+    return obj(DELEGATES, {"template": template})
+
+
+def cron_job(
+    annotations: Any = None, own: Any = None, pods: Any = None, schedule: str = "@daily"
+) -> dict[str, Any]:
+    """A CronJob with annotations of its Jobs, and its own."""
+    template = obj(annotations, {"template": {"spec": pods or {}}})
+    return obj(own, {"jobTemplate": template, "schedule": schedule})
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "want"),
+    [
+        pytest.param(cron_job(ASKS), None, True, id="its Jobs ask"),
+        pytest.param(cron_job(own=ASKS), None, True, id="it asks itself, which has no effect"),
+        pytest.param(cron_job(OTHER, OTHER), None, False, id="other annotations"),
+        pytest.param(cron_job(), None, False, id="no annotations"),
+        pytest.param(cron_job({}), None, False, id="empty annotations"),
+        pytest.param(
+            cron_job(DELEGATES, pods={"schedulerName": "muster-scheduler"}),
+            None,
+            True,
+            id="delegated Jobs of our scheduler",
+        ),
+        pytest.param(
+            cron_job(DELEGATES, pods={"schedulerName": "other"}),
+            None,
+            False,
+            id="delegated Jobs of another scheduler",
+        ),
+        pytest.param(cron_job(DELEGATES), None, False, id="delegated Jobs of the default one"),
+        pytest.param(cron_job(ASKS), cron_job(ASKS), False, id="nothing changed"),
+        pytest.param(
+            cron_job(ASKS), cron_job(ASKS) | {"status": {"active": []}}, False, id="its status"
+        ),
+        pytest.param(cron_job(ASKS), cron_job(), True, id="its Jobs ask from now on"),
+        pytest.param(cron_job(), cron_job(ASKS), False, id="they ask no more"),
+        pytest.param(cron_job(own=ASKS), cron_job(own=OTHER), True, id="asks from now on"),
+        pytest.param(cron_job(own=ASKS), cron_job(), True, id="asks with its first annotation"),
+        pytest.param(
+            cron_job(ASKS), cron_job(ASKS, schedule="@hourly"), True, id="another schedule"
+        ),
+        pytest.param({"metadata": {"annotations": None}}, None, False, id="null annotations"),
+        pytest.param({"metadata": {}, "spec": {}}, None, False, id="no template"),
+        pytest.param(
+            obj(spec={"jobTemplate": {"metadata": {"annotations": None}}}),
+            None,
+            False,
+            id="null annotations of its Jobs",
+        ),
+    ],
+)
+def test_cron_jobs_come_when_they_are_new_or_changed_and_ask(
+    new: dict[str, Any], old: dict[str, Any] | None, want: bool
+) -> None:
+    assert reaches("cronjobs", new, old) is want
 
 
 @pytest.mark.parametrize(
@@ -192,11 +250,16 @@ DELAY = "scheduling.muster.dev/preemption-delay"
         pytest.param(None, {DELAY: "1h"}, False, id="no annotations any more"),
     ],
 )
+@pytest.mark.parametrize("key", [DELAY, "scheduling.muster.dev/provisioning-request"])
 @pytest.mark.parametrize("webhook", ["podgroups-delay", "compositepodgroups-delay"])
-def test_an_update_of_the_spec_alone_or_the_delay_alone_is_asked_about_once(
-    webhook: str, new: Any, old: Any, want: bool
+def test_an_update_of_the_spec_alone_or_of_what_a_root_says_alone_is_asked_about_once(
+    webhook: str, key: str, new: Any, old: Any, want: bool
 ) -> None:
     other = SPEC | {"priority": 1}
+    new, old = (
+        said and {key if each == DELAY else each: value for each, value in said.items()}
+        for said in (new, old)
+    )
 
     assert reaches(webhook, obj(new, SPEC), obj(old, SPEC)) is want
     assert not reaches(webhook, obj(new, other), obj(old, SPEC))
@@ -225,29 +288,75 @@ def opened(new: dict[str, Any]) -> dict[str, Any]:
     return new | {"spec": (new["spec"] or {}) | {"schedulerName": "default-scheduler"}}
 
 
+NONE = (False, False, False)
+
+
 @pytest.mark.parametrize(
     ("new", "want"),
     [
-        pytest.param(pod({LABEL: "g"}), True, id="the group's label"),
-        pytest.param(pod({"scheduling.muster.dev/workload": "w"}), True, id="the workload's label"),
-        pytest.param(pod({"scheduling.muster.dev/template": "t"}), True, id="the template's label"),
-        pytest.param(pod({"scheduling.muster.dev/replica-key": "0"}), True, id="a replica key"),
-        pytest.param(pod({"scheduling.x-k8s.io/pod-group": "g"}), True, id="scheduler-plugins"),
-        pytest.param(pod({"scheduling.muster.dev/subset": "s"}), True, id="a subset"),
-        pytest.param(pod(schedulingGroup={"podGroupName": "g"}), True, id="the field of 1.36"),
-        pytest.param(pod(workloadRef={"name": "w"}), True, id="the field of 1.35"),
-        pytest.param(pod(schedulingGroup=None, workloadRef=None), False, id="null fields"),
-        pytest.param(pod({"app": "x"}), False, id="another label"),
-        pytest.param(pod({}), False, id="empty labels"),
-        pytest.param(pod(), False, id="no labels"),
-        pytest.param({"metadata": {"labels": None}, "spec": {}}, False, id="null labels"),
-        pytest.param({"metadata": {}, "spec": None}, False, id="a null spec"),
-        pytest.param({"metadata": {}}, False, id="no spec"),
+        pytest.param(pod({LABEL: "g"}), (True, True, False), id="the group's label"),
+        pytest.param(
+            pod({"scheduling.muster.dev/workload": "w"}),
+            (True, True, False),
+            id="the workload's label",
+        ),
+        pytest.param(
+            pod({"scheduling.muster.dev/template": "t"}),
+            (True, True, False),
+            id="the template's label",
+        ),
+        pytest.param(
+            pod({"scheduling.muster.dev/replica-key": "0"}),
+            (True, True, False),
+            id="a replica key",
+        ),
+        pytest.param(
+            pod({"scheduling.x-k8s.io/pod-group": "g"}),
+            (True, False, True),
+            id="scheduler-plugins",
+        ),
+        pytest.param(
+            pod({"scheduling.muster.dev/subset": "s"}), (True, False, False), id="a subset"
+        ),
+        pytest.param(
+            pod(schedulingGroup={"podGroupName": "g"}),
+            (True, False, True),
+            id="the field of 1.36",
+        ),
+        pytest.param(pod(workloadRef={"name": "w"}), (True, False, True), id="the field of 1.35"),
+        pytest.param(pod(schedulingGroup=None, workloadRef=None), NONE, id="null fields"),
+        pytest.param(pod({"app": "x"}), NONE, id="another label"),
+        pytest.param(pod({}), NONE, id="empty labels"),
+        pytest.param(pod(), NONE, id="no labels"),
+        pytest.param({"metadata": {"labels": None}, "spec": {}}, NONE, id="null labels"),
+        pytest.param({"metadata": {}, "spec": None}, NONE, id="a null spec"),
+        pytest.param({"metadata": {}}, NONE, id="no spec"),
     ],
 )
-def test_only_pods_that_name_a_group_come(new: dict[str, Any], want: bool) -> None:
-    assert reaches("pods", new) is want
-    assert reaches("pods", opened(new) if new.get("spec") else new, phase="mutate") is want
+def test_only_pods_that_name_a_group_come(
+    new: dict[str, Any], want: tuple[bool, bool, bool]
+) -> None:
+    """To validation, to mutation, and to mutation in a namespace that opts in."""
+    open_ = opened(new) if new.get("spec") else new
+
+    assert (
+        reaches("pods", new),
+        reaches("pods", open_, phase="mutate"),
+        reaches("foreign-pods", open_, phase="mutate"),
+    ) == want
+
+
+def test_pods_that_use_foreign_forms_come_only_from_namespaces_that_opt_in() -> None:
+    (hook,) = (
+        entry
+        for manifest in load_manifests()
+        for entry in manifest["webhooks"]
+        if entry["name"].startswith("foreign-pods.")
+    )
+
+    assert hook["namespaceSelector"] == {
+        "matchLabels": {LABEL_FOREIGN_GROUPS: FOREIGN_GROUPS_ENABLED}
+    }
 
 
 def test_a_pod_whose_scheduler_is_chosen_is_not_asked_about_it() -> None:

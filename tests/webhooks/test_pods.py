@@ -23,9 +23,10 @@ def ask(
     new: dict[str, Any] | None,
     old: dict[str, Any] | None = None,
     lister: FakeLister | None = None,
+    route: str = "pods",
 ) -> Read:
     review = review_of(POD, new, old)
-    answer = Reviewer(lister or FakeLister()).review(f"{phase}/pods", encoded(review))
+    answer = Reviewer(lister or FakeLister()).review(f"{phase}/{route}", encoded(review))
     return read(answer, review)
 
 
@@ -38,17 +39,8 @@ def ask(
         pytest.param(pod(labels={LABEL: "g"}), OURS, id="no scheduler named"),
         pytest.param(pod(labels={LABEL: "g"}, scheduler=""), OURS, id="an empty scheduler name"),
         pytest.param(
-            pod(schedulingGroup={"podGroupName": "g"}, scheduler="default-scheduler"),
-            OURS,
-            id="by the field of Kubernetes 1.36",
-        ),
-        pytest.param(
             pod(labels={WORKLOAD: "w", TEMPLATE: "t"}), OURS, id="by workload and template"
         ),
-        pytest.param(
-            pod(workloadRef={"name": "w", "podGroup": "t"}), OURS, id="by the field of 1.35"
-        ),
-        pytest.param(pod(labels={PLUGINS: "g"}), OURS, id="by the label of scheduler-plugins"),
         pytest.param(
             pod(labels={LABEL: "g"}, scheduler="volcano"), "volcano", id="another scheduler stays"
         ),
@@ -65,6 +57,27 @@ def test_who_schedules_a_new_pod(made: dict[str, Any], want: str) -> None:
     assert answer.allowed
     assert answer.result is not None
     assert answer.result["spec"]["schedulerName"] == want
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param({"schedulingGroup": {"podGroupName": "g"}}, id="the field of 1.36"),
+        pytest.param({"workloadRef": {"name": "w", "podGroup": "t"}}, id="the field of 1.35"),
+        pytest.param({"labels": {PLUGINS: "g"}}, id="the label of scheduler-plugins"),
+    ],
+)
+def test_the_words_of_other_schedulers_count_only_where_the_namespace_opts_in(
+    said: dict[str, Any],
+) -> None:
+    made = pod(scheduler="default-scheduler", **said)
+    elsewhere = pod(scheduler="volcano", **said)
+
+    assert ask("mutate", made).result == made
+    opted_in = ask("mutate", made, route="foreign-pods").result
+    assert opted_in is not None
+    assert opted_in["spec"]["schedulerName"] == OURS
+    assert ask("mutate", elsewhere, route="foreign-pods").result == elsewhere
 
 
 @pytest.mark.parametrize(
@@ -130,8 +143,105 @@ def test_a_pod_names_one_group(made: dict[str, Any], want: list[tuple[str, str]]
     assert answer.allowed is (not want)
 
 
+@pytest.mark.parametrize(
+    ("labels", "path"),
+    [
+        pytest.param({LABEL: "Bad_Group"}, LABEL, id="by the label"),
+        pytest.param({PLUGINS: "a..b"}, PLUGINS, id="by the label of scheduler-plugins"),
+    ],
+)
+def test_a_name_that_no_group_can_have_is_refused(labels: dict[str, str], path: str) -> None:
+    answer = ask("validate", pod(labels=labels, scheduler=OURS))
+
+    assert (answer.code, answer.reason) == (422, "Invalid")
+    assert answer.faults == [(f"metadata.labels[{path}]", "FieldValueInvalid")]
+    assert "no PodGroup can have this name" in answer.message
+
+
+FIELD = "spec.workloadRef"
+
+
+@pytest.mark.parametrize(
+    ("made", "want"),
+    [
+        pytest.param(
+            pod(labels={WORKLOAD: "w", TEMPLATE: "T"}),
+            [f"metadata.labels[{TEMPLATE}]"],
+            id="a template",
+        ),
+        pytest.param(
+            pod(labels={WORKLOAD: "w", TEMPLATE: "a.b"}),
+            [f"metadata.labels[{TEMPLATE}]"],
+            id="a template of two parts, which no Workload can have",
+        ),
+        pytest.param(
+            pod(labels={WORKLOAD: "W", TEMPLATE: "t", REPLICA: "a_b"}),
+            [f"metadata.labels[{WORKLOAD}]", f"metadata.labels[{REPLICA}]"],
+            id="a Workload and a key",
+        ),
+        pytest.param(
+            pod(workloadRef={"name": "w", "podGroup": "a.b", "podGroupReplicaKey": "K"}),
+            [f"{FIELD}.podGroup", f"{FIELD}.podGroupReplicaKey"],
+            id="by the field of 1.35",
+        ),
+        pytest.param(
+            pod(labels={WORKLOAD: "w.x", TEMPLATE: "t", REPLICA: "0"}), [], id="what is right"
+        ),
+        pytest.param(
+            pod(labels={LABEL: "a", WORKLOAD: "a", TEMPLATE: "B"}),
+            [f"metadata.labels[{WORKLOAD}]"],
+            id="beside another group: it is one too many, whatever it is called",
+        ),
+        pytest.param(
+            pod(workloadRef={"name": "w" * 200, "podGroup": "t" * 60}),
+            [FIELD],
+            id="names that are too long together",
+        ),
+    ],
+)
+def test_the_parts_of_a_reference_are_names_as_kep_4671_wants_them(
+    made: dict[str, Any], want: list[str]
+) -> None:
+    made["spec"]["schedulerName"] = OURS
+
+    assert ask("validate", made).faults == [(path, "FieldValueInvalid") for path in want]
+
+
+@pytest.mark.parametrize(
+    ("made", "path"),
+    [
+        pytest.param(
+            pod(labels={WORKLOAD: "w", TEMPLATE: "job", REPLICA: "1"}, scheduler=OURS),
+            f"metadata.labels[{REPLICA}]",
+            id="by labels",
+        ),
+        pytest.param(
+            pod(
+                workloadRef={"name": "w", "podGroup": "job", "podGroupReplicaKey": "1"},
+                scheduler=OURS,
+            ),
+            "spec.workloadRef.podGroupReplicaKey",
+            id="by the field of 1.35",
+        ),
+    ],
+)
+def test_a_replica_key_that_gives_the_name_of_another_templates_group_is_refused(
+    made: dict[str, Any], path: str
+) -> None:
+    templates = [{"name": "job"}, {"name": "job-1"}]
+    lister = FakeLister(workloads={("team", "w"): {"spec": {"podGroupTemplates": templates}}})
+    own = pod(labels={WORKLOAD: "w", TEMPLATE: "job-1"}, scheduler=OURS)
+
+    answer = ask("validate", made, lister=lister)
+
+    assert answer.faults == [(path, "FieldValueInvalid")]
+    assert "is that of template 'job-1' of Workload 'w'" in answer.message
+    assert ask("validate", made).allowed
+    assert ask("validate", own, lister=lister).allowed
+
+
 def test_pods_of_other_schedulers_are_not_validated() -> None:
-    going = FakeLister(deleting_groups={("team", "a")})
+    going = FakeLister(deleting_groups={("team", "a"): ()})
 
     answer = ask("validate", pod(labels={LABEL: "a", PLUGINS: "b"}, scheduler="x"), lister=going)
 
@@ -139,7 +249,7 @@ def test_pods_of_other_schedulers_are_not_validated() -> None:
 
 
 def test_no_pod_comes_into_a_group_that_is_being_deleted() -> None:
-    going = FakeLister(deleting_groups={("team", "a")})
+    going = FakeLister(deleting_groups={("team", "a"): ()})
     member = pod(labels={LABEL: "a"}, scheduler=OURS)
 
     refused = ask("validate", member, lister=going)
@@ -149,6 +259,46 @@ def test_no_pod_comes_into_a_group_that_is_being_deleted() -> None:
     assert "is being deleted" in refused.message
     assert ask("validate", pod(labels={LABEL: "b"}, scheduler=OURS), lister=going).allowed
     assert ask("validate", member, member, lister=going).allowed
+
+
+MANAGED = "scheduling.muster.dev/managed-group"
+JOBSET = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+
+
+def member_of(job: str, jobset: str = "") -> dict[str, Any]:
+    """A pod of a Job with this UID; Muster named its group."""
+    labels = {LABEL: "g"} | ({JOBSET: "s", JOBSET_UID: jobset} if jobset else {})
+    made = pod(labels=labels, scheduler=OURS)
+    made["metadata"]["annotations"] = {MANAGED: "g"}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "t", "controller": True}
+    made["metadata"]["ownerReferences"] = [{"kind": "ConfigMap"}, owner | {"uid": job}]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "allowed"),
+    [
+        pytest.param(member_of("first"), False, id="of the Job it was made for"),
+        pytest.param(member_of("second"), True, id="of the next Job of the name"),
+        pytest.param(member_of("other", "first"), False, id="of the JobSet it was made for"),
+        pytest.param(member_of("other", "second"), True, id="of the next JobSet of the name"),
+        pytest.param(pod(labels={LABEL: "g"}, scheduler=OURS), False, id="its user named it"),
+        pytest.param(
+            pod(labels={WORKLOAD: "first", TEMPLATE: "t"}, scheduler=OURS), True, id="elsewhere"
+        ),
+        pytest.param(
+            pod(labels={PLUGINS: "g"}, scheduler=OURS), False, id="it knows the owner by name only"
+        ),
+    ],
+)
+def test_a_group_that_goes_refuses_its_own_members_alone(
+    made: dict[str, Any], allowed: bool
+) -> None:
+    """Those of a later owner wait for the group that it gets: a refusal delays them for nothing."""
+    going = FakeLister(deleting_groups={("team", "g"): ("first", "JobSet/s")})
+
+    assert ask("validate", made, lister=going).allowed is allowed
 
 
 @pytest.mark.parametrize(
@@ -197,6 +347,31 @@ def test_the_group_of_a_pod_is_fixed(
     answer = ask("validate", pod(labels=new, scheduler=OURS), pod(labels=old, scheduler=OURS))
 
     assert answer.faults == want
+
+
+@pytest.mark.parametrize(
+    ("labels", "group", "said"),
+    [
+        pytest.param({PLUGINS: "g"}, "g", "PodGroup 'g'", id="of a KEP-3370 group"),
+        pytest.param({WORKLOAD: "w", TEMPLATE: "t"}, "w-t", "Workload 'w'", id="of a template"),
+        pytest.param({LABEL: "g"}, "g", None, id="named by its own name"),
+    ],
+)
+def test_a_pod_that_will_be_held_is_told_why(
+    labels: dict[str, str], group: str, said: str | None
+) -> None:
+    lister = FakeLister(foreign_groups={("PodGroup", group)})
+    made = pod(labels=labels, scheduler=OURS)
+
+    answer = ask("validate", made, lister=lister)
+
+    assert answer.allowed
+    assert ask("validate", made).warnings == []
+    if said is None:
+        assert answer.warnings == []
+    else:
+        (warning,) = answer.warnings
+        assert f"was not made for {said}; the pod waits until it is gone" in warning
 
 
 def test_half_a_reference_is_a_warning() -> None:

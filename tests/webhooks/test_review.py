@@ -6,9 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from api.constants import JOB, POD_GROUP, WORKLOAD
-from tests.webhooks.reviews import FakeLister, encoded, pod_group, review_of
+from tests.webhooks.reviews import FakeLister, Read, encoded, pod_group, read, review_of
+from webhooks import conversion
+from webhooks.informers import Composite
 from webhooks.review import MalformedReviewError
 from webhooks.reviewer import ROUTES, Reviewer, UnknownRouteError
 
@@ -18,6 +21,11 @@ def changed(**request: Any) -> bytes:
     review = review_of(POD_GROUP, pod_group())
     review["request"] |= request
     return encoded(review)
+
+
+def with_object(obj: bytes) -> bytes:
+    """A good review but for its object, which is given as bytes."""
+    return changed(object="HERE").replace(b'"HERE"', obj)
 
 
 def envelope(**fields: Any) -> bytes:
@@ -34,6 +42,10 @@ def envelope(**fields: Any) -> bytes:
         pytest.param(b"\xff\xfe", "", id="no text at all"),
         pytest.param(b"[]", "", id="a list"),
         pytest.param(b"[" * 100_000, "", id="nesting without end"),
+        pytest.param(with_object(b"[" * 10_000 + b"]" * 10_000), "", id="very deep"),
+        pytest.param(with_object(b"9" * 100_000), "", id="a number of very many digits"),
+        pytest.param(with_object(b'{"a": "\\ud800"}'), "", id="half a character"),
+        pytest.param(with_object(b'{"a": "\xff"}'), "", id="no UTF-8"),
         pytest.param(envelope(request=None), "request", id="no request"),
         pytest.param(envelope(kind="Pod"), "kind", id="another kind"),
         pytest.param(
@@ -109,3 +121,57 @@ def test_a_core_group_is_left_out_of_the_words_for_a_user() -> None:
     assert status["message"].startswith('Job.batch "j" is invalid: metadata.annotations[')
     assert status["details"]["kind"] == "Job"
     assert status["details"]["group"] == "batch"
+
+
+class Failing(FakeLister):
+    """A bug of ours, met by one object."""
+
+    def composite(self, namespace: str, name: str) -> Composite | None:
+        if name == "poison":
+            raise LookupError(name)
+        return super().composite(namespace, name)
+
+
+def test_a_bug_refuses_the_one_request_that_met_it() -> None:
+    reviewer = Reviewer(Failing())
+
+    def asked(parent: str) -> Read:
+        reference = {"workloadName": "w", "templateName": "t"}
+        group = pod_group(workloadRef=reference, parentCompositePodGroupName=parent)
+        review = review_of(POD_GROUP, group)
+        return read(reviewer.review("validate/podgroups", encoded(review)), review)
+
+    with capture_logs() as logs:
+        failed, other = asked("poison"), asked("fine")
+
+    assert (failed.allowed, failed.code, failed.reason) == (False, 500, "InternalError")
+    assert "LookupError" in failed.message
+    assert [(it["event"], it["name"]) for it in logs] == [("review failed", "trainer")]
+    assert other.allowed
+
+
+def test_a_number_that_no_field_can_hold_goes_back_as_it_came() -> None:
+    huge = 10**40
+    old = pod_group(schedulingConstraints=huge)
+    new = pod_group(schedulingConstraints=None)
+    review = review_of(POD_GROUP, new, old, version="v1alpha2")
+
+    answer = read(Reviewer(FakeLister()).review("mutate/podgroups", encoded(review)), review)
+
+    assert answer.allowed
+
+
+def test_a_bug_in_conversion_fails_that_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
+    def convert(_obj: Any, _version: str) -> dict[str, Any]:
+        raise LookupError
+
+    monkeypatch.setattr(conversion, "convert", convert)
+    request = {"uid": "u", "desiredAPIVersion": "x/y", "objects": [{}]}
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}
+
+    with capture_logs():
+        answer = json.loads(conversion.review(encoded({**kind, "request": request})))
+
+    assert answer["response"]["uid"] == "u"
+    assert answer["response"]["result"]["status"] == "Failure"
+    assert "LookupError" in answer["response"]["result"]["message"]

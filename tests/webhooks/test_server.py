@@ -239,7 +239,7 @@ async def test_a_connection_on_which_no_request_comes_is_closed(
     monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
     monkeypatch.setattr(server, "HEAD_SECONDS", 0.01)
-    monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr(server, "FIRST_SECONDS", 0.01)
     with bound("127.0.0.1", 0) as sock:
         app = build(Reviewer(FakeLister()), Readiness())
         async with Listener(app, server_context(MATERIAL), sock) as listener:

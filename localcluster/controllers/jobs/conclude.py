@@ -12,6 +12,7 @@ from localcluster.clock import timestamp
 from localcluster.controllers.event_recorder import Note
 from localcluster.controllers.jobs.decide import COMPLETED, Decision, Ending
 from localcluster.controllers.jobs.indexes import compress, index_of
+from localcluster.controllers.jobs.policies import verdict
 from localcluster.controllers.jobs.view import View, is_failed, is_tracked
 from localcluster.controllers.objects import Obj, is_deleting, phase_of, uid_of
 
@@ -129,6 +130,8 @@ def _take_up(view: View, status: Obj, ending: Ending | None) -> tuple[list[Obj],
     if view.indexed:
         _put(status, "completedIndexes", compress(indexes))
         _put(status, "succeeded", len(indexes))
+        if view.failed_indexes is not None:
+            status["failedIndexes"] = compress(view.failed_indexes)
     return release, reached_limit
 
 
@@ -143,12 +146,10 @@ def _index(view: View, pod: Obj) -> int | None:
 
 
 def _may_release(view: View, pod: Obj, ending: Ending | None) -> bool:
-    return (
-        is_deleting(view.job)
-        or ending is not None
-        or phase_of(pod) == "Succeeded"
-        or is_failed(pod, view.job)
-    )
+    if is_deleting(view.job) or ending is not None or phase_of(pod) == "Succeeded":
+        return True
+    kept = (uid_of(each) for each in view.kept.values())
+    return is_failed(pod, view.job) and uid_of(pod) not in kept
 
 
 def _counts_as(view: View, pod: Obj, ending: Ending | None) -> str:
@@ -159,7 +160,7 @@ def _counts_as(view: View, pod: Obj, ending: Ending | None) -> str:
     if phase_of(pod) == "Succeeded" and uid_of(pod) not in failed_before:
         return "succeeded"
     if is_failed(pod, view.job) or (ending is not None and not ending.successful):
-        return "failed"
+        return "failed" if verdict(view.job, pod).counted else ""
     return ""
 
 

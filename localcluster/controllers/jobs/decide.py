@@ -5,8 +5,19 @@ from datetime import datetime, timedelta
 
 from localcluster.clock import parse_time
 from localcluster.controllers.jobs.indexes import first_free, index_of
-from localcluster.controllers.jobs.pods import container_statuses, new_pod, surplus
-from localcluster.controllers.jobs.view import View
+from localcluster.controllers.jobs.pods import (
+    container_statuses,
+    finished_at,
+    new_pod,
+    surplus,
+)
+from localcluster.controllers.jobs.policies import (
+    all_index_failures,
+    failure_notes,
+    success,
+    verdict,
+)
+from localcluster.controllers.jobs.view import View, backoff_left, is_failed
 from localcluster.controllers.objects import Obj, condition, is_deleting, is_terminal, is_true
 
 MAX_PODS_PER_SYNC = 500
@@ -45,7 +56,7 @@ class Decision:
 
 def decide(view: View, now: datetime) -> Decision:
     """The next step of a Job that has not finished."""
-    ending = _standing(view) or _failing(view, now)
+    ending = _standing(view) or _failing(view, now) or _succeeding(view)
     if ending is not None:
         return Decision(ending=ending, stop=tuple(view.active))
     if is_deleting(view.job):
@@ -63,6 +74,8 @@ def _standing(view: View) -> Ending | None:
 
 
 def _failing(view: View, now: datetime) -> Ending | None:
+    if message := _failed_by_policy(view):
+        return Ending("FailureTarget", "PodFailurePolicy", message)
     if view.failed > view.spec["backoffLimit"] or _restarts_exhausted(view):
         message = "Job has reached the specified backoff limit"
         return Ending("FailureTarget", "BackoffLimitExceeded", message)
@@ -70,7 +83,30 @@ def _failing(view: View, now: datetime) -> Ending | None:
     if left is not None and left <= timedelta():
         message = "Job was active longer than specified deadline"
         return Ending("FailureTarget", "DeadlineExceeded", message)
+    return _failing_by_index(view)
+
+
+def _failed_by_policy(view: View) -> str:
+    """Why a rule of podFailurePolicy ends the Job; empty if none does."""
+    said = (verdict(view.job, pod).message for pod in view.pods if is_failed(pod, view.job))
+    return next(filter(None, said), "")
+
+
+def _failing_by_index(view: View) -> Ending | None:
+    if not view.failed_indexes:
+        return None
+    most = view.spec.get("maxFailedIndexes")
+    if most is not None and len(view.failed_indexes) > most:
+        message = "Job has exceeded the specified maximal number of failed indexes"
+        return Ending("FailureTarget", "MaxFailedIndexesExceeded", message)
+    if len(view.failed_indexes) + len(view.indexes) >= (view.completions or 0):
+        return Ending("FailureTarget", "FailedIndexes", "Job has failed indexes")
     return None
+
+
+def _succeeding(view: View) -> Ending | None:
+    message = success(view.job, view.indexes) if view.indexed else ""
+    return Ending("SuccessCriteriaMet", "SuccessPolicy", message) if message else None
 
 
 def _restarts_exhausted(view: View) -> bool:
@@ -111,12 +147,32 @@ def _manage(view: View, now: datetime) -> Decision:
         missing -= view.terminating
     if missing <= 0:
         return Decision(managed=True, again=again)
-    wait = view.backoff.remaining(now)
+    missing = min(missing, MAX_PODS_PER_SYNC)
+    if view.failed_indexes is not None:
+        indexes, wait = _due(view, _free_indexes(view, missing), now)
+    else:
+        wait = view.backoff.remaining(now)
+        indexes = _free_indexes(view, missing) if view.indexed else [None] * missing
     if wait > timedelta():
         return Decision(managed=True, again=min(wait, again) if again is not None else wait)
-    return Decision(
-        create=tuple(_new_pods(view, min(missing, MAX_PODS_PER_SYNC))), managed=True, again=again
-    )
+    made = tuple(_new_pod(view, index) for index in indexes)
+    return Decision(create=made, managed=True, again=again)
+
+
+def _due(
+    view: View, indexes: list[int | None], now: datetime
+) -> tuple[list[int | None], timedelta]:
+    """The indexes that need not wait for a new try; if all must, how long the first one."""
+    waits = {index: _index_wait(view, index, now) for index in indexes}
+    due = [index for index in indexes if not waits[index]]
+    return due, timedelta() if due or not waits else min(waits.values())
+
+
+def _index_wait(view: View, index: int | None, now: datetime) -> timedelta:
+    last = None if index is None else view.kept.get(index)
+    if last is None:
+        return timedelta()
+    return backoff_left(all_index_failures(last) + 1, finished_at(last), now)
 
 
 def _wanted(view: View) -> int:
@@ -127,16 +183,22 @@ def _wanted(view: View) -> int:
     return max(0, min(parallelism, view.completions - view.succeeded))
 
 
-def _new_pods(view: View, missing: int) -> list[Obj]:
-    if not view.indexed or view.completions is None:
-        return [new_pod(view.job, None) for _ in range(missing)]
-    taken = set(view.indexes)
+def _free_indexes(view: View, missing: int) -> list[int | None]:
+    completions = view.completions or 0
+    taken = set(view.indexes | (view.failed_indexes or frozenset()))
     for pod in view.pods:
         if not is_terminal(pod) and (not is_deleting(pod) or _replaces_only_failed(view)):
-            index = index_of(pod, view.completions)
+            index = index_of(pod, completions)
             if index is not None:
                 taken.add(index)
-    return [new_pod(view.job, index) for index in first_free(taken, view.completions, missing)]
+    return list(first_free(taken, completions, missing))
+
+
+def _new_pod(view: View, index: int | None) -> Obj:
+    pod = new_pod(view.job, index)
+    if index is not None and view.failed_indexes is not None:
+        pod["metadata"]["annotations"] |= failure_notes(view.job, view.kept.get(index))
+    return pod
 
 
 def _replaces_only_failed(view: View) -> bool:

@@ -1,11 +1,17 @@
 """What the Job controller sees of one Job at one moment, counted up from the Job and its pods."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from localcluster.controllers.jobs.indexes import index_of, parse
 from localcluster.controllers.jobs.pods import TRACKING_FINALIZER, finished_at
+from localcluster.controllers.jobs.policies import (
+    all_index_failures,
+    gives_up_index,
+    index_limit,
+    verdict,
+)
 from localcluster.controllers.objects import (
     Obj,
     finalizers_of,
@@ -29,11 +35,9 @@ class Backoff:
 
     def remaining(self, now: datetime) -> timedelta:
         """How long new pods have to wait: 10 s after the first failure, doubling to 10 min."""
-        if self.failures == 0 or self.last_failure is None:
+        if self.last_failure is None:
             return timedelta()
-        doublings = min(self.failures - 1, 10)
-        wait = min(FIRST_BACKOFF * (1 << doublings), LAST_BACKOFF)
-        return max(self.last_failure + wait - now, timedelta())
+        return backoff_left(self.failures, self.last_failure, now)
 
     def after(self, succeeded: Sequence[Obj], failed: Sequence[Obj]) -> "Backoff":
         """The record once these pods have ended; only failures after the last success count."""
@@ -45,6 +49,14 @@ class Backoff:
         if not ends:
             return self
         return replace(self, failures=self.failures + len(ends), last_failure=ends[-1])
+
+
+def backoff_left(failures: int, last_failure: datetime, now: datetime) -> timedelta:
+    """How long it is until the next try, after so many failures in a row."""
+    if failures == 0:
+        return timedelta()
+    wait = min(FIRST_BACKOFF * (1 << min(failures - 1, 10)), LAST_BACKOFF)
+    return max(last_failure + wait - now, timedelta())
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,10 @@ class View:
     # Completion indexes that have succeeded: as the status has them, and as the pods show.
     counted_indexes: frozenset[int]
     indexes: frozenset[int]
+    # Indexes that are not tried again; None where all indexes share one limit.
+    failed_indexes: frozenset[int] | None
+    # By index, the failed pod that is kept until the next one counts its failures on.
+    kept: Mapping[int, Obj]
     backoff: Backoff
 
     @property
@@ -107,6 +123,7 @@ def observe(job: Obj, pods: Sequence[Obj], backoff: Backoff) -> View:
         if is_failed(pod, job) and uid_of(pod) not in (uncounted.get("failed") or ())
     ]
     counted, indexes = _indexes(job, pods)
+    failed_indexes = _failed_indexes(job, pods)
     succeeded = (
         len(indexes)
         if is_indexed(job)
@@ -120,9 +137,15 @@ def observe(job: Obj, pods: Sequence[Obj], backoff: Backoff) -> View:
         ready=sum(is_true(pod, "Ready") for pod in active),
         terminating=sum(is_deleting(pod) and not is_terminal(pod) for pod in pods),
         succeeded=succeeded,
-        failed=status.get("failed", 0) + len(new_failed) + len(uncounted.get("failed") or ()),
+        failed=status.get("failed", 0)
+        + sum(verdict(job, pod).counted for pod in new_failed)
+        + len(uncounted.get("failed") or ()),
         counted_indexes=counted,
         indexes=indexes,
+        failed_indexes=failed_indexes,
+        kept={}
+        if failed_indexes is None
+        else _kept(job, new_failed, active, indexes | failed_indexes),
         backoff=backoff.after(new_succeeded, new_failed),
     )
 
@@ -164,3 +187,29 @@ def _indexes(job: Obj, pods: Sequence[Obj]) -> tuple[frozenset[int], frozenset[i
         if phase_of(pod) == "Succeeded" and is_tracked(pod)
     }
     return counted, counted | frozenset(index for index in fresh if index is not None)
+
+
+def _failed_indexes(job: Obj, pods: Sequence[Obj]) -> frozenset[int] | None:
+    if not is_indexed(job) or index_limit(job) is None:
+        return None
+    completions = job["spec"]["completions"]
+    counted = parse((job.get("status") or {}).get("failedIndexes") or "", completions)
+    fresh = {
+        index_of(pod, completions)
+        for pod in pods
+        if is_tracked(pod) and is_failed(pod, job) and gives_up_index(job, pod)
+    }
+    return counted | frozenset(index for index in fresh if index is not None)
+
+
+def _kept(
+    job: Obj, failed: Sequence[Obj], active: Sequence[Obj], over: frozenset[int]
+) -> dict[int, Obj]:
+    completions = job["spec"]["completions"]
+    replaced = {index_of(pod, completions) for pod in active}
+    kept: dict[int, Obj] = {}
+    for pod in sorted(failed, key=lambda pod: (all_index_failures(pod), finished_at(pod))):
+        index = index_of(pod, completions)
+        if index is not None and index not in over and index not in replaced:
+            kept[index] = pod
+    return kept

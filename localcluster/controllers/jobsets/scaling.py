@@ -29,17 +29,23 @@ def size_problems(new: Iterable[Obj], old: Iterable[Obj]) -> Iterator[str]:
     for place, (role, before) in enumerate(zip(new, old, strict=True)):
         field = f"spec.replicatedJobs[{place}]"
         job, job_before = role["template"]["spec"], before["template"]["spec"]
-        sizes = {f"{field}.replicas": replicas(role)}
-        sizes |= {f"{field}.template.spec.{one}": job.get(one, 1) for one in _PER_JOB}
+        sizes, present = _checked_sizes(role), _checked_sizes(before)
         for path, size in sizes.items():
-            if size < 1:
-                yield f"{path}: Invalid value: {size}: must be greater than or equal to 1"
+            # What was let in at creation stays, or nothing else could be changed any more.
+            if size < 1 and size != present[path]:
+                yield (f"{field}.{path}: Invalid value: {size}: must be greater than or equal to 1")
         if job.get("completions") != job_before.get("completions") and not _is_elastic(job):
             # A Job refuses it as well, and would be asked for ever.
             yield (
                 f"{field}.template.spec.completions: Invalid value: {job.get('completions')}: may "
                 "only change in an Indexed Job, together with parallelism and to the same number"
             )
+
+
+def _checked_sizes(role: Obj) -> dict[str, int]:
+    job = role["template"]["spec"]
+    sizes = {"replicas": replicas(role)}
+    return sizes | {f"template.spec.{one}": job.get(one, 1) for one in _PER_JOB}
 
 
 def is_surplus(job: Obj, jobset: Obj) -> bool:

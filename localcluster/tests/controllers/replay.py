@@ -156,7 +156,8 @@ def _time_taken(step: Obj) -> float:
     if any(event["reason"] == "DeadlineExceeded" for event in step.get("events", [])):
         return 6
     makes_pods = any(one["kind"] == "Pod" for one in step.get("created", []))
-    after_failure = step["action"] in ("finish pods all as Failed", "delete all pods")
+    failed = step["action"].startswith("finish") and step["action"].endswith("as Failed")
+    after_failure = failed or step["action"] == "delete all pods"
     return 15 if makes_pods and after_failure else 0
 
 

@@ -55,6 +55,14 @@ def test_sizes_may_change_and_nothing_else(after: Obj, want: str) -> None:
     assert [problem.startswith(want) for problem in found] == ([True] if want else [])
 
 
+def test_a_jobset_made_without_pods_may_change_otherwise() -> None:
+    before = make_jobset("x", make_role("a", replicas=0, pods=0))
+    after = deepcopy(before)
+    after["metadata"]["finalizers"] = ["orphan"]
+
+    assert update_problems(after, before, scaling=True) == []
+
+
 def jobs_of(jobset: Obj) -> list[Obj]:
     """The Jobs made of it."""
     return [

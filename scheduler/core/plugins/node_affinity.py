@@ -1,7 +1,6 @@
 """NodeAffinity: node selectors, and required and preferred node affinity.
 
-Label requirements (matchExpressions) are evaluated once per node class. matchFields, which select
-nodes by name, are evaluated per node, because nodes of one class differ in name.
+Each expression is evaluated once for all nodes, on the codes of one label.
 """
 
 from __future__ import annotations
@@ -10,44 +9,19 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.label_expressions import matches
 from scheduler.core.model import Expression, Requirements, Term
-from scheduler.core.node_classes import NodeClass
 from scheduler.core.node_table import Bools, Ints, NodeTable
+from scheduler.core.shapes import Shape
 
 REASON: Final = "node(s) didn't match Pod's node affinity/selector"
 
 
-def admits_class(requirements: Requirements, node: NodeClass) -> bool:
-    """Whether nodes of this class meet the selector and an affinity without matchFields."""
-    if any(node.labels.get(key) != value for key, value in requirements.selector):
-        return False
-    terms = requirements.affinity
-    if terms is None or names_nodes(requirements):
-        return True
-    return any(_labels_match(term, node) for term in terms)
-
-
-def names_nodes(requirements: Requirements) -> bool:
-    """Whether a term of the required affinity has matchFields, which select nodes by name."""
-    return any(term.fields for term in requirements.affinity or ())
-
-
-def admits_by_name(requirements: Requirements, nodes: NodeTable) -> Bools | None:
-    """Per node (N,) whether it meets a required term; None if no term has matchFields."""
-    if not names_nodes(requirements):
+def admits(shape: Shape, nodes: NodeTable) -> Bools | None:
+    """Per node (N,) whether it meets the selector and the required affinity; None without both."""
+    wants = shape.requirements
+    if not wants.selector and wants.affinity is None:
         return None
-    some = np.zeros(nodes.size, np.bool_)
-    for term in requirements.affinity or ():
-        some |= _meets(term, nodes)
-    return some
-
-
-def admits(requirements: Requirements, nodes: NodeTable) -> Bools:
-    """Per node (N,) whether it meets the selector and the required affinity."""
-    admitted = nodes.by_class(lambda node: admits_class(requirements, node))
-    by_name = admits_by_name(requirements, nodes)
-    return admitted if by_name is None else admitted & by_name
+    return shape.cache.affinity.get((nodes.generation, nodes.size), lambda: _admits(wants, nodes))
 
 
 def preference(requirements: Requirements, nodes: NodeTable) -> Ints:
@@ -58,26 +32,26 @@ def preference(requirements: Requirements, nodes: NodeTable) -> Ints:
     return total
 
 
-def label_keys(requirements: Requirements) -> set[str]:
-    """The label keys that these requirements read."""
-    terms = [*(requirements.affinity or ())]
-    terms += [term for _, term in requirements.preferred_node_affinity]
-    keys = {expression.key for term in terms for expression in term.expressions}
-    return keys.union(key for key, _ in requirements.selector)
+def _admits(wants: Requirements, nodes: NodeTable) -> Bools:
+    admitted = np.ones(nodes.size, np.bool_)
+    for key, value in wants.selector:
+        admitted &= nodes.labels.meets(Expression(key, "In", (value,)))
+    if wants.affinity is not None:
+        some = np.zeros(nodes.size, np.bool_)
+        for term in wants.affinity:
+            some |= _meets(term, nodes)
+        admitted &= some
+    return admitted
 
 
 def _meets(term: Term, nodes: NodeTable) -> Bools:
-    mask = nodes.by_class(lambda node: _labels_match(term, node))
+    """Nodes (N,) that meet all expressions and fields of a term; none meets an empty one."""
+    met = np.full(nodes.size, bool(term.expressions or term.fields))
+    for expression in term.expressions:
+        met &= nodes.labels.meets(expression)
     for field in term.fields:
-        mask &= _field_matches(field, nodes)
-    return mask
-
-
-def _labels_match(term: Term, node: NodeClass) -> bool:
-    """Whether the labels meet the term's expressions; an empty term matches no node."""
-    if not term.expressions and not term.fields:
-        return False
-    return matches(term.expressions, node.labels)
+        met &= _field_matches(field, nodes)
+    return met
 
 
 def _field_matches(field: Expression, nodes: NodeTable) -> Bools:

@@ -11,9 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.model import Requirements
-from scheduler.core.node_table import PODS, Bools, Ints, NodeTable
-from scheduler.core.plugins import node_ports
+from scheduler.core.node_table import Bools, Ints, NodeTable
+from scheduler.core.resource_table import LARGEST, PODS
 from scheduler.core.shapes import Shape
 
 TOO_MANY_PODS: Final = "Too many pods"
@@ -24,26 +23,13 @@ _SCALE: Final = 1000
 """Utilisation is in thousandths, so that scores stay integers."""
 
 
-def sizes(wants: Requirements, nodes: NodeTable) -> tuple[tuple[int, int], ...]:
-    """What such a pod requests, as (resource, amount): one of the node's pods among it."""
-    amounts = ((PODS, 1), *wants.requests)
-    return tuple((nodes.resource(name), amount) for name, amount in amounts if amount > 0)
-
-
-def scored(sizes: tuple[tuple[int, int], ...], nodes: NodeTable) -> tuple[tuple[int, int], ...]:
-    """Those of the sizes by which full nodes differ from empty ones.
-
-    The pod count is among them only where nothing else is requested.
-    """
-    pods = nodes.resources[PODS]
-    return tuple(size for size in sizes if size[0] != pods) or sizes
-
-
 def room(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> Ints:
     """How many pods of the shape fit by resources on each of n rows, (n,).
 
     `free` is (R, capacity). The room is 0 on rows that `permitted` (n,) excludes.
     """
+    if shape.request.missing:
+        return np.zeros(len(permitted), np.int64)
     counts: Ints | None = None
     for resource, amount in shape.demands:
         fits = free[resource][rows] // amount
@@ -58,24 +44,23 @@ def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
     """Mean utilisation of scored resources and what a pod adds, in thousandths, (len(rows),)."""
     used = np.zeros(len(rows), np.int64)
     step = np.zeros(len(rows), np.int64)
-    for resource, amount in shape.scored_resources:
-        # A node without the resource has no room for such a pod, so its value here is never used.
+    scored = shape.request.scored
+    for resource, amount in scored:
+        # A node without the resource has no room for such a pod, so its value here is never used;
+        # neither is that of a node on which more is used than it offers.
         whole = np.maximum(nodes.allocatable[resource][rows], 1)
-        used += (whole - nodes.free[resource][rows]) * _SCALE // whole
-        step += amount * _SCALE // whole
-    return used // len(shape.scored_resources), np.maximum(step // len(shape.scored_resources), 1)
+        used += np.minimum(whole - nodes.free[resource][rows], whole) * _SCALE // whole
+        step += min(amount, LARGEST) * _SCALE // whole
+    return used // len(scored), np.maximum(step // len(scored), 1)
 
 
 def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, Bools]]:
     """Yield each reason with the nodes (N,) on which it rules out one pod more than `room` (N,)."""
+    for name in shape.request.missing:
+        yield f"{INSUFFICIENT}{name}", np.ones(nodes.size, np.bool_)
     beyond = room + 1
-    names = list(nodes.resources)
-    ports_taken = np.zeros(nodes.size, np.bool_)
+    names = nodes.resources.names
     for resource, amount in shape.demands:
         short = nodes.free[resource, : nodes.size] < amount * beyond
         name = names[resource]
-        if node_ports.is_port(name):
-            ports_taken |= short  # a node that lacks several ports counts once
-        else:
-            yield TOO_MANY_PODS if name == PODS else f"{INSUFFICIENT}{name}", short
-    yield node_ports.REASON, ports_taken
+        yield TOO_MANY_PODS if name == PODS else f"{INSUFFICIENT}{name}", short

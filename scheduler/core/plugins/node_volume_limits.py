@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from scheduler.core.model import ClaimInfo, ClaimKey
+from scheduler.core.model import Attachment, VolumeUse
 from scheduler.core.node_table import Ints, NodeTable
 from scheduler.core.pod_selectors import PodSelectors
 from scheduler.core.shapes import Codes, Shape
@@ -19,27 +18,35 @@ _UNLIMITED: Final = 1 << 40
 
 
 class NodeVolumeLimits:
-    """The filter for shapes with claims."""
+    """The filter for shapes with claims, or with disks of their own that a driver attaches."""
 
     def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
         self._nodes = nodes
         self._selectors = selectors
         self._volumes = volumes
 
-    def rule_out(self, shape: Shape, claims: Sequence[ClaimInfo], codes: Codes) -> None:
+    def rule_out(self, shape: Shape, codes: Codes) -> None:
         """Write the reason's code for each node (N,) that cannot attach one more pod's volumes."""
-        drivers = {claim.key: self._volumes.driver(claim) for claim in claims}
+        drivers = {volume: self._driver(volume) for volume in shape.requirements.volumes}
         for driver in sorted(set(drivers.values()) - {""}):
             limits = self._limits(driver)
             if limits is None:
                 continue
-            attached = self._attached(driver)
-            for claim in claims:
-                if drivers[claim.key] == driver:
-                    more = np.ones(len(codes), np.int64)
-                    more[self._users(claim.key)] = 0
-                    attached += more
-            shape.rule_out(codes, attached > limits, REASON)
+            more = np.zeros(len(codes), np.int64)
+            for volume, of_volume in drivers.items():
+                if of_volume == driver:
+                    more += 1
+                    more[self._users(volume)] -= 1
+            # A node beyond its limit takes pods that add no volume.
+            beyond = self._attached(driver) + more > limits
+            shape.rule_out(codes, beyond & (more > 0), REASON)
+
+    def _driver(self, volume: VolumeUse) -> str:
+        """The CSI driver that attaches the volume; empty if none is known."""
+        if isinstance(volume, Attachment):
+            return volume.driver
+        claim = self._volumes.claims.get(volume)
+        return "" if claim is None else self._volumes.driver(claim)
 
     def _limits(self, driver: str) -> Ints | None:
         """Per node (N,) the driver's limit of attached volumes; None if no node has a limit."""
@@ -55,12 +62,11 @@ class NodeVolumeLimits:
     def _attached(self, driver: str) -> Ints:
         """Per node (N,) how many volumes of the driver its pods use; a shared one counts once."""
         attached = np.zeros(self._nodes.size, np.int64)
-        for key in self._selectors.claims:
-            claim = self._volumes.claims.get(key)
-            if claim is not None and self._volumes.driver(claim) == driver:
-                attached[self._users(key)] += 1
+        for volume in self._selectors.volumes:
+            if self._driver(volume) == driver:
+                attached[self._users(volume)] += 1
         return attached
 
-    def _users(self, key: ClaimKey) -> Ints:
-        """The rows on which pods use the claim."""
-        return self._nodes.match_counts.rows(self._selectors.claim(key))
+    def _users(self, volume: VolumeUse) -> Ints:
+        """The rows on which pods use the volume."""
+        return self._nodes.match_counts.rows(self._selectors.users(volume))

@@ -114,7 +114,7 @@ class PodTopologySpread:
     def _skew_limit(self, shape: Shape, spread: Spread, eligible: Bools | None) -> SkewLimit:
         """The limit of one constraint; only `eligible` nodes (N,) count, all nodes if None."""
         domains = self._topologies.domains(spread.key)
-        included = self._included(shape.requirements, spread)
+        included = self._included(shape, spread)
         if eligible is not None:
             included = included & eligible
         counts, match_id = self._nodes.match_counts, self._match_id(spread)
@@ -128,14 +128,15 @@ class PodTopologySpread:
         few = int(counting.sum()) < spread.min_domains
         return SkewLimit(domains, present, counting, spread.max_skew, few)
 
-    def _included(self, wants: Requirements, spread: Spread) -> Bools:
+    def _included(self, shape: Shape, spread: Spread) -> Bools:
         """Nodes (N,) that count for the constraint by nodeAffinityPolicy and nodeTaintsPolicy."""
-        nodes = self._nodes
+        nodes, wants = self._nodes, shape.requirements
         included = nodes.node_class[: nodes.size] >= 0
         if spread.honours_taints:
             included &= nodes.by_class(lambda c: taint_toleration.untolerated(wants, c) is None)
-        if spread.honours_affinity:
-            included &= node_affinity.admits(wants, nodes)
+        admitted = node_affinity.admits(shape, nodes) if spread.honours_affinity else None
+        if admitted is not None:
+            included &= admitted
         return included
 
     def _match_id(self, spread: Spread) -> int:

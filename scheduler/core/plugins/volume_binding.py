@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.model import ClaimInfo, ClaimKey
 from scheduler.core.node_table import Bools, Ints, NodeTable
-from scheduler.core.plugins import volume_restrictions, volume_zone
+from scheduler.core.plugins import volume_node_affinity, volume_restrictions, volume_zone
 from scheduler.core.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.core.pod_selectors import PodSelectors
 from scheduler.core.shapes import Codes, Shape
@@ -55,13 +55,12 @@ class VolumeBinding:
                 return
             if claim is not None:
                 claims.append(claim)
-        if not claims:
-            return
         for claim in claims:
             if claim.volume:
                 self._rule_out_for(claim.volume, shape, codes)
         self._rule_out_for_unbound([c for c in claims if not c.volume], shape, codes)
-        self._limits.rule_out(shape, claims, codes)
+        if shape.requirements.volumes:
+            self._limits.rule_out(shape, codes)
 
     def one_at_a_time(self, shape: Shape) -> bool:
         """Whether the claims of the first pod exclude the others or decide where these may go."""
@@ -109,7 +108,7 @@ class VolumeBinding:
             return f'{CLAIM}"{name}" bound to non-existent persistentvolume'
         if claim.terminating:
             return f'{CLAIM}"{name}" is being deleted'
-        users = self._selectors.claim(claim.key)
+        users = self._selectors.users(claim.key)
         if volume_restrictions.in_use(claim, users, self._nodes.match_counts):
             return volume_restrictions.REASON
         if claim.volume:
@@ -118,12 +117,12 @@ class VolumeBinding:
 
     def _rule_out_for(self, name: str, shape: Shape, codes: Codes) -> None:
         """Rule out nodes that cannot use the volume that a claim is bound to."""
-        volume, affinity = self._volumes.volumes[name], self._volumes.node_affinity
+        volume = self._volumes.volumes[name]
         if volume.affinity is not None:
             reached = np.zeros(len(codes), np.bool_)
             reached[self._volumes.index.rows(volume.name)] = True
             shape.rule_out(codes, ~reached, NODE_AFFINITY)
-        other = volume_zone.other_zone(volume, self._nodes, affinity)
+        other = volume_zone.other_zone(volume, self._nodes)
         shape.rule_out(codes, other, volume_zone.REASON)
 
     def _rule_out_for_unbound(
@@ -225,7 +224,7 @@ class VolumeBinding:
         if not self._makes(claim):
             return np.zeros(self._nodes.size, np.bool_)
         topologies = self._volumes.classes[claim.storage_class].topologies
-        return self._volumes.node_affinity.nodes(topologies or None)
+        return volume_node_affinity.reached(topologies or None, self._nodes)
 
     def _at(self, assumed: AssumedVolume) -> Bools:
         """Nodes (N,) that can use the assumed volume."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from scheduler.core.model import Expression, VolumeInfo
 from scheduler.core.node_table import Bools, NodeTable
-from scheduler.core.plugins.volume_node_affinity import VolumeNodeAffinity
 
 REASON: Final = "node(s) had no available volume zone"
 
@@ -20,14 +19,14 @@ _LABELS: Final = (
 )
 
 
-def other_zone(volume: VolumeInfo, nodes: NodeTable, affinity: VolumeNodeAffinity) -> Bools:
+def other_zone(volume: VolumeInfo, nodes: NodeTable) -> Bools:
     """Nodes (N,) with zone labels that do not match the volume's, which may list several zones."""
     zoned = np.zeros(nodes.size, np.bool_)
     wrong = np.zeros(nodes.size, np.bool_)
     for key in _LABELS:
-        zoned |= affinity.labelled(key)
+        zoned |= nodes.labels.has(key)
         if key in volume.labels:
             values = tuple(volume.labels[key].split("__"))
-            wrong |= ~affinity.meets(Expression(key, "In", values))
+            wrong |= ~nodes.labels.meets(Expression(key, "In", values))
     out: Bools = wrong & zoned
     return out

@@ -13,7 +13,11 @@ import numpy as np
 from scheduler.core.forest import Group
 from scheduler.core.node_table import Ints, NodeTable
 from scheduler.core.preemption.dry_run import DryRun
+from scheduler.core.resource_table import LARGEST, total
 from scheduler.core.shapes import Shape
+
+_MOST_KEYS: Final = 8
+"""Of more topology keys in a tree, only the first are tried."""
 
 _FEW: Final = 64
 """Of more domains per key than this, only those with the most room are estimated."""
@@ -36,7 +40,9 @@ class EvictionScopes:
             dry_run.release(np.zeros(0, np.int64))
             self._now = framework.slots(self._shape).copy()
             self._price = self._prices(nodes)
+            dry_run.pause()
             self._tell_apart()
+            dry_run.pause()
             self._units.release(self._slots)
             self._gain = np.maximum(framework.slots(self._shape) - self._now, 0)
 
@@ -54,13 +60,14 @@ class EvictionScopes:
         owners = units.owners[self._slots]
         least = 1
         for resource in {r for shape in wanted for r, _ in shape.demands}:
+            self._dry_run.pause()
             amount = sum(dict(s.demands).get(resource, 0) * n for s, n in wanted.items())
             with nodes.trial():
                 self._dry_run.release(np.zeros(0, np.int64))
                 free = np.maximum(nodes.free[resource][: nodes.size], 0)
             held = np.bincount(owners, weights=units.released(self._slots, resource))
             most = np.cumsum(np.sort(held)[::-1])
-            missing = amount - self._most_free(free)
+            missing = float(amount - self._most_free(free))
             least = max(least, int(np.searchsorted(most, missing)) + 1)
         return least
 
@@ -76,7 +83,7 @@ class EvictionScopes:
     def _most_free(self, free: Ints) -> int:
         own, _ = _keys(self._dry_run.root)
         if own is None:
-            return int(free.sum())
+            return total(free)
         sums = self._dry_run.state.topologies.domains(own).sums(free, None)
         return int(sums.max(initial=0))
 
@@ -132,7 +139,10 @@ class EvictionScopes:
         """
         parts: list[Ints] = []
         own, lower = _keys(self._dry_run.root)
-        for key in [own] if own else lower:
+        for key in [own] if own else lower[:_MOST_KEYS]:
+            if self._dry_run.exhausted:
+                break
+            self._dry_run.pause()
             domains = self._dry_run.state.topologies.domains(key)
             room = domains.sums(self._now + self._gain, None)
             parts.extend(
@@ -140,8 +150,14 @@ class EvictionScopes:
                 for code in np.argsort(-room, kind="stable")[:_FEW].tolist()
                 if room[code] >= self._count or not own
             )
-        parts.sort(key=self._estimate)
+        # Parts that lack slots come last, however cheap the slots are that they have.
+        parts.sort(key=self._rank)
         return parts if own else [*parts, np.arange(len(self._now))]
+
+    def _rank(self, rows: Ints) -> tuple[bool, float, int]:
+        self._dry_run.pause()
+        price, missing = self._estimate(rows)
+        return (missing > 0, price, missing)
 
     def _estimate(self, rows: Ints) -> tuple[float, int]:
         """The price of the slots needed there, in thousandths of a unit, and the slots missing."""
@@ -158,11 +174,15 @@ class EvictionScopes:
         rows = self._units.rows[self._slots]
         pairs, where = np.unique(self._units.owners[self._slots] * size + rows, return_inverse=True)
         price = np.ones(size, np.int64)
+        conflicts = self._dry_run.state.framework.conflicts(self._shape)
+        if conflicts is not None:
+            price[conflicts] = 1000
         for resource, amount in self._shape.demands:
+            self._dry_run.pause()
             free = nodes.free[resource][:size]
-            missing = amount - (free - self._now * amount)
+            missing = np.minimum(amount - (free - self._now * amount), LARGEST)
             released = self._units.released(self._slots, resource)
-            by_unit = np.bincount(where, weights=released).astype(np.int64)
+            by_unit = np.minimum(np.bincount(where, weights=released), LARGEST).astype(np.int64)
             largest = np.zeros(size, np.int64)
             np.maximum.at(largest, pairs % size, by_unit)
             price = np.maximum(price, missing * 1000 // np.maximum(largest, 1))

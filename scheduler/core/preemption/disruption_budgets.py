@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,8 +14,12 @@ from scheduler.core.label_expressions import matches
 from scheduler.core.model import Expression
 from scheduler.core.node_table import Ints
 from scheduler.core.preemption.units import Units
+from scheduler.core.search.search_budget import nothing
 
 _MOST_TRIED: Final = 2000
+
+MOST_BUDGETS: Final = 64
+"""Of a namespace: with more of them all its pods count as protected."""
 
 BudgetKey = tuple[str, str]
 """(namespace, name)"""
@@ -62,14 +66,45 @@ class DisruptionBudgets:
         if not disruption_budgets:
             self._by_namespace.pop(key[0], None)
 
-    def covering(self, pods: Iterable[Pod]) -> Counter[DisruptionBudget]:
+    def within(self, namespace: str) -> Collection[DisruptionBudget]:
+        """The budgets of a namespace."""
+        return self._by_namespace.get(namespace, {}).values()
+
+
+class Coverage:
+    """Which budgets cover which pods, for the time of one decision.
+
+    Pods of equal labels are matched once. A namespace with more than MOST_BUDGETS counts as covered
+    by one that allows nothing, which its owner could have written as well: a decision never matches
+    thousands of budgets with thousands of pods. `matched` counts what it matched.
+    """
+
+    def __init__(self, budgets: DisruptionBudgets) -> None:
+        self._budgets = budgets
+        self._known: dict[tuple[str, frozenset[tuple[str, str]]], list[DisruptionBudget]] = {}
+        self.matched = 0
+
+    def of(self, pods: Iterable[Pod]) -> Counter[DisruptionBudget]:
         """How many of the pods each budget covers."""
         found: Counter[DisruptionBudget] = Counter()
         for pod in pods:
-            for budget in self._by_namespace.get(pod.info.namespace, {}).values():
-                if budget.covers(pod):
-                    found[budget] += 1
+            there = self._budgets.within(pod.info.namespace)
+            if there:
+                found.update(self._covering(pod, there))
         return found
+
+    def _covering(
+        self, pod: Pod, there: Collection[DisruptionBudget]
+    ) -> Iterable[DisruptionBudget]:
+        namespace = pod.info.namespace
+        if len(there) > MOST_BUDGETS:
+            return (DisruptionBudget((namespace, ""), (), 0),)
+        key = (namespace, frozenset(pod.info.labels.items()))
+        covering = self._known.get(key)
+        if covering is None:
+            self.matched += len(there)
+            covering = self._known[key] = [budget for budget in there if budget.covers(pod)]
+        return covering
 
 
 def violations(covered: Counter[DisruptionBudget]) -> int:
@@ -77,16 +112,54 @@ def violations(covered: Counter[DisruptionBudget]) -> int:
     return sum(max(0, count - budget.allowed) for budget, count in covered.items())
 
 
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A set of units as a list linked to the front, what it takes of budgets, and exceeds them."""
+
+    units: tuple[int, Any] | None
+    totals: Counter[DisruptionBudget]
+    violations: int
+
+    def __iter__(self) -> Iterator[int]:
+        rest = self.units
+        while rest is not None:
+            unit, rest = rest
+            yield unit
+
+    def more(self, covered: Counter[DisruptionBudget]) -> int:
+        """By how many more pods budgets would be exceeded with a unit that they cover so."""
+        return sum(
+            max(0, self.totals[budget] + count - budget.allowed)
+            - max(0, self.totals[budget] - budget.allowed)
+            for budget, count in covered.items()
+        )
+
+    def add(self, unit: int, covered: Counter[DisruptionBudget]) -> _Chosen:
+        return _Chosen(
+            (unit, self.units), self.totals + covered, self.violations + self.more(covered)
+        )
+
+
 class ProtectedUnits:
     """Which budgets cover which candidates, and what evicting them would violate."""
 
-    def __init__(self, budgets: DisruptionBudgets, units: Units, candidates: Ints) -> None:
+    def __init__(
+        self,
+        budgets: DisruptionBudgets,
+        units: Units,
+        candidates: Ints,
+        pause: Callable[[], None] = nothing,
+    ) -> None:
+        """`pause` is called between units, as in a search."""
+        self._pause = pause
         self.candidates = candidates
         self.priorities = units.priorities
         self._covered: dict[int, Counter[DisruptionBudget]] = {}
         if budgets:
+            coverage = Coverage(budgets)
             for index in candidates.tolist():
-                covered = budgets.covering(units.unit(index).pods.values())
+                pause()
+                covered = coverage.of(units.unit(index).pods.values())
                 if covered:
                     self._covered[index] = covered
 
@@ -124,25 +197,30 @@ class ProtectedUnits:
         free = [index for index in self.candidates.tolist() if index not in self._covered]
         tried = 0
         # Each entry: how many of `covered` are decided, and which of them may be evicted.
-        stack: list[tuple[int, tuple[int, ...]]] = [(0, ())]
+        stack = [(0, _Chosen(None, Counter(), 0))]
         while stack and tried < _MOST_TRIED:
             tried += 1
+            self._pause()
             at, chosen = stack.pop()
             if at < len(covered):
+                unit = covered[at]
                 stack.append((at + 1, chosen))
-                more = (*chosen, covered[at])
-                if self.violations(more) <= most:
-                    stack.append((at + 1, more))
+                if chosen.violations + chosen.more(self._covered[unit]) <= most:
+                    stack.append((at + 1, chosen.add(unit, self._covered[unit])))
             elif self._largest(chosen, covered, most):
                 yield np.array(sorted([*free, *chosen]), np.int64)
 
-    def _largest(self, chosen: tuple[int, ...], covered: list[int], most: int) -> bool:
-        others = (index for index in covered if index not in chosen)
-        return all(self.violations((*chosen, other)) > most for other in others)
+    def _largest(self, chosen: _Chosen, covered: list[int], most: int) -> bool:
+        """Whether no other unit can be added."""
+        own = set(chosen)
+        others = (index for index in covered if index not in own)
+        spare = most - chosen.violations
+        return all(chosen.more(self._covered[other]) > spare for other in others)
 
     def _total(self, units: Iterable[int]) -> Counter[DisruptionBudget]:
         total: Counter[DisruptionBudget] = Counter()
         if self._covered:
             for index in units:
+                self._pause()
                 total.update(self._covered.get(index, {}))
         return total

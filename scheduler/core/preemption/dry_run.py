@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -18,7 +20,8 @@ class Effort:
 
     `solves` bounds the dry runs, `scopes` the parts of the cluster that are tried, `subsets` the
     dry runs for sets of fewer units, and `families` the candidate sets that violate budgets least.
-    Pods that should have been gone before `overdue` (seconds since 1970) do not count as leaving.
+    Pods that should have been gone before `overdue` (seconds since 1970) do not count as leaving,
+    nor do pods that others deleted and that will be there after `soon`: those can be evicted.
     """
 
     solves: int = 600
@@ -26,12 +29,19 @@ class Effort:
     subsets: int = 150
     families: int = 4
     overdue: float = 0.0
+    soon: float = math.inf
+
+    @classmethod
+    def at(cls, now: float, patience: float) -> Self:
+        """For a decision at this time (seconds since 1970); `patience` is in seconds."""
+        return cls(overdue=now - patience, soon=now + patience)
 
 
 class DryRun:
     """Dry runs for one root; each set of units is solved once.
 
-    Sets of units are sorted arrays of indices. Pods that are leaving and not overdue count as gone.
+    Sets of units are sorted arrays of indices. Pods that leave soon, and are not overdue, count
+    as gone.
     """
 
     def __init__(
@@ -50,8 +60,8 @@ class DryRun:
         self._extras = not refusal.shortage.minimum
         self._wanted = 1
         self._budget = budget
-        units = state.units
-        self.leaving: Ints = np.flatnonzero(units.leaving & (units.leaves_by >= effort.overdue))
+        self.pause = budget.pause
+        self.leaving = state.units.departing(effort.overdue, effort.soon)
         self._known: dict[bytes, Placement | None] = {}
 
     @property
@@ -66,11 +76,12 @@ class DryRun:
         placement = self.fits(candidates) if len(candidates) else None
         if placement is not None and self._extras:
             self._wanted = len(placement.pods)
-            self._known.clear()
+            self._known = {candidates.tobytes(): placement}
         return placement is not None
 
     def fits(self, units: Ints) -> Placement | None:
         """Where the root fits if these units are evicted; None if it does not."""
+        self.pause()
         key = units.tobytes()
         if key not in self._known:
             self.solves += 1

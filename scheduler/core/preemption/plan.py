@@ -7,9 +7,9 @@ that the root still fits without the others. The cheapest set of victims becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations, groupby, islice
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,9 @@ _MOST_SETS: Final = 32
 _MANY: Final = 32
 """Of more candidates than this, only those with the most pods are tried in combinations."""
 
+_MOST_SUBSETS: Final = 10_000
+"""Of the combinations most are dearer than what is known, and cost no dry run."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
@@ -55,7 +58,8 @@ class Cost:
 class Plan:
     """The root fits at `placement` once all `victims` are gone, and not if any one of them stays.
 
-    Without victims the pods that are leaving already are enough, and `cost` is None.
+    Without victims the pods that are leaving already are enough, and `cost` is None. `minimal` is
+    false if the budget ended before it was known of each victim that it cannot stay.
     """
 
     root: GroupKey
@@ -63,6 +67,7 @@ class Plan:
     victims: tuple[Unit, ...]
     cost: Cost | None
     solves: int
+    minimal: bool = True
 
 
 def preempt(
@@ -85,14 +90,14 @@ def preempt(
         placement = dry_run.fits(NONE)
         if placement is not None:
             return Plan(refusal.root, placement, (), None, dry_run.solves)
-    if not may_preempt(root):
+    if not may_preempt(state, root):
         return refusal
-    candidates = state.units.below(root.priority)
+    candidates = state.units.below(root.priority, dry_run.effort.soon)
     if not dry_run.open(candidates):
         candidates = _unneeded(state, refusal, candidates)
         if not dry_run.open(candidates):
             return refusal
-    protected = ProtectedUnits(state.disruption_budgets, state.units, candidates)
+    protected = ProtectedUnits(state.disruption_budgets, state.units, candidates, budget.pause)
     choices = [_Choice(dry_run, family, protected) for family in _affordable(dry_run, protected)]
     least = min(choice.cost.priority for choice in choices)
     best = [choice for choice in choices if choice.cost.priority == least][
@@ -129,24 +134,27 @@ def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
     needed = {state.selectors.match_id(each) for each in selectors if each}
     if not needed:
         return NONE
-    units = state.units
-    return np.array(
-        [
-            index
-            for index in candidates.tolist()
-            if all(
-                needed.isdisjoint(p.shape.matches.counted) for p in units.unit(index).pods.values()
-            )
-        ],
-        np.int64,
-    )
+    peers = state.units.owners_of(lambda shape: not needed.isdisjoint(shape.matches.counted))
+    unneeded: Ints = np.setdiff1d(candidates, peers)
+    return unneeded
 
 
-def may_preempt(root: Group | Pod) -> bool:
-    """Whether the root may preempt: its preemptionPolicy is not Never."""
+def may_preempt(state: State, root: Group | Pod) -> bool:
+    """Whether the root may preempt: no preemptionPolicy that applies to it is Never.
+
+    For a group its own, its PriorityClass's and its waiting pods' apply. The API server holds pods
+    to their class; so a group cannot evict for pods that could not evict for themselves.
+    """
     if isinstance(root, Pod):
         return root.info.preempts
-    return root.spec is not None and root.spec.preempts
+    if root.spec is None or not root.spec.preempts:
+        return False
+    if root.spec.priority_class in state.modest_classes:
+        return False
+    waiting = (
+        pod for leaf in root.leaves() for pods in leaf.pending.values() for pod in pods.values()
+    )
+    return all(pod.info.preempts for pod in waiting)
 
 
 class _Choice:
@@ -161,6 +169,7 @@ class _Choice:
         self._bound()
         self.best = self.candidates
         self.cost = self._cost(self.candidates)
+        self._minimal = False
 
     def search(self) -> None:
         """Find the cheapest set of units that suffices, within the effort."""
@@ -169,9 +178,9 @@ class _Choice:
         for units, scope in scopes.scopes():
             if self.cost.units <= max(least, units) or self.dry_run.exhausted:
                 break
-            self._keep(self._reduced(scope))
-        if len(self.best) == len(self.candidates):
-            self._keep(self._reduced(self.candidates))
+            self._reduce(scope)
+        if not self._minimal:
+            self._reduce(self.candidates)
         self._fewer(least)
 
     def plan(self) -> Plan:
@@ -179,46 +188,62 @@ class _Choice:
         if placement is None:
             raise AssertionError("what was kept was asked for")
         victims = tuple(self.units.unit(index) for index in self.best.tolist())
-        return Plan(self.dry_run.refusal.root, placement, victims, self.cost, self.dry_run.solves)
+        root, solves = self.dry_run.refusal.root, self.dry_run.solves
+        return Plan(root, placement, victims, self.cost, solves, self._minimal)
 
     def _bound(self) -> None:
         """Keep only candidates up to the lowest tier at which evicting all of them suffices."""
         tiers = self.protected.tiers(self.candidates)
         levels = np.unique(tiers)
         low, high = 0, len(levels) - 1
-        while low < high:
+        # What suffices up to `high` is known; what does not suffice up to `low` may be unknown.
+        while low < high and not self.dry_run.exhausted:
             middle = (low + high) // 2
             if self.dry_run.fits(self.candidates[tiers <= levels[middle]]) is not None:
                 high = middle
             else:
                 low = middle + 1
-        self.candidates = self.candidates[tiers <= levels[low]]
+        self.candidates = self.candidates[tiers <= levels[high]]
 
-    def _keep(self, chosen: Ints) -> None:
+    def _reduce(self, scope: Ints) -> None:
+        """Reduce a set that suffices, and keep it if it is the cheapest so far.
+
+        One that is not known to be minimal is kept only in place of such a one.
+        """
+        chosen, minimal = self._reduced(scope)
         cost = self._cost(chosen)
-        if cost < self.cost:
-            self.best, self.cost = chosen, cost
+        if self._better(minimal, cost):
+            self.best, self.cost, self._minimal = chosen, cost, minimal
 
-    def _reduced(self, scope: Ints) -> Ints:
-        """Reduce a set that suffices to one from which no unit can be reprieved."""
+    def _better(self, minimal: bool, cost: Cost) -> bool:
+        if minimal != self._minimal:
+            return minimal
+        return cost < self.cost
+
+    def _reduced(self, scope: Ints) -> tuple[Ints, bool]:
+        """Reduce a set that suffices to one from which no unit can be reprieved.
+
+        False if the budget ended before that: then no unit is left that this placement can spare.
+        """
         placement = self.dry_run.fits(scope)
         if placement is None:
             raise AssertionError("only a set that suffices can be reduced")
         frozen = self._frozen(scope, placement)
         chosen = frozen if self.dry_run.fits(frozen) is not None else scope
-        while True:
+        while not self.dry_run.exhausted:
             fewer = self._put_back(self._by_importance(chosen))
-            if len(fewer) == len(chosen):
-                return fewer
+            if len(fewer) == len(chosen) and not self.dry_run.exhausted:
+                return fewer, True
             chosen = fewer
+        return chosen, False
 
     def _put_back(self, order: list[int]) -> Ints:
         """Reprieve units in this order, as long as the root fits without the rest.
 
-        Reprieves many at once, and fewer when that fails.
+        Reprieves many at once, and fewer when that fails; what the budget leaves undone stays.
         """
         at, chunk = 0, max(1, len(order) // 4)
-        while at < len(order):
+        while at < len(order) and not self.dry_run.exhausted:
             rest = order[:at] + order[at + chunk :]
             if self.dry_run.fits(_sorted(rest)) is not None:
                 order = rest
@@ -236,6 +261,7 @@ class _Choice:
         exceeding = self.protected.exceeding(chosen.tolist())
 
         def importance(index: int) -> tuple[bool, int, int, float]:
+            self.dry_run.pause()
             unit = self.units.unit(index)
             started = min(self.units.started[slot] for slot in unit.slots)
             return (index not in exceeding, -unit.priority, -len(unit.pods), started)
@@ -252,15 +278,38 @@ class _Choice:
             used = np.zeros(nodes.size, np.bool_)
             used[list(placement.rows)] = True
             touched = np.unique(units.owners[slots[used[units.rows[slots]]]])
-            out = []
-            for index in self._by_importance(touched):
-                mark = nodes.mark()
-                own = units.slots_of(np.array([index]))
-                units.release(own, -1)
-                if (nodes.free[:, units.rows[own]] < 0).any():
-                    nodes.rollback(mark)
-                    out.append(index)
+            out: list[int] = []
+            order = self._by_importance(touched)
+            for single, same in groupby(order, key=lambda index: len(units.unit(index).slots) == 1):
+                put_back = self._return_singles if single else self._return_whole
+                out.extend(put_back(list(same)))
         return _sorted(out)
+
+    def _return_whole(self, order: list[int]) -> Iterator[int]:
+        """Put units back one by one, in the open trial; yields those for which there is no room."""
+        nodes, units = self.dry_run.state.nodes, self.units
+        for index in order:
+            self.dry_run.pause()
+            mark = nodes.mark()
+            own = units.slots_of(np.array([index]))
+            units.release(own, -1)
+            if nodes.overcommitted(units.rows[own]).any():
+                nodes.rollback(mark)
+                yield index
+
+    def _return_singles(self, order: list[int]) -> Iterator[int]:
+        """The same for units of one pod each, in rounds of one per node: so many are common."""
+        nodes, units = self.dry_run.state.nodes, self.units
+        indices = np.array(order, np.int64)
+        slots = np.array([next(iter(units.unit(index).slots)) for index in order], np.int64)
+        while len(slots):
+            self.dry_run.pause()
+            rows, first = np.unique(units.rows[slots], return_index=True)
+            units.release(slots[first], -1)
+            crowded = first[nodes.overcommitted(rows)]
+            units.release(slots[crowded])
+            yield from indices[crowded].tolist()
+            indices, slots = np.delete(indices, first), np.delete(slots, first)
 
     def _fewer(self, least: int) -> None:
         """Try smaller sets of units, fewest units first, as long as the effort lasts."""
@@ -270,14 +319,16 @@ class _Choice:
         if len(order) > _MANY:
             order, subsets = order[:_MANY], subsets // 10
         last = self.dry_run.solves + subsets
-        for size in range(least, self.cost.units):
-            for subset in combinations(order, size):
-                if self.dry_run.exhausted or self.dry_run.solves >= last:
-                    return
-                chosen = _sorted(subset)
-                if self._cost(chosen) < self.cost and self.dry_run.fits(chosen) is not None:
-                    self.best, self.cost = chosen, self._cost(chosen)
-                    return
+        sizes = range(least, self.cost.units)
+        sets = chain.from_iterable(combinations(order, size) for size in sizes)
+        for subset in islice(sets, _MOST_SUBSETS):
+            if self.dry_run.exhausted or self.dry_run.solves >= last:
+                return
+            self.dry_run.pause()
+            chosen = _sorted(subset)
+            if self._cost(chosen) < self.cost and self.dry_run.fits(chosen) is not None:
+                self.best, self.cost = chosen, self._cost(chosen)
+                return
 
     def _by_size(self) -> list[int]:
         """Candidates by most pods, because these most likely free enough."""

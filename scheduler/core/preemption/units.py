@@ -6,7 +6,8 @@ table is updated pod by pod, so a decision reads arrays and walks no trees.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,24 +17,33 @@ from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.framework import Framework
 from scheduler.core.model import GroupKey
 from scheduler.core.node_table import Bools, Floats, Ints
+from scheduler.core.preemption.node_daemons import NodeDaemons
+from scheduler.core.search.search_budget import nothing
 from scheduler.core.shapes import Shape
 
 _FIRST: Final = 64
+
+_TREES: Final = 1024
+"""How many changed trees are kept before they are walked although nobody has asked."""
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
     """Pods that are evicted together; `group` is None if the unit is a single pod.
 
-    `priority` is that of its root group, or the pod's own without a group.
+    `priority` is the least of its root group's and its pods' own: a pod of low priority cannot hide
+    in a group of high priority. `priorities` counts the pods by priority, of which there are few:
+    each is a PriorityClass's. `spared` are those of its pods that cannot be evicted.
     """
 
     key: GroupKey
     index: int
     group: Group | None
-    priority: int
+    priority: int = 0
     pods: dict[str, Pod] = field(default_factory=dict)
     slots: set[int] = field(default_factory=set)
+    priorities: Counter[int] = field(default_factory=Counter)
+    spared: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -44,7 +54,8 @@ class Unit:
 def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
     """The group with which the pod must be evicted, None for the pod alone, and the priority.
 
-    If an ancestor is missing or in a cycle, the pod is a unit of its own with its group's priority.
+    That is the lower of the root group's and the pod's own. If an ancestor is missing or in a
+    cycle, the pod is a unit of its own, and its own group's priority counts.
     """
     own = pod.group
     if own is None or own.spec is None:
@@ -52,36 +63,41 @@ def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
     highest, group = None, own
     while True:
         if group.spec is None or forest.cyclic(group):
-            return (None, _resolved(own, pod))
+            return (None, _least(own, pod))
         if group.spec.disruption == "all":
             highest = group
         if group.spec.parent is None:
-            return (highest, _resolved(group, pod))
+            return (highest, _least(group, pod))
         if group.parent is None:
-            return (None, _resolved(own, pod))
+            return (None, _least(own, pod))
         group = group.parent
 
 
-def _resolved(group: Group, pod: Pod) -> int:
-    """The group's priority, or the pod's own if the group's is not resolved."""
+def _least(group: Group, pod: Pod) -> int:
+    """The lower priority of the group and the pod; the pod's if the group's is not resolved."""
     priority = group.spec.priority if group.spec is not None else None
-    return pod.info.priority if priority is None else priority
+    return pod.info.priority if priority is None else min(priority, pod.info.priority)
 
 
 class Units:
     """The table of units: one slot per pod that takes resources on a known node.
 
     Per slot (slots,), `rows`, `owners` and `shapes` are the indices of the pod's node, unit and
-    shape, and `started` is its start time. Vacant slots have row -1. `leaving` pods should be gone
-    by `leaves_by` (infinity if unknown), and have owner -1: they belong to no unit. `priorities`
-    and `alive` are per unit. A unit with a pod that cannot be evicted is not alive.
+    shape, `started` is its start time and `ranks` the priority it counts with. Vacant slots have
+    row -1. `leaving` pods should be gone by `leaves_by` (infinity if unknown); those that are
+    `evicted` were chosen as victims. Evicted pods and daemons of the node have owner -1: they
+    belong to no unit. `priorities`, `alive` and `ends` are per unit. A unit with a pod that cannot
+    be evicted is not alive. A pod that others deleted is a unit of its own, which `ends` then;
+    other units never do (infinity).
     """
 
     def __init__(self, framework: Framework, forest: Forest) -> None:
         self._framework = framework
         self._forest = forest
+        self.daemons = NodeDaemons(framework.nodes, self.stale)
         self._dirty: dict[str, Pod] = {}
-        self._evicting: set[str] = set()
+        self._dirty_trees: dict[GroupKey, Group] = {}
+        self._evicting: dict[str, float] = {}
         self._spared: set[str] = set()
         self._slots: dict[str, int] = {}
         self._pods: list[Pod | None] = []
@@ -90,89 +106,158 @@ class Units:
         self._by_index: list[Unit | None] = []
         self._vacant_units: list[int] = []
         self._shapes: dict[int, Shape] = {}
+        self._users: dict[int, int] = {}
         self.rows: Ints = np.full(_FIRST, -1, np.int64)
         self.owners: Ints = np.full(_FIRST, -1, np.int64)
         self.shapes: Ints = np.zeros(_FIRST, np.int64)
         self.leaving: Bools = np.zeros(_FIRST, np.bool_)
+        self.evicted: Bools = np.zeros(_FIRST, np.bool_)
         self.leaves_by: Floats = np.zeros(_FIRST)
         self.started: Floats = np.zeros(_FIRST)
+        self.ranks: Ints = np.zeros(_FIRST, np.int64)
         self.priorities: Ints = np.zeros(_FIRST, np.int64)
         self.alive: Bools = np.zeros(_FIRST, np.bool_)
+        self.ends: Floats = np.zeros(_FIRST)
 
     def stale(self, pod: Pod) -> None:
         """Mark the pod as changed; the next `refresh` updates it."""
         self._dirty[pod.info.uid] = pod
 
-    def gone(self, pod: Pod) -> None:
-        """The pod was deleted."""
+    def gone(self, pod: Pod) -> bool:
+        """The pod was deleted; whether it had been chosen as a victim."""
         uid = pod.info.uid
+        victim = uid in self._evicting
         if uid in self._slots:
             self.stale(pod)
         else:
             # Not left to `refresh`, which is never called without preemption.
             self._dirty.pop(uid, None)
             self._forget(uid)
+        return victim
 
     def stale_tree(self, group: Group) -> None:
-        """Mark all pods under a group as changed."""
-        for leaf in group.leaves():
-            for pod in leaf.members.values():
-                self.stale(pod)
+        """Mark all pods under a group as changed; the next `refresh` walks the tree, once."""
+        if not group.members and not group.children:
+            return
+        self._dirty_trees[group.key] = group
+        if len(self._dirty_trees) >= _TREES:
+            self._walk_dirty_trees()
 
-    def mark_evicting(self, pods: Iterable[Pod]) -> None:
-        """Count the pods as leaving from now on: they are about to be evicted."""
+    def _walk_dirty_trees(self) -> None:
+        trees, self._dirty_trees = self._dirty_trees, {}
+        for tree in trees.values():
+            for leaf in tree.leaves():
+                for pod in leaf.members.values():
+                    self.stale(pod)
+
+    def mark_evicting(self, pods: Iterable[Pod], by: float = np.inf) -> None:
+        """Count the pods as leaving from now on: they are about to be evicted.
+
+        They should be gone at `by` (seconds since 1970), or later if the API server says so.
+        """
         for pod in pods:
-            self._evicting.add(pod.info.uid)
+            self._evicting[pod.info.uid] = by
+            self._spared.discard(pod.info.uid)
             self.stale(pod)
 
     def spare(self, pods: Iterable[Pod]) -> None:
         """Stop counting the pods as leaving, and keep their units: they cannot be evicted."""
         for pod in pods:
-            self._evicting.discard(pod.info.uid)
+            self._evicting.pop(pod.info.uid, None)
             self._spared.add(pod.info.uid)
             self.stale(pod)
 
+    def readmit(self, pods: Iterable[Pod]) -> None:
+        """Let spared pods be chosen again."""
+        for pod in pods:
+            self._spared.discard(pod.info.uid)
+            self.stale(pod)
+
+    def forget_choices(self) -> None:
+        """Forget whom this process chose or spared: another may have led meanwhile."""
+        chosen = {*self._evicting, *self._spared}
+        self._evicting.clear()
+        self._spared.clear()
+        for uid in chosen & self._slots.keys():
+            pod = self._pods[self._slots[uid]]
+            if pod is not None and uid not in self._dirty:
+                self.stale(pod)
+
     def leaves(self, pod: Pod) -> bool:
         """Whether the pod is terminating, or selected as a victim and not spared."""
+        return pod.info.terminating or self._is_evicted(pod)
+
+    def _is_evicted(self, pod: Pod) -> bool:
         info = pod.info
-        if info.terminating or info.uid in self._evicting:
+        if info.uid in self._evicting:
             return True
         return info.targeted and info.uid not in self._spared
 
+    def _leaves_by(self, pod: Pod) -> float:
+        """When a leaving pod should be gone, in seconds since 1970; infinity if unknown."""
+        at = pod.info.leaves_by or np.inf
+        if pod.info.uid not in self._evicting:
+            return at
+        # A deletion that was shortened counts from the first request, so it may lie in the past.
+        by = self._evicting[pod.info.uid]
+        return max(at, by) if pod.info.leaves_by else by
+
     @property
-    def evicting(self) -> frozenset[str]:
-        """UIDs of the pods that are about to be evicted."""
-        return frozenset(self._evicting)
+    def evicting(self) -> Mapping[str, float]:
+        """By UID, when the pods that are about to be evicted should be gone."""
+        return self._evicting
 
     @property
     def spared(self) -> frozenset[str]:
         """UIDs of the pods that cannot be evicted."""
         return frozenset(self._spared)
 
-    def order(self) -> list[str]:
-        """UIDs of the table's pods by unit index, which breaks ties; pods without a unit last."""
+    def order(self, pause: Callable[[], None] = nothing) -> list[str]:
+        """UIDs of the table's pods by unit index, which breaks ties; pods without a unit last.
+
+        `pause` is called as in a search.
+        """
         self.refresh()
         last = len(self._by_index)
-        ranked = ((int(self.owners[slot]), slot, uid) for uid, slot in self._slots.items())
-        return [uid for _, _, uid in sorted((o if o >= 0 else last, s, u) for o, s, u in ranked)]
+
+        pause()
+        slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
+        owners = self.owners[slots]
+        order = np.lexsort((slots, np.where(owners >= 0, owners, last)))
+        pause()
+        uids = list(self._slots)
+        return [uids[at] for at in order.tolist()]
 
     def arrange(self, uids: Iterable[str]) -> None:
         """Let the next `refresh` start with those of these pods that changed, in this order.
 
         It numbers new units in the order of their pods.
         """
+        self._walk_dirty_trees()
         first = {uid: self._dirty[uid] for uid in uids if uid in self._dirty}
         self._dirty = first | self._dirty
 
     def refresh(self) -> None:
         """Update the table, in time proportional to the pods that changed since the last call."""
-        dirty, self._dirty = self._dirty, {}
-        for uid, pod in dirty.items():
-            self._remove(uid)
-            if pod.row >= 0:
-                self._add(uid, pod)
-            else:
-                self._forget(uid)
+        for _ in self.refresh_in_steps():
+            pass
+
+    def refresh_in_steps(self) -> Iterator[None]:
+        """The same pod by pod, in the order of the changes; other pods may change in between."""
+        self._walk_dirty_trees()
+        while self._dirty:
+            # Not the first of the dictionary each time: what was removed before it is passed over
+            # again, which takes time quadratic in the changes.
+            for uid in list(self._dirty):
+                pod = self._dirty.pop(uid, None)
+                if pod is None:
+                    continue  # it is gone since
+                self._remove(uid)
+                if pod.row >= 0:
+                    self._add(uid, pod)
+                else:
+                    self._forget(uid)
+                yield
 
     def unit(self, index: int) -> Unit:
         """The unit with this index. Raises LookupError if there is none."""
@@ -181,10 +266,23 @@ class Units:
             raise LookupError(index)
         return unit
 
-    def below(self, priority: int) -> Ints:
-        """Indices of the units of lower priority, which a preemptor of this priority may evict."""
-        lower: Ints = np.flatnonzero(self.alive & (self.priorities < priority))
+    def below(self, priority: int, soon: float = np.inf) -> Ints:
+        """Indices of the units of lower priority, which a preemptor of this priority may evict.
+
+        Pods that others deleted are among them only if they end later than `soon`.
+        """
+        stays = np.isinf(self.ends) | (self.ends > soon)
+        lower: Ints = np.flatnonzero(self.alive & stays & (self.priorities < priority))
         return lower
+
+    def departing(self, overdue: float, soon: float) -> Ints:
+        """The slots of pods that count as gone.
+
+        Evicted pods do until they are `overdue`; pods that others deleted, only if they end `soon`.
+        """
+        in_time = (self.leaves_by >= overdue) & (self.evicted | (self.leaves_by <= soon))
+        departing: Ints = np.flatnonzero(self.leaving & in_time)
+        return departing
 
     def slots_of(self, units: Ints) -> Ints:
         """The slots of the pods of these units, in order."""
@@ -214,67 +312,105 @@ class Units:
         """How much of a resource the pod of each slot requests, (len(slots),)."""
         table = np.zeros(max(self._shapes, default=0) + 1, np.int64)
         for index, shape in self._shapes.items():
-            if resource < len(shape.request):
-                table[index] = shape.request[resource]
+            table[index] = dict(shape.demands).get(resource, 0)
         held: Ints = table[self.shapes[slots]]
         return held
+
+    def depart(self, uids: Iterable[str], overdue: float) -> bool:
+        """Whether one of these pods was evicted and is about to end, and not `overdue`."""
+        slots = [self._slots[uid] for uid in uids if uid in self._slots]
+        in_time = self.evicted[slots] & (self.leaves_by[slots] >= overdue)
+        return bool(in_time.any())
+
+    def owners_of(self, chosen: Callable[[Shape], bool]) -> Ints:
+        """The units with a pod of such a shape, sorted; asks once per shape."""
+        shapes = [index for index, shape in self._shapes.items() if chosen(shape)]
+        owners: Ints = np.unique(self.owners[np.isin(self.shapes, shapes)])
+        return owners
 
     def _add(self, uid: str, pod: Pod) -> None:
         slot = self._vacant.pop() if self._vacant else self._new_slot()
         self._slots[uid] = slot
         self._pods[slot] = pod
         self._shapes[pod.shape.index] = pod.shape
+        self._users[pod.shape.index] = self._users.get(pod.shape.index, 0) + 1
         self.rows[slot] = pod.row
         self.shapes[slot] = pod.shape.index
-        leaves = self.leaves(pod)
-        self.leaving[slot] = leaves
-        self.leaves_by[slot] = pod.info.leaves_by or np.inf
+        evicted = self._is_evicted(pod)
+        self.leaving[slot] = evicted or pod.info.terminating
+        self.evicted[slot] = evicted
+        self.leaves_by[slot] = self._leaves_by(pod)
         self.started[slot] = pod.info.started
-        if leaves:
-            return
-        unit = self._unit_of(pod)
+        if not evicted and not self.daemons.add(pod):
+            self._join(slot, pod)
+
+    def _join(self, slot: int, pod: Pod) -> None:
+        """Add the pod to its unit; a pod that others deleted is a unit of its own."""
+        group, rank = unit_owner(pod, self._forest)
+        if pod.info.terminating:
+            group = None
+        unit, uid = self._unit_of(pod, group), pod.info.uid
         unit.pods[uid] = pod
         unit.slots.add(slot)
+        if uid in self._spared:
+            unit.spared.add(uid)
         self.owners[slot] = unit.index
+        self.ranks[slot] = rank
+        self.ends[unit.index] = pod.info.leaves_by if pod.info.terminating else np.inf
+        unit.priorities[rank] += 1
         self._judge(unit)
 
     def _remove(self, uid: str) -> None:
         slot = self._slots.pop(uid, None)
         if slot is None:
             return
+        self.daemons.remove(uid)
         if self.owners[slot] >= 0:
-            unit = self.unit(int(self.owners[slot]))
-            del unit.pods[uid]
-            unit.slots.discard(slot)
-            self._judge(unit)
-            if not unit.pods:
-                del self._units[unit.key]
-                self._by_index[unit.index] = None
-                self._vacant_units.append(unit.index)
+            self._leave(slot, uid)
         self.rows[slot] = self.owners[slot] = -1
-        self.leaving[slot] = False
+        self.leaving[slot] = self.evicted[slot] = False
         self._pods[slot] = None
+        self._release(int(self.shapes[slot]))
         self._vacant.append(slot)
 
-    def _unit_of(self, pod: Pod) -> Unit:
-        group, priority = unit_owner(pod, self._forest)
+    def _leave(self, slot: int, uid: str) -> None:
+        """Take the pod out of its unit, which ends with its last pod."""
+        unit, rank = self.unit(int(self.owners[slot])), int(self.ranks[slot])
+        del unit.pods[uid]
+        unit.slots.discard(slot)
+        unit.spared.discard(uid)
+        unit.priorities[rank] -= 1
+        if not unit.priorities[rank]:
+            del unit.priorities[rank]
+        self._judge(unit)
+        if not unit.pods:
+            del self._units[unit.key]
+            self._by_index[unit.index] = None
+            self._vacant_units.append(unit.index)
+
+    def _unit_of(self, pod: Pod, group: Group | None) -> Unit:
         key = pod.key if group is None else group.key
         unit = self._units.get(key)
         if unit is None:
-            unit = self._units[key] = Unit(key, self._new_unit(), group, priority)
+            unit = self._units[key] = Unit(key, self._new_unit(), group)
             self._by_index[unit.index] = unit
-        # If the group's priority is not resolved, the highest of its pods counts.
-        unit.priority = max(unit.priority, priority) if unit.pods else priority
-        self.priorities[unit.index] = unit.priority
         return unit
 
     def _judge(self, unit: Unit) -> None:
-        kept = any(uid in unit.pods for uid in self._spared)
-        self.alive[unit.index] = bool(unit.pods) and not kept
+        """Set the unit's priority, and whether it may be evicted."""
+        unit.priority = min(unit.priorities, default=0)
+        self.priorities[unit.index] = unit.priority
+        self.alive[unit.index] = bool(unit.pods) and not unit.spared
 
     def _forget(self, uid: str) -> None:
-        self._evicting.discard(uid)
+        self._evicting.pop(uid, None)
         self._spared.discard(uid)
+
+    def _release(self, shape: int) -> None:
+        """Forget a shape that no pod of the table has any more."""
+        self._users[shape] -= 1
+        if not self._users[shape]:
+            del self._users[shape], self._shapes[shape]
 
     def _new_slot(self) -> int:
         slot = len(self._pods)
@@ -284,7 +420,9 @@ class Units:
             self.rows = np.concatenate((self.rows, none))
             self.owners = np.concatenate((self.owners, none))
             self.shapes = np.concatenate((self.shapes, none))
+            self.ranks = np.concatenate((self.ranks, np.zeros(slot, np.int64)))
             self.leaving = np.concatenate((self.leaving, np.zeros(slot, np.bool_)))
+            self.evicted = np.concatenate((self.evicted, np.zeros(slot, np.bool_)))
             self.leaves_by = np.concatenate((self.leaves_by, np.zeros(slot)))
             self.started = np.concatenate((self.started, np.zeros(slot)))
         return slot
@@ -297,4 +435,5 @@ class Units:
         if index == len(self.priorities):
             self.priorities = np.concatenate((self.priorities, np.zeros(index, np.int64)))
             self.alive = np.concatenate((self.alive, np.zeros(index, np.bool_)))
+            self.ends = np.concatenate((self.ends, np.zeros(index)))
         return index

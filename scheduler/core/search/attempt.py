@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from scheduler.core.forest import Group, Pod
+from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints
 from scheduler.core.reasons import reasons
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
@@ -23,10 +25,13 @@ from scheduler.core.state import State
 
 Demand = Mapping[Shape, int]
 
+_GIVEN_BACK: Final = 64
+"""Places that are freed in one step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Pods of one leaf and one shape: `counts[i]` of them are on `rows[i]`."""
+    """Pods of one leaf and one shape: `counts[i]` of them are on `rows[i]`; rows may repeat."""
 
     group: Group
     shape: Shape
@@ -44,6 +49,7 @@ class Attempt:
         self.log: list[Run] = []
         self.steps = 0
         self.total = 0
+        self._begun = state.nodes.mark()
         self._topologies = state.topologies
         self._taken: Counter[tuple[Group, Shape]] = Counter()
 
@@ -52,12 +58,33 @@ class Attempt:
         """Whether the budget is used up."""
         return self.steps >= self.budget.steps or self.budget.expired()
 
+    def expired(self) -> bool:
+        """Whether the time is over; pauses."""
+        self.budget.pause()
+        return self.budget.expired()
+
     def take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> None:
         count = int(counts.sum())
         self.framework.reserve(shape, rows, counts)
         self.log.append(Run(group, shape, rows, counts))
         self._taken[group, shape] += count
         self.total += count
+
+    def take_equal(
+        self, groups: Sequence[Group], shape: Shape, rows: Ints, counts: Ints, size: int
+    ) -> None:
+        """Take `size` places for each of the groups, from first to last; as many `take` at once."""
+        self.framework.reserve(shape, rows, counts)
+        places, each = np.repeat(rows, counts), np.ones(size, np.int64)
+        for index, group in enumerate(groups):
+            self.log.append(Run(group, shape, places[index * size : (index + 1) * size], each))
+            self._taken[group, shape] += size
+        self.total += len(groups) * size
+
+    def slots(self, shape: Shape, region: Ints | None) -> int:
+        """For how many pods of the shape there is room in the region."""
+        self.budget.pause()
+        return int(self.framework.slots_in(shape, region).sum())
 
     def mark(self) -> tuple[int, int]:
         """A point for `undo` to return to."""
@@ -71,6 +98,12 @@ class Attempt:
             self._taken[run.group, run.shape] -= count
             self.total -= count
         del self.log[log:]
+
+    def give_back(self) -> None:
+        """Free the places in steps, before the end of the trial does it in one."""
+        for mark in range(self.nodes.mark() - _GIVEN_BACK, self._begun, -_GIVEN_BACK):
+            self.nodes.rollback(mark)
+            self.budget.pause()
 
     def left(self, group: Group) -> int:
         """How many waiting pods of the leaf are not placed yet."""
@@ -87,6 +120,9 @@ class Attempt:
         """Place up to `most` more pods, as far as there is room. Returns how many were placed."""
         before = self.total
         for shape, pods in sorted(group.pending.items(), key=lambda item: _first(*item)):
+            if self.total and self.exhausted:
+                break  # the others are decided next
+            self.budget.pause()
             missing = most - (self.total - before)
             wanted = min(missing, len(pods) - self._taken[group, shape])
             count = min(wanted, int(self.framework.slots_in(shape, region).sum())) if wanted else 0
@@ -116,10 +152,13 @@ class Attempt:
             {term.key for shape in demand for term in shape.requirements.required_affinity}
         )
         for key in keys:
+            if self.exhausted:
+                return
             domains = self._topologies.domains(key)
             fits = np.ones(len(domains.values), np.bool_)
             spare = np.zeros(len(domains.values), np.int64)
             for shape, count in demand.items():
+                self.budget.pause()
                 sums = domains.sums(self.framework.optimistic_slots(shape, region), region)
                 fits &= sums >= count
                 spare += sums
@@ -129,11 +168,9 @@ class Attempt:
 
     def _fill_within(self, group: Group, demand: Demand, region: Ints | None) -> Shortage | None:
         self.steps += 1
-        ratio = {
-            s: int(self.framework.slots_in(s, region).sum()) * 1000 // n for s, n in demand.items()
-        }
+        ratio = {s: self.slots(s, region) * 1000 // n for s, n in demand.items()}
         hardest = sorted(demand, key=lambda s: (ratio[s], s.index))
-        largest = sorted(demand, key=lambda s: (-max(a for _, a in s.sizes), s.index))
+        largest = sorted(demand, key=lambda s: (-max(a for _, a in s.demands), s.index))
         profile = self.budget.profile
         other: Profile = "spread" if profile == "pack" else "pack"
         attempts = [(hardest, profile)]
@@ -141,6 +178,10 @@ class Attempt:
             attempts += [(largest, profile), (hardest, other), (hardest[::-1], profile)]
         shortage: Shortage | None = None
         for order, how in attempts:
+            # The first order is always tried, whatever it takes: a large gang must not be refused
+            # for its size. The others are for the few that it does not place.
+            if shortage is not None and self.exhausted:
+                return shortage
             # Pods that need peers of another shape are placed after those.
             shapes = sorted(order, key=lambda s: s.needs_other_pods)
             mark = self.mark()
@@ -150,14 +191,19 @@ class Attempt:
             short, free = failed
             shortage = shortage or self.short(group, short, demand[short], free)
             self.undo(mark)
-        if len(demand) > 1 and self._pack_exhaustively(group, demand, region):
+        if (
+            len(demand) > 1
+            and not self.exhausted
+            and self._pack_exhaustively(group, demand, region)
+        ):
             return None
         return shortage
 
     def _pack_exhaustively(self, group: Group, demand: Demand, region: Ints | None) -> bool:
         if any(shape.requirements.unsupported or shape.filter_match_ids for shape in demand):
             return False
-        runs = pack_exhaustively(self.framework, demand, region, self.budget.packing_steps)
+        budget = self.budget
+        runs = pack_exhaustively(self.framework, demand, region, budget.packing_steps, self.expired)
         for shape, rows, counts in runs or ():
             self.take(group, shape, rows, counts)
         return runs is not None
@@ -172,6 +218,7 @@ class Attempt:
     ) -> tuple[Shape, int] | None:
         """Place shape by shape; the first that does not fit and how many of it do, or None."""
         for shape in shapes:
+            self.budget.pause()
             found = self._place(group, shape, demand[shape], region, profile)
             if found < demand[shape]:
                 return shape, found
@@ -184,7 +231,7 @@ class Attempt:
 
         If that is fewer than `count`, some pods may have been placed.
         """
-        if shape.requirements.unsupported:
+        if never_fits(shape, self.nodes):
             return 0
         if shape.order_sensitive:
             return self._place_in_waves(group, shape, count, region, profile)
@@ -210,17 +257,21 @@ class Attempt:
         self, group: Group, shape: Shape, needed: int, free: int, *, minimum: bool = True
     ) -> Shortage:
         """The shortage where `needed` pods of the shape have room for only `free`."""
-        if shape.requirements.unsupported:
-            features = ", ".join(shape.requirements.unsupported)
-            message = (
-                f"its pods use what is not supported yet: {features};"
-                " do without, or leave them to another scheduler"
-            )
-            return Shortage("constraint", group.key, message, needed, 0, shape, resolvable=False)
+        unfit = never_fits(shape, self.nodes)
+        if unfit:
+            return Shortage("constraint", group.key, unfit, needed, 0, shape, resolvable=False)
         # Counted now, while volumes are assumed for the claims of other members.
         counts = reasons(self.framework, shape) if shape.requirements.claims else ()
         return Shortage(
-            "capacity", group.key, "", needed, free, shape, minimum=minimum, counts=counts
+            "capacity",
+            group.key,
+            "",
+            needed,
+            free,
+            shape,
+            minimum=minimum,
+            counts=counts,
+            beside=self.total - self._taken[group, shape],
         )
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.core import tree_validation
 from scheduler.core.forest import Group, Pod, outer_topology_keys
 from scheduler.core.model import Topology
+from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, group_of, place
 from scheduler.core.search.search_budget import SearchBudget
@@ -28,6 +28,7 @@ class Signature:
     size: int
     priority: int
     topology: Topology | None = None
+    scheduler: str = ""
 
 
 def signature(root: Group | Pod) -> Signature | None:
@@ -38,7 +39,7 @@ def signature(root: Group | Pod) -> Signature | None:
     The signature does not change while the root waits unchanged.
     """
     if isinstance(root, Pod):
-        return Signature(root.shape, 1, root.info.priority)
+        return Signature(root.shape, 1, root.info.priority, None, root.info.scheduler)
     spec = root.spec
     if spec is None or root.composite or root.parent is not None or len(root.pending) != 1:
         return None
@@ -46,20 +47,19 @@ def signature(root: Group | Pod) -> Signature | None:
         return None
     shape = next(iter(root.pending))
     preferred = spec.topology is not None and spec.topology.preferred
-    if preferred or shape.order_sensitive or tree_validation.check(root) is not None:
+    if preferred or shape.order_sensitive or root.faulty:
         return None
-    return Signature(shape, root.pending_total, root.priority, spec.topology)
+    return Signature(shape, root.pending_total, root.priority, spec.topology, root.scheduler)
 
 
 def batchable(state: State, shape: Shape) -> bool:
     """Whether roots of the shape may be batched: only free resources decide where they fit.
 
-    There must be no nominations, and the starvation gate must be open.
+    No root may have a nomination of its own, and the starvation gate must be open. What other
+    schedulers nominated is not there for any root of the batch.
     """
-    held = (
-        next(iter(state.nominations), None) is not None or state.starvation.closed_for is not None
-    )
-    return not (shape.filter_match_ids or shape.requirements.unsupported or held)
+    held = state.nominations.any_own or state.starvation.closed_for is not None
+    return not (shape.filter_match_ids or never_fits(shape, state.nodes) or held)
 
 
 def place_batch(

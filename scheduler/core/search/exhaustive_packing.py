@@ -6,37 +6,48 @@ search finds them. It is tried last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 
+from scheduler.core.exclusive_uses import overlap
 from scheduler.core.framework import Framework
 from scheduler.core.node_table import Ints
+from scheduler.core.search.search_budget import never
 from scheduler.core.shapes import Shape
 
 MOST_NODES: Final = 64
 MOST_PODS: Final = 64
+_MOST_USES: Final = 256
+"""The most host ports and disks of all shapes together: each pair of shapes is compared."""
 
 Free = tuple[int, ...]
 Runs = list[tuple[Shape, Ints, Ints]]
 
 
 def pack_exhaustively(
-    framework: Framework, demand: Mapping[Shape, int], region: Ints | None, steps: int
+    framework: Framework,
+    demand: Mapping[Shape, int],
+    region: Ints | None,
+    steps: int,
+    expired: Callable[[], bool] = never,
 ) -> Runs | None:
     """(shape, rows, counts) for the whole demand; None if it does not fit or the steps ran out.
 
-    A step places one pod on trial. Returns None at once for more than MOST_NODES usable nodes or
-    MOST_PODS pods.
+    A step places one pod on trial; they also end once `expired` returns True. Returns None at once
+    for more than MOST_NODES usable nodes, MOST_PODS pods or very many host ports and disks.
     """
-    rows = usable(framework, demand, region)
-    if rows is None or sum(demand.values()) > MOST_PODS:
+    rows = usable(framework, demand, region, expired)
+    uses = sum(len(shape.uses) for shape in demand)
+    if rows is None or sum(demand.values()) > MOST_PODS or uses > _MOST_USES:
         return None
     used = sorted({resource for shape in demand for resource, _ in shape.demands})
-    free = [tuple(int(framework.nodes.free[r, row]) for r in used) for row in rows]
-    search = _Search(framework, rows, used, dict(demand), steps)
+    apart = (MOST_PODS,) * len(_kept_apart(demand))
+    free = [(*(int(framework.nodes.free[r, row]) for r in used), *apart) for row in rows]
+    search = _Search(framework, rows, used, dict(demand), steps, expired)
     if not search.place(0, 0, free):
         return None
     return [
@@ -45,14 +56,39 @@ def pack_exhaustively(
     ]
 
 
-def usable(framework: Framework, shapes: Iterable[Shape], region: Ints | None) -> Ints | None:
-    """Nodes of the region with room for one of the shapes; None if more than MOST_NODES."""
+def usable(
+    framework: Framework,
+    shapes: Iterable[Shape],
+    region: Ints | None,
+    expired: Callable[[], bool] = never,
+) -> Ints | None:
+    """Nodes of the region with room for one of the shapes; None if more than MOST_NODES.
+
+    None, too, once `expired`.
+    """
     rows = np.arange(framework.nodes.size) if region is None else region
     some = np.zeros(len(rows), np.bool_)
     for shape in shapes:
+        if expired():
+            return None
         some |= framework.slots_in(shape, rows) > 0
     found: Ints = rows[some]
     return found if len(found) <= MOST_NODES else None
+
+
+def _kept_apart(shapes: Iterable[Shape]) -> list[dict[Shape, int]]:
+    """Shapes that conflict on a node, or whose pods do: of MOST_PODS parts, how many a pod takes.
+
+    A pod of an exclusive shape takes all of them. Pods that only read a disk take one each.
+    """
+    using = [shape for shape in shapes if shape.uses]
+    parts = {shape: MOST_PODS if shape.exclusive else 1 for shape in using}
+    pairs = [
+        {one: parts[one], other: parts[other]}
+        for one, other in combinations(using, 2)
+        if overlap(one.uses, other.uses)
+    ]
+    return [*({shape: MOST_PODS} for shape in using if shape.exclusive), *pairs]
 
 
 @dataclass(slots=True)
@@ -68,6 +104,7 @@ class _Search:
     used: list[int]
     demand: dict[Shape, int]
     steps: int
+    expired: Callable[[], bool]
     shapes: list[Shape] = field(init=False)
     pods: list[int] = field(init=False)
     wants: list[Free] = field(init=False)
@@ -81,10 +118,12 @@ class _Search:
         self.pods = [i for i, s in enumerate(self.shapes) for _ in range(self.demand[s])]
         self.wants = []
         self.allowed = []
+        apart = _kept_apart(self.demand)
         for shape in self.shapes:
             amounts = dict(shape.demands)
-            self.wants.append(tuple(amounts.get(resource, 0) for resource in self.used))
-            self.allowed.append(self.framework.permitted(shape)[self.rows].tolist())
+            wants = (amounts.get(resource, 0) for resource in self.used)
+            self.wants.append((*wants, *(parts.get(shape, 0) for parts in apart)))
+            self.allowed.append((self.framework.slots_in(shape, self.rows) > 0).tolist())
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]
 
     def place(self, pod: int, start: int, free: list[Free]) -> bool:
@@ -104,7 +143,8 @@ class _Search:
                 continue
             if self.open[node] and free[node] in tried:
                 continue
-            if self.steps <= 0:
+            if self.steps <= 0 or self.expired():
+                self.steps = 0
                 return False
             self.steps -= 1
             if self.open[node]:
@@ -127,5 +167,5 @@ class _Search:
 
     def _size(self, shape: Shape) -> float:
         """The largest share of the free amount of any resource that one pod takes."""
-        totals = self.framework.nodes.free[:, self.rows].sum(axis=1)
+        totals = self.framework.nodes.free[:, self.rows].clip(0).sum(axis=1)
         return max(amount / max(1, int(totals[resource])) for resource, amount in shape.demands)

@@ -7,7 +7,7 @@ are tried first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Final
@@ -17,7 +17,9 @@ import numpy as np
 from scheduler.core.forest import Group
 from scheduler.core.framework import Framework
 from scheduler.core.node_table import Ints
+from scheduler.core.resource_table import total
 from scheduler.core.search.exhaustive_packing import MOST_PODS, pack_exhaustively, usable
+from scheduler.core.search.search_budget import never
 from scheduler.core.shapes import Shape
 
 WAYS: Final = 16
@@ -39,28 +41,35 @@ class Way:
 
 
 def pack_jointly(
-    framework: Framework, group: Group, region: Ints | None, steps: int
+    framework: Framework,
+    group: Group,
+    region: Ints | None,
+    steps: int,
+    expired: Callable[[], bool] = never,
 ) -> list[Placed] | None:
-    """Places for the minimums of the subtree; None if none were found.
+    """Places for the minimums of the subtree; None if none were found, or before `expired`.
 
-    Returns None at once for too many nodes or pods, as `pack_exhaustively` does.
+    Each way to meet the minimums is given `steps`. Returns None at once for too many nodes or pods,
+    as `pack_exhaustively` does.
     """
     shapes = [shape for leaf in group.leaves() for shape in leaf.pending]
-    if group.pending_total > 4 * MOST_PODS or usable(framework, shapes, region) is None:
+    if group.pending_total > 4 * MOST_PODS or usable(framework, shapes, region, expired) is None:
         return None
     free = (
         framework.nodes.free[:, : framework.nodes.size]
         if region is None
         else framework.nodes.free[:, region]
     )
-    totals = free.clip(0).sum(axis=1).tolist()
-    for way in _ways(group, totals):
+    totals = [total(amounts) for amounts in free.clip(0)]
+    for way in _ways(group, totals, expired):
         demand: Counter[Shape] = Counter()
         for _, shape, count in way.parts:
             demand[shape] += count
+        if expired():
+            return None
         if _too_much(demand, totals):
             continue
-        runs = pack_exhaustively(framework, demand, region, steps)
+        runs = pack_exhaustively(framework, demand, region, steps, expired)
         if runs is not None:
             return list(_shared(way, {shape: (rows, counts) for shape, rows, counts in runs}))
     return None
@@ -74,19 +83,22 @@ def _too_much(demand: Mapping[Shape, int], totals: list[int]) -> bool:
     return any(amount > totals[resource] for resource, amount in used.items())
 
 
-def _ways(group: Group, totals: list[int]) -> list[Way]:
+def _ways(group: Group, totals: list[int], expired: Callable[[], bool]) -> list[Way]:
+    """The cheapest ways to meet the minimums of the subtree; none once `expired`."""
     if group.standing:
         return [Way(0.0)]
     if not group.composite:
         return _cheapest(_leaf(group, totals))
-    needed = (group.minimum or 0) - group.standing_children
+    needed = max(0, (group.minimum or 0) - group.standing_children)
     # best[n]: ways to meet the minimums of n of the children seen so far.
     best: list[list[Way]] = [[Way(0.0)]] + [[] for _ in range(needed)]
     for child in group.children_in_order():
         if not child.quorate or child.standing:
             continue
-        own = _ways(child, totals)
+        own = _ways(child, totals, expired)
         for chosen in range(needed, 0, -1):
+            if expired():
+                return []
             more = (one + other for one, other in product(best[chosen - 1], own))
             best[chosen] = _cheapest([*best[chosen], *more])
     return best[needed]
@@ -98,13 +110,17 @@ def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
     costs = {shape: _cost(shape, totals) for shape in group.pending}
     shapes = sorted(costs, key=lambda shape: (costs[shape], shape.index))
     left = [len(group.pending[shape]) for shape in shapes]
+    # after[i]: how many pods the shapes after the i-th have.
+    after = [sum(left[at + 1 :]) for at in range(len(left))]
 
     def pick(at: int, need: int) -> Iterator[Way]:
         if at == len(shapes):
             if need == 0:
                 yield Way(0.0)
             return
-        for count in range(min(left[at], need), -1, -1):
+        # Never fewer than the rest can make up for: each path leads to a way, or the walk would
+        # take time exponential in the number of shapes.
+        for count in range(min(left[at], need), max(0, need - after[at]) - 1, -1):
             shape = shapes[at]
             part = ((group, shape, count),) if count else ()
             for rest in pick(at + 1, need - count):
@@ -114,7 +130,7 @@ def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
 
 
 def _cost(shape: Shape, totals: list[int]) -> float:
-    return sum(amount / max(1, totals[resource]) for resource, amount in shape.sizes)
+    return sum(amount / max(1, totals[resource]) for resource, amount in shape.demands)
 
 
 def _cheapest(ways: Iterator[Way] | list[Way]) -> list[Way]:

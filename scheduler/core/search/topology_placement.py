@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduler.core import advice
 from scheduler.core.forest import Group, outer_topology_keys
+from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Shortage
@@ -159,7 +160,7 @@ class TopologyPlacements:
             free = free[:, region]
         unused = np.zeros(free.shape[1])
         for shape in shapes:
-            for resource, amount in shape.scored_resources:
+            for resource, amount in shape.request.scored:
                 unused += free[resource] * (1000 / amount)
         return domains.sums(unused, region)
 
@@ -204,6 +205,9 @@ class TopologyPlacements:
             return Shortage("constraint", group.key, message, resolvable=False)
         worst: Shortage | None = None
         for shape, count in (demand or _wanted(group)).items():
+            unfit = never_fits(shape, self._nodes)
+            if unfit:
+                return Shortage("constraint", group.key, unfit, count, 0, shape, resolvable=False)
             sums = self._sums(shape, domains, region)
             best = int(np.argmax(sums))
             free = int(sums[best])

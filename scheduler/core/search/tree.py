@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Final
 
 from scheduler.core.forest import Group
 from scheduler.core.node_table import Ints
 from scheduler.core.search.attempt import Attempt, Demand
 from scheduler.core.search.joint_packing import pack_jointly
+from scheduler.core.search.node_selection import choose
 from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
 from scheduler.core.shapes import Shape
@@ -20,6 +23,20 @@ from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
 
 _ROUNDS: Final = 16
+
+_WIDE: Final = 64
+"""Children beyond which the room for all is compared before any of them is tried."""
+
+_FEW: Final = 4
+"""Equal children that are not worth being placed together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _EqualNeed:
+    """`count` pods of the shape; nothing but free resources and node filters decides."""
+
+    shape: Shape
+    count: int
 
 
 def _needs_other_pods(group: Group) -> bool:
@@ -70,8 +87,10 @@ class Search:
         that none takes all the room.
         """
         for group in list(root.walk()):
+            self.attempt.budget.pause()
             self._join(group)
-        leaves = [leaf for leaf in root.leaves() if leaf in self._chosen and leaf.pending]
+        chosen = (leaf for leaf in root.leaves() if leaf in self._chosen and leaf.pending)
+        leaves = [leaf for leaf in chosen if self.attempt.left_of(leaf)]
         ranks = {leaf: _rank(leaf) for leaf in leaves}
         for rank in sorted(set(ranks.values())):
             same = [leaf for leaf in leaves if ranks[leaf] == rank]
@@ -80,13 +99,30 @@ class Search:
 
     def _join(self, group: Group) -> None:
         """Place the minimums of quorate children that the group's own minimum did not need."""
-        if group not in self._chosen:
+        inner = self._chosen.get(group)
+        if inner is None:
             return
-        for child in group.children_in_order():
-            if child.quorate and child not in self._chosen:
-                inner = self._chosen[group]
-                if self.minimums(child, inner.rows) is not None and inner.prefers is not None:
-                    self.minimums(child, inner.last)
+        rest = [c for c in group.children_in_order() if c.quorate and c not in self._chosen]
+        self._place_any(rest, inner.rows)
+        if inner.prefers is not None:
+            self._place_any([c for c in rest if c not in self._chosen], inner.last)
+
+    def _place_any(self, order: list[Group], region: Ints | None) -> None:
+        """Place the minimums of those of the groups that have room, until the budget is used up."""
+        hopeless: set[_EqualNeed] = set()
+        index = 0
+        while index < len(order) and not self._gives_up:
+            self.attempt.budget.pause()
+            need = _equal_need(order[index])
+            if need in hopeless:
+                index += 1
+                continue
+            placed = 0
+            if need is not None:
+                placed = self._place_equal(order, index, len(order), need, region)
+            if not placed and self.minimums(order[index], region) is not None and need is not None:
+                hopeless.add(need)
+            index += max(1, placed)
 
     def _overflow(self, leaves: list[Group]) -> None:
         """Place extras in the fewest other domains if their preferred domain has no room left."""
@@ -131,6 +167,7 @@ class Search:
             return candidates
         first: Shortage | None = None
         for inner in candidates:
+            self.attempt.budget.pause()
             mark = self._mark()
             self._chosen[group] = inner
             shortage = work(group, inner.rows)
@@ -148,7 +185,12 @@ class Search:
 
     def _children(self, group: Group, region: Ints | None) -> Shortage | None:
         """Place the minimums of as many children as the composite's minimum still needs."""
-        needed = (group.minimum or 0) - group.standing_children
+        # More may stand than the minimum asks for.
+        needed = max(0, (group.minimum or 0) - group.standing_children)
+        if len(group.children) > _WIDE:
+            short = self._too_little_room(group, region)
+            if short is not None:
+                return short
         order = self._children_to_try(group, region)
         if len(order) < needed:
             return Shortage("quorum", group.key, "", needed, len(order), resolvable=False)
@@ -185,6 +227,18 @@ class Search:
             order = [failed, *(child for child in order if child is not failed)]
         return None if self._pack_jointly(group, region) else shortage
 
+    def _too_little_room(self, group: Group, region: Ints | None) -> Shortage | None:
+        """The shortage if the pods that are needed in any case cannot fit, however they are placed.
+
+        It says how much is short in all, for which of many children no longer matters.
+        """
+        for shape, count in self._least(group).items():
+            self.attempt.budget.pause()
+            free = int(self.attempt.framework.optimistic_slots(shape, region).sum())
+            if free < count:
+                return self.attempt.short(group, shape, count, free)
+        return None
+
     def _pack_jointly(self, group: Group, region: Ints | None) -> bool:
         """Pack all minimums of the subtree together if only resources decide; whether it worked."""
         top = group.parent is None or group.topology is not None
@@ -196,8 +250,9 @@ class Search:
         ):
             return False
         self.attempt.steps += 1
+        budget = self.attempt.budget
         placed = pack_jointly(
-            self.attempt.framework, group, region, self.attempt.budget.packing_steps
+            self.attempt.framework, group, region, budget.packing_steps, self.attempt.expired
         )
         for leaf, shape, rows, counts in placed or ():
             self.attempt.take(leaf, shape, rows, counts)
@@ -210,23 +265,72 @@ class Search:
     def _in_order(
         self, order: list[Group], needed: int, region: Ints | None
     ) -> tuple[Group | None, Shortage | None]:
-        """Place the minimums of `needed` children, in this order.
+        """Place the minimums of `needed` children, in this order; equal ones together.
 
         Returns the first child that failed and its shortage, or (None, None) on success.
         """
         failed: Group | None = None
         fault: Shortage | None = None
-        for index, child in enumerate(order):
-            if needed == 0:
-                break
-            if needed > len(order) - index:
+        index = 0
+        hopeless: set[_EqualNeed] = set()
+        while index < len(order) and needed:
+            if needed > len(order) - index or (failed is not None and self._gives_up):
                 return failed, fault
+            self.attempt.budget.pause()
+            child, need = order[index], _equal_need(order[index])
+            if need is not None and need not in hopeless:
+                placed = self._place_equal(order, index, needed, need, region)
+                index, needed = index + placed, needed - placed
+                if placed:
+                    continue
+            index += 1
+            if need in hopeless:
+                continue
             shortage = self.minimums(child, region)
             if shortage is None:
                 needed -= 1
-            elif failed is None:
+                continue
+            if need is not None:
+                hopeless.add(need)
+            if failed is None:
                 failed, fault = child, shortage
         return (None, None) if needed == 0 else (failed, fault)
+
+    @property
+    def _gives_up(self) -> bool:
+        """Whether both steps and time are used up: few children are tried in any case."""
+        attempt = self.attempt
+        return attempt.steps >= attempt.budget.steps and attempt.budget.expired()
+
+    def _place_equal(
+        self, order: list[Group], start: int, needed: int, need: _EqualNeed, region: Ints | None
+    ) -> int:
+        """Place the minimums of children of equal need that follow each other; how many of them.
+
+        With the profile pack that gives the same places as one after the other.
+        """
+        alike = takewhile(lambda child: _equal_need(child) == need, islice(order, start, None))
+        children = list(islice(alike, needed))
+        framework, attempt = self.attempt.framework, self.attempt
+        if len(children) < _FEW:
+            return 0
+        room = int(framework.slots_in(need.shape, region).sum())
+        children = children[: room // need.count]
+        if len(children) < _FEW:
+            return 0
+        pods = len(children) * need.count
+        chosen = choose(framework, need.shape, pods, region, attempt.budget.profile)
+        if chosen is None:
+            return 0
+        attempt.steps += 1
+        attempt.take_equal(children, need.shape, *chosen, need.count)
+        parent = children[0].parent
+        above = self._chosen.get(parent) if parent is not None else None
+        candidates = self._placements.candidates(children[0], region, above, {})
+        if isinstance(candidates, Shortage):
+            raise AssertionError("without a constraint there is one candidate")
+        self._chosen |= dict.fromkeys(children, next(candidates))
+        return len(children)
 
     def _children_to_try(self, group: Group, region: Ints | None) -> list[Group]:
         """The quorate children whose minimum is not met, in the order to try them.
@@ -238,7 +342,7 @@ class Search:
         if len(waiting) == 1:
             return waiting
         choice = len(waiting) > (group.minimum or 0) - group.standing_children
-        tightness = {child: self._tightness(child, region) for child in waiting}
+        tightness = self._tightnesses(waiting, region)
         return sorted(
             waiting,
             key=lambda c: (
@@ -248,11 +352,27 @@ class Search:
             ),
         )
 
+    def _tightnesses(self, groups: list[Group], region: Ints | None) -> dict[Group, int]:
+        """How tight each group is; 0 for those that the time does not suffice for."""
+        found: dict[Group, int] = dict.fromkeys(groups, 0)
+        by_need: dict[_EqualNeed, int] = {}
+        for number, group in enumerate(groups):
+            need = _equal_need(group)
+            if need is not None and need in by_need:
+                found[group] = by_need[need]
+                continue
+            if number >= self.attempt.budget.steps and self.attempt.budget.expired():
+                break
+            found[group] = self._tightness(group, region)
+            if need is not None:
+                by_need[need] = found[group]
+        return found
+
     def _tightness(self, group: Group, region: Ints | None) -> int:
         """The largest share of any shape's slots that the subtree needs, in millionths."""
         shares = [0]
         for shape, count in self._least(group).items():
-            slots = max(1, int(self.attempt.framework.slots_in(shape, region).sum()))
+            slots = max(1, self.attempt.slots(shape, region))
             shares.append(count * 1_000_000 // slots)
         return max(shares)
 
@@ -271,6 +391,7 @@ class Search:
             return {}
         total: Counter[Shape] = Counter()
         for child in waiting:
+            self.attempt.budget.pause()
             total.update(self._least(child))
         return total
 
@@ -287,9 +408,7 @@ class Search:
         first = Counter(pod.shape for pod in pods[:need])
         yield first
         easy: dict[Shape, int] = {}
-        for shape in sorted(
-            counts, key=lambda s: -int(self.attempt.framework.slots_in(s, None).sum())
-        ):
+        for shape in sorted(counts, key=lambda s: -self.attempt.slots(s, None)):
             count = min(counts[shape], need - sum(easy.values()))
             if count:
                 easy[shape] = count
@@ -304,6 +423,18 @@ class Search:
         self.attempt.undo(taken)
         while len(self._chosen) > chosen:
             self._chosen.popitem()
+
+
+def _equal_need(group: Group) -> _EqualNeed | None:
+    """The need of a leaf that may be filled together with others; None if it may not be."""
+    if group.composite or group.topology is not None or len(group.pending) != 1:
+        return None
+    shape, pods = next(iter(group.pending.items()))
+    wants = shape.requirements
+    if shape.order_sensitive or shape.needs_other_pods or wants.claims or wants.unsupported:
+        return None
+    need = (group.minimum or 0) - group.running
+    return _EqualNeed(shape, need) if 0 < need <= len(pods) else None
 
 
 def _rank(leaf: Group) -> int:

@@ -1,5 +1,6 @@
 """A Job's admission and objects: marks, generateName, JobSets' Jobs, elastic minimums."""
 
+import copy
 from typing import Any
 
 import jsonpatch
@@ -7,7 +8,9 @@ import pytest
 
 from api.constants import ANNOTATION_MANAGED_GROUP, GROUP, LABEL_POD_GROUP, SCHEDULER_NAME
 from api.integration.admission import Admission
-from api.integration.job import job_admission, job_groups
+from api.integration.job import job_admission, job_groups, job_standing
+from api.integration.minimum import NO_PODS, Pods, Progress, Standing
+from api.provisioning import consumed
 from tests.support.owners import JobBuilder, make_job
 
 Json = dict[str, Any]
@@ -196,28 +199,36 @@ def test_applying_the_unchanged_manifest_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "succeeded", "want"),
+    ("job", "want"),
     [
-        pytest.param(make_job().pods(4), 0, 4, id="parallelism"),
-        pytest.param(make_job(), 0, 1, id="parallelism unset"),
-        pytest.param(make_job().pods(4, 3), 0, 3, id="fewer completions"),
-        pytest.param(make_job().pods(4, 8), 6, 2, id="what is left to complete"),
-        pytest.param(make_job().pods(4, 4), 4, 1, id="never below 1"),
-        pytest.param(make_job().pods(4).asks(min_count="2"), 0, 2, id="an explicit minimum"),
-        pytest.param(
-            make_job().pods(4, 4).asks(min_count="4"),
-            2,
-            2,
-            id="an explicit minimum that cannot come",
-        ),
+        pytest.param(make_job().pods(4), 4, id="parallelism"),
+        pytest.param(make_job(), 1, id="parallelism unset"),
+        pytest.param(make_job().pods(4, 3), 3, id="fewer completions"),
+        pytest.param(make_job().pods(4).asks(min_count="2"), 2, id="an explicit minimum"),
+        pytest.param(make_job().pods(4, 4).asks(min_count="5"), 4, id="more than can come"),
     ],
 )
-def test_minimum(job: JobBuilder, succeeded: int, want: int) -> None:
-    _, group = job_groups(
-        job.asks(gang_mode="Gang").managed("pg-job-train").build(), succeeded=succeeded
-    )
+def test_the_minimum_at_the_start(job: JobBuilder, want: int) -> None:
+    workload, group = job_groups(job.asks(gang_mode="Gang").managed("pg-job-train").build())
 
+    (template,) = workload["spec"]["podGroupTemplates"]
     assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": want}}
+    assert template["schedulingPolicy"] == group["spec"]["schedulingPolicy"]
+
+
+@pytest.mark.parametrize(
+    ("job", "progress", "pods", "want"),
+    [
+        (make_job(), Progress(), NO_PODS, Standing(1, 1, 1)),
+        (make_job().pods(0), Progress(), NO_PODS, Standing(0, 0, 0)),
+        (make_job().pods(4, 8), Progress(6), Pods(1, 1), Standing(4, 3, 2)),
+        (make_job().pods(4), Progress(1), Pods(2), Standing(4, 2, 2)),
+    ],
+)
+def test_the_standing_of_its_group(
+    job: JobBuilder, progress: Progress, pods: Pods, want: Standing
+) -> None:
+    assert job_standing(job.build(), progress, pods) == want
 
 
 @pytest.mark.parametrize(
@@ -238,6 +249,8 @@ def test_minimum(job: JobBuilder, succeeded: int, want: int) -> None:
             id="its JobSet makes the groups",
         ),
         pytest.param(make_job().managed("g"), id="marks without a mode"),
+        pytest.param(make_job().asks(gang_mode="Gang").managed("g").pods(0), id="no parallelism"),
+        pytest.param(make_job().asks(gang_mode="Gang").managed("g").pods(2, 0), id="nothing to do"),
     ],
 )
 def test_no_objects(job: JobBuilder) -> None:
@@ -263,3 +276,241 @@ def test_any_structure_is_accepted(job: Json) -> None:
     assert job_admission(job, job, "UPDATE").patch == []
     assert job_admission(job, None, "CREATE").patch == []
     assert job_groups(job) == []
+
+
+def test_the_pods_know_that_muster_named_their_group() -> None:
+    made = admitted(make_job("a").asks(gang_mode="Gang").build())
+    mine = admitted(make_job("a").asks(gang_mode="Gang").in_group("mine").build())
+
+    noted = made["spec"]["template"]["metadata"]
+    assert noted["annotations"] == {ANNOTATION_MANAGED_GROUP: "pg-job-a"}
+    assert noted["labels"] == {LABEL_POD_GROUP: "pg-job-a"}
+    assert "annotations" not in mine["spec"]["template"]["metadata"]
+
+
+def test_a_job_without_that_note_on_its_pods_stays_as_it_is() -> None:
+    """An earlier version of Muster made it: pod templates cannot be changed."""
+    old = admitted(make_job("a").asks(gang_mode="Gang").build())
+    del old["spec"]["template"]["metadata"]["annotations"]
+
+    assert job_admission(old, old, "UPDATE").patch == []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "label", "want"),
+    [
+        pytest.param("pg-job-a", "pg-job-a", [], id="both as they were"),
+        pytest.param(None, None, [], id="the manifest from before admission"),
+        pytest.param(None, "pg-job-a", [note("managed-group")], id="the annotation taken off"),
+        pytest.param("b", "pg-job-a", [note("managed-group")], id="another annotation"),
+        pytest.param(
+            "pg-job-a",
+            None,
+            [f"spec.template.metadata.labels[{LABEL_POD_GROUP}]"],
+            id="the label taken off",
+        ),
+        pytest.param(
+            "b",
+            "b",
+            [note("managed-group"), f"spec.template.metadata.labels[{LABEL_POD_GROUP}]"],
+            id="another group",
+        ),
+    ],
+)
+def test_a_change_of_the_group_is_undone_and_said(
+    annotation: str | None, label: str | None, want: list[str]
+) -> None:
+    stored = admitted(make_job("a").asks(gang_mode="Gang").build())
+    new = copy.deepcopy(stored)
+    for holder, key, value in (
+        (new["metadata"]["annotations"], ANNOTATION_MANAGED_GROUP, annotation),
+        (new["spec"]["template"]["metadata"]["labels"], LABEL_POD_GROUP, label),
+    ):
+        del holder[key]
+        holder.update({key: value} if value else {})
+
+    admission = job_admission(new, stored, "UPDATE")
+
+    assert jsonpatch.apply_patch(new, admission.patch) == stored
+    assert admission.causes == []
+    assert [warning.partition(": ")[0] for warning in admission.warnings] == want
+
+
+@pytest.mark.parametrize(
+    ("job", "want"),
+    [
+        pytest.param(
+            make_job().asks(gang_mode="Gang").in_group("Bad_Group"),
+            [f"spec.template.metadata.labels[{LABEL_POD_GROUP}]"],
+            id="by our label",
+        ),
+        pytest.param(
+            make_job().asks(gang_mode="Gang").in_group("Bad_Group").scheduler("other"),
+            [],
+            id="by our label for another scheduler",
+        ),
+        pytest.param(
+            make_job().asks(gang_mode="Off").labelled({"scheduling.x-k8s.io/pod-group": "B_d"}),
+            [],
+            id="by another's label, which is another scheduler's word",
+        ),
+        pytest.param(
+            make_job()
+            .asks(gang_mode="Off")
+            .labelled({"scheduling.x-k8s.io/pod-group": "B_d"})
+            .scheduler(SCHEDULER_NAME),
+            ["spec.template.metadata.labels[scheduling.x-k8s.io/pod-group]"],
+            id="by another's label for our scheduler",
+        ),
+        pytest.param(
+            make_job().labelled({LABEL_POD_GROUP: "a", f"{GROUP}/workload": "w"}),
+            [],
+            id="half a reference beside a whole one",
+        ),
+        pytest.param(
+            make_job().labelled(
+                {LABEL_POD_GROUP: "a", f"{GROUP}/workload": "w", f"{GROUP}/template": "t"}
+            ),
+            [f"spec.template.metadata.labels[{GROUP}/workload]"],
+            id="two groups",
+        ),
+    ],
+)
+def test_a_template_whose_pods_would_all_be_refused(job: JobBuilder, want: list[str]) -> None:
+    causes = job_admission(job.build(), None, "CREATE").causes
+
+    assert [(cause.field, cause.reason) for cause in causes] == [(path, INVALID) for path in want]
+
+
+def test_a_job_that_has_such_a_template_already_can_be_changed() -> None:
+    job = make_job().asks(gang_mode="Gang").in_group("Bad_Group").build()
+
+    assert job_admission(job, job, "UPDATE").causes == []
+
+
+@pytest.mark.parametrize("count", ["1000000000", "0", "-1", "1.5", "many", ""])
+def test_a_minimum_that_is_none_is_told_what_there_may_be(count: str) -> None:
+    job = make_job().asks(gang_mode="Gang", min_count=count).build()
+
+    [fault] = job_admission(job, None, "CREATE").causes
+
+    assert fault.message.endswith(": must be a whole number, 1 to 999999999")
+
+
+ATOMIC = "best-effort-atomic-scale-up"
+CONSUMES = "autoscaling.x-k8s.io/consume-provisioning-request"
+
+
+def pod_notes(job: Json) -> Json:
+    notes: Json = job["spec"]["template"].get("metadata", {}).get("annotations", {})
+    return {key: value for key, value in notes.items() if key != ANNOTATION_MANAGED_GROUP}
+
+
+@pytest.mark.parametrize(
+    ("job", "want"),
+    [
+        pytest.param(make_job("a").asks(gang_mode="Gang"), {}, id="nothing asked"),
+        pytest.param(
+            make_job("a").asks(gang_mode="Gang", provisioning_request=ATOMIC),
+            consumed("pg-job-a", ATOMIC),
+            id="a gang that asks",
+        ),
+        pytest.param(make_job("a").asks(provisioning_request=ATOMIC), {}, id="no gang"),
+        pytest.param(
+            make_job("a").of_jobset("s", "r", 1, "Job").asks(provisioning_request=ATOMIC),
+            consumed("pg-s-r-1", ATOMIC),
+            id="a gang for each Job of a replicatedJob",
+        ),
+        pytest.param(
+            make_job("a").of_jobset("s", "r", 1, "ReplicatedJob").asks(provisioning_request=ATOMIC),
+            consumed("pg-s-r", ATOMIC),
+            id="a gang of a replicatedJob",
+        ),
+        pytest.param(
+            make_job("a")
+            .of_jobset("s", "r", 1, "Job")
+            .asks(jobset_options=f"provisioning-request={ATOMIC}"),
+            consumed("cpg-s", ATOMIC),
+            id="a JobSet's tree",
+        ),
+        pytest.param(
+            make_job("a")
+            .of_jobset("s", "r", 1, "JobSet")
+            .asks(jobset_options=f"provisioning-request={ATOMIC}"),
+            consumed("pg-s", ATOMIC),
+            id="a JobSet's gang",
+        ),
+        pytest.param(
+            make_job("a")
+            .of_jobset("s", "r", 1, "Job")
+            .asks(jobset_options="provisioning-request=odd"),
+            {},
+            id="a mark of nobody",
+        ),
+    ],
+)
+def test_pods_say_from_the_start_which_request_stands_for_them(job: JobBuilder, want: Json) -> None:
+    created = admitted(job.build())
+
+    assert pod_notes(created) == want
+    assert pod_notes(admitted(job.build(), created)) == want
+    assert job_admission(created, None, "CREATE", namespace="default").causes == []
+
+
+def test_a_job_that_asks_later_is_refused() -> None:
+    old = admitted(make_job("a").asks(gang_mode="Gang").build())
+    new = copy.deepcopy(old)
+    new["metadata"]["annotations"][f"{GROUP}/provisioning-request"] = ATOMIC
+
+    (cause,) = job_admission(new, old, "UPDATE").causes
+
+    assert (cause.field, cause.reason) == (note("provisioning-request"), INVALID)
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "reason"),
+    [
+        ("provisioning-request", "soon", "FieldValueNotSupported"),
+        ("preemption-delay", "soon", INVALID),
+    ],
+)
+def test_what_a_root_cannot_say_is_refused_on_its_job(word: str, value: str, reason: str) -> None:
+    job = make_job("a").asks(gang_mode="Gang", **{word.replace("-", "_"): value}).build()
+
+    (cause,) = job_admission(job, None, "CREATE", namespace="default").causes
+
+    assert (cause.field, cause.reason) == (note(word), reason)
+
+
+def test_pods_that_another_request_stands_for() -> None:
+    job = make_job("a").asks(gang_mode="Gang", provisioning_request=ATOMIC).build()
+    job["spec"]["template"]["metadata"] = {"annotations": {CONSUMES: "mine"}}
+
+    admission = job_admission(job, None, "CREATE", namespace="default")
+
+    (cause,) = admission.causes
+    assert (cause.field, cause.reason) == (
+        f"spec.template.metadata.annotations[{CONSUMES}]",
+        INVALID,
+    )
+    patched = jsonpatch.apply_patch(job, admission.patch)
+    assert pod_notes(patched)[CONSUMES] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("asks", "want"),
+    [({"provisioning_request": ATOMIC}, consumed("pg-job-b", ATOMIC)), ({}, {})],
+    ids=["asks", "does not ask"],
+)
+def test_a_copy_of_a_job_has_a_request_of_its_own(asks: Json, want: Json) -> None:
+    first = make_job("a").asks(gang_mode="Gang", provisioning_request=ATOMIC).build()
+    template = copy.deepcopy(admitted(first)["spec"]["template"])
+    second = make_job("b").managed("pg-job-a").asks(gang_mode="Gang", **asks).build()
+    second["spec"]["template"] = template
+
+    created = admitted(second)
+
+    assert pod_notes(created) == want
+    assert marks(created) == marked("pg-job-b")
+    assert job_admission(second, None, "CREATE", namespace="default").causes == []
+    assert job_admission(created, None, "CREATE", namespace="default").causes == []

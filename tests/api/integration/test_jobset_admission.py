@@ -5,7 +5,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from api.constants import ANNOTATION_GROUP_SCOPE, GROUP
+from api.constants import ANNOTATION_GROUP_SCOPE, GROUP, LABEL_POD_GROUP
 from api.integration.jobset import jobset_admission
 from tests.support.owners import JobBuilder, JobSetBuilder, job_template, make_jobset
 
@@ -366,3 +366,104 @@ def test_any_structure_is_accepted(jobset: Json) -> None:
     admission = jobset_admission(jobset, jobset, "UPDATE")
 
     assert admission.patch == jobset_admission(jobset, None, "CREATE").patch == []
+
+
+def test_the_fault_of_an_order_shows_what_stands_there() -> None:
+    wanted = asking(gang_mode="Gang").replicated_job("a").replicated_job("b", depends_on="a")
+
+    [fault] = jobset_admission(wanted.build(), None, "CREATE").causes
+
+    assert fault.message.startswith('Invalid value: ["a"]: a gang of the whole JobSet')
+
+
+def test_a_template_whose_pods_would_all_be_refused() -> None:
+    bad = job_template().in_group("Bad_Group")
+    jobset = make_jobset().replicated_job("a", mode="Gang").replicated_job("b", 1, bad)
+    path = f"spec.replicatedJobs[1].template.spec.template.metadata.labels[{LABEL_POD_GROUP}]"
+
+    assert faults(jobset.build()) == [(path, INVALID)]
+    assert faults(jobset.build(), jobset.build()) == []
+
+
+def test_a_mode_beside_a_group_of_the_user_s_is_worth_a_warning() -> None:
+    jobset = make_jobset().replicated_job("a", 1, job_template().in_group("mine"), mode="Gang")
+
+    [warning] = jobset_admission(jobset.build(), None, "CREATE").warnings
+
+    assert warning == (
+        "spec.replicatedJobs[0].gangConfig.gangMode: has no effect: "
+        "the pod template already names a group"
+    )
+
+
+ATOMIC = "best-effort-atomic-scale-up"
+
+
+@pytest.mark.parametrize(
+    ("jobset", "want"),
+    [
+        pytest.param(asking(gang_mode="Gang", provisioning_request=ATOMIC), ATOMIC, id="a gang"),
+        pytest.param(
+            asking(gang_mode="Composite", provisioning_request=ATOMIC), ATOMIC, id="a tree"
+        ),
+        pytest.param(asking(gang_mode="Gang"), None, id="nothing asked"),
+        pytest.param(asking(provisioning_request=ATOMIC), None, id="no gang of the JobSet"),
+    ],
+)
+def test_the_job_templates_know_what_the_root_above_them_asks(
+    jobset: JobSetBuilder, want: str | None
+) -> None:
+    made = jobset.replicated_job("a", 1, pods(2)).build()
+    stored = jsonpatch.apply_patch(made, jobset_admission(made, None, "CREATE").patch)
+
+    def mark(found: Json) -> str | None:
+        template = found["spec"]["replicatedJobs"][0]["template"]
+        said: str | None = (
+            (template.get("metadata") or {}).get("annotations", {}).get(f"{GROUP}/jobset-options")
+        )
+        asked = [
+            part for part in (said or "").split(",") if part.startswith("provisioning-request=")
+        ]
+        return asked[0].partition("=")[2] if asked else None
+
+    assert mark(stored) == want
+    again = jsonpatch.apply_patch(made, jobset_admission(made, stored, "UPDATE").patch)
+    assert mark(again) == want
+    assert faults(stored) == []
+
+
+def test_what_is_asked_below_the_root_has_no_effect() -> None:
+    template = pods(2).asks(provisioning_request=ATOMIC, preemption_delay="5m")
+    tree = asking(gang_mode="Composite").replicated_job("a", 1, template).build()
+
+    said = jobset_admission(tree, None, "CREATE").warnings
+
+    assert [line.partition(": ")[0] for line in said] == [
+        job_note("provisioning-request"),
+        job_note("preemption-delay"),
+    ]
+
+
+@pytest.mark.parametrize("level", ["JobSet", "replicatedJob"])
+def test_pods_that_another_request_stands_for(level: str) -> None:
+    template = pods(2)
+    wide = asking(gang_mode="Gang", provisioning_request=ATOMIC)
+    if level == "replicatedJob":
+        wide, template = make_jobset(), template.asks(gang_mode="Gang", provisioning_request=ATOMIC)
+    made = wide.replicated_job("a", 1, template).build()
+    key = "autoscaling.x-k8s.io/consume-provisioning-request"
+    spec = made["spec"]["replicatedJobs"][0]["template"]["spec"]
+    spec["template"]["metadata"] = {"annotations": {key: "mine"}}
+
+    assert faults(made) == [
+        (f"spec.replicatedJobs[0].template.spec.template.metadata.annotations[{key}]", INVALID)
+    ]
+
+
+def test_a_jobset_that_asks_for_another_class_later() -> None:
+    old = asking(gang_mode="Gang", provisioning_request=ATOMIC).replicated_job("a").build()
+    new = (
+        asking(gang_mode="Gang", provisioning_request="check-capacity").replicated_job("a").build()
+    )
+
+    assert faults(new, old) == [(note("provisioning-request"), INVALID)]

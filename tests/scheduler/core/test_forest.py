@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.forest import Group
+from scheduler.core.forest import Group, Pod
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
+from scheduler.core.tree_validation import check
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
@@ -19,7 +20,8 @@ from tests.support.counting import calls
 
 def held(builder: StateBuilder, name: str, *, composite: bool = False) -> str:
     kind = COMPOSITE_POD_GROUP if composite else POD_GROUP
-    reason = builder.state.forest.not_ready(builder.state.forest.groups[kind, "ns", name])
+    group = builder.state.forest.groups[kind, "ns", name]
+    reason = check(group) or builder.state.forest.not_ready(group)
     return reason.message if reason else ""
 
 
@@ -200,7 +202,10 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
             builder.composite(chance.choice(composites), chance.randint(1, 2), parent=parent)
         elif act == "pod" or (act in ("change", "remove") and not pods):
             gated, priority = chance.random() < 0.2, chance.choice((0, 0, 1, 5))
-            pods.append(builder.pod(chance.choice(leaves), gated=gated, priority=priority))
+            name = chance.choice(("", "", "spreads"))
+            pods.append(
+                builder.pod(chance.choice(leaves), gated=gated, priority=priority, scheduler=name)
+            )
         elif act == "change":
             old = chance.choice(pods)
             phase = chance.choice(["Running", "Succeeded", "Failed"])
@@ -220,15 +225,25 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
             group.available, group.running, group.pending_total, group.running_total,
             group.quorate, group.standing,
         )  # fmt: skip
+        members = [pod for leaf in group.leaves() for pod in leaf.members.values()]
+        assert group.assumed_total == sum(pod.assumed for pod in members)
+        assert group.size == sum(1 for _ in group.walk())
         assert kept == recount(group), group
         named = group.spec.parent if group.spec is not None else None
         linked = group.parent.name if group.parent is not None else None
         assert linked == named or builder.state.forest.cyclic(group), group
         assert group.priorities == Counter(priorities(group)), group
         assert group.priority == min(priorities(group), default=0)
+        assert group.schedulers == Counter(p.info.scheduler for p in alive(group)), group
+        assert len(group.schedulers) < 2 or group.faulty or not group.known, group
 
 
 def priorities(group: Group) -> list[int]:
     """Of all pods below that will run or run."""
+    return [pod.info.priority for pod in alive(group)]
+
+
+def alive(group: Group) -> list[Pod]:
+    """The pods below that will run or run."""
     members = [pod for leaf in group.leaves() for pod in leaf.members.values()]
-    return [p.info.priority for p in members if not p.ended and not p.info.terminating]
+    return [pod for pod in members if not pod.ended and not pod.info.terminating]

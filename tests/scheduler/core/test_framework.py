@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scheduler.core.explain import reasons
 from scheduler.core.framework import Framework
 from scheduler.core.model import NodeInfo, Requirements
-from scheduler.core.node_table import PODS
+from scheduler.core.resource_table import PODS
 from scheduler.core.search.node_selection import choose
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
@@ -28,7 +28,7 @@ def a_shape(state: State, cpus: int, memory: int) -> Shape:
 
 def assert_counted_right(framework: Framework, shape: Shape) -> None:
     nodes = framework.nodes
-    room = framework.room(shape, nodes.free)
+    room = framework.room(shape)
     np.testing.assert_array_equal(framework.slots(shape), room)
     used, step = framework.usage(shape)
     rows = np.arange(nodes.size)
@@ -44,7 +44,7 @@ step = st.one_of(
     st.tuples(st.just("look"), number, st.just(0)),
     st.tuples(st.just("set"), number, st.integers(1, 16)),
     st.tuples(st.just("remove"), number, st.just(0)),
-    st.tuples(st.just("other resource"), number, st.just(0)),
+    st.tuples(st.just("other resource"), number, st.integers(0, 2)),
 )
 
 
@@ -64,7 +64,8 @@ def test_slots_and_use_follow_whatever_happens_to_the_rows(
         elif what == "remove":
             nodes.remove_node(f"n{target}")
         elif what == "other resource":
-            nodes.resource(f"example.com/{target}")
+            offers = {"cpu": CPU, PODS: 110, f"example.com/{target}": amount}
+            nodes.set_node(NodeInfo(f"n{target}", offers))
         elif what == "take" and row is not None:
             nodes.take_one(row, shapes[0].request, amount)
         elif what == "try" and row is not None:

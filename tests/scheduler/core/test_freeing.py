@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from kube.quantity import MAX_INT64
 from scheduler.core.model import (
     POD_GROUP,
     Expression,
@@ -14,11 +16,15 @@ from scheduler.core.model import (
     PodTerm,
     Requirements,
     Spread,
+    Taint,
+    Term,
+    Toleration,
     WeightedPodTerm,
 )
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.pod_selectors import NO_MATCHES
+from scheduler.core.shapes import Cached
 from scheduler.core.state import State
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
@@ -70,10 +76,21 @@ def sizes(state: State) -> tuple[int, ...]:
         len(state.selectors),
         len(state.nodes.match_counts),
         len(state.nodes.resources),
+        len(state.nodes.exclusive_uses),
+        len(state.nodes.labels),
+        len(state.nodes.classes.all),
+        len(state.topologies),
         len(state.forest.groups),
         len(state.units._pods),
         len(state.units._dirty),
-        len(state._label_index),
+        len(state.units._shapes),
+        len(state.pod_shapes.label_index),
+        len(state.pod_shapes.crowded),
+        len(state._on_node),
+        len(state.singles),
+        len(state.selectors.namespaces),
+        len(list(state.nominations)),
+        len(state.shapes) - state.framework.cached,
         max((shape.index for shape in state.shapes), default=0),
     )
 
@@ -195,10 +212,114 @@ def test_arrays_of_shapes_of_which_no_pod_waits_are_let_go() -> None:
 
     assert computed == 32
     assert shape.cache is not cache
-    assert all(getattr(shape.cache, name).key is None for name in shape.cache.__slots__)
+    kept = (getattr(shape.cache, name) for name in shape.cache.__slots__)
+    assert all(each.key is None for each in kept if isinstance(each, Cached))
     builder.gang("h", 2)
     builder.pods("h", 2)
     assert isinstance(builder.place("h"), Placement)
+
+
+def strange(number: int) -> Requirements:
+    """Requirements that no other pod has, in names that no node knows, of every kind."""
+    key, own = f"example.com/k{number}", of_job(number)
+    term = PodTerm(own, key)
+    lacking = PodSelector((Expression(key, "DoesNotExist", ()),), (f"ns{number}",))
+    return Requirements(
+        (("cpu", number + 1), (f"example.com/r{number}", MAX_INT64), (key, 1)),
+        selector=((key, "x"),),
+        affinity=(Term((Expression(key, "Gt", (f"{number}",)),)),),
+        tolerations=(Toleration(key, "Equal", "x", "NoExecute"),),
+        ports=tuple(HostPort("TCP", 1000 + number + more) for more in range(3)),
+        required_affinity=(term,),
+        required_anti_affinity=(term, PodTerm(lacking, "host")),
+        spread=(Spread(own, key),),
+        claims=(("ns", f"claim{number}"),),
+        preferred_node_affinity=((1, Term((Expression(key, "Exists", ()),))),),
+        preferred_affinity=(WeightedPodTerm(1, term),),
+        preferred_spread=(Spread(own, key),),
+    )
+
+
+def flood(builder: StateBuilder, first: int, count: int) -> None:
+    """Strange pods wait, run and are gone, with their groups and namespaces."""
+    state = builder.state
+    infos = []
+    for number in range(first, first + count):
+        group = f"g{number}" if number % 3 == 0 else None
+        if group is not None and number % 2:
+            builder.gang(group, 1, key=f"example.com/k{number}", rack=True, parent=f"c{number}")
+        state.set_namespace(f"ns{number}", {"team": f"t{number}"})
+        info = builder.pod(
+            group,
+            requirements=strange(number),
+            labels={"job": f"j{number}", f"label{number}": f"v{number}"},
+            node=("", "n0", "absent")[number % 3] if group is None else "",
+            ours=number % 4 > 0,
+            namespace=("ns", f"ns{number}")[number % 5 == 0] if group is None else "ns",
+        )
+        infos.append(info)
+        pod = builder.single(info)
+        if pod.waiting and group is None:
+            builder.place_single(info)
+            places = ((pod.shape, (("n1", 1), ("absent", 1))),)
+            state.nominations.set(Nomination(pod.key, 0, places))
+    state.units.refresh()
+    state.take_changes()
+    for number, info in zip(range(first, first + count), infos, strict=True):
+        state.end_nomination(("Pod", info.namespace, info.name))
+        state.set_pod(replace(info, labels={f"other{number}": "x"}))
+        state.remove_pod(info.uid)
+        state.remove_namespace(f"ns{number}")
+        state.remove_group((POD_GROUP, "ns", f"g{number}"))
+    state.take_changes()
+    state.units.refresh()
+
+
+def test_a_thousand_strange_pods_leave_nothing() -> None:
+    builder = cluster()
+    flood(builder, 0, 60)
+    before = sizes(builder.state), builder.state.nodes.free.shape
+    flood(builder, 60, 1000)
+    after = sizes(builder.state), builder.state.nodes.free.shape
+
+    slots = 9  # of the table of units; vacant ones are reused
+    assert before[0][:slots] + before[0][slots + 1 :] == after[0][:slots] + after[0][slots + 1 :]
+    assert before[1] == after[1]
+
+
+def test_answers_are_cached_for_so_many_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.core.framework._MOST_CACHED", 40)
+    builder = cluster()
+    infos = [builder.pod(cpu=1 + number % 3, priority=number) for number in range(3)]
+    pods = [
+        builder.pod(requirements=Requirements((("cpu", 1000 + number),))) for number in range(50)
+    ]
+    for info in (*infos, *pods):
+        assert isinstance(builder.place_single(info), Placement)
+    kept = builder.state.framework.cached
+    shapes = {builder.single(info).shape for info in (*infos, *pods)}
+    computed = [shape for shape in shapes if shape.cache.slots.key is not None]
+
+    assert (kept, len(computed)) == (10, 10)
+
+
+def test_few_rows_are_looked_at_without_caching_all() -> None:
+    builder = cluster()
+    shape = builder.single(builder.pod()).shape
+
+    assert builder.state.framework.slots_in(shape, np.array([1, 3])).tolist() == [4, 4]
+    assert builder.state.framework.cached == 0
+
+
+def test_a_shape_forgets_the_reasons_of_taints_that_are_gone() -> None:
+    builder = cluster()
+    shape = builder.single(builder.pod()).shape
+    for number in range(3000):
+        builder.node("n0", labels={"host": "n0"}, taints=(Taint("k", f"{number}", "NoSchedule"),))
+        codes = builder.state.framework.node_codes(shape)
+
+    assert len(shape.reasons) < 1200
+    assert shape.reasons[int(codes[0])] == "node(s) had untolerated taint {k: 2999}"
 
 
 @pytest.mark.parametrize("nodes", [3, 30])

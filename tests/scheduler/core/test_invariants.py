@@ -146,8 +146,8 @@ def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) 
     assert (nodes.free == want).all()
     take(0, 1)
     assert int(builder.state.framework.slots(shape)[0]) == int(
-        want[nodes.resources["cpu"], 0]
-    ) // 1000 - 1 or (int(want[nodes.resources["cpu"], 0]) < 1000)
+        want[nodes.resources.indices["cpu"], 0]
+    ) // 1000 - 1 or (int(want[nodes.resources.indices["cpu"], 0]) < 1000)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(1, 40), st.booleans())

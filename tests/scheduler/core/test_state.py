@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.node_table import PODS
+from scheduler.core.resource_table import PODS
 from scheduler.core.state import State
 from tests.scheduler.state_builder import StateBuilder
 
 
 def used_pods(state: State, node: str) -> int:
     nodes = state.nodes
-    row, pods = nodes.row_of[node], nodes.resources[PODS]
+    row, pods = nodes.row_of[node], nodes.resources.indices[PODS]
     return int(nodes.allocatable[pods, row] - nodes.free[pods, row])
 
 
@@ -159,7 +159,7 @@ def test_pods_that_came_and_went_leave_nothing_behind() -> None:
 
     units = builder.state.units
     held = (units._dirty, units._evicting, builder.state.pods, builder.state.forest.groups)
-    assert held == ({}, set(), {}, {})
+    assert held == ({}, {}, {}, {})
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

@@ -7,6 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from api.constants import (
+    ANNOTATION_MADE_FOR,
+    ANNOTATION_MANAGED_GROUP,
+    LABEL_MANAGED_BY,
+    LABEL_POD_GROUP,
+    MANAGED_BY,
+)
+from api.scheduler_names import SchedulerNames
 from scheduler.core.model import (
     Expression,
     GroupSpec,
@@ -115,19 +123,25 @@ def test_requests_are_whole_units_sorted_and_without_zeros() -> None:
     assert info.requirements.requests == (("memory", 1 << 30), ("nvidia.com/gpu", 2))
 
 
+def test_requests_that_add_up_to_more_than_63_bits_are_cut_off() -> None:
+    info = pod(containers=[container("9E"), container("9E")])
+
+    assert dict(info.requirements.requests) == {"cpu": 2**63 - 1}
+
+
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
         pytest.param({"resourceClaims": [{"name": "x"}]}, ("resourceClaims",), id="a claim"),
         pytest.param(
-            {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "c"}}]},
-            ("in-tree volumes of a removed or restricted plugin",),
-            id="a volume of a cloud's own kind",
+            {"volumes": [{"name": "v", "holographic": {}}, {"name": "w", "quantum": {}}]},
+            ("volumes of an unknown kind (holographic)",),
+            id="a volume of a kind that came later",
         ),
         pytest.param(
-            {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "projected": {}}]},
+            {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "flexVolume": {}}]},
             (),
-            id="volumes that exist anywhere",
+            id="volumes that no filter concerns",
         ),
         pytest.param(
             {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
@@ -271,6 +285,26 @@ def test_spread(fields: dict[str, Any], want: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    [
+        pytest.param({}, None, id="none"),
+        pytest.param({"labelSelector": {}}, None, id="empty"),
+        pytest.param(
+            {"labelSelector": {}, "matchLabelKeys": ["rev"]},
+            (Expression("rev", "In", ("7",)),),
+            id="of the keys alone",
+        ),
+    ],
+)
+def test_a_spread_by_an_empty_selector_counts_no_pods(fields: dict[str, Any], want: Any) -> None:
+    constraint = {"topologyKey": "t", "whenUnsatisfiable": "DoNotSchedule", **fields}
+
+    (spread,) = pod({"rev": "7"}, topologySpreadConstraints=[constraint]).requirements.spread
+
+    assert spread.selector == PodSelector(want, ("ns",))
+
+
 @pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
 def test_preferred_terms_about_other_pods(scheduler: str) -> None:
     """Those of other schedulers' pods too: whom they like near counts for ours."""
@@ -333,10 +367,72 @@ def test_selectors_affinity_and_tolerations() -> None:
             id="the field counts first",
         ),
         pytest.param({"scheduling.x-k8s.io/pod-group": "c"}, {}, "c", id="KEP-3370"),
+        pytest.param(
+            {"scheduling.x-k8s.io/pod-group": "c"},
+            {"schedulerName": "default-scheduler"},
+            None,
+            id="KEP-3370, a pod of another scheduler",
+        ),
+        pytest.param(
+            {},
+            {"schedulerName": "default-scheduler", "schedulingGroup": {"podGroupName": "f"}},
+            None,
+            id="the field, a pod of another scheduler",
+        ),
+        pytest.param(
+            {"scheduling.muster.dev/pod-group": "g"},
+            {"schedulerName": "default-scheduler"},
+            "g",
+            id="by label, a pod of another scheduler",
+        ),
     ],
 )
 def test_the_group_of_a_pod(labels: dict[str, str], spec: dict[str, Any], want: str | None) -> None:
     assert pod(labels, **spec).group == want
+
+
+@pytest.mark.parametrize(
+    ("words", "group"),
+    [
+        pytest.param({"schedulingGroup": {"podGroupName": "f"}}, "f", id="the field of 1.36"),
+        pytest.param({"workloadRef": {"name": "w", "podGroup": "t"}}, "w-t", id="that of 1.35"),
+        pytest.param({"labels": {"scheduling.x-k8s.io/pod-group": "c"}}, "c", id="plugins' label"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("scheduler", "ours"),
+    [("packs", True), ("spreads", True), ("muster-scheduler", False), ("default-scheduler", False)],
+)
+def test_the_foreign_forms_of_pods_with_several_schedulers(
+    words: dict[str, Any], group: str, scheduler: str, ours: bool
+) -> None:
+    """Names that are not configured are other schedulers', the usual one as well."""
+    labels = words.get("labels") or {}
+    fields = {key: value for key, value in words.items() if key != "labels"}
+    spec = {"schedulerName": scheduler, "containers": [container("1")], **fields}
+    meta = {"name": "p", "namespace": "ns", "uid": "u", "labels": labels}
+    document = msgspec.json.encode({"metadata": meta, "spec": spec})
+
+    info = decode.pod_info(decode_pod(document), None, SchedulerNames(("packs", "spreads")))
+
+    assert (info.ours, info.scheduler, info.group) == (
+        (True, scheduler, group) if ours else (False, "", None)
+    )
+
+
+def test_a_pod_that_kubernetes_gave_a_group_stays_in_the_one_that_muster_named() -> None:
+    """As the Job controller of 1.36 does for a Job of Muster's."""
+    spec = {
+        "schedulerName": "muster-scheduler",
+        "schedulingGroup": {"podGroupName": "f"},
+        "containers": [container("1")],
+    }
+    said = {"labels": {LABEL_POD_GROUP: "g"}, "annotations": {ANNOTATION_MANAGED_GROUP: "g"}}
+    document = {"metadata": {"name": "p", "namespace": "ns", "uid": "u", **said}, "spec": spec}
+
+    info = decode.pod_info(decode_pod(msgspec.json.encode(document)))
+
+    assert (info.group, info.managed) == ("g", True)
 
 
 def test_a_pod_of_another_scheduler_only_takes_room() -> None:
@@ -348,6 +444,47 @@ def test_a_pod_of_another_scheduler_only_takes_room() -> None:
 
 def test_gates_and_deletion_are_seen() -> None:
     assert pod(schedulingGates=[{"name": "x"}]).gated
+
+
+BOUND = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "conditions", "want"),
+    [
+        ("Failed", [BOUND], "2026-01-01T00:00:09Z"),
+        ("Failed", [BOUND | {"status": "False"}], "2026-01-01T00:00:01Z"),
+        ("Failed", [], "2026-01-01T00:00:01Z"),
+        ("Running", [BOUND], ""),
+    ],
+)
+def test_when_a_failed_pod_was_bound(phase: str, conditions: list[Any], want: str) -> None:
+    """A kubelet that refuses a pod leaves only when it was made."""
+    meta = {"name": "p", "uid": "u", "creationTimestamp": "2026-01-01T00:00:01Z"}
+    document = {"metadata": meta, "status": {"phase": phase, "conditions": conditions}}
+
+    assert decode.pod_info(decode_pod(msgspec.json.encode(document))).bound_at == want
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "want"),
+    [
+        ({}, {}, ("", False)),
+        ({LABEL_POD_GROUP: "g"}, {}, ('Job "t"', False)),
+        ({LABEL_POD_GROUP: "g"}, {ANNOTATION_MANAGED_GROUP: "other"}, ('Job "t"', False)),
+        ({LABEL_POD_GROUP: "g"}, {ANNOTATION_MANAGED_GROUP: "g"}, ('Job "t"', True)),
+    ],
+)
+def test_who_makes_a_member_and_whether_admission_named_its_group(
+    labels: dict[str, str], annotations: dict[str, str], want: tuple[str, bool]
+) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "t", "uid": "j", "controller": True}
+    meta = {"name": "p", "uid": "u", "labels": labels, "annotations": annotations}
+    document = {"metadata": meta | {"ownerReferences": [owner]}}
+
+    info = decode.pod_info(decode_pod(msgspec.json.encode(document)))
+
+    assert (info.maker, info.managed) == want
 
 
 def test_a_node() -> None:
@@ -393,7 +530,7 @@ META = {"name": "g", "namespace": "ns", "creationTimestamp": "2026-01-01T00:00:0
         pytest.param(
             "PodGroup",
             {"workloadRef": {"workloadName": "w", "templateName": "t"}},
-            {"minimum": None, "gang": False, "workload": "w"},
+            {"minimum": None, "gang": False, "workload": "w", "template": "t"},
             id="no policy yet",
         ),
         pytest.param(
@@ -419,3 +556,42 @@ def test_a_group(kind: str, spec: dict[str, Any], want: dict[str, Any]) -> None:
 
     fields = {"minimum": 1, "created": META["creationTimestamp"], **want}
     assert decode.group_spec(kind, group) == GroupSpec((kind, "ns", "g"), **fields)
+
+
+@pytest.mark.parametrize(
+    ("labels", "made_for", "want"),
+    [
+        ({LABEL_MANAGED_BY: MANAGED_BY}, "batch/Job/t/u", ("Job", "t")),
+        ({}, "batch/Job/t/u", None),
+        ({LABEL_MANAGED_BY: MANAGED_BY}, "", None),
+        pytest.param({LABEL_MANAGED_BY: MANAGED_BY}, f"batch/Job/{'t' * 254}/u", None, id="forged"),
+    ],
+)
+def test_what_a_group_was_made_for(
+    labels: dict[str, str], made_for: str, want: tuple[str, str] | None
+) -> None:
+    meta = META | {"labels": labels, "annotations": {ANNOTATION_MADE_FOR: made_for}}
+    group = decode_group(msgspec.json.encode({"metadata": meta}))
+
+    assert decode.group_spec("PodGroup", group).owner == want
+
+
+CONDITION = {"type": "PodGroupInitiallyScheduled", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        (None, False),
+        ({"conditions": [CONDITION]}, True),
+        ({"conditions": [CONDITION | {"type": "CompositePodGroupInitiallyScheduled"}]}, True),
+        ({"conditions": [CONDITION | {"status": "False"}]}, False),
+        ({"conditions": [CONDITION | {"type": "DisruptionTarget"}]}, False),
+        ({"conditions": "by hand"}, False),
+        ({"conditions": ["by hand", {}]}, False),
+    ],
+)
+def test_whether_a_status_says_that_it_was_scheduled(status: Any, *, want: bool) -> None:
+    group = decode_group(msgspec.json.encode({"metadata": META, "status": status}))
+
+    assert decode.initially_scheduled(group) is want

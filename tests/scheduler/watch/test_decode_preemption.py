@@ -90,3 +90,80 @@ def test_a_budgets_selector(selector: object, expressions: object) -> None:
     budget = decode.disruption_budget(decode_budget(msgspec.json.encode(body)))
 
     assert (budget.key, budget.expressions, budget.allowed) == (("ns", "b"), expressions, 2)
+
+
+@pytest.mark.parametrize(("written", "grace"), [(None, 30.0), (0, 0.0), (31_536_000, 31_536_000.0)])
+def test_the_grace_period_is_the_pods_or_the_default(written: int | None, grace: float) -> None:
+    spec: dict[str, object] = (
+        {"terminationGracePeriodSeconds": written} if written is not None else {}
+    )
+
+    assert repr(pod(spec=spec).grace) == repr(grace)  # a snapshot is the same once it was read
+
+
+def test_what_another_scheduler_nominated_is_read() -> None:
+    assert pod(status={"nominatedNodeName": "n1"}).nominated == "n1"
+    assert pod().nominated == ""
+
+
+def owned(version: str, kind: str, *, controller: bool = True) -> dict[str, object]:
+    owner = {"apiVersion": version, "kind": kind, "name": "o", "uid": "uid-o"}
+    return {"ownerReferences": [owner | {"controller": controller}]}
+
+
+@pytest.mark.parametrize(
+    ("meta", "daemon_set"),
+    [
+        pytest.param(owned("apps/v1", "DaemonSet"), "uid-o", id="its DaemonSet"),
+        pytest.param(owned("apps/v1", "DaemonSet", controller=False), "", id="not its controller"),
+        pytest.param(owned("example.com/v1", "DaemonSet"), "", id="a kind of the same name"),
+        pytest.param(owned("apps/v1", "ReplicaSet"), "", id="another kind"),
+    ],
+)
+def test_a_pod_of_a_daemon_set_names_it_as_its_controller(
+    meta: dict[str, object], daemon_set: str
+) -> None:
+    assert pod(meta=meta).daemon_set == daemon_set
+
+
+def test_a_mirror_pod_has_the_annotation_and_belongs_to_a_node() -> None:
+    note: dict[str, object] = {"annotations": {"kubernetes.io/config.mirror": "hash"}}
+
+    assert pod(meta=note | owned("v1", "Node")).mirror_of == "uid-o"
+    assert pod(meta=note).mirror_of == ""
+    assert pod(meta=owned("v1", "Node")).mirror_of == ""
+
+
+@pytest.mark.parametrize(
+    ("moment", "want"),
+    [
+        ("2026-01-01T00:00:00Z", 1767225600.0),
+        ("12026-01-01T00:00:00Z", decode.FAR_AWAY),
+        ("292277026-12-04T15:30:07Z", decode.FAR_AWAY),
+    ],
+)
+def test_a_pod_may_be_deleted_with_any_grace_period(moment: str, want: float) -> None:
+    """An API server writes years of more than four digits."""
+    assert pod(meta={"deletionTimestamp": moment}).leaves_by == want
+
+
+@pytest.mark.parametrize(
+    ("said", "want"),
+    [
+        (None, None),
+        ("2026-01-01T00:00:00Z", 1767225600.0),
+        ("Failed", -decode.FAR_AWAY),
+        ("", None),
+        ("soon", None),
+        ("0001-01-01T00:00:00Z", None),
+        ("0001-01-01", None),
+        ("99999-01-01T00:00:00Z", None),
+    ],
+)
+def test_when_capacity_was_requested(said: str | None, want: float | None) -> None:
+    notes = {} if said is None else {"scheduling.muster.dev/capacity-requested": said}
+
+    group = {"metadata": {"name": "g", "namespace": "n", "annotations": notes}}
+    spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
+
+    assert spec.requested == want

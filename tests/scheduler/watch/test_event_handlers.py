@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from kube.meta import ObjectMeta, Partial, RawObject
+from kube.quantity import QuantityError
 from scheduler.core.model import GroupKey
 from scheduler.core.state import State
-from scheduler.watch.event_handlers import GroupHandler, NodeHandler, PendingPod, PodHandler
+from scheduler.watch.event_handlers import (
+    DaemonSetHandler,
+    GroupHandler,
+    NodeHandler,
+    PendingPod,
+    PodHandler,
+    PriorityClassHandler,
+)
 from scheduler.watch.objects import (
     Container,
+    Gang,
     GroupObject,
+    GroupObjectSpec,
     Metadata,
     Node,
     NodeStatus,
     Pod,
     PodSpec,
     PodStatus,
+    Policy,
     ResourceRequirements,
+    SchedulingGroup,
 )
 
 
@@ -46,6 +60,16 @@ def pod(uid: str = "u", cpu: str = "1", **fields: Any) -> Pod:
     spec = PodSpec(scheduler_name="muster-scheduler", containers=[container], **fields)
     meta = Metadata(name="p", namespace="ns", uid=uid, resource_version="7")
     return Pod(meta, spec, PodStatus(phase="Pending"))
+
+
+def raw(obj: Pod) -> bytes:
+    return msgspec.json.encode(obj)
+
+
+def free(feed: Feed) -> int:
+    """What is free of the node's cores, in thousandths."""
+    nodes = feed.state.nodes
+    return int(nodes.resources.free[nodes.resources.indices["cpu"], nodes.row_of["n"]])
 
 
 def test_a_waiting_pod_leaves_what_its_status_patch_needs() -> None:
@@ -91,14 +115,94 @@ def test_a_deletion_of_the_unknown_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("cpu", ["lots", "1 000"])
-def test_amounts_that_cannot_be_read_leave_the_object_out(cpu: str) -> None:
+def test_a_node_whose_amounts_cannot_be_read_takes_no_pods(cpu: str) -> None:
     feed = Feed()
     feed.nodes.upsert(node())
-    feed.nodes.upsert(node(cpu))
-    feed.pods.upsert(pod(cpu=cpu))
+    with pytest.raises(QuantityError):
+        feed.nodes.upsert(node(cpu))
+    feed.nodes.set_aside(("", "n"), b"")
 
     assert feed.state.nodes.row_of == {}
+
+
+def test_a_pod_whose_amounts_cannot_be_read_does_not_wait() -> None:
+    feed = Feed()
+    feed.pods.upsert(pod())
+    with pytest.raises(QuantityError):
+        feed.pods.upsert(pod(cpu="lots"))
+    feed.pods.set_aside(("ns", "p"), raw(pod(cpu="lots")))
+
     assert feed.state.pods == {}
+    assert feed.pods.pending == {}
+
+
+def test_a_bound_pod_that_cannot_be_read_holds_what_can_be_read_of_it() -> None:
+    feed = Feed()
+    feed.nodes.upsert(node())
+    unreadable = pod(cpu="3", node_name="n")
+    odd = Container(resources=ResourceRequirements(requests={"cpu": "lots", "memory": "1Gi"}))
+    unreadable.spec.containers.append(odd)
+
+    feed.pods.set_aside(("ns", "p"), raw(unreadable))
+
+    assert free(feed) == 1000
+    feed.pods.delete(("ns", "p"))
+    assert free(feed) == 4000
+
+
+@pytest.mark.parametrize("cpu", ["1e30", "9223372036854775807", "5"])
+def test_a_bound_pod_that_cannot_be_read_holds_no_more_than_its_node_has(cpu: str) -> None:
+    feed = Feed()
+    feed.nodes.upsert(node())
+
+    for uid in ("u", "v"):
+        feed.pods.set_aside(("ns", uid), raw(pod(uid, cpu=cpu, node_name="n")))
+
+    assert free(feed) == -4000
+
+
+def test_a_bound_pod_that_can_no_longer_be_read_stays_as_it_was() -> None:
+    feed = Feed()
+    feed.nodes.upsert(node())
+    feed.groups.upsert(GroupObject(Metadata(name="g", namespace="ns")))
+    group = SchedulingGroup(pod_group_name="g")
+    feed.pods.upsert(pod(cpu="3", node_name="n", scheduling_group=group))
+
+    feed.pods.set_aside(("ns", "p"), raw(pod(cpu="lots", node_name="n", scheduling_group=group)))
+
+    assert free(feed) == 1000
+    assert feed.state.forest.groups["PodGroup", "ns", "g"].running == 1
+
+
+def test_a_pod_that_ended_holds_nothing() -> None:
+    feed = Feed()
+    feed.nodes.upsert(node())
+    ended = pod(cpu="3", node_name="n")
+    ended.status.phase = "Succeeded"
+
+    feed.pods.set_aside(("ns", "p"), raw(ended))
+
+    assert free(feed) == 4000
+
+
+def test_one_that_is_being_deleted_is_read_as_such() -> None:
+    feed = Feed()
+    feed.nodes.upsert(node())
+    going = pod(cpu="lots", node_name="n")
+    going.metadata.deletion_timestamp = "2026-11-22T00:00:00Z"
+
+    feed.pods.set_aside(("ns", "p"), raw(going))
+
+    assert feed.state.pods["u"].info.terminating
+
+
+def test_the_later_good_form_of_a_held_pod_replaces_what_was_held() -> None:
+    feed = Feed()
+    feed.nodes.upsert(node())
+    feed.pods.set_aside(("ns", "p"), raw(pod(cpu="lots", node_name="n")))
+    feed.pods.upsert(pod(cpu="2", node_name="n"))
+
+    assert free(feed) == 2000
 
 
 def test_groups_keep_the_object_for_their_status() -> None:
@@ -112,3 +216,49 @@ def test_groups_keep_the_object_for_their_status() -> None:
     assert feed.observed == {}
     assert feed.state.forest.groups == {}
     assert feed.changes == 2
+
+
+def test_daemon_sets_come_go_and_are_replaced() -> None:
+    feed = Feed()
+    handler, daemons = DaemonSetHandler(feed.state), feed.state.units.daemons
+
+    handler.upsert(Partial(ObjectMeta("agent", "ns", "first")))
+    handler.upsert(Partial(ObjectMeta("agent", "ns", "second")))
+    handler.upsert(Partial(ObjectMeta("agent", "other", "third")))
+    handler.delete(("other", "agent"))
+    handler.delete(("other", "unknown"))
+
+    assert list(daemons) == [("ns", "second")]
+
+
+def test_classes_that_never_preempt_are_known_by_name() -> None:
+    feed = Feed()
+    handler = PriorityClassHandler(feed.state)
+
+    for name, policy in (("a", "Never"), ("b", "Never"), ("c", "PreemptLowerPriority")):
+        raw = {"metadata": {"name": name}, "value": 5, "preemptionPolicy": policy}
+        handler.upsert(RawObject(ObjectMeta(name), raw))
+    handler.delete(("", "b"))
+
+    assert feed.state.modest_classes == {"a"}
+    assert [each.name for each in handler.all()] == ["a", "c"]
+
+
+def group_object(uid: str, *, scheduled: bool = False) -> GroupObject:
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "True"}
+    policy = Policy(gang=Gang(min_count=1))
+    return GroupObject(
+        Metadata(name="g", namespace="ns", uid=uid),
+        GroupObjectSpec(scheduling_policy=policy),
+        {"conditions": [condition]} if scheduled else None,
+    )
+
+
+def test_a_new_process_learns_from_the_status_that_a_group_was_scheduled() -> None:
+    feed = Feed()
+    said = []
+    for event in (group_object("one", scheduled=True), group_object("two")):
+        feed.groups.upsert(event)
+        said.append(feed.state.forest.groups["PodGroup", "ns", "g"].initially_scheduled)
+
+    assert said == [True, False], "the deletion of the first one was missed"

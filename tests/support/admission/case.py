@@ -16,6 +16,8 @@ TOO_MANY, FORBIDDEN, NOT_SUPPORTED, TYPE = "TooMany", "Forbidden", "NotSupported
 CLASSES = (
     PriorityClass("admission-high", 1000),
     PriorityClass("admission-low", -5),
+    PriorityClass("admission-lowest", -(2**31)),
+    PriorityClass("admission-highest", 1_000_000_000),
     PriorityClass("admission-never", 500, preemption_policy="Never"),
 )
 """What there is beside the system's own; a whole server must have them too."""

@@ -1,10 +1,19 @@
 """PodGroups and CompositePodGroups: templates, parents, names, and what admission completes."""
 
 from api.constants import FINALIZER_COMPOSITE, FINALIZER_POD_GROUP
-from tests.support.admission.case import INVALID, REQUIRED, TYPE, Json, accepted
+from tests.support.admission.case import (
+    INVALID,
+    NOT_SUPPORTED,
+    REQUIRED,
+    TYPE,
+    Json,
+    accepted,
+)
 from tests.support.admission.case import refused as no
 from tests.support.admission.objects import (
     ALL_MODE,
+    ASKS,
+    ASKS_PATH,
     DELAY,
     DELAY_PATH,
     REF,
@@ -18,6 +27,13 @@ from tests.support.admission.objects import (
 
 WORKLOAD, TEMPLATE = "spec.workloadRef.workloadName", "spec.workloadRef.templateName"
 PARENT = "spec.parentCompositePodGroupName"
+
+
+FULL = "check-capacity.autoscaling.x-k8s.io"
+
+
+def asking(obj: Json, asks: str) -> Json:
+    return with_metadata(obj, annotations={ASKS: asks})
 
 
 def delayed(obj: Json, delay: str) -> Json:
@@ -55,6 +71,14 @@ CASES = (
         spec__disruptionMode=None,
         spec__priority=None,
         spec__schedulingPolicy=None,
+    ),
+    accepted("a request for capacity", asking(pod_group(), "check-capacity")),
+    accepted("one at once or not", asking(composite_group(), "best-effort-atomic-scale-up")),
+    no("a request of no class", asking(pod_group(), "soon"), (ASKS_PATH, NOT_SUPPORTED)),
+    no(
+        "a request of a class's full name",
+        asking(composite_group(), FULL),
+        (ASKS_PATH, NOT_SUPPORTED),
     ),
     accepted("a delay before anybody is evicted", delayed(pod_group(), "90s")),
     accepted("a delay of nothing", delayed(composite_group(), "0s")),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from api.constants import ANNOTATION_PREEMPTION_DELAY, GROUP
+from api.constants import ANNOTATION_PREEMPTION_DELAY, ANNOTATION_PROVISIONING_REQUEST, GROUP
 from tests.support.admission.case import Json
 
 REF: Json = {"workloadName": "w", "templateName": "t"}
@@ -11,6 +11,8 @@ SINGLE: Json = {"single": {}}
 ALL_MODE: Json = {"all": {}}
 DELAY = ANNOTATION_PREEMPTION_DELAY
 DELAY_PATH = f"metadata.annotations[{DELAY}]"
+ASKS = ANNOTATION_PROVISIONING_REQUEST
+ASKS_PATH = f"metadata.annotations[{ASKS}]"
 
 
 def gang(count: Any = 2) -> Json:

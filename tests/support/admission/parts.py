@@ -203,6 +203,24 @@ CASES = (
     *for_each_holder((TEMPLATE,), "a class that nobody made", {"priorityClassName": "nobody"}),
     *for_each_holder((TEMPLATE,), "the highest priority of users", {"priority": 1_000_000_000}),
     *for_each_holder((TEMPLATE,), "a priority below 0", {"priority": -1}),
+    *for_each_holder((TEMPLATE,), "the lowest priority there is", {"priority": -(2**31)}),
+    *for_each_holder(
+        (TEMPLATE,),
+        "a priority below the lowest",
+        {"priority": -(2**31) - 1},
+        ("priority", TYPE),
+        whole=(("<nil>", INVALID),),
+    ),
+    *for_each_holder(
+        (TEMPLATE,), "the highest number of 32 bits", {"priority": 2**31 - 1}, ("priority", INVALID)
+    ),
+    *for_each_holder(
+        (TEMPLATE,),
+        "a priority of more than 32 bits",
+        {"priority": 2**31},
+        ("priority", TYPE),
+        whole=(("<nil>", INVALID),),
+    ),
     *for_each_holder(
         (TEMPLATE,),
         "a priority above the highest",

@@ -2,9 +2,20 @@
 
 from tests.support.admission.case import FORBIDDEN, Case, accepted
 from tests.support.admission.case import refused as no
-from tests.support.admission.objects import composite_group, gang, pod_group
+from tests.support.admission.objects import (
+    composite,
+    composite_group,
+    flat,
+    gang,
+    leaf,
+    pod_group,
+    tree,
+)
 
 CLASS, NUMBER = ("spec.priorityClassName", FORBIDDEN), ("spec.priority", FORBIDDEN)
+POLICY = ("spec.preemptionPolicy", FORBIDDEN)
+MODEST = {"priorityClassName": "admission-never", "preemptionPolicy": "Never"}
+PREEMPTING = MODEST | {"preemptionPolicy": "PreemptLowerPriority"}
 
 CASES: tuple[Case, ...] = (
     accepted(
@@ -32,15 +43,25 @@ CASES: tuple[Case, ...] = (
         spec__priority=-5,
     ),
     accepted(
+        "the class of the lowest value there is, with its number",
+        pod_group(priorityClassName="admission-lowest", priority=-(2**31)),
+        spec__priority=-(2**31),
+    ),
+    accepted(
+        "the class of the highest value of users, with its number",
+        pod_group(priorityClassName="admission-highest", priority=1_000_000_000),
+        spec__priority=1_000_000_000,
+    ),
+    accepted(
         "a class's preemption policy is taken",
         pod_group(priorityClassName="admission-never"),
         spec__priority=500,
         spec__preemptionPolicy="Never",
     ),
     accepted(
-        "a preemption policy that is given stays",
-        pod_group(priorityClassName="admission-never", preemptionPolicy="PreemptLowerPriority"),
-        spec__preemptionPolicy="PreemptLowerPriority",
+        "a group may be more modest than its class",
+        pod_group(priorityClassName="admission-high", preemptionPolicy="Never"),
+        spec__preemptionPolicy="Never",
     ),
     accepted(
         "a class of the system's",
@@ -78,6 +99,36 @@ CASES: tuple[Case, ...] = (
         composite_group(priority=2_000_000_000),
         NUMBER,
         forbidden=True,
+    ),
+    no(
+        "a group that would preempt under a class that never does",
+        pod_group(priorityClassName="admission-never", preemptionPolicy="PreemptLowerPriority"),
+        POLICY,
+        forbidden=True,
+    ),
+    no(
+        "a composite that would preempt under a class that never does",
+        composite_group(
+            priorityClassName="admission-never", preemptionPolicy="PreemptLowerPriority"
+        ),
+        POLICY,
+        forbidden=True,
+    ),
+    no(
+        "templates that would preempt under a class that never does, on every level",
+        tree(
+            composite(
+                **PREEMPTING,
+                podGroupTemplates=[leaf(**PREEMPTING), leaf("modest", **MODEST)],
+            )
+        ),
+        ("spec.compositePodGroupTemplates[0].preemptionPolicy", FORBIDDEN),
+        ("spec.compositePodGroupTemplates[0].podGroupTemplates[0].preemptionPolicy", FORBIDDEN),
+        forbidden=True,
+    ),
+    accepted(
+        "a template of a class that is not there yet",
+        flat(leaf(**PREEMPTING | {"priorityClassName": "unheard-of"})),
     ),
     no(
         "a fault of priority is told alone, before the rules",

@@ -3,6 +3,8 @@
 from tests.support.admission.case import INVALID, REQUIRED, TYPE, Case, Json, changed
 from tests.support.admission.objects import (
     ALL_MODE,
+    ASKS,
+    ASKS_PATH,
     BASIC,
     DELAY,
     DELAY_PATH,
@@ -178,6 +180,12 @@ CASES: tuple[Case, ...] = (
         composed(),
         with_metadata(composed(), annotations={DELAY: "5 m"}),
         warnings=(DELAY_PATH,),
+    ),
+    changed(
+        "a request of no class, and nothing else",
+        group(),
+        with_metadata(group(), annotations={ASKS: "soon"}),
+        warnings=(ASKS_PATH,),
     ),
     changed("a delay that is one", group(), with_metadata(group(), annotations={DELAY: "5m"})),
     changed(

@@ -9,8 +9,10 @@ from typing import Any
 
 from scheduler.core.explain import reasons
 from scheduler.core.model import (
+    Attachment,
     ClaimInfo,
     ClaimKey,
+    Disk,
     Expression,
     HostPort,
     PodInfo,
@@ -75,6 +77,16 @@ def prefers_disk(value: str, weight: int = 1) -> tuple[int, Term]:
 
 def port(number: int = 80, address: str = "0.0.0.0", protocol: str = "TCP") -> Requirements:
     return wants(ports=(HostPort(protocol, number, address),))
+
+
+def mounting(name: str, kind: str = "iscsi", *location: str, shared: bool = False) -> Requirements:
+    """A disk in a volume without a claim."""
+    return wants(disks=(Disk(kind, name, location, shared=shared),))
+
+
+def attaching(driver: str, *handles: str) -> Requirements:
+    """Disks in volumes without a claim that a CSI driver attaches."""
+    return wants(attachments=tuple(Attachment(driver, handle) for handle in handles))
 
 
 def using(*claims: str) -> Requirements:

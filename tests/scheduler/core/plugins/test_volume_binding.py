@@ -207,7 +207,7 @@ def test_a_gang_with_too_few_volumes_is_told_how_many_and_where() -> None:
     assert isinstance(refused, Refusal)
     assert assumed_volumes(builder) == {}
     assert explain(builder.state, refused).summary == (
-        "needs room for 1 more pod, there is room for 0:"
+        "needs room for 1 more pod, there is room for 0 beside the 2 pods placed with it:"
         " no ReadWriteOnce volume of class local with >= 2Gi is left on 3 of 3 nodes;"
         " add volumes of that class where these pods fit, or ask for less"
     )

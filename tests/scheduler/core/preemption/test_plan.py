@@ -7,6 +7,8 @@ import pytest
 from scheduler.core.domain_capacity import domains
 from scheduler.core.model import PodInfo
 from scheduler.core.place import Refusal, SearchBudget, place
+from scheduler.core.preemption.candidates import EvictionScopes
+from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.plan import Plan
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
@@ -99,7 +101,7 @@ def test_a_units_priority_is_its_roots_and_without_a_root_its_own_groups() -> No
     builder = PreemptionBuilder()
     builder.nodes(1, cpu=1)
     builder.group("leaf", 1, priority=3, mode="all", parent="missing")
-    builder.runs("leaf", "n0", priority=0)
+    builder.runs("leaf", "n0", priority=3)
     (same,) = builder.waits(None, priority=3)
     (higher,) = builder.waits(None, priority=4)
 
@@ -305,3 +307,22 @@ def test_of_many_those_that_a_budget_protects_are_put_back_first() -> None:
 
     assert names(others) <= victims
     assert len(victims & names(protected)) == 10
+
+
+def test_parts_that_hold_the_root_are_tried_before_cheaper_ones_that_do_not() -> None:
+    builder = PreemptionBuilder()
+    builder.node("small", cpu=1, labels={"rack": "a"})
+    builder.node("large", cpu=2, labels={"rack": "b"})
+    builder.runs(None, "small", "large", "large")
+    key = builder.group("g", 2, priority=5, topology="rack", preferred=True)
+    builder.waits("g", 2, priority=5)
+    root = builder.state.forest.groups[key]
+    refusal = place(builder.state, root, SearchBudget())
+    assert isinstance(refusal, Refusal)
+    builder.state.units.refresh()
+    dry_run = DryRun(builder.state, root, refusal, SearchBudget(), Effort())
+
+    parts = EvictionScopes(dry_run, builder.state.units.below(5))._places()
+
+    small, large = (builder.state.nodes.row_of[name] for name in ("small", "large"))
+    assert [rows.tolist() for rows in parts] == [[large], [small], [small, large]]

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.core.model import (
     ClaimInfo,
+    Disk,
     Expression,
     HostPort,
     PodInfo,
@@ -147,6 +148,18 @@ def test_who_holds_the_host_port_goes() -> None:
     victim = runs(builder, "n0", port)
 
     assert went(builder, asks(builder, port)) == ({victim.name}, "n0")
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["written", "read by two"])
+def test_who_uses_the_disk_goes(*, shared: bool) -> None:
+    """The writer of a disk needs it alone."""
+    builder = cluster(1, cpu=8)
+    runs(builder, "n0", Requirements(requests(1)))
+    there = Requirements(requests(1), disks=(Disk("iscsi", "x", shared=shared),))
+    victims = {runs(builder, "n0", there).name for _ in range(1 + shared)}
+    here = Requirements(requests(1), disks=(Disk("iscsi", "x"),))
+
+    assert went(builder, asks(builder, here)) == (victims, "n0")
 
 
 def test_who_holds_the_last_attachment_goes() -> None:

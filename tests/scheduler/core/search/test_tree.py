@@ -35,6 +35,23 @@ def test_children_that_lean_on_each_other_go_in_the_order_of_that() -> None:
     assert len(builder.where(builder.place("root", composite=True))) == 3
 
 
+def test_where_more_children_run_than_are_needed_another_one_is_an_extra() -> None:
+    builder = StateBuilder()
+    builder.nodes(1, cpu=4)
+    builder.composite("root", 1)
+    for name in ("one", "other"):
+        builder.gang(name, 1, parent="root", created=name)
+        builder.pod(name, node="n0")
+    builder.gang("third", 1, parent="root", created="third")
+    third = builder.pod("third")
+
+    outcome = builder.place("root", composite=True)
+
+    assert builder.where(outcome) == {third.name: "n0"}
+    assert isinstance(outcome, Placement)
+    assert outcome.minimums == 0
+
+
 def test_where_one_child_is_enough_the_half_running_one_becomes_whole() -> None:
     builder = StateBuilder()
     builder.nodes(1, cpu=2)
@@ -192,10 +209,11 @@ def test_a_turn_that_was_given_up_for_a_later_one_is_not_taken() -> None:
     builder = StateBuilder()
     queue = Queue(builder.state)
     for name, priority in (("first", 5), ("second", 3)):
-        key = builder.gang(name, 1, priority=priority)
-        builder.pod(name)
+        key = builder.gang(name, 1)
+        builder.pod(name, priority=priority)
         queue.review(key)
-    queue.review(builder.gang("first", 1, priority=0))
+    builder.pod("first", priority=0)
+    queue.review((POD_GROUP, "ns", "first"))
 
     assert [queue.pop(), queue.pop(), queue.pop()] == [
         (POD_GROUP, "ns", "second"),

@@ -1,0 +1,225 @@
+"""Requests for capacity for a whole gang: Cluster Autoscaler's ProvisioningRequest.
+
+A request has the name of its root, so that the pods can say from their creation on which request
+stands for them: Cluster Autoscaler leaves such pods out of its usual scale-up, and buys for the
+PodTemplates of the request. A template has what decides where a pod fits and nothing else: no
+environment, no commands, no secrets.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api import names
+from api.constants import (
+    ANNOTATION_ATTEMPT,
+    ANNOTATION_CONSUMES_REQUEST,
+    ANNOTATION_MADE_FOR,
+    ANNOTATION_PROVISIONING_CLASS,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+    POD_TEMPLATE,
+    PROVISIONING_REQUEST,
+    KindName,
+)
+from api.ownership import OwnerId
+from api.reading import dig, labels_of, listing, mapping, text
+
+Json = dict[str, Any]
+
+CHECK_CAPACITY: Final = "check-capacity"
+BEST_EFFORT_ATOMIC: Final = "best-effort-atomic-scale-up"
+CLASSES: Final = (CHECK_CAPACITY, BEST_EFFORT_ATOMIC)
+"""The values of the annotation `provisioning-request`."""
+
+MOST_POD_SETS: Final = 32
+"""The limit of the CRD."""
+
+_SUFFIX: Final = ".autoscaling.x-k8s.io"
+_OF_POD: Final = (
+    "affinity",
+    "hostNetwork",
+    "nodeSelector",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "resourceClaims",
+    "resources",
+    "runtimeClassName",
+    "schedulerName",
+    "tolerations",
+    "topologySpreadConstraints",
+)
+_OF_CONTAINER: Final = ("name", "image", "resources", "restartPolicy")
+# Claims of generic ephemeral volumes are named after their pod, which no template can do.
+_VOLUMES: Final = (
+    "persistentVolumeClaim",
+    "awsElasticBlockStore",
+    "azureDisk",
+    "gcePersistentDisk",
+    "iscsi",
+    "rbd",
+)
+_LABEL_KEYS: Final = ("matchLabelKeys", "mismatchLabelKeys")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The root group that a request is made for."""
+
+    kind: KindName
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def owner_id(self) -> OwnerId:
+        """Its identity, as noted on what is made for it."""
+        return OwnerId(self.kind.group, self.kind.kind, self.name, self.uid)
+
+
+def class_name(asked: str) -> str:
+    """The provisioning class for a value of the annotation; empty for none of these."""
+    return f"{asked}{_SUFFIX}" if asked in CLASSES else ""
+
+
+def consumed(root: str, asked: str) -> dict[str, str]:
+    """The annotations of pods that the request of a root (its name) stands for."""
+    return {ANNOTATION_CONSUMES_REQUEST: root, ANNOTATION_PROVISIONING_CLASS: class_name(asked)}
+
+
+def pod_template(pod: Mapping[str, Any]) -> Json:
+    """What decides where a pod (raw JSON of any structure) fits: metadata and spec of a template.
+
+    Pods of one Job give one template, whatever their names, indexes and tokens are.
+    """
+    spec = mapping(pod.get("spec"))
+    kept: Json = {key: spec[key] for key in _OF_POD if spec.get(key) not in (None, {}, [])}
+    own_network = spec.get("hostNetwork") is True
+    for key in ("initContainers", "containers"):
+        found = [_container(mapping(it), own_network) for it in listing(spec.get(key))]
+        if found:
+            kept[key] = found
+    volumes = [_volume(mapping(it)) for it in listing(spec.get("volumes"))]
+    if any(volumes):
+        kept["volumes"] = [it for it in volumes if it]
+    terms = list(_terms(spec))
+    kept = _without_merged_keys(kept, terms)
+    said = labels_of(pod)
+    labels = {key: said[key] for key in sorted(_selected_keys(terms)) if key in said}
+    return {"metadata": {"labels": labels}, "spec": kept}
+
+
+def shape_of(pod: Mapping[str, Any]) -> bytes:
+    """A digest of a pod's template, 16 bytes: equal for pods that one PodTemplate describes."""
+    written = json.dumps(pod_template(pod), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(written.encode()).digest()[:16]
+
+
+def pod_sets(root: Root, shapes: Mapping[bytes, int]) -> dict[str, int]:
+    """The name of the PodTemplate for each shape, and how many pods of it wait."""
+    return {template_name(root, shape): count for shape, count in shapes.items() if count > 0}
+
+
+def template_name(root: Root, shape: bytes) -> str:
+    """The PodTemplate of one shape: another one for each root, and for each content."""
+    return names.pod_template(root.name, f"{root.uid}/{shape.hex()}")
+
+
+def template_object(root: Root, name: str, template: Mapping[str, Any]) -> Json:
+    """The PodTemplate with the content that `pod_template` gave."""
+    return _object(POD_TEMPLATE, root, name) | {"template": dict(template)}
+
+
+def request_object(root: Root, asked: str, wanted: Mapping[str, int], attempt: int) -> Json:
+    """The request for these PodTemplates; `attempt` counts the requests for the same from 1."""
+    made = _object(PROVISIONING_REQUEST, root, root.name)
+    made["metadata"]["annotations"][ANNOTATION_ATTEMPT] = str(attempt)
+    sets = [
+        {"podTemplateRef": {"name": name}, "count": count} for name, count in sorted(wanted.items())
+    ]
+    return made | {"spec": {"provisioningClassName": class_name(asked), "podSets": sets}}
+
+
+def _object(kind: KindName, root: Root, name: str) -> Json:
+    # The owner is not blocked: nothing of it waits for what is made here.
+    owner = {
+        "apiVersion": root.kind.api_version,
+        "kind": root.kind.kind,
+        "name": root.name,
+        "uid": root.uid,
+        "controller": True,
+    }
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {
+            "name": name,
+            "namespace": root.namespace,
+            "labels": {LABEL_MANAGED_BY: MANAGED_BY},
+            "annotations": {ANNOTATION_MADE_FOR: root.owner_id.annotation()},
+            "ownerReferences": [owner],
+        },
+    }
+
+
+def _container(container: Mapping[str, Any], own_network: bool) -> Json:
+    kept = {key: container[key] for key in _OF_CONTAINER if container.get(key) is not None}
+    ports = [mapping(it) for it in listing(container.get("ports"))]
+    taken = [dict(it) for it in ports if it.get("hostPort") or own_network]
+    return kept | ({"ports": taken} if taken else {})
+
+
+def _volume(volume: Mapping[str, Any]) -> Json:
+    source = next((key for key in _VOLUMES if volume.get(key) is not None), None)
+    return {} if source is None else {"name": volume.get("name"), source: volume[source]}
+
+
+def _terms(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """All terms of a pod spec that select pods by their labels."""
+    yield from map(mapping, listing(spec.get("topologySpreadConstraints")))
+    for kind in ("podAffinity", "podAntiAffinity"):
+        affinity = mapping(dig(spec, "affinity", kind))
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        yield from map(mapping, listing(affinity.get(required)))
+        preferred = listing(affinity.get("preferredDuringSchedulingIgnoredDuringExecution"))
+        yield from (mapping(mapping(it).get("podAffinityTerm")) for it in preferred)
+
+
+def _selected_keys(terms: list[Mapping[str, Any]]) -> set[str]:
+    """The labels that the pod's own terms speak of; other labels of it say nothing to them."""
+    found: set[str] = set()
+    for term in terms:
+        found |= _keys_of_selector(term)
+        for field in _LABEL_KEYS:
+            found.update(filter(None, map(text, listing(term.get(field)))))
+    return found
+
+
+def _keys_of_selector(term: Mapping[str, Any]) -> set[str]:
+    selector = mapping(term.get("labelSelector"))
+    expressions = map(mapping, listing(selector.get("matchExpressions")))
+    return {*mapping(selector.get("matchLabels")), *(text(it.get("key")) for it in expressions)}
+
+
+def _without_merged_keys(spec: Json, terms: list[Mapping[str, Any]]) -> Json:
+    """The spec without those matchLabelKeys that the API server wrote into the selectors.
+
+    A pod may have them in both places, a template may not.
+    """
+    if not any(term.get(field) for term in terms for field in _LABEL_KEYS):
+        return spec
+    copy: Json = json.loads(json.dumps(spec))
+    for term in _terms(copy):
+        assert isinstance(term, dict)
+        merged = _keys_of_selector(term)
+        for field in _LABEL_KEYS:
+            left = [key for key in listing(term.get(field)) if key not in merged]
+            if left:
+                term[field] = left
+            else:
+                term.pop(field, None)
+    return copy

@@ -1,0 +1,146 @@
+"""RBAC: what each account of Muster lacks of the rights that its roles give it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api.reading import dig
+from cli.doctor.findings import About, Finding, error, info
+from cli.doctor.installation import APPLY, Installation
+from cli.packaged_manifests import Object, roles
+from kube.client import Client
+from kube.meta import Json
+from kube.resources import Resource
+
+REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One verb that an account needs; an empty namespace is all, an empty name any object."""
+
+    part: str
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+    namespace: str = ""
+
+    @property
+    def on(self) -> str:
+        """What it is about, as RBAC writes it: `pods/status`, `leases.coordination.k8s.io name`."""
+        plural, slash, sub = self.resource.partition("/")
+        group = f".{self.group}" if self.group else ""
+        named = f" {self.name}" if self.name else ""
+        return f"{plural}{group}{slash}{sub}{named}"
+
+
+def needed(installed: Installation) -> list[Right]:
+    """The rights of the manifests. With certificates that others make the webhook writes none."""
+    mounted = installed.config.webhook.certificates.mounted is not None
+    leads = installed.config.leader_election.enabled
+    found = {right for binding in _bindings() for right in _given(binding, installed.namespace)}
+    return sorted(
+        right
+        for right in found
+        if not (
+            mounted and right.part == "webhook" and (right.verb == "patch" or _is_secret(right))
+        )
+        and (leads or right.resource != "leases")
+    )
+
+
+def _is_secret(right: Right) -> bool:
+    return right.resource == "secrets"
+
+
+def _bindings() -> Iterator[Object]:
+    return (obj for obj in roles() if obj["kind"].endswith("RoleBinding"))
+
+
+def _given(binding: Object, namespace: str) -> Iterator[Right]:
+    kind, name = binding["roleRef"]["kind"], binding["roleRef"]["name"]
+    role = next(obj for obj in roles() if (obj["kind"], obj["metadata"]["name"]) == (kind, name))
+    within = namespace if binding["kind"] == "RoleBinding" else ""
+    for subject in binding["subjects"]:
+        part = str(subject["name"]).removeprefix("muster-")
+        for rule in role["rules"]:
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        for one in rule.get("resourceNames") or ("",):
+                            yield Right(part, group, resource, verb, one, within)
+
+
+async def read_access(
+    client: Client, rights: Iterable[Right], installed: Installation
+) -> dict[Right, bool]:
+    """Whether the account of each part has each right. Raises kube errors."""
+    accounts, limit = installed.accounts, asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(right: Right) -> tuple[Right, bool]:
+        async with limit:
+            body = review(right, accounts[right.part], installed.namespace)
+            answer = await client.create(REVIEWS, body)
+        return right, dig(answer, "status", "allowed") is True
+
+    asked = [right for right in rights if right.part in accounts]
+    return dict(await asyncio.gather(*map(ask, asked)))
+
+
+def review(right: Right, account: str, namespace: str) -> Json:
+    """The SubjectAccessReview that asks for a right of an account of `namespace`."""
+    resource, _, sub = right.resource.partition("/")
+    about = {
+        "namespace": right.namespace,
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": sub,
+        "name": right.name,
+    }
+    return {
+        "apiVersion": REVIEWS.api_version,
+        "kind": REVIEWS.kind,
+        "spec": {
+            "user": f"system:serviceaccount:{namespace}:{account}",
+            "groups": [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{namespace}",
+                "system:authenticated",
+            ],
+            "resourceAttributes": {key: value for key, value in about.items() if value},
+        },
+    }
+
+
+def check_access(
+    allowed: Mapping[Right, bool], accounts: Mapping[str, str], namespace: str
+) -> Iterator[Finding]:
+    """One finding for each account and resource of which it lacks a right; one if it has none."""
+    lacking: dict[str, dict[str, list[str]]] = {}
+    for right, has in sorted(allowed.items()):
+        if not has:
+            of_account = lacking.setdefault(accounts[right.part], {})
+            of_account.setdefault(right.on, []).append(right.verb)
+    having = {accounts[right.part] for right, has in allowed.items() if has}
+    for account, verbs_on in lacking.items():
+        about = About("ServiceAccount", account, namespace)
+        if account not in having:
+            yield error("access", about, "it has none of its rights: no role is bound to it", APPLY)
+            continue
+        for on, verbs in verbs_on.items():
+            yield error("access", about, f"it may not {', '.join(verbs)} {on}", APPLY)
+    if allowed and not lacking:
+        names: Sequence[Any] = sorted(set(accounts.values()))
+        yield info(
+            "access",
+            About("Namespace", namespace),
+            f"{', '.join(names)} have all their rights: {len(allowed)} were asked for",
+        )

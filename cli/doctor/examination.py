@@ -1,0 +1,280 @@
+"""All checks on one cluster. One that cannot be made is a finding, and ends no other."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Final, TypeVar
+
+from api.constants import COSCHEDULING, CRON_JOB, FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS
+from cli.doctor import (
+    access,
+    groups,
+    health,
+    installation,
+    keys,
+    leaders,
+    neighbours,
+    pods,
+    registration,
+)
+from cli.doctor.findings import About, Finding, Limited, not_made, warning
+from cli.doctor.installation import Installation
+from cli.doctor.paging import pages
+from cli.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from kube.client import Client
+from kube.errors import KubeError
+from kube.meta import Json
+from kube.resources import CRDS, EVENTS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
+
+RENEWALS: Final = 4.0
+"""Seconds between two readings of the leases: longer than leaders wait between renewals."""
+
+_CRON_JOBS: Final = Resource(*CRON_JOB)
+_COSCHEDULING: Final = Resource(*COSCHEDULING)
+# Where annotations are looked for, and whether the metadata says all.
+_ANNOTATED: Final = (
+    (JOBS, True),
+    (JOBSETS, False),
+    (_CRON_JOBS, False),
+    (WORKLOADS, True),
+    (_COSCHEDULING, True),
+    (NAMESPACES, True),
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where Muster is installed, where groups are tried, and processes outside of the cluster."""
+
+    namespace: str = "muster-system"
+    trial_namespace: str = "default"
+    urls: Sequence[str] = ()
+    renewals: float = RENEWALS
+
+
+class Examination:
+    """The checks of one cluster, with what several of them need read once."""
+
+    def __init__(self, client: Client, options: Options) -> None:
+        self._client = client
+        self._options = options
+        self._found: list[Finding] = []
+        self.installed = Installation(options.namespace)
+
+    @property
+    def processes(self) -> list[health.Process]:
+        """Muster's processes as far as they are known."""
+        return health.processes(self.installed.pods, self._options.urls)
+
+    async def run(self) -> list[Finding]:
+        """All findings. Raises Unreachable and ConfigError when there is no cluster to examine."""
+        client, options = self._client, self._options
+        version = await installation.read_version(client)
+        self._found += installation.check_version(version, own_version())
+        clock = client.server_clock
+        namespace = About("Namespace", options.namespace)
+        first = await self._read(
+            "leases", namespace, leaders.read_leases(client, options.namespace)
+        )
+        since = clock.monotonic()
+
+        read = await self._read(
+            "parts", namespace, installation.read_installation(client, options.namespace)
+        )
+        self.installed = read or self.installed
+        if read is not None:
+            self._found += installation.check_parts(read)
+            self._found += installation.check_pods(read.pods)
+        await self._registration()
+        await self._trials()
+        await self._access()
+        await self._groups_and_nodes()
+        await self._pods()
+        await self._keys()
+        await self._health()
+        await self._neighbours()
+        if first is not None and self.installed.config.leader_election.enabled:
+            await clock.sleep(since + options.renewals - clock.monotonic())
+            await self._leases(first, timedelta(seconds=clock.monotonic() - since), namespace)
+        return self._found
+
+    async def _leases(
+        self,
+        first: dict[str, leaders.LeaseView | None],
+        apart: timedelta,
+        where: About,
+    ) -> None:
+        reading = leaders.read_leases(self._client, self._options.namespace)
+        second = await self._read("leases", where, reading)
+        if second is not None:
+            read = leaders.Readings(first, second, apart, self._client.server_clock.now())
+            self._found += leaders.check_leases(read, self._options.namespace)
+
+    async def _registration(self) -> None:
+        client, namespace = self._client, self._options.namespace
+        where = About("CustomResourceDefinition", "*.muster.dev")
+        definitions = await self._read("definitions", where, installation.read_definitions(client))
+        if definitions is not None:
+            self._found += installation.check_definitions(definitions)
+        about = About("WebhookConfiguration", "muster")
+        reading = registration.read_registration(client, definitions or {})
+        registered = await self._read("registration", about, reading)
+        if registered is None:
+            return
+        now = client.server_clock.now()
+        self._found += registration.check_registration(registered)
+        self._found += registration.check_bundles(registered, namespace, now)
+        secret = About("Secret", registration.secret_name(self.installed), namespace)
+        certificate = await self._attempt(
+            "certificates", secret, registration.read_certificate(client, secret.name, namespace)
+        )
+        if not isinstance(certificate, _Failed):
+            self._found += registration.check_server(registered, certificate, secret, now)
+
+    async def _trials(self) -> None:
+        where = self._options.trial_namespace
+        trials = await registration.try_admission(self._client, where)
+        self._found += registration.check_trials(trials, where)
+
+    async def _access(self) -> None:
+        found, where = self.installed, About("Namespace", self._options.namespace)
+        reading = access.read_access(self._client, access.needed(found), found)
+        allowed = await self._read("access", where, reading)
+        if allowed is not None:
+            self._found += access.check_access(allowed, found.accounts, found.namespace)
+
+    async def _groups_and_nodes(self) -> None:
+        seen, unread = groups.Groups(), Limited("annotations")
+
+        def see(kind: str) -> Callable[[Json], None]:
+            def one(obj: Json) -> None:
+                seen.see(kind, obj)
+                keys.check_keys(kind, obj, unread)
+
+            return one
+
+        for resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
+            await self._each("groups", resource, see(resource.kind))
+        self._found += seen.findings(self._client.server_clock.now())
+        self._found += unread.findings()
+        if seen.asked:
+            nodes = groups.NodeLabels(seen.asked)
+            if await self._each(
+                "topology", NODES, lambda one: nodes.see([one]), metadata_only=True
+            ):
+                self._found += nodes.findings()
+
+    async def _pods(self) -> None:
+        unscheduled, unread = Limited("unscheduled"), Limited("annotations")
+
+        def see(pod: Json) -> None:
+            pods.check_pod(pod, unscheduled, self._client.server_clock.now())
+            keys.check_keys(PODS.kind, pod, unread)
+
+        await self._each("unscheduled", PODS, see, field_selector="spec.nodeName=")
+        self._found += unscheduled.findings()
+        self._found += unread.findings()
+
+    async def _keys(self) -> None:
+        unread = Limited("annotations")
+        for resource, metadata_only in _ANNOTATED:
+            see = partial(keys.check_keys, resource.kind, found=unread)
+            await self._each("annotations", resource, see, metadata_only=metadata_only)
+        self._found += unread.findings()
+
+    async def _health(self) -> None:
+        processes = self.processes
+        said = await health.read_ready(self._client, processes)
+        for process, one in zip(processes, said, strict=True):
+            self._found += health.check_ready(process, one)
+        if any(isinstance(one, str) for one in said):
+            return
+        # Nobody could be asked: events tell of the last hour.
+        set_aside, seen = Limited("set-aside"), set[About]()
+
+        def see(event: Json) -> None:
+            health.check_event(event, set_aside, seen, self._client.server_clock.now())
+
+        await self._each("set-aside", EVENTS, see, field_selector="reason=Quarantined")
+        self._found += set_aside.findings()
+
+    async def _neighbours(self) -> None:
+        others: list[Json] = []
+        await self._each("neighbours", CRDS, others.append, metadata_only=True)
+        self._found += neighbours.check_definitions_of_others(others)
+        about = About("APIGroup", neighbours.NATIVE)
+        native = await self._read("neighbours", about, neighbours.read_native(self._client))
+        self._found += neighbours.check_native(native or {})
+        allowing: list[Json] = []
+        selector = f"{LABEL_FOREIGN_GROUPS}={FOREIGN_GROUPS_ENABLED}"
+        await self._each(
+            "neighbours", NAMESPACES, allowing.append, label_selector=selector, metadata_only=True
+        )
+        self._found += neighbours.check_namespaces(allowing)
+
+    async def _each(
+        self,
+        check: str,
+        resource: Resource,
+        see: Callable[[Json], None],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+    ) -> bool:
+        """Shows every object of a kind to `see`, and forgets it; whether all could be read."""
+        listed = pages(
+            self._client,
+            resource,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            metadata_only=metadata_only,
+        )
+        about = About(resource.kind, resource.full_name)
+        return await self._attempt(check, about, _show(listed, see)) is None
+
+    async def _read(self, check: str, about: About, reading: Awaitable[T]) -> T | None:
+        """What was read; None, and a finding, if that could not be done."""
+        answer = await self._attempt(check, about, reading)
+        return None if isinstance(answer, _Failed) else answer
+
+    async def _attempt(self, check: str, about: About, reading: Awaitable[T]) -> T | _Failed:
+        try:
+            return await reading
+        except KubeError as problem:
+            self._found.append(not_made(check, about, problem))
+        except Exception as problem:  # noqa: BLE001 - whatever one meets, the others are made
+            text = f"this check failed: {type(problem).__name__}: {problem}"
+            self._found.append(warning(check, about, text, "report it with a support bundle"))
+        return _Failed()
+
+
+class _Failed:
+    """A check could not be made, and a finding says so."""
+
+
+async def _show(listed: AsyncIterator[Sequence[Json]], see: Callable[[Json], None]) -> None:
+    async for page in listed:
+        for obj in page:
+            see(obj)
+        await asyncio.sleep(0)
+
+
+def own_version() -> str:
+    """The version of this command."""
+    try:
+        return importlib.metadata.version("muster")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+async def examine(client: Client, options: Options) -> Iterable[Finding]:
+    """All findings on a cluster. Raises kube errors when it cannot be reached at all."""
+    return await Examination(client, options).run()

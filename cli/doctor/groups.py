@@ -1,0 +1,161 @@
+"""Groups: those that wait longest, and the node labels that they ask for."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from api.constants import (
+    CONDITION_COMPOSITE_SCHEDULED,
+    CONDITION_POD_GROUP_SCHEDULED,
+    REASON_INVALID,
+    REASON_SCHEDULER_ERROR,
+)
+from api.reading import dig, labels_of, listing, mapping, text
+from cli.doctor.findings import About, Finding, Limited, error, info, warning
+from cli.doctor.leaders import moment
+from kube.meta import Json
+
+LONGEST: Final = 5
+"""Groups that are named as those that wait longest."""
+
+_MOST_KEYS: Final = 1000
+_SCHEDULED: Final = {CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED}
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A group that waits, since when, and why."""
+
+    about: About
+    since: datetime
+    reason: str
+    message: str
+    impossible: bool
+
+
+@dataclass(slots=True)
+class Groups:
+    """What is kept of all groups while they are read, which is little however many they are."""
+
+    waiting: int = 0
+    faulty: Limited = field(default_factory=lambda: Limited("groups"))
+    asked: dict[tuple[str, bool], About] = field(default_factory=dict)
+    """Node label and whether it is only preferred -> the first group that asks for it."""
+    _longest: list[tuple[float, int, Waiting]] = field(default_factory=list)
+
+    def see(self, kind: str, obj: Json) -> None:
+        """Takes one group in."""
+        about = About(kind, *(text(dig(obj, "metadata", key)) for key in ("name", "namespace")))
+        for one in map(mapping, listing(dig(obj, "spec", "schedulingConstraints", "topology"))):
+            key = (text(one.get("key")), one.get("preferred") is True)
+            if key in self.asked or len(self.asked) < _MOST_KEYS:
+                self.asked.setdefault(key, about)
+        waiting = waiting_of(about, obj)
+        if waiting is None or dig(obj, "metadata", "deletionTimestamp"):
+            return
+        self.waiting += 1
+        if fault := _fault(waiting):
+            if self.faulty.takes(about.namespace):
+                self.faulty.add(fault)
+            return
+        # Those that wait longest are kept: the youngest of them is the first of the heap.
+        item = (-waiting.since.timestamp(), self.waiting, waiting)
+        if len(self._longest) < LONGEST:
+            heapq.heappush(self._longest, item)
+        else:
+            heapq.heappushpop(self._longest, item)
+
+    def findings(self, now: datetime) -> Iterator[Finding]:
+        """The faulty ones, and those that wait longest."""
+        yield from self.faulty.findings()
+        for _, _, one in sorted(self._longest, reverse=True):
+            hours = (now - one.since).total_seconds() / 3600
+            yield info(
+                "groups",
+                one.about,
+                f"it waits for {hours:.1f} hours ({one.reason}): {one.message}",
+                _explain(one.about),
+            )
+        if self.waiting > LONGEST:
+            yield info("groups", About("Cluster", "all"), f"{self.waiting} groups wait in all")
+
+
+def waiting_of(about: About, obj: Json) -> Waiting | None:
+    """Why a group waits; None if it does not, or nobody has said yet."""
+    blocker = mapping(dig(obj, "status", "blocker"))
+    for one in map(mapping, listing(dig(obj, "status", "conditions"))):
+        if one.get("type") in _SCHEDULED and one.get("status") != "True":
+            since = moment(text(one.get("lastTransitionTime")))
+            if since is None:
+                return None
+            message = text(blocker.get("summary")) or text(one.get("message"))
+            return Waiting(
+                about, since, text(one.get("reason")), message, blocker.get("impossible") is True
+            )
+    return None
+
+
+def _explain(about: About) -> str:
+    return f"muster explain {about.kind.lower()}/{about.name} -n {about.namespace}"
+
+
+def _fault(waiting: Waiting) -> Finding | None:
+    """What its owner, or an administrator, must change: it will not start otherwise."""
+    explain = _explain(waiting.about)
+    if waiting.reason == REASON_INVALID:
+        return warning("groups", waiting.about, waiting.message, "correct it as the message says")
+    if waiting.reason == REASON_SCHEDULER_ERROR:
+        return warning("groups", waiting.about, waiting.message, explain)
+    if waiting.impossible:
+        return warning(
+            "groups",
+            waiting.about,
+            f"it can never start as the cluster is: {waiting.message}",
+            explain,
+        )
+    return None
+
+
+@dataclass(slots=True)
+class NodeLabels:
+    """How many nodes have each of the labels that are asked for."""
+
+    asked: Mapping[tuple[str, bool], About]
+    nodes: int = 0
+    having: Counter[str] = field(default_factory=Counter)
+
+    def see(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Takes a page of nodes in."""
+        keys = {key for key, _ in self.asked}
+        for node in nodes:
+            self.nodes += 1
+            self.having.update(keys & labels_of(node).keys())
+
+    def findings(self) -> Iterator[Finding]:
+        """The labels that no node has, and those that some lack."""
+        found = Limited("topology")
+        for (key, preferred), about in self.asked.items():
+            have = self.having[key]
+            if have < max(self.nodes, 1) and found.takes(about.namespace):
+                found.add(self._missing(key, about, have, preferred=preferred))
+        yield from found.findings()
+
+    def _missing(self, key: str, about: About, have: int, *, preferred: bool) -> Finding:
+        label = f"kubectl label node NODE {key}=VALUE, or name another key in the group"
+        if have:
+            return info(
+                "topology",
+                about,
+                f"{self.nodes - have} of {self.nodes} nodes lack the label {key} that it asks for:"
+                " it is not placed there",
+                label,
+            )
+        if preferred:
+            problem = f"no node has the label {key} that it prefers: it has no effect"
+            return warning("topology", about, problem, label)
+        return error("topology", about, f"no node has the label {key}: it can never start", label)

@@ -1,0 +1,147 @@
+"""The processes themselves: what `/readyz` says, and the objects that they have set aside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import aiohttp
+
+from api.reading import dig, listing, mapping, text
+from cli.doctor.findings import About, Finding, Limited, error, info, warning
+from cli.doctor.leaders import moment
+from kube.client import Client
+from kube.errors import ApiError, Forbidden, KubeError, ServerError, Unreachable
+from kube.meta import Json
+from kube.resources import PODS
+
+PORT_NAME: Final = "health"
+_LARGEST: Final = 64 * 1024 * 1024
+_SECONDS: Final = 10.0
+_AT_ONCE: Final = 8
+_TIMES: Final = ("eventTime", "lastTimestamp", "firstTimestamp")
+_RECENT: Final = timedelta(hours=1)
+_CORRECT: Final = "correct or delete what it names: docs/configuration.md, What is set aside"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of Muster: a pod, or what runs elsewhere and is named by its URL."""
+
+    about: About
+    path: str = ""
+    url: str = ""
+
+    async def get(self, client: Client, page: str, largest: int = _LARGEST) -> bytes:
+        """One of its pages. Raises kube errors."""
+        if self.path:
+            return await client.request(
+                "GET", f"{self.path}{page}", timeout=_SECONDS, largest=largest, accept="*/*"
+            )
+        return await _get(f"{self.url}{page}", largest)
+
+
+async def _get(url: str, largest: int) -> bytes:
+    timeout = aiohttp.ClientTimeout(total=_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, allow_redirects=False) as answer,
+        ):
+            parts, size = [], 0
+            async for part in answer.content.iter_chunked(65_536):
+                parts.append(part)
+                size += len(part)
+                if size > largest:
+                    break
+            body = b"".join(parts)[:largest]
+            if answer.status >= 400:
+                raise ServerError(
+                    answer.status, "", body.decode(errors="replace"), path=url, method="GET"
+                )
+            return body
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
+        raise Unreachable("GET", url, str(problem) or type(problem).__name__) from problem
+
+
+def processes(pods: Iterable[Json], urls: Sequence[str]) -> list[Process]:
+    """The running pods of Muster, by the proxy of the API server, and the URLs that were given."""
+    found = []
+    for pod in pods:
+        name, namespace = (text(dig(pod, "metadata", key)) for key in ("name", "namespace"))
+        port = health_port(pod)
+        if port and text(dig(pod, "status", "phase")) == "Running":
+            path = f"{PODS.path(namespace, f'{name}:{port}')}/proxy"
+            found.append(Process(About("Pod", name, namespace), path=path))
+    return [*found, *(Process(About("Process", url), url=url.rstrip("/")) for url in urls)]
+
+
+def health_port(pod: Json) -> int:
+    """The port of `/readyz`; 0 where it has none."""
+    for container in listing(dig(pod, "spec", "containers")):
+        for port in map(mapping, listing(mapping(container).get("ports"))):
+            number = port.get("containerPort")
+            if port.get("name") == PORT_NAME and isinstance(number, int):
+                return number
+    return 0
+
+
+async def read_ready(client: Client, found: Sequence[Process]) -> list[str | KubeError]:
+    """What `/readyz` of each says, whether it is ready or not."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(process: Process) -> str | KubeError:
+        async with limit:
+            try:
+                return (await process.get(client, "/readyz", 65_536)).decode(errors="replace")
+            except ServerError as problem:
+                # 503 is an answer too: its lines are the message, one by one.
+                return problem.message if problem.message.startswith("[") else problem
+            except KubeError as problem:
+                return problem
+
+    return list(await asyncio.gather(*map(read, found)))
+
+
+def check_ready(process: Process, said: str | KubeError) -> Iterator[Finding]:
+    """The checks that do not hold, and what was set aside."""
+    about = process.about
+    if isinstance(said, KubeError):
+        action = "see that it runs, and that its port may be reached (NetworkPolicy)"
+        if isinstance(said, Forbidden):
+            action = "run it as somebody with the right to get pods/proxy"
+        refused = isinstance(said, ApiError)
+        yield warning(
+            "health", about, f"it cannot be asked: {said}" if refused else f"{said}", action
+        )
+        return
+    lines = said.splitlines()
+    if failed := [line[3:] for line in lines if line.startswith("[-]")]:
+        yield error(
+            "health",
+            about,
+            f"it is not ready: {', '.join(failed)}",
+            "read its log: it says what it waits for",
+        )
+    for line in lines:
+        if line.startswith("[!]"):
+            yield warning("set-aside", about, line[3:], _CORRECT)
+    if not failed:
+        yield info("health", about, "it is ready")
+
+
+def check_event(event: Json, found: Limited, seen: set[About], now: datetime) -> None:
+    """Adds the object that an event of the last hour names as set aside, once."""
+    times = (moment(text(event.get(key))) for key in _TIMES)
+    last = max((one for one in times if one is not None), default=None)
+    regarding = mapping(event.get("involvedObject"))
+    about = About(*(text(regarding.get(key)) for key in ("kind", "name", "namespace")))
+    ours = text(event.get("reportingComponent")).startswith("muster-")
+    if not ours or last is None or now - last > _RECENT or about in seen:
+        return
+    if found.takes(about.namespace):
+        seen.add(about)
+        found.add(warning(found.check, about, text(event.get("message")), _CORRECT))

@@ -1,0 +1,315 @@
+"""The installed parts: versions, definitions, Deployments and the pods of Muster."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from api.reading import dig, integer, listing, mapping, text
+from cli.config import File
+from cli.doctor.findings import About, Finding, error, info, warning
+from cli.doctor.paging import all_of
+from cli.packaged_manifests import definitions
+from kube.client import Client
+from kube.errors import ConfigError, NotFound
+from kube.meta import Json
+from kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
+
+OLDEST: Final = (1, 30)
+"""The oldest Kubernetes that is supported."""
+
+PARTS: Final = ("webhook", "controller", "scheduler")
+SELECTOR: Final = "app.kubernetes.io/name=muster"
+APPLY: Final = "kubectl apply -k manifests/base (or the overlay that you use)"
+
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+_CRASHING: Final = {
+    "CrashLoopBackOff",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "RunContainerError",
+}
+_MOST: Final = 200
+_RESTARTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What runs in the namespace of Muster, and the configuration that it reads there."""
+
+    namespace: str
+    deployments: Sequence[Json] = ()
+    pods: Sequence[Json] = ()
+    config: File = field(default_factory=File)
+
+    @property
+    def accounts(self) -> dict[str, str]:
+        """The account of each part: those of the Deployments, or else those of the manifests."""
+        found = {
+            part: text(dig(one, "spec", "template", "spec", "serviceAccountName")) or "default"
+            for one in self.deployments
+            for part in parts_of(one)
+        }
+        return found or {part: f"muster-{part}" for part in PARTS}
+
+
+async def read_installation(client: Client, namespace: str) -> Installation:
+    """The Deployments, pods and configuration of Muster. Raises kube errors."""
+    chosen = {"label_selector": SELECTOR}
+    deployments, pods, config = await asyncio.gather(
+        all_of(client, DEPLOYMENTS, namespace, most=_MOST, **chosen),
+        all_of(client, PODS, namespace, most=_MOST, **chosen),
+        _configuration(client, namespace),
+    )
+    return Installation(namespace, deployments, pods, config)
+
+
+async def _configuration(client: Client, namespace: str) -> File:
+    try:
+        found = await client.get(CONFIG_MAPS, "muster", namespace)
+    except NotFound:
+        return File()
+    return configuration_of(found)
+
+
+def configuration_of(config_map: Json) -> File:
+    """The configuration file in a ConfigMap. Raises ConfigError."""
+    written = text(dig(config_map, "data", "muster.yaml"))
+    try:
+        return msgspec.yaml.decode(written or "{}", type=File)
+    except msgspec.DecodeError as problem:
+        raise ConfigError(f"ConfigMap muster, muster.yaml: {problem}") from problem
+
+
+def parts_of(deployment: Json) -> tuple[str, ...]:
+    """Which parts a Deployment runs: its first argument says so."""
+    for container in listing(dig(deployment, "spec", "template", "spec", "containers")):
+        words = [
+            *listing(mapping(container).get("command")),
+            *listing(mapping(container).get("args")),
+        ]
+        for word in words:
+            if word == "all":
+                return PARTS
+            if word in PARTS:
+                return (str(word),)
+    return ()
+
+
+def check_parts(found: Installation) -> Iterator[Finding]:
+    """The Deployments: that each part has one, that enough replicas are there, of one version."""
+    where = About("Namespace", found.namespace)
+    if not found.deployments:
+        yield info(
+            "parts",
+            where,
+            "no Deployment of Muster is here: its processes run elsewhere, or not at all",
+            "name its namespace with --system-namespace, and processes elsewhere with --health URL",
+        )
+        return
+    for part in PARTS:
+        if not any(part in parts_of(one) for one in found.deployments):
+            yield error("parts", where, f"no Deployment runs the {part}", APPLY)
+    images = {image for one in found.deployments for image in _images(one)}
+    if len(images) > 1:
+        yield warning(
+            "parts",
+            where,
+            f"parts of different versions run beside each other: {', '.join(sorted(images))}",
+            "finish the upgrade: give all Deployments the same image",
+        )
+    for one in found.deployments:
+        yield from _replicas(one)
+
+
+def _images(deployment: Json) -> Iterator[str]:
+    for container in listing(dig(deployment, "spec", "template", "spec", "containers")):
+        yield text(mapping(container).get("image"))
+
+
+def _replicas(deployment: Json) -> Iterator[Finding]:
+    name, namespace = _name(deployment), text(dig(deployment, "metadata", "namespace"))
+    about = About("Deployment", name, namespace)
+    wanted = integer(dig(deployment, "spec", "replicas"))
+    wanted = 1 if wanted is None else wanted
+    status = mapping(deployment.get("status"))
+    ready = integer(status.get("availableReplicas")) or 0
+    said = f"{', '.join(_images(deployment))}: {ready} of {wanted} replicas are available"
+    look = f"kubectl -n {namespace} describe deployment {name}"
+    if wanted == 0:
+        yield error(
+            "parts",
+            about,
+            "it is scaled to 0",
+            f"kubectl -n {namespace} scale deployment {name} --replicas=2",
+        )
+    elif "observedGeneration" not in status:
+        yield info(
+            "parts",
+            about,
+            "no Deployment controller has looked at it: it has no replicas",
+            "name processes that run outside of the cluster with --health URL",
+        )
+    elif ready == 0:
+        yield error("parts", about, said, look)
+    elif ready < wanted:
+        yield warning("parts", about, said, look)
+    else:
+        yield info("parts", about, said)
+
+
+def check_pods(pods: Iterable[Json]) -> Iterator[Finding]:
+    """The pods of Muster: those that crash, cannot start, or wait for a node."""
+    for pod in pods:
+        name, namespace = _name(pod), text(dig(pod, "metadata", "namespace"))
+        about = About("Pod", name, namespace)
+        if text(dig(pod, "status", "phase")) == "Pending" and not dig(pod, "spec", "nodeName"):
+            yield error(
+                "pods", about, "it has no node yet", f"kubectl -n {namespace} describe pod {name}"
+            )
+        for status in map(mapping, listing(dig(pod, "status", "containerStatuses"))):
+            yield from _container(about, status)
+
+
+def _container(about: About, status: Mapping[str, Any]) -> Iterator[Finding]:
+    reason = text(dig(status, "state", "waiting", "reason"))
+    restarts = integer(status.get("restartCount")) or 0
+    logs = f"kubectl -n {about.namespace} logs {about.name} --previous"
+    if reason in _CRASHING:
+        message = text(dig(status, "state", "waiting", "message"))
+        look = (
+            logs
+            if reason == "CrashLoopBackOff"
+            else f"kubectl -n {about.namespace} describe pod {about.name}"
+        )
+        yield error("pods", about, f"its container does not run: {reason}: {message}", look)
+    elif restarts > _RESTARTS:
+        why = text(dig(status, "lastState", "terminated", "reason")) or "unknown"
+        yield warning(
+            "pods", about, f"its container was restarted {restarts} times, last for {why}", logs
+        )
+
+
+async def read_definitions(client: Client) -> dict[str, Json | None]:
+    """Each of our definitions as installed; None for one that is not. Raises kube errors."""
+
+    async def read(name: str) -> Json | None:
+        try:
+            return await client.get(CRDS, name)
+        except NotFound:
+            return None
+
+    names = [_name(one) for one in definitions()]
+    return dict(zip(names, await asyncio.gather(*map(read, names)), strict=True))
+
+
+def check_definitions(found: Mapping[str, Json | None]) -> Iterator[Finding]:
+    """The definitions: that each is there, established, with the versions of this release."""
+    for wanted in definitions():
+        name = _name(wanted)
+        about, have = About("CustomResourceDefinition", name), found.get(name)
+        if have is None:
+            yield error("definitions", about, "it is not installed", APPLY)
+            continue
+        yield from _conditions(about, have)
+        yield from _versions(about, wanted, have)
+        strategy = [
+            text(dig(one, "spec", "conversion", "strategy")) or "None" for one in (wanted, have)
+        ]
+        if strategy[0] != strategy[1]:
+            problem = f"objects are converted by {strategy[1]} instead of {strategy[0]}"
+            yield error("definitions", about, problem, APPLY)
+
+
+def _conditions(about: About, have: Json) -> Iterator[Finding]:
+    conditions = {
+        text(one.get("type")): one
+        for one in map(mapping, listing(dig(have, "status", "conditions")))
+    }
+    if text(mapping(conditions.get("Established")).get("status")) == "True":
+        return
+    told = text(mapping(conditions.get("NamesAccepted")).get("message"))
+    yield error(
+        "definitions",
+        about,
+        f"it is not established{f': {told}' if told else ''}",
+        "remove the definition that has the same names, or wait if it was just made",
+    )
+
+
+def _versions(about: About, wanted: Json, have: Json) -> Iterator[Finding]:
+    new, old = _served(wanted), _served(have)
+    if missing := sorted(new.keys() - old.keys()):
+        yield error("definitions", about, f"it does not serve {', '.join(missing)}", APPLY)
+    (kept,) = (version for version, stored in new.items() if stored)
+    if not old.get(kept, True):
+        yield error("definitions", about, f"objects are not stored as {kept}", APPLY)
+    stored = [text(one) for one in listing(dig(have, "status", "storedVersions"))]
+    there = {text(mapping(one).get("name")) for one in listing(dig(have, "spec", "versions"))}
+    if lost := sorted(set(stored) - there):
+        yield error(
+            "definitions",
+            about,
+            f"objects may be stored as {', '.join(lost)}, which it does not have any more",
+            "put that version back, write all objects anew, take it out of status.storedVersions",
+        )
+    elif older := sorted(set(stored) - {kept}):
+        yield info(
+            "definitions",
+            about,
+            f"objects may still be stored as {', '.join(older)}; new ones are stored as {kept}",
+            "nothing now; before that version is taken out, write every object anew",
+        )
+
+
+def _served(definition: Json) -> dict[str, bool]:
+    """Version that is served -> whether it is the one that is stored."""
+    return {
+        text(one.get("name")): one.get("storage") is True
+        for one in map(mapping, listing(dig(definition, "spec", "versions")))
+        if one.get("served") is True
+    }
+
+
+async def read_version(client: Client) -> Json:
+    """What the API server says about itself. Raises kube errors."""
+    return mapping_of(await client.request("GET", "/version"))
+
+
+def mapping_of(body: bytes) -> Json:
+    """A JSON object; an empty one where the body is none."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
+def check_version(said: Json, ours: str) -> Iterator[Finding]:
+    """The version of Kubernetes, and of this command."""
+    about = About("Cluster", "version")
+    known = text(said.get("gitVersion")) or "unknown"
+    numbers = [re.match(r"\d+", text(said.get(key))) for key in ("major", "minor")]
+    if all(numbers):
+        version = tuple(int(number[0]) for number in numbers if number)
+        if version < OLDEST:
+            oldest = ".".join(map(str, OLDEST))
+            yield error(
+                "versions",
+                about,
+                f"Kubernetes {known} is older than {oldest}",
+                "upgrade the cluster",
+            )
+            return
+    yield info("versions", about, f"Kubernetes {known}, muster doctor {ours}")
+
+
+def _name(obj: Json) -> str:
+    return text(dig(obj, "metadata", "name"))

@@ -1,0 +1,116 @@
+"""Leases: who leads, whether it still does, and whether its clock agrees with the API server's.
+
+A lease is read twice. One that was renewed in between is alive whatever time stands in it, and
+that time is then how the clock of its holder compares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from api.reading import dig, integer, text
+from cli.doctor.findings import About, Finding, error, info, warning
+from controllers.app import LEASE as CONTROLLER_LEASE
+from kube.client import Client
+from kube.errors import NotFound
+from kube.meta import Json
+from kube.resources import LEASES
+from scheduler.app import LEASE as SCHEDULER_LEASE
+
+NAMES: Final = {CONTROLLER_LEASE: "controller", SCHEDULER_LEASE: "scheduler"}
+TOLERANCE: Final = timedelta(seconds=10)
+"""How far clocks may be apart before it is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseView:
+    """What a lease says; times are by the clock of its holder."""
+
+    holder: str
+    renewed: datetime | None
+    duration: timedelta
+
+    @classmethod
+    def of(cls, lease: Json) -> LeaseView:
+        seconds = integer(dig(lease, "spec", "leaseDurationSeconds")) or 0
+        return cls(
+            text(dig(lease, "spec", "holderIdentity")),
+            moment(text(dig(lease, "spec", "renewTime"))),
+            timedelta(seconds=max(0, min(seconds, 86_400))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Two readings of the leases, by name, and the API server's time of the second."""
+
+    first: Mapping[str, LeaseView | None]
+    second: Mapping[str, LeaseView | None]
+    apart: timedelta
+    now: datetime
+
+
+async def read_leases(client: Client, namespace: str) -> dict[str, LeaseView | None]:
+    """Each lease; None for one that does not exist. Raises kube errors."""
+
+    async def read(name: str) -> LeaseView | None:
+        try:
+            return LeaseView.of(await client.get(LEASES, name, namespace))
+        except NotFound:
+            return None
+
+    return dict(zip(NAMES, await asyncio.gather(*map(read, NAMES)), strict=True))
+
+
+def check_leases(read: Readings, namespace: str) -> Iterator[Finding]:
+    """Who leads, and how its clock compares."""
+    for name, part in NAMES.items():
+        about = About("Lease", name, namespace)
+        start = f"see that the {part} runs, and read its log"
+        before, after = read.first.get(name), read.second.get(name)
+        if after is None:
+            yield error("leases", about, f"it does not exist: no {part} has ever led", start)
+        elif not after.holder:
+            yield error("leases", about, f"nobody holds it: no {part} works", start)
+        elif before is not None and before.renewed != after.renewed:
+            yield from _alive(about, after, read)
+        else:
+            yield from _unchanged(about, after, read, start)
+
+
+def _alive(about: About, lease: LeaseView, read: Readings) -> Iterator[Finding]:
+    yield info("leases", about, f"{lease.holder} leads")
+    if lease.renewed is None:
+        return
+    # It was renewed since the first reading, at the earliest right after that.
+    ahead, behind = lease.renewed - read.now, read.now - read.apart - lease.renewed
+    for by, how in ((ahead, "ahead of"), (behind, "behind")):
+        if by > TOLERANCE:
+            yield warning(
+                "clocks",
+                about,
+                f"the clock of {lease.holder} is {by.total_seconds():.0f} s {how} the API server's",
+                "synchronise the clocks of the nodes (NTP): what it stamps has wrong times",
+            )
+
+
+def _unchanged(about: About, lease: LeaseView, read: Readings, start: str) -> Iterator[Finding]:
+    since = read.now - lease.renewed if lease.renewed is not None else None
+    if since is not None and since <= lease.duration:
+        yield info("leases", about, f"{lease.holder} leads")
+        return
+    said = f"last {since.total_seconds():.0f} s ago" if since is not None else "never"
+    yield error("leases", about, f"{lease.holder} holds it and does not renew it ({said})", start)
+
+
+def moment(written: str) -> datetime | None:
+    """An RFC 3339 time with its zone, if it is one."""
+    try:
+        found = datetime.fromisoformat(written)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None

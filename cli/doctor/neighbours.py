@@ -1,0 +1,124 @@
+"""Other schedulers of gangs in the cluster, and what they would claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from api.constants import FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS, PLUGINS_POD_GROUP
+from api.reading import dig, labels_of, listing, mapping, text
+from cli.doctor.findings import About, Finding, info
+from cli.doctor.installation import mapping_of
+from kube.client import Client
+from kube.errors import NotFound
+from kube.meta import Json
+
+NATIVE: Final = "scheduling.k8s.io"
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A scheduler of gangs: what it would claim, and how to keep it and Muster apart."""
+
+    name: str
+    claims: str
+    action: str
+
+
+# By the API group of its definitions, whole or as the end of one.
+KNOWN: Final = {
+    "kueue.x-k8s.io": Neighbour(
+        "Kueue",
+        "it suspends Jobs and JobSets that name a queue (label kueue.x-k8s.io/queue-name), or all"
+        " if it manages those without; its kind Workload has the plural of ours",
+        "write workloads.scheduling.muster.dev where you mean Muster's",
+    ),
+    "scheduling.volcano.sh": Neighbour(
+        "Volcano",
+        "it schedules pods whose schedulerName is volcano; its PodGroup has the plural of ours",
+        "give no pod both a group of Muster's and that schedulerName; write"
+        " podgroups.scheduling.muster.dev where you mean Muster's",
+    ),
+    "scheduling.run.ai": Neighbour(
+        "KAI",
+        "it schedules pods whose schedulerName is kai-scheduler, and makes a PodGroup for each of"
+        " their owners; its kind has the plural of ours",
+        "give no pod both a group of Muster's and that schedulerName; write"
+        " podgroups.scheduling.muster.dev where you mean Muster's",
+    ),
+    PLUGINS_POD_GROUP.group: Neighbour(
+        "scheduler-plugins",
+        f"it schedules pods with the label {PLUGINS_POD_GROUP.group}/pod-group that name its"
+        " scheduler; Muster takes such pods of the default scheduler in namespaces with the label"
+        f" {LABEL_FOREIGN_GROUPS}",
+        "keep that label off namespaces whose pods its scheduler is to have",
+    ),
+}
+_KUBE_SCHEDULER: Final = Neighbour(
+    "kube-scheduler with gangs of its own",
+    "it schedules pods of the default scheduler that name a group in their spec, except where a"
+    f" namespace has the label {LABEL_FOREIGN_GROUPS}: {FOREIGN_GROUPS_ENABLED}",
+    "set that label where Muster is to have them",
+)
+
+
+def check_definitions_of_others(definitions: Iterable[Json]) -> Iterator[Finding]:
+    """A finding for each scheduler whose definitions are there."""
+    found: dict[str, list[str]] = {}
+    for one in definitions:
+        name = text(dig(one, "metadata", "name"))
+        group = name.partition(".")[2]
+        for known in KNOWN:
+            if group == known or group.endswith(f".{known}"):
+                found.setdefault(known, []).append(name)
+    for group, names in found.items():
+        yield _finding(KNOWN[group], About("CustomResourceDefinition", min(names)))
+
+
+def check_native(served: Mapping[str, Iterable[str]]) -> Iterator[Finding]:
+    """A finding if Kubernetes serves groups of its own: plurals by version of its API group."""
+    for version, plurals in served.items():
+        if {"workloads", "podgroups"} & set(plurals):
+            yield _finding(_KUBE_SCHEDULER, About("APIGroup", f"{NATIVE}/{version}"))
+
+
+def check_namespaces(namespaces: Iterable[Json]) -> Iterator[Finding]:
+    """Which namespaces let Muster have what is written for others."""
+    names = [
+        text(dig(one, "metadata", "name"))
+        for one in namespaces
+        if labels_of(one).get(LABEL_FOREIGN_GROUPS) == FOREIGN_GROUPS_ENABLED
+    ]
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield info(
+            "neighbours",
+            About("Label", LABEL_FOREIGN_GROUPS),
+            f"Muster has pods of others' groups in {', '.join(sorted(names)[:_NAMED])}{more}",
+        )
+
+
+def _finding(neighbour: Neighbour, about: About) -> Finding:
+    return info(
+        "neighbours", about, f"{neighbour.name} is here: {neighbour.claims}", neighbour.action
+    )
+
+
+async def read_native(client: Client) -> dict[str, list[str]]:
+    """What the API group of Kubernetes' own groups serves, by version. Raises kube errors."""
+    try:
+        group = mapping_of(await client.request("GET", f"/apis/{NATIVE}"))
+    except NotFound:
+        return {}
+    versions = [text(mapping(one).get("version")) for one in listing(group.get("versions"))]
+    return {one: await _plurals(client, one) for one in versions if one}
+
+
+async def _plurals(client: Client, version: str) -> list[str]:
+    try:
+        found = mapping_of(await client.request("GET", f"/apis/{NATIVE}/{version}"))
+    except NotFound:
+        return []
+    return [text(mapping(one).get("name")) for one in listing(found.get("resources"))]

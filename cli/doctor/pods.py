@@ -1,0 +1,81 @@
+"""Pods without a node: those that nobody schedules."""
+
+from __future__ import annotations
+
+import difflib
+from datetime import datetime, timedelta
+from typing import Final
+
+from api.constants import (
+    DEFAULT_SCHEDULER_NAME,
+    LABEL_POD_GROUP,
+    LABEL_WORKLOAD,
+    SCHEDULER_NAME,
+)
+from api.reading import dig, labels_of, listing, mapping, text
+from cli.doctor.findings import About, Limited, error, warning
+from cli.doctor.leaders import moment
+from kube.meta import Json
+
+PATIENCE: Final = timedelta(seconds=60)
+"""How long a pod may wait for its first condition."""
+
+
+def check_pod(pod: Json, found: Limited, now: datetime) -> None:
+    """Adds what is wrong with a pod that has no node: who should schedule it does not."""
+    meta, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
+    if (
+        meta.get("deletionTimestamp")
+        or spec.get("nodeName")
+        or listing(spec.get("schedulingGates"))
+    ):
+        return
+    if text(dig(pod, "status", "phase")) in {"Succeeded", "Failed"}:
+        return
+    about = About("Pod", text(meta.get("name")), text(meta.get("namespace")))
+    chosen = text(spec.get("schedulerName"))
+    labels = labels_of(pod)
+    grouped = next((key for key in (LABEL_POD_GROUP, LABEL_WORKLOAD) if labels.get(key)), "")
+    if chosen == SCHEDULER_NAME:
+        made = moment(text(meta.get("creationTimestamp")))
+        if made is None or now - made <= PATIENCE or _looked_at(pod):
+            return
+        if found.takes(about.namespace):
+            seconds = (now - made).total_seconds()
+            found.add(
+                error(
+                    found.check,
+                    about,
+                    f"it names {SCHEDULER_NAME}, which has not looked at it for {seconds:.0f} s",
+                    "see that a scheduler of Muster runs and leads (the findings on leases say so)",
+                )
+            )
+    elif grouped and found.takes(about.namespace):
+        found.add(
+            warning(
+                found.check,
+                about,
+                f"it names a group ({grouped}), but {chosen} schedules it: not as a gang",
+                f"set spec.schedulerName: {SCHEDULER_NAME} in the template of its pods",
+            )
+        )
+    elif _misspelt(chosen) and found.takes(about.namespace):
+        found.add(
+            warning(
+                found.check,
+                about,
+                f"its scheduler {chosen} is not one of Muster's",
+                f"set spec.schedulerName: {SCHEDULER_NAME} in the template of its pods",
+            )
+        )
+
+
+def _looked_at(pod: Json) -> bool:
+    conditions = map(mapping, listing(dig(pod, "status", "conditions")))
+    return any(one.get("type") == "PodScheduled" for one in conditions)
+
+
+def _misspelt(name: str) -> bool:
+    if not name or name == DEFAULT_SCHEDULER_NAME or len(name) > 2 * len(SCHEDULER_NAME):
+        return False
+    return bool(difflib.get_close_matches(name, [SCHEDULER_NAME], cutoff=0.8))

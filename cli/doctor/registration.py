@@ -1,0 +1,374 @@
+"""Admission: what is registered, whom API servers trust, and requests that are tried by dryRun."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from api.constants import (
+    COSCHEDULING,
+    FINALIZER_POD_GROUP,
+    GROUP,
+    POD_GROUP,
+    V1ALPHA1,
+    V1ALPHA2,
+    WORKLOAD,
+)
+from api.reading import dig, listing, mapping, text
+from certs.material import CA_CERT, SERVER_CERT
+from cli.doctor.findings import About, Finding, error, info, warning
+from cli.doctor.installation import APPLY, Installation
+from kube.client import Client
+from kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+)
+from kube.meta import Json
+from kube.resources import SECRETS, Resource
+from webhooks.registration import DEFINITIONS, RESOURCES, load_manifests
+
+SOON: Final = timedelta(days=30)
+"""How long before its end a certificate should have been renewed."""
+
+_RESTART: Final = (
+    "kubectl -n {0} rollout restart deployment muster-webhook: it registers its CA anew"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The webhook configurations, by kind, and the definitions that are converted by webhook."""
+
+    configurations: Mapping[str, Json | None]
+    definitions: Mapping[str, Json | None]
+
+    def client_configs(self) -> Iterator[tuple[About, Mapping[str, Any]]]:
+        """Each way by which API servers call us, and the object that has it."""
+        for kind, found in self.configurations.items():
+            for one in map(mapping, listing(dig(found, "webhooks"))):
+                yield About(kind, "muster"), mapping(one.get("clientConfig"))
+        for name in DEFINITIONS:
+            config = dig(
+                self.definitions.get(name), "spec", "conversion", "webhook", "clientConfig"
+            )
+            if config is not None:
+                yield About("CustomResourceDefinition", name), mapping(config)
+
+
+async def read_registration(client: Client, definitions: Mapping[str, Json | None]) -> Registration:
+    """What is registered. Raises kube errors."""
+
+    async def read(resource: Resource) -> Json | None:
+        try:
+            return await client.get(resource, "muster")
+        except NotFound:
+            return None
+
+    found = await asyncio.gather(*map(read, RESOURCES.values()))
+    return Registration(dict(zip(RESOURCES, found, strict=True)), definitions)
+
+
+def check_registration(found: Registration) -> Iterator[Finding]:
+    """The configurations: that they are there, and are those of this version."""
+    for wanted in load_manifests():
+        about, have = About(wanted["kind"], "muster"), found.configurations.get(wanted["kind"])
+        if have is None:
+            yield error(
+                "registration", about, "it is not installed: nothing is checked or marked", APPLY
+            )
+            continue
+        entries = {
+            text(one.get("name")): one for one in map(mapping, listing(have.get("webhooks")))
+        }
+        for one in wanted["webhooks"]:
+            if one["name"] not in entries:
+                yield error("registration", about, f"webhook {one['name']} is missing", APPLY)
+            elif fields := _different(one, entries[one["name"]]):
+                yield warning(
+                    "registration",
+                    about,
+                    f"webhook {one['name']} is not as in this version: {', '.join(fields)}",
+                    APPLY,
+                )
+
+
+def _different(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> list[str]:
+    return [
+        key
+        for key, value in wanted.items()
+        if key != "clientConfig" and (have.get(key) or None) != (value or None)
+    ]
+
+
+def check_bundles(found: Registration, namespace: str, now: datetime) -> Iterator[Finding]:
+    """The CAs that API servers trust: one set everywhere, readable, and not at its end."""
+    bundles: dict[str, About] = {}
+    for about, config in found.client_configs():
+        bundles.setdefault(text(config.get("caBundle")), about)
+    if len(bundles) > 1:
+        names = ", ".join(sorted({str(about) for about in bundles.values()}))
+        yield error(
+            "certificates",
+            next(iter(bundles.values())),
+            f"API servers are told different CAs: {names}",
+            _RESTART.format(namespace),
+        )
+    for bundle, about in bundles.items():
+        authorities = certificates_of(bundle)
+        if not authorities:
+            said = "is not a certificate" if bundle else "is empty"
+            yield error("certificates", about, f"caBundle {said}", _RESTART.format(namespace))
+            continue
+        last = max(one.not_valid_after_utc for one in authorities)
+        yield from _ending(about, "the CA that API servers trust", last, namespace, now)
+
+
+def check_server(
+    found: Registration, secret: Json | None, where: About, now: datetime
+) -> Iterator[Finding]:
+    """The webhook's own certificate: signed by what API servers trust, for the name they use."""
+    if secret is None:
+        yield info(
+            "certificates",
+            where,
+            "there is none: the webhook keeps its certificates elsewhere, or has not made any",
+        )
+        return
+    configs = [config for _, config in found.client_configs()]
+    if not mapping(secret.get("data")) and any("url" in config for config in configs):
+        yield info("certificates", where, "it is empty: by URL the webhook keeps them in a folder")
+        return
+    namespace, chain = where.namespace, certificates_of(text(dig(secret, "data", SERVER_CERT)))
+    if not chain:
+        yield error(
+            "certificates", where, f"{SERVER_CERT} is no certificate", _RESTART.format(namespace)
+        )
+        return
+    trusted = [
+        one for config in configs[:1] for one in certificates_of(text(config.get("caBundle")))
+    ]
+    if configs and not any(_signed(chain[0], one) for one in trusted):
+        yield error(
+            "certificates",
+            where,
+            "API servers do not trust the webhook's certificate: no CA of caBundle has signed it",
+            _RESTART.format(namespace),
+        )
+    names = _names(chain[0])
+    if missing := sorted({host_of(config) for config in configs} - names - {""}):
+        yield error(
+            "certificates",
+            where,
+            f"the webhook's certificate is not for {', '.join(missing)}, by which it is called",
+            _RESTART.format(namespace),
+        )
+    ends = chain[0].not_valid_after_utc
+    yield from _ending(where, "the webhook's certificate", ends, namespace, now)
+
+
+def _ending(
+    about: About, what: str, ends: datetime, namespace: str, now: datetime
+) -> Iterator[Finding]:
+    said = f"{what} ends on {ends:%Y-%m-%d %H:%M} UTC"
+    if ends <= now:
+        yield error(
+            "certificates",
+            about,
+            f"{what} ended on {ends:%Y-%m-%d %H:%M} UTC",
+            _RESTART.format(namespace),
+        )
+    elif ends - now < SOON:
+        yield warning(
+            "certificates",
+            about,
+            f"{said}, and should have been renewed",
+            f"kubectl -n {namespace} logs deployment/muster-webhook: it says why not",
+        )
+    else:
+        yield info("certificates", about, said)
+
+
+def certificates_of(encoded: str) -> list[x509.Certificate]:
+    """The certificates of PEM in base64; none where it cannot be read."""
+    try:
+        return x509.load_pem_x509_certificates(base64.b64decode(encoded, validate=True))
+    except (binascii.Error, ValueError):
+        return []
+
+
+def host_of(config: Mapping[str, Any]) -> str:
+    """The name by which API servers verify the server of a clientConfig."""
+    service = mapping(config.get("service"))
+    if service:
+        return f"{text(service.get('name'))}.{text(service.get('namespace'))}.svc"
+    try:
+        return urlsplit(text(config.get("url"))).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def _names(certificate: x509.Certificate) -> set[str]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    addresses = found.get_values_for_type(x509.IPAddress)
+    return {*found.get_values_for_type(x509.DNSName), *map(str, addresses)}
+
+
+def secret_name(installed: Installation) -> str:
+    """The Secret with the webhook's certificate: Muster's own, or the one that is mounted."""
+    part = installed.config.webhook
+    if part.certificates.mounted is None:
+        return part.secret
+    for deployment in installed.deployments:
+        for volume in listing(dig(deployment, "spec", "template", "spec", "volumes")):
+            if name := text(dig(volume, "secret", "secretName")):
+                return name
+    return part.secret
+
+
+async def read_certificate(client: Client, name: str, namespace: str) -> Json | None:
+    """The certificates of a Secret, without its keys. Raises kube errors."""
+    try:
+        found = await client.get(SECRETS, name, namespace)
+    except NotFound:
+        return None
+    data = mapping(found.get("data"))
+    return {"data": {key: data[key] for key in (SERVER_CERT, CA_CERT) if key in data}}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A request that is sent with dryRun, so that nothing is kept, and what came of it."""
+
+    name: str
+    resource: Resource
+    outcome: Json | KubeError
+
+
+VALID, REFUSED, COSCHEDULED = "valid", "refused", "coscheduling"
+CONVERTED, CONVERTED_WORKLOAD = "converted", "converted Workload"
+
+
+def _trial_objects(name: str) -> dict[str, tuple[Resource, Json]]:
+    def made(resource: Resource, spec: Json) -> tuple[Resource, Json]:
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return resource, {**head, "metadata": {"name": name}, "spec": spec}
+
+    groups = Resource(*POD_GROUP)
+    older = Resource(GROUP, V1ALPHA2, POD_GROUP.plural, POD_GROUP.kind)
+    oldest = Resource(GROUP, V1ALPHA1, WORKLOAD.plural, WORKLOAD.kind)
+    template = {"name": "workers", "policy": {"gang": {"minCount": 1}}}
+    policy = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+    wrong = {"schedulingConstraints": {"topology": [{"key": "not a label key"}]}}
+    return {
+        VALID: made(groups, policy),
+        REFUSED: made(groups, policy | wrong),
+        CONVERTED: made(older, {"workloadRef": {"name": name}, "podGroupTemplateName": "workers"}),
+        CONVERTED_WORKLOAD: made(oldest, {"podGroups": [template]}),
+        COSCHEDULED: made(Resource(*COSCHEDULING), {"subsets": [{"minMember": 1}]}),
+    }
+
+
+async def try_admission(client: Client, namespace: str) -> list[Trial]:
+    """Groups that are created in a namespace with dryRun: none is stored."""
+    objects = _trial_objects(f"muster-doctor-{secrets.token_hex(4)}")
+
+    async def trial(name: str, resource: Resource, obj: Json) -> Trial:
+        try:
+            return Trial(
+                name, resource, await client.create(resource, obj, namespace, dry_run=True)
+            )
+        except KubeError as problem:
+            return Trial(name, resource, problem)
+
+    return list(await asyncio.gather(*(trial(name, *one) for name, one in objects.items())))
+
+
+def check_trials(trials: Iterable[Trial], namespace: str) -> Iterator[Finding]:
+    """That a valid group is completed, a wrong one refused, and an older one converted."""
+    for trial in trials:
+        about = About(
+            trial.resource.kind, f"{trial.resource.full_name}/{trial.resource.version}", namespace
+        )
+        if isinstance(trial.outcome, KubeError):
+            yield from _failed(trial, about, trial.outcome)
+        elif trial.name == REFUSED:
+            yield error(
+                "admission",
+                about,
+                "an invalid topology key is accepted: the validating webhook is not asked",
+                APPLY,
+            )
+        elif trial.name == VALID and not _completed(trial.outcome):
+            yield error(
+                "admission",
+                about,
+                "a new group gets no finalizer: the mutating webhook is not asked",
+                APPLY,
+            )
+
+
+def _completed(obj: Json) -> bool:
+    return FINALIZER_POD_GROUP in listing(dig(obj, "metadata", "finalizers"))
+
+
+def _failed(trial: Trial, about: About, problem: KubeError) -> Iterator[Finding]:
+    what = "converted" if trial.name in {CONVERTED, CONVERTED_WORKLOAD} else "created"
+    called = isinstance(problem, ApiError) and "webhook" in problem.message
+    if trial.name == REFUSED and isinstance(problem, (Invalid, Forbidden)) and _by_rule(problem):
+        return
+    if isinstance(problem, NotFound) and not problem.name:
+        return  # it is not served: the check of the definitions says so
+    if isinstance(problem, NotFound):
+        yield warning(
+            "admission",
+            about,
+            f"it could not be tried: {problem}",
+            "name another --trial-namespace",
+        )
+    elif isinstance(problem, ServerError) and called:
+        yield error(
+            "admission",
+            about,
+            f"nothing can be {what}: {problem.message}",
+            "see that the webhook runs, that API servers reach it, and that its certificates are"
+            " in order (other findings say so)",
+        )
+    elif isinstance(problem, (Forbidden, AlreadyExists)):
+        yield warning(
+            "admission",
+            about,
+            f"it could not be tried: {problem}",
+            "run it as somebody who may create groups, or name another --trial-namespace",
+        )
+    else:
+        yield error("admission", about, f"a valid request fails: {problem}", APPLY)
+
+
+def _by_rule(problem: ApiError) -> bool:
+    return "topology" in problem.message or any("topology" in one.field for one in problem.causes)

@@ -1,0 +1,122 @@
+"""What `muster uninstall` says, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from api.constants import SCHEDULER_NAME
+from cli.uninstall.errors import StillThereError
+from cli.uninstall.execute import Removal, Say
+from cli.uninstall.found import read
+from cli.uninstall.plan import Action, Found, Step, Use, handovers, in_use, plan
+from cli.uninstall.release import Handover, Way
+from cli.uninstall.remaking import Remaking
+from kube.client import Client
+
+REFUSED: Final = 1
+"""The exit code when gangs are in use, or something does not go."""
+_MOST: Final = 20
+"""Namespaces, and objects of one, that are listed one by one."""
+
+
+async def uninstall(
+    client: Client, namespace: str, say: Say, *, release: bool, dry_run: bool, timeout: float
+) -> int:
+    """Remove Muster, or say what would be done; the exit code. Raises kube errors."""
+    found = await read(client, namespace)
+    if dry_run:
+        _all(say, dry_run_lines(found, release=release))
+        return REFUSED if in_use(found) and not release else 0
+    try:
+        # What an earlier run began is ended, also when this one is refused.
+        for record in found.records:
+            await Remaking(client, namespace, timeout).restore(record)
+        if not release and (uses := in_use(found)):
+            _all(say, refusal_lines(uses))
+            return REFUSED
+        removal = Removal(client, namespace, release, say, timeout)
+        found = await removal.run()
+    except StillThereError as error:
+        say(f"muster: {error}")
+        return REFUSED
+    _all(say, left_lines(removal.left))
+    _all(say, kept_lines(found, namespace))
+    say("Muster is removed")
+    return 0
+
+
+def refusal_lines(uses: Mapping[str, Use]) -> Iterator[str]:
+    """Why nothing was done, and the ways on."""
+    yield f"Muster is in use in {_namespaces(len(uses))}; nothing was removed:"
+    for name in list(uses)[:_MOST]:
+        yield f"  {name}: {uses[name]}"
+    if len(uses) > _MOST:
+        yield f"  and {_namespaces(len(uses) - _MOST)} more"
+    yield "Wait until they are over, or hand them over with --release: pods that run stay, what"
+    yield "waits is given to the default scheduler. --release --dry-run says what becomes of each."
+
+
+def dry_run_lines(found: Found, *, release: bool) -> Iterator[str]:
+    """The plan, with what would be left to users."""
+    uses = in_use(found)
+    if uses and not release:
+        yield from refusal_lines(uses)
+        return
+    steps = plan(found, release=release)
+    yield "would do, in this order:" if steps else "nothing of Muster is there"
+    yield from (f"  {line}" for line in _step_lines(steps))
+    if release:
+        yield from left_lines([it for _, it in handovers(found) if it.way is Way.LEFT])
+    yield from kept_lines(found, "")
+
+
+def left_lines(left: Sequence[Handover]) -> Iterator[str]:
+    """What no program can give back without losing something, and what its owner can do."""
+    if not left:
+        return
+    yield f"{len(left)} could not be given back; what they do from now on:"
+    in_order = sorted(left, key=lambda it: it.namespace)
+    # One namespace with thousands of pods does not hide the others.
+    for namespace, found in groupby(in_order, key=lambda it: it.namespace):
+        there = list(found)
+        for it in there[:_MOST]:
+            yield f"  {it}"
+            yield f"    {it.command}"
+        if len(there) > _MOST:
+            yield f"  and {len(there) - _MOST} more in namespace {namespace}"
+    yield f"Pods that name {SCHEDULER_NAME} and have no node wait until somebody serves that name."
+    yield "A profile of kube-scheduler with that schedulerName does, without any of the above."
+
+
+def kept_lines(found: Found, namespace: str) -> Iterator[str]:
+    """What stays on purpose."""
+    if found.quotas:
+        yield "ResourceQuotas limit users without Muster, too, and stay:"
+        yield from (
+            f"  kubectl -n {it.namespace} delete resourcequota {it.name}" for it in found.quotas
+        )
+    if found.foreign:
+        yield "Muster's namespace has objects of others, and stays:"
+        yield from (f"  {it}" for it in found.foreign[:_MOST])
+        yield f"  kubectl delete namespace {namespace or found.foreign[0].namespace}"
+
+
+def _step_lines(steps: Iterable[Step]) -> Iterator[str]:
+    """Finalizers and notes are counted, everything else is named."""
+    for action, same in groupby(steps, key=lambda step: step.action):
+        alike = list(same)
+        if action in {Action.DROP_FINALIZERS, Action.DROP_ANNOTATIONS}:
+            yield f"{action.value}: {len(alike)} objects"
+        else:
+            yield from map(str, alike)
+
+
+def _namespaces(count: int) -> str:
+    return "1 namespace" if count == 1 else f"{count} namespaces"
+
+
+def _all(say: Say, lines: Iterable[str]) -> None:
+    for line in lines:
+        say(line)

@@ -1,0 +1,179 @@
+"""Carries out the plan, stage by stage, and waits for what a stage promises to the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MANAGED_GROUP
+from api.reading import annotations_of, dig, listing, text
+from cli.listing import list_items
+from cli.uninstall import found as cluster
+from cli.uninstall.errors import StillThereError
+from cli.uninstall.installation import LABEL, LABEL_VALUE
+from cli.uninstall.plan import Action, Found, Stage, Step, Target, handovers, plan
+from cli.uninstall.release import Handover, Way
+from cli.uninstall.remaking import Remaking
+from cli.uninstall.writing import delete, drop_finalizers, patch
+from kube.client import Client
+from kube.errors import ApiError, NotFound, ServerError
+from kube.patch import PatchBuilder, pointer
+from kube.resources import JOBS, NAMESPACES, PODS, Resource
+
+Say = Callable[[str], None]
+
+_AT_ONCE: Final = 32
+_COUNTED: Final = {Stage.NOTES, Stage.FINALIZERS}
+"""Steps of these are small, and not worth a line each."""
+_MANY: Final = _COUNTED | {Stage.RELEASE}
+"""There may be thousands of these, and none needs another."""
+_READ_AGAIN: Final = {Stage.RELEASE, Stage.NOTES, Stage.REST}
+"""Before these, others may have changed what the steps are about."""
+_ACCESS_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.2
+_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+
+
+@dataclass(slots=True)
+class Removal:
+    """One run. `timeout` bounds each wait, in seconds; `left` is what users have to see to."""
+
+    client: Client
+    namespace: str
+    release: bool
+    say: Say
+    timeout: float = 120.0
+    left: list[Handover] = field(default_factory=list)
+
+    async def run(self) -> Found:
+        """All stages; what was found before the last ones. Raises kube errors, StillThereError."""
+        found = await self._read()
+        for stage in Stage:
+            if stage in _READ_AGAIN:
+                found = await self._read()
+            if stage is Stage.RELEASE and self.release:
+                await self._gone("API servers to call Muster's webhook no more", self._marking)
+                self.left += [it for _, it in handovers(found) if it.way is Way.LEFT]
+            steps = [step for step in plan(found, release=self.release) if step.stage is stage]
+            await self._carry_out(stage, steps)
+            await self._settle(stage, found)
+        return found
+
+    async def _read(self) -> Found:
+        return await cluster.read(self.client, self.namespace)
+
+    async def _carry_out(self, stage: Stage, steps: Sequence[Step]) -> None:
+        size = _AT_ONCE if stage in _MANY else 1
+        for start in range(0, len(steps), size):
+            batch = steps[start : start + size]
+            for step in batch if stage not in _COUNTED else ():
+                self.say(str(step))
+            await asyncio.gather(*(self._do(step) for step in batch))
+        if stage in _COUNTED and steps:
+            self.say(f"{steps[0].action.value} {len(steps)} objects")
+
+    async def _do(self, step: Step) -> None:
+        target = step.target
+        match step.action:
+            case Action.DELETE:
+                await delete(self.client, target)
+            case Action.STOP_CONVERSION:
+                ops = PatchBuilder().of_uid(target.uid)
+                ops.replace("/spec/conversion", {"strategy": "None"})
+                await patch(self.client, target, ops)
+            case Action.RESTORE:
+                await self._remaking.restore(target)
+            case Action.HAND_OVER:
+                assert step.handover is not None
+                self.left += await self._remaking.hand_over(target, step.handover)
+            case Action.DROP_FINALIZERS:
+                await drop_finalizers(self.client, target, step.names)
+            case Action.DROP_ANNOTATIONS:
+                ops = PatchBuilder().of_uid(target.uid)
+                for name in step.names:
+                    ops.remove(pointer("metadata", "annotations", name))
+                await patch(self.client, target, ops)
+
+    @property
+    def _remaking(self) -> Remaking:
+        return Remaking(self.client, self.namespace, self.timeout)
+
+    async def _settle(self, stage: Stage, found: Found) -> None:
+        match stage:
+            case Stage.PROCESSES:
+                await self._gone("Muster's processes to end", self._processes)
+            case Stage.RIGHTS:
+                await self._without_rights(found)
+            case Stage.DEFINITIONS:
+                left = cluster.definitions_left
+                await self._gone("Muster's kinds to be deleted", lambda: left(self.client))
+            case Stage.NAMESPACE:
+                await self._gone(f"namespace {self.namespace} to be deleted", self._leaving)
+            case _:
+                return
+
+    async def _gone(self, what: str, left: Callable[[], Awaitable[list[str]]]) -> None:
+        holding: list[str] = []
+        try:
+            async with asyncio.timeout(self.timeout):
+                while holding := await left():  # noqa: ASYNC110 - the server tells nobody
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError as error:
+            raise StillThereError(self.timeout, what, holding) from error
+
+    async def _processes(self) -> list[str]:
+        pods = await list_items(self.client, PODS, self.namespace)
+        ours = (pod["metadata"] for pod in pods if LABEL in (pod["metadata"].get("labels") or {}))
+        return [f"pod {it['name']}" for it in ours if it["labels"][LABEL] == LABEL_VALUE]
+
+    async def _leaving(self) -> list[str]:
+        """Why the namespace is still there; one that nobody deleted stays."""
+        try:
+            place = await self.client.get(NAMESPACES, self.namespace)
+        except NotFound:
+            return []
+        if not dig(place, "metadata", "deletionTimestamp"):
+            return []
+        conditions = listing(dig(place, "status", "conditions"))
+        said = [text(dig(it, "message")) for it in conditions if dig(it, "status") == "True"]
+        return said or ["its objects are being deleted"]
+
+    async def _without_rights(self, found: Found) -> None:
+        """API servers learn of a change of RBAC a moment later: no pod may be bound any more."""
+        accounts = [it for it, _ in found.installed if it.resource.kind == "ServiceAccount"]
+        try:
+            async with asyncio.timeout(_ACCESS_SECONDS):
+                for account in accounts:
+                    while await self._may_bind(account):  # noqa: ASYNC110 - nor here
+                        await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            self.say("an account of Muster's may bind pods by a right that no manifest gives")
+
+    async def _may_bind(self, account: Target) -> bool:
+        asked = {"verb": "create", "resource": "pods", "subresource": "binding"}
+        user = f"system:serviceaccount:{account.namespace}:{account.name}"
+        spec = {"user": user, "resourceAttributes": {**asked, "namespace": "default"}}
+        review = {"apiVersion": _REVIEWS.api_version, "kind": _REVIEWS.kind, "spec": spec}
+        try:
+            answer = await self.client.create(_REVIEWS, review)
+        except NotFound:
+            return False
+        return bool(dig(answer, "status", "allowed"))
+
+    async def _marking(self) -> list[str]:
+        """API servers learn a moment later that a webhook is gone: no Job may be marked again."""
+        pod = {"restartPolicy": "Never", "containers": [{"name": "none", "image": "none"}]}
+        meta = {"generateName": "muster-uninstall-", "annotations": {ANNOTATION_GANG_MODE: "Gang"}}
+        probe = {"metadata": meta, "spec": {"suspend": True, "template": {"spec": pod}}}
+        try:
+            answer = await self.client.create(JOBS, probe, "default", dry_run=True)
+        except ServerError as error:
+            return [str(error)]
+        except ApiError:
+            return []  # refused by a policy of the cluster's, which is another matter
+        marked = ANNOTATION_MANAGED_GROUP in annotations_of(answer)
+        return ["a new Job still gets a group"] if marked else []

@@ -1,0 +1,186 @@
+"""Reads from a cluster what the removal needs to know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from api.constants import COSCHEDULING_GROUP, GROUP, SCHEDULER_NAME
+from api.reading import dig, labels_of, text
+from cli.listing import list_items
+from cli.uninstall.discovery import served
+from cli.uninstall.installation import LABEL, LABEL_VALUE, Item, installed, quotas
+from cli.uninstall.plan import Found, Target, target_of
+from cli.uninstall.release import controller_of
+from kube.client import Client
+from kube.errors import NotFound, ServerError
+from kube.resources import CRDS, JOBS, JOBSETS, PODS, SECRETS, Resource
+
+Object = dict[str, Any]
+Kinds = Mapping[tuple[str, str], Resource]
+"""What is served, by group and kind."""
+
+RECORD_LABEL: Final = "scheduling.muster.dev/released-job"
+"""On the Secret that has a Job while it is made again."""
+
+_GROUPS: Final = {GROUP, COSCHEDULING_GROUP}
+"""Muster's kinds by their group: Kueue, Volcano and others have kinds of the same names."""
+
+_OWNERS: Final = {
+    ("", "ReplicationController"),
+    ("apps", "DaemonSet"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("batch", "Job"),
+}
+"""Kinds that make pods from `spec.template`."""
+
+# What Kubernetes puts into every namespace.
+_EVERYWHERE: Final = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
+_MADE_FOR_OTHERS: Final = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
+
+
+async def read(client: Client, namespace: str) -> Found:
+    """The state now; kinds that are not served count as empty. Raises kube errors."""
+    kinds = {(it.group, it.kind): it for it in await served(client)}
+    ours_only = f"spec.schedulerName={SCHEDULER_NAME}"
+    present, groups, records, quotas, foreign = await asyncio.gather(
+        _all_present(client, kinds, namespace),
+        _groups(client, kinds),
+        _records(client, namespace),
+        _quotas(client, kinds),
+        _foreign(client, kinds, namespace),
+    )
+    jobs, jobsets, pods = await asyncio.gather(
+        list_items(client, JOBS, None),
+        list_items(client, JOBSETS, None),
+        _items(client, PODS, field_selector=ours_only),
+    )
+    owners = await _owners(client, kinds, pods)
+    return Found(present, groups, jobs, jobsets, pods, owners, records, quotas, foreign)
+
+
+async def _all_present(client: Client, kinds: Kinds, namespace: str) -> list[tuple[Target, Object]]:
+    items = installed(namespace)
+    found = await asyncio.gather(*(_present(client, kinds, item) for item in items))
+    return [
+        (target_of(kinds[item.group, item.kind], obj), obj)
+        for item, obj in zip(items, found, strict=True)
+        if obj is not None
+    ]
+
+
+async def _groups(client: Client, kinds: Kinds) -> list[tuple[Target, Object]]:
+    ours = [it for it in kinds.values() if it.group in _GROUPS]
+    lists = await asyncio.gather(*(_items(client, it) for it in ours))
+    return [
+        (target_of(it, obj), obj) for it, found in zip(ours, lists, strict=True) for obj in found
+    ]
+
+
+async def _records(client: Client, namespace: str) -> list[Target]:
+    """Only administrators write into this namespace: nobody else may have Jobs made."""
+    found = await list_items(client, SECRETS, namespace)
+    return [target_of(SECRETS, it) for it in found if RECORD_LABEL in labels_of(it)]
+
+
+async def _present(client: Client, kinds: Kinds, item: Item) -> Object | None:
+    resource = kinds.get((item.group, item.kind))
+    if resource is None:
+        return None
+    try:
+        obj = await client.get(resource, item.name, item.namespace or None)
+    except NotFound:
+        return None
+    return obj if not item.labelled or labels_of(obj).get(LABEL) == LABEL_VALUE else None
+
+
+async def _items(
+    client: Client, resource: Resource, label_selector: str = "", field_selector: str = ""
+) -> list[Object]:
+    try:
+        answer = await client.list(
+            resource, label_selector=label_selector, field_selector=field_selector
+        )
+    except NotFound:
+        return []
+    return list(answer["items"])
+
+
+async def _owners(client: Client, kinds: Kinds, pods: Iterable[Object]) -> dict[str, Object]:
+    """What controls the pods that wait, where it has a pod template."""
+    wanted: dict[str, tuple[Resource, str, str]] = {}
+    for pod in pods:
+        reference = controller_of(pod)
+        group, _, _ = text(reference.get("apiVersion")).rpartition("/")
+        key = (group, text(reference.get("kind")))
+        if dig(pod, "spec", "nodeName") or key not in _OWNERS or key not in kinds:
+            continue
+        where = text(dig(pod, "metadata", "namespace"))
+        wanted[text(reference.get("uid"))] = (kinds[key], text(reference.get("name")), where)
+    found = await asyncio.gather(*(_owner(client, *it) for it in wanted.values()))
+    return {uid: obj for uid, obj in zip(wanted, found, strict=True) if _uid(obj) == uid}
+
+
+async def _owner(client: Client, resource: Resource, name: str, namespace: str) -> Object:
+    try:
+        return await client.get(resource, name, namespace)
+    except NotFound:
+        return {}
+
+
+async def _quotas(client: Client, kinds: Kinds) -> list[Target]:
+    resource = kinds.get(("", "ResourceQuota"))
+    if resource is None:
+        return []
+    found = await _items(client, resource, f"{LABEL}={LABEL_VALUE}")
+    return [target_of(resource, it) for it in found if dig(it, "metadata", "name") in quotas()]
+
+
+async def _foreign(client: Client, kinds: Kinds, namespace: str) -> list[Target]:
+    """What somebody else put into Muster's namespace."""
+    ours = {(item.kind, item.name) for item in installed(namespace)} | _EVERYWHERE
+    asked = [it for it in kinds.values() if it.namespaced and it.kind not in _MADE_FOR_OTHERS]
+    lists = await asyncio.gather(*(_in_namespace(client, it, namespace) for it in asked))
+    return [
+        target_of(resource, obj)
+        for resource, found in zip(asked, lists, strict=True)
+        for obj in found
+        if (resource.kind, dig(obj, "metadata", "name")) not in ours and _is_foreign(obj)
+    ]
+
+
+def _is_foreign(obj: Object) -> bool:
+    """Whether it belongs to nobody, stays, and has no label of Muster's."""
+    labels, meta = labels_of(obj), obj["metadata"]
+    goes = meta.get("ownerReferences") or meta.get("deletionTimestamp")
+    return not goes and RECORD_LABEL not in labels and labels.get(LABEL) != LABEL_VALUE
+
+
+async def _in_namespace(client: Client, resource: Resource, namespace: str) -> list[Object]:
+    try:
+        return await list_items(client, resource, namespace)
+    except ServerError:
+        return []  # the server of an aggregated API does not answer
+
+
+def _uid(obj: Object) -> str:
+    return text(dig(obj, "metadata", "uid"))
+
+
+async def definitions_left(client: Client) -> list[str]:
+    """Muster's CRDs that are still there, and what holds their objects. Raises kube errors."""
+    crds = [it for it in await list_items(client, CRDS, None) if it["spec"]["group"] in _GROUPS]
+    held: list[str] = []
+    for crd in crds:
+        spec = crd["spec"]
+        stored = next(version["name"] for version in spec["versions"] if version["storage"])
+        names = spec["names"]
+        resource = Resource(spec["group"], stored, names["plural"], names["kind"])
+        held += [
+            f"{target_of(resource, obj)} has {', '.join(finalizers)}"
+            for obj in await _items(client, resource)
+            if (finalizers := dig(obj, "metadata", "finalizers"))
+        ]
+    return held or [f"CustomResourceDefinition {it['metadata']['name']}" for it in crds]

@@ -1,0 +1,255 @@
+"""What is to be done, from what was found: ordered steps, none of which waits for a later one.
+
+Pure. A step whose work is done already is not planned again, so the plan of a second run is the
+rest of the first one's.
+
+The order, and why:
+1. the webhook configurations: without the webhook they refuse requests (failurePolicy Fail);
+2. conversion of the CRDs: without the webhook no other version could be read, nor, where an older
+   one is stored, the CRD be deleted;
+3. the processes, 4. their rights: from now on nobody binds a pod, makes a group, or holds one;
+5. what waits is given back: nothing may bind it meanwhile, nor mark it again;
+6. notes on Jobs and JobSets; 7. finalizers of groups: nobody else takes them off any more;
+8. the CRDs, with all their objects; 9. the rest; 10. the namespace, which has the record of 5.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any
+
+from api.constants import finalizer_of
+from api.groups import groups_of_object
+from api.reading import dig, listing, mapping, text
+from cli.uninstall.release import (
+    Handover,
+    Way,
+    annotations_to_remove,
+    controller_of,
+    needs_release,
+    release_job,
+    release_pod,
+)
+from kube.resources import CRDS, JOBS, JOBSETS, PODS, Resource
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object of the cluster."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        """`Kind name`, with its namespace if it has one."""
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.resource.kind} {where}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The state of a cluster, as far as it concerns the removal.
+
+    `installed` is in the order of the manifests; `groups` are the objects of Muster's kinds;
+    `pods` those that name Muster's scheduler; `owners` what controls those that wait, by UID;
+    `records` the Jobs that are being made again; `quotas` what is kept; `foreign` what else is in
+    Muster's namespace.
+    """
+
+    installed: Sequence[tuple[Target, Object]] = ()
+    groups: Sequence[tuple[Target, Object]] = ()
+    jobs: Sequence[Object] = ()
+    jobsets: Sequence[Object] = ()
+    pods: Sequence[Object] = ()
+    owners: Mapping[str, Object] = field(default_factory=dict)
+    records: Sequence[Target] = ()
+    quotas: Sequence[Target] = ()
+    foreign: Sequence[Target] = ()
+
+
+class Stage(IntEnum):
+    """The order of the steps."""
+
+    ADMISSION = 1
+    CONVERSION = 2
+    PROCESSES = 3
+    RIGHTS = 4
+    RELEASE = 5
+    NOTES = 6
+    FINALIZERS = 7
+    DEFINITIONS = 8
+    REST = 9
+    NAMESPACE = 10
+
+
+class Action(Enum):
+    """What a step does to its target."""
+
+    DELETE = "delete"
+    STOP_CONVERSION = "read in its stored version only"
+    RESTORE = "make the Job again of"
+    HAND_OVER = "hand over"
+    DROP_FINALIZERS = "take Muster's finalizer off"
+    DROP_ANNOTATIONS = "take Muster's note off"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One write, or a few that a second run completes. `names` are finalizers or annotations."""
+
+    stage: Stage
+    action: Action
+    target: Target
+    names: tuple[str, ...] = ()
+    handover: Handover | None = None
+
+    def __str__(self) -> str:
+        """One line for people."""
+        if self.handover is not None:
+            return str(self.handover)
+        return f"{self.action.value} {self.target}"
+
+
+@dataclass(slots=True)
+class Use:
+    """What of Muster is in use in one namespace."""
+
+    groups: set[str] = field(default_factory=set)
+    running: int = 0
+    waiting: int = 0
+    jobs: int = 0
+
+    def __str__(self) -> str:
+        """`2 groups, 8 pods run, 4 pods wait, 2 Jobs are not over`."""
+        return (
+            f"{_count(len(self.groups), 'group')}, {_count(self.running, 'pod')} run,"
+            f" {_count(self.waiting, 'pod')} wait, {_count(self.jobs, 'Job')} not over"
+        )
+
+
+_STAGES: Mapping[str, Stage] = {
+    "MutatingWebhookConfiguration": Stage.ADMISSION,
+    "ValidatingWebhookConfiguration": Stage.ADMISSION,
+    "Deployment": Stage.PROCESSES,
+    "ClusterRoleBinding": Stage.RIGHTS,
+    "RoleBinding": Stage.RIGHTS,
+    CRDS.kind: Stage.DEFINITIONS,
+    "Namespace": Stage.NAMESPACE,
+}
+
+
+def in_use(found: Found) -> dict[str, Use]:
+    """Each namespace where pods run or wait under Muster, or Jobs of it are not over."""
+    uses: dict[str, Use] = defaultdict(Use)
+    for pod in found.pods:
+        if _ended(pod):
+            continue
+        use = uses[_namespace(pod)]
+        use.groups.update(it.name for it in groups_of_object(pod, ours=True)[:1])
+        if dig(pod, "spec", "nodeName"):
+            use.running += 1
+        else:
+            use.waiting += 1
+    for job in found.jobs:
+        if needs_release(job):
+            uses[_namespace(job)].jobs += 1
+    return dict(sorted(uses.items()))
+
+
+def plan(found: Found, *, release: bool) -> list[Step]:
+    """All steps in their order. With `release`, what waits is given back as far as possible."""
+    steps = [*_installed(found), *_conversions(found), *_notes(found), *_finalizers(found)]
+    steps += (Step(Stage.RELEASE, Action.RESTORE, it) for it in found.records)
+    if release:
+        steps += _releases(found)
+    return sorted(steps, key=lambda step: step.stage)
+
+
+def handovers(found: Found) -> Iterator[tuple[Target, Handover]]:
+    """What becomes of every Job and waiting pod of Muster's."""
+    jobsets = {_uid(jobset): jobset for jobset in found.jobsets}
+    pods_of: dict[str, list[Object]] = defaultdict(list)
+    for pod in found.pods:
+        pods_of[text(controller_of(pod).get("uid"))].append(pod)
+    released = set()
+    for job in found.jobs:
+        if not needs_release(job):
+            continue
+        released.add(_uid(job))
+        jobset = jobsets.get(text(controller_of(job).get("uid")))
+        yield target_of(JOBS, job), release_job(job, pods_of[_uid(job)], jobset)
+    for pod in found.pods:
+        waits = not _ended(pod) and not dig(pod, "spec", "nodeName")
+        if not waits or dig(pod, "metadata", "deletionTimestamp"):
+            continue
+        owner = text(controller_of(pod).get("uid"))
+        if owner not in released:
+            yield target_of(PODS, pod), release_pod(pod, found.owners.get(owner))
+
+
+def target_of(resource: Resource, obj: Object) -> Target:
+    """The coordinates of an object as it was read."""
+    meta = mapping(obj.get("metadata"))
+    return Target(
+        resource, text(meta.get("namespace")), text(meta.get("name")), text(meta.get("uid"))
+    )
+
+
+def _installed(found: Found) -> Iterator[Step]:
+    # Backwards: what names another comes after it in the manifests.
+    for target, obj in reversed(found.installed):
+        stage = _STAGES.get(target.resource.kind, Stage.REST)
+        leaving = dig(obj, "metadata", "deletionTimestamp") is not None
+        if not leaving and not (stage is Stage.NAMESPACE and found.foreign):
+            yield Step(stage, Action.DELETE, target)
+
+
+def _conversions(found: Found) -> Iterator[Step]:
+    for target, obj in found.installed:
+        webhook = dig(obj, "spec", "conversion", "strategy") == "Webhook"
+        if target.resource == CRDS and webhook:
+            yield Step(Stage.CONVERSION, Action.STOP_CONVERSION, target)
+
+
+def _releases(found: Found) -> Iterator[Step]:
+    for target, handover in handovers(found):
+        if handover.way is not Way.LEFT:
+            yield Step(Stage.RELEASE, Action.HAND_OVER, target, handover=handover)
+
+
+def _notes(found: Found) -> Iterator[Step]:
+    for resource, objects in ((JOBS, found.jobs), (JOBSETS, found.jobsets)):
+        for obj in objects:
+            if names := annotations_to_remove(obj):
+                target = target_of(resource, obj)
+                yield Step(Stage.NOTES, Action.DROP_ANNOTATIONS, target, tuple(names))
+
+
+def _finalizers(found: Found) -> Iterator[Step]:
+    for target, obj in found.groups:
+        finalizer = finalizer_of(target.resource.kind)
+        if finalizer in listing(dig(obj, "metadata", "finalizers")) and finalizer is not None:
+            yield Step(Stage.FINALIZERS, Action.DROP_FINALIZERS, target, (finalizer,))
+
+
+def _ended(pod: Object) -> bool:
+    return dig(pod, "status", "phase") in {"Succeeded", "Failed"}
+
+
+def _namespace(obj: Object) -> str:
+    return text(dig(obj, "metadata", "namespace"))
+
+
+def _uid(obj: Object) -> str:
+    return text(dig(obj, "metadata", "uid"))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

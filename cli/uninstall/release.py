@@ -1,0 +1,261 @@
+"""How Jobs and pods that wait for Muster's scheduler are given back to the default one.
+
+`schedulerName` of a pod, and that of a Job's pod template, can never be changed, not even while the
+Job is suspended. So a pod is given back by deleting it where its owner makes it again without
+Muster's name, and a Job by making it again, where nothing of it has run yet. Nothing else is
+touched: what it takes there is said, and left to the user.
+
+Names in owner references are whatever a user wrote: commands quote them, and lines show no control
+characters.
+"""
+
+from __future__ import annotations
+
+import copy
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from api.constants import (
+    ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_WAITING_FOR,
+    JOBSET,
+    JOBSET_LABEL_REPLICATED_JOB,
+    LABEL_POD_GROUP,
+    SCHEDULER_NAME,
+)
+from api.integration.job import read_job
+from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+
+Object = dict[str, Any]
+
+TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+"""Of a Job's pods: one without it is not counted as failed when it is deleted."""
+LABELS_OF_JOB: Final = (
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+)
+_COUNTS: Final = ("succeeded", "failed", "ready", "terminating")
+_KEPT: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
+
+
+class Way(Enum):
+    """What becomes of a Job or a pod."""
+
+    REMADE = "made again under the default scheduler"
+    BY_OWNER = "deleted: its owner makes it again under the default scheduler"
+    LEFT = "left as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """What becomes of one Job or pod. `why` and `command` are there for what is left."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    way: Way
+    why: str = ""
+    command: str = ""
+
+    def __str__(self) -> str:
+        """One line for people."""
+        what = f"{self.kind} {self.namespace}/{self.name}"
+        return f"{what}: {self.why}" if self.way is Way.LEFT else f"{what}: {self.way.value}"
+
+
+def names_muster(pod_template: Any) -> bool:
+    """Whether pods of the template are for Muster's scheduler."""
+    return bool(dig(pod_template, "spec", "schedulerName") == SCHEDULER_NAME)
+
+
+def is_over(job: Mapping[str, Any]) -> bool:
+    """Whether the Job has completed or failed."""
+    conditions = listing(dig(job, "status", "conditions"))
+    return any(
+        dig(it, "type") in {"Complete", "Failed"} and dig(it, "status") == "True"
+        for it in conditions
+    )
+
+
+def needs_release(job: Mapping[str, Any]) -> bool:
+    """Whether the Job may still make pods that wait for Muster's scheduler."""
+    gone = dig(job, "metadata", "deletionTimestamp")
+    return not gone and not is_over(job) and names_muster(dig(job, "spec", "template"))
+
+
+def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The owner reference of its controller; empty if it has none."""
+    references = listing(dig(obj, "metadata", "ownerReferences"))
+    return next((mapping(it) for it in references if dig(it, "controller") is True), {})
+
+
+def release_job(
+    job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], jobset: Mapping[str, Any] | None
+) -> Handover:
+    """What becomes of a Job that `needs_release`; `pods` are its own, `jobset` its controller."""
+    owner = controller_of(job)
+    began = _has_begun(job, pods)
+    if owner.get("kind") == JOBSET.kind:
+        return _release_child(job, jobset, owner, began=began)
+    view = read_job(job)
+    remake = _remake_command(view.namespace, view.name)
+    if owner:
+        why = f"{_named(owner)} made it, with Muster's scheduler by name"
+        return _left(job, "Job", why, f"kubectl -n {view.namespace} delete job {view.name}")
+    if began:
+        why = (
+            "pods of it have run: they run on, but those that it still makes would wait for ever; "
+            "made again it starts from its beginning"
+        )
+        return _left(job, "Job", why, remake)
+    if not view.managed:
+        return _left(job, "Job", f"its manifest names {SCHEDULER_NAME}", remake)
+    if listing(dig(job, "metadata", "finalizers")):
+        return _left(job, "Job", "finalizers hold it", remake)
+    return _handover(job, "Job", Way.REMADE)
+
+
+def release_pod(pod: Mapping[str, Any], owner: Mapping[str, Any] | None) -> Handover:
+    """What becomes of a waiting pod, by the object that controls it; None for an unknown one."""
+    meta = mapping(pod.get("metadata"))
+    namespace, name = text(meta.get("namespace")), text(meta.get("name"))
+    reference = controller_of(pod)
+    if not reference:
+        command = _replace_command(namespace, "pod", name, '{"spec":{"schedulerName":null}}')
+        return _left(pod, "Pod", "nobody makes it again", command)
+    by = _named(reference)
+    if owner is None:
+        command = f"kubectl -n {namespace} edit {_resource(reference)}"
+        return _left(pod, "Pod", f"what {by} would make of it is not known", command)
+    if names_muster(dig(owner, "spec", "template")):
+        return _left(pod, "Pod", f"{by} names {SCHEDULER_NAME}", _rename(owner, namespace))
+    return _handover(pod, "Pod", Way.BY_OWNER)
+
+
+def remade(job: Mapping[str, Any]) -> Object:
+    """The Job as a manifest, without Muster's marks and what servers write.
+
+    Its labels, annotations, owners and spec are those of before; a selector that Kubernetes made
+    is left to Kubernetes.
+    """
+    meta: Object = {
+        key: copy.deepcopy(value) for key, value in job["metadata"].items() if key in _KEPT
+    }
+    spec: Object = copy.deepcopy(job["spec"])
+    template = spec["template"]
+    made = [template.get("metadata") or {}]
+    if not spec.get("manualSelector"):
+        spec.pop("selector", None)
+        made.append(meta)
+        for labels in made:
+            _drop(labels, "labels", LABELS_OF_JOB)
+    template["spec"].pop("schedulerName", None)
+    _drop(made[0], "labels", [LABEL_POD_GROUP])
+    _drop(made[0], "annotations", [ANNOTATION_MANAGED_GROUP])
+    _drop(meta, "annotations", [ANNOTATION_MANAGED_GROUP, ANNOTATION_WAITING_FOR])
+    _drop(meta, "labels", [LABEL_POD_GROUP])
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def _release_child(
+    job: Mapping[str, Any],
+    jobset: Mapping[str, Any] | None,
+    owner: Mapping[str, Any],
+    *,
+    began: bool,
+) -> Handover:
+    namespace, name = text(dig(job, "metadata", "namespace")), _printable(owner.get("name"))
+    remake = _replace_command(namespace, "jobset", shlex.quote(name))
+    if jobset is None or dig(jobset, "metadata", "uid") != owner.get("uid"):
+        return _left(job, "Job", f"its JobSet {name} is gone", f"kubectl -n {namespace} get jobs")
+    wanted = labels_of(job).get(JOBSET_LABEL_REPLICATED_JOB)
+    for it in listing(dig(jobset, "spec", "replicatedJobs")):
+        if dig(it, "name") == wanted and names_muster(dig(it, "template", "spec", "template")):
+            why = f"JobSet {name} names {SCHEDULER_NAME} in its templates, which cannot change"
+            command = f"kubectl -n {namespace} delete jobset {shlex.quote(name)}"
+            return _left(job, "Job", why, command)
+    if began:
+        why = (
+            f"pods of it have run: they run on, but those that it still makes would wait for ever; "
+            f"JobSet {name} made again starts from its beginning"
+        )
+        return _left(job, "Job", why, remake)
+    return _handover(job, "Job", Way.BY_OWNER)
+
+
+def _has_begun(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> bool:
+    status = mapping(job.get("status"))
+    counted = mapping(status.get("uncountedTerminatedPods"))
+    if any(status.get(key) for key in (*_COUNTS, "completedIndexes", "failedIndexes")):
+        return True
+    return any(counted.values()) or any(
+        dig(pod, "spec", "nodeName") or dig(pod, "status", "phase") in {"Succeeded", "Failed"}
+        for pod in pods
+    )
+
+
+def _drop(holder: Object, section: str, keys: Sequence[str]) -> None:
+    entries = holder.get(section)
+    if not isinstance(entries, dict):
+        return
+    for key in keys:
+        entries.pop(key, None)
+    if not entries:
+        del holder[section]
+
+
+def _remake_command(namespace: str, name: str) -> str:
+    labels = '"controller-uid":null,"batch.kubernetes.io/controller-uid":null'
+    template = f'{{"metadata":{{"labels":{{{labels}}}}},"spec":{{"schedulerName":null}}}}'
+    patch = f'{{"spec":{{"selector":null,"template":{template}}}}}'
+    return _replace_command(namespace, "job", name, patch)
+
+
+def _replace_command(namespace: str, kind: str, name: str, patch: str = "") -> str:
+    edit = f" | kubectl patch --local -f - --type=merge -p '{patch}' -o json" if patch else ""
+    read = f"kubectl -n {namespace} get {kind} {name} -o json"
+    return f"{read}{edit} | kubectl replace --force -f -"
+
+
+def _rename(owner: Mapping[str, Any], namespace: str) -> str:
+    own = {"kind": owner.get("kind"), "name": dig(owner, "metadata", "name")}
+    what = _resource(controller_of(owner) or own)
+    patch = '{"spec":{"template":{"spec":{"schedulerName":"default-scheduler"}}}}'
+    return f"kubectl -n {namespace} patch {what} --type=merge -p '{patch}'"
+
+
+def _resource(reference: Mapping[str, Any]) -> str:
+    """Kind and name for a command line."""
+    kind, name = (_printable(reference.get(key)) for key in ("kind", "name"))
+    return f"{shlex.quote(kind.lower())} {shlex.quote(name)}"
+
+
+def _named(reference: Mapping[str, Any]) -> str:
+    return f"{_printable(reference.get('kind'))} {_printable(reference.get('name'))}"
+
+
+def _printable(value: Any) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text(value))
+
+
+def _left(obj: Mapping[str, Any], kind: str, why: str, command: str) -> Handover:
+    return _handover(obj, kind, Way.LEFT, why, command)
+
+
+def _handover(
+    obj: Mapping[str, Any], kind: str, way: Way, why: str = "", command: str = ""
+) -> Handover:
+    meta = mapping(obj.get("metadata"))
+    where, name, uid = (text(meta.get(key)) for key in ("namespace", "name", "uid"))
+    return Handover(kind, where, name, uid, way, why, command)
+
+
+def annotations_to_remove(obj: Mapping[str, Any]) -> list[str]:
+    """Annotations that say what nobody keeps up to date any more."""
+    return [ANNOTATION_WAITING_FOR] if ANNOTATION_WAITING_FOR in annotations_of(obj) else []

@@ -1,0 +1,150 @@
+"""Gives Jobs and pods back to the default scheduler, so that a crash at any moment loses nothing.
+
+A Job that is made again is not there for a moment. Before it is deleted it is written down, in a
+Secret of Muster's namespace, where only administrators write; the Secret goes when the new Job is
+there. Whoever runs the command again finishes what is written down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from api.constants import JOBSET, SCHEDULER_NAME
+from api.reading import dig, text
+from cli.uninstall.errors import StillThereError
+from cli.uninstall.found import RECORD_LABEL
+from cli.uninstall.installation import LABEL, LABEL_VALUE
+from cli.uninstall.plan import Target, target_of
+from cli.uninstall.release import (
+    TRACKING_FINALIZER,
+    Handover,
+    Way,
+    controller_of,
+    needs_release,
+    release_job,
+    remade,
+)
+from cli.uninstall.writing import delete, drop_finalizers
+from kube.client import Client
+from kube.errors import AlreadyExists, ApiError, NotFound
+from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, SECRETS, Resource
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Remaking:
+    """`namespace` has the records; `timeout` bounds the wait for an old Job to go, in seconds."""
+
+    client: Client
+    namespace: str
+    timeout: float
+
+    async def hand_over(self, target: Target, handover: Handover) -> list[Handover]:
+        """Give back one Job or pod, if that is still possible; what is left. Raises kube errors."""
+        if target.resource == PODS:
+            # As Kubernetes does it for a Job that is suspended: not counted, so no failure.
+            await drop_finalizers(self.client, target, (TRACKING_FINALIZER,))
+            await delete(self.client, target)
+            return []
+        job = await self._get(JOBS, target.name, target.namespace)
+        if job is None or dig(job, "metadata", "uid") != target.uid or not needs_release(job):
+            return []
+        now = release_job(job, await self._pods(job), await self._jobset(job))
+        if now.way is Way.REMADE:
+            return await self._make_again(job, handover)
+        if now.way is Way.BY_OWNER:
+            await delete(self.client, target)
+            return []
+        return [now]
+
+    async def restore(self, record: Target) -> None:
+        """Finish what a record says, and delete it. Raises kube errors, StillThereError."""
+        secret = await self._get(SECRETS, record.name, record.namespace)
+        if secret is None:
+            return
+        job = msgspec.json.decode(base64.b64decode(secret["data"]["job"]))
+        old = text(dig(secret, "metadata", "labels", RECORD_LABEL))
+        await self._replaced(job, old)
+        await delete(self.client, target_of(SECRETS, secret))
+
+    async def _make_again(self, job: Object, handover: Handover) -> list[Handover]:
+        wanted = remade(job)
+        try:
+            await self._check(wanted)
+            record = await self._record(wanted, handover.uid)
+        except ApiError as error:
+            why = f"it cannot be made again: {error.message}"
+            return [replace(handover, way=Way.LEFT, why=why)]
+        await self.restore(record)
+        return []
+
+    async def _check(self, job: Object) -> None:
+        """Whether quotas and policies let a Job like it in, before the old one is deleted."""
+        meta = {key: value for key, value in job["metadata"].items() if key != "name"}
+        like = job | {"metadata": meta | {"generateName": f"{job['metadata']['name']}-"}}
+        await self.client.create(JOBS, like, dry_run=True)
+
+    async def _record(self, job: Object, uid: str) -> Target:
+        name = f"muster-released-{uid}"
+        labels = {LABEL: LABEL_VALUE, RECORD_LABEL: uid}
+        meta = {"name": name, "namespace": self.namespace, "labels": labels}
+        data = {"job": base64.b64encode(msgspec.json.encode(job)).decode()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data}
+        try:
+            return target_of(SECRETS, await self.client.create(SECRETS, secret))
+        except AlreadyExists:
+            return target_of(SECRETS, await self.client.get(SECRETS, name, self.namespace))
+        except NotFound:
+            # Somebody deleted Muster's namespace before.
+            place = {"metadata": {"name": self.namespace, "labels": {LABEL: LABEL_VALUE}}}
+            with suppress(AlreadyExists):
+                await self.client.create(NAMESPACES, place)
+            return target_of(SECRETS, await self.client.create(SECRETS, secret))
+
+    async def _replaced(self, job: Object, old: str) -> None:
+        name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+        try:
+            async with asyncio.timeout(self.timeout):
+                while True:
+                    there = await self._get(JOBS, name, namespace)
+                    if there is None:
+                        await self._create(job)
+                    elif dig(there, "metadata", "uid") != old:
+                        return
+                    elif not dig(there, "metadata", "deletionTimestamp"):
+                        await delete(self.client, target_of(JOBS, there))
+                    else:
+                        await asyncio.sleep(0.2)
+        except TimeoutError as error:
+            raise StillThereError(self.timeout, f"Job {namespace}/{name} to be deleted") from error
+
+    async def _create(self, job: Object) -> None:
+        try:
+            await self.client.create(JOBS, job)
+        except AlreadyExists:
+            return
+
+    async def _pods(self, job: Object) -> list[Object]:
+        namespace, uid = job["metadata"]["namespace"], job["metadata"]["uid"]
+        ours = f"spec.schedulerName={SCHEDULER_NAME}"
+        found = await self.client.list(PODS, namespace, field_selector=ours)
+        return [pod for pod in found["items"] if controller_of(pod).get("uid") == uid]
+
+    async def _jobset(self, job: Object) -> Object | None:
+        owner = controller_of(job)
+        if owner.get("kind") != JOBSET.kind:
+            return None
+        return await self._get(JOBSETS, text(owner.get("name")), job["metadata"]["namespace"])
+
+    async def _get(self, resource: Resource, name: str, namespace: str) -> Object | None:
+        try:
+            return await self.client.get(resource, name, namespace)
+        except NotFound:
+            return None

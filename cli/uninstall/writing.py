@@ -1,0 +1,52 @@
+"""Single writes that may be repeated: what is done already, or gone, counts as done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from api.reading import dig, listing
+from cli.uninstall.plan import Target
+from kube.client import Client
+from kube.errors import Conflict, Invalid, NotFound
+from kube.patch import PatchBuilder, pointer
+
+
+async def delete(client: Client, target: Target) -> None:
+    """Delete exactly this object, its dependents in the background. Raises kube errors."""
+    try:
+        await client.delete(
+            target.resource,
+            target.name,
+            target.namespace or None,
+            uid=target.uid,
+            propagation="Background",
+        )
+    except (NotFound, Conflict):
+        return
+
+
+async def patch(client: Client, target: Target, ops: PatchBuilder) -> None:
+    """Patch it; one that is gone, or is another by now, needs nothing. Raises kube errors."""
+    try:
+        await client.patch(target.resource, target.name, ops, target.namespace or None)
+    except NotFound:
+        return
+    except Invalid as error:
+        if not error.patch_failed:
+            raise
+
+
+async def drop_finalizers(client: Client, target: Target, names: Sequence[str]) -> None:
+    """Take these finalizers off, again while others change the list. Raises kube errors."""
+    while True:
+        try:
+            obj = await client.get(target.resource, target.name, target.namespace or None)
+        except NotFound:
+            return
+        present = listing(dig(obj, "metadata", "finalizers"))
+        at = next((number for number, it in enumerate(present) if it in names), None)
+        if at is None or dig(obj, "metadata", "uid") != target.uid:
+            return
+        path = pointer("metadata", "finalizers", at)
+        ops = PatchBuilder().of_uid(target.uid).test(path, present[at]).remove(path)
+        await patch(client, target, ops)

@@ -1,0 +1,1 @@
+"""Lives of Jobs and JobSets, drawn at random and played."""

@@ -1,0 +1,1 @@
+"""Muster beside other people's controllers, which are real."""

@@ -1,0 +1,42 @@
+"""A control plane of its own, with Karpenter and kube-scheduler beside Muster."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from e2e.controlplane.commands import Options
+from e2e.controlplane.controlplane import ControlPlane
+from e2e.muster import Muster
+from e2e.neighbours.nodepools import NodePools
+from e2e.running import installed, started
+from e2e.suite.environment import Environment
+from kube.client import Client
+
+
+@pytest.fixture(scope="session")
+def cluster(server_kind: str) -> Iterator[ControlPlane]:
+    """Elsewhere Karpenter would buy nodes for the pods of every other flow."""
+    if server_kind != "real":
+        pytest.skip("Karpenter runs beside a real control plane: run with --cluster=real")
+    made = ControlPlane(Options(scheduler=True, karpenter=True))
+    with started(made):
+        yield made
+
+
+@pytest.fixture(scope="session")
+def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
+    with installed(cluster) as muster:
+        yield muster
+
+
+@pytest.fixture
+async def nodepools(cluster: ControlPlane, client: Client) -> AsyncIterator[NodePools]:
+    """The NodePools of a flow; they and their nodes are gone when it is over."""
+    async with NodePools.opened(client) as pools:
+        yield pools
+
+
+@pytest.fixture
+async def env(nodepools: NodePools, env: Environment) -> Environment:
+    """Its pods go first: Karpenter drains the nodes that it takes back."""
+    return env

@@ -1,0 +1,65 @@
+"""Holds what long work reads as it is, while the work gives way in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+
+import structlog
+
+_log = structlog.get_logger()
+
+
+class Freeze:
+    """Who changes things waits until it is `over`, or leaves the change to `when_over`.
+
+    `with` it, the work is under way. It is only noticed by others if the work gives way.
+    """
+
+    def __init__(self) -> None:
+        self._lasts = False
+        self._waiting: list[asyncio.Future[None]] = []
+        self._postponed: list[Callable[[], None]] = []
+
+    @property
+    def lasts(self) -> bool:
+        """Whether work that gave way is under way."""
+        return self._lasts
+
+    def __enter__(self) -> None:
+        if self._lasts:
+            raise RuntimeError("it lasts already: wait until it is over")
+        self._lasts = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lasts = False
+        postponed, self._postponed = self._postponed, []
+        for act in postponed:
+            try:
+                act()
+            except Exception:  # noqa: BLE001 - logged; the others are carried out
+                _log.exception("a postponed change raised an error")
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    async def over(self) -> None:
+        """Until it is over; at once if there is none."""
+        while self._lasts:
+            each = asyncio.get_running_loop().create_future()
+            self._waiting.append(each)
+            await each
+
+    def when_over(self, act: Callable[[], None]) -> None:
+        """Carry this out as soon as it is over, in the order of the calls."""
+        if self._lasts:
+            self._postponed.append(act)
+        else:
+            act()

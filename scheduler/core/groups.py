@@ -1,0 +1,317 @@
+"""Pods and groups as the forest keeps them: what was read of each, its place, and its counters.
+
+available  number of pods that count for the quorum: waiting (not gated), bound, assumed, succeeded
+running    number of pods that count for the minimum: bound, assumed, succeeded
+settled    number of pods that are running and not assumed
+quorate    leaf: available >= minimum; composite: at least minimum children are quorate
+standing   leaf: running >= minimum; composite: at least minimum children are standing
+bound      leaf: settled >= minimum; composite: at least minimum children are bound
+failed     number of Failed pods that were bound since the group's object exists
+initially_scheduled
+           leaf: it was bound once, pods that failed since counted too, however short that was;
+           composite: at least minimum children are initially_scheduled
+priorities number of pods in the subtree by priority, without ended and terminating pods
+schedulers the same by schedulerName, of the pods that are this scheduler's
+faulty     whether `tree_validation` finds a flaw in the subtree
+
+gated      number of pods that wait for their scheduling gates to be removed
+held       number of pods that are held, as the group is not theirs
+leaving    number of terminating pods that have not ended
+
+Failed and terminating pods count for neither the quorum nor the minimum. Once a group is
+initially_scheduled it stays so as long as its object exists.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from scheduler.core.model import (
+    COMPOSITE_POD_GROUP,
+    POD_GROUP,
+    SINGLE_POD,
+    GroupKey,
+    GroupSpec,
+    PodInfo,
+    Topology,
+)
+from scheduler.core.shapes import Shape
+
+MAX_DEPTH: Final = 4
+
+
+class Pod:
+    """A pod that this scheduler places, or one that another scheduler places.
+
+    `node` is the name of the node on which it takes room, or empty; `row` is the row of that node,
+    -1 if there is none or it is not known.
+    """
+
+    __slots__ = ("assumed", "group", "info", "node", "row", "shape")
+
+    def __init__(self, info: PodInfo, shape: Shape, group: Group | None) -> None:
+        self.info = info
+        self.shape = shape
+        self.group = group
+        self.node = ""
+        self.row = -1
+        self.assumed = False
+
+    @property
+    def key(self) -> GroupKey:
+        """The queue key of a pod that belongs to no group."""
+        return (SINGLE_POD, self.info.namespace, self.info.name)
+
+    @property
+    def ended(self) -> bool:
+        return self.info.phase in ("Succeeded", "Failed")
+
+    @property
+    def placed(self) -> bool:
+        """Whether the pod is bound, or assumed: a node was chosen and the Binding is under way."""
+        return bool(self.info.node) or self.assumed
+
+    @property
+    def waiting(self) -> bool:
+        """Whether this scheduler has to place the pod now."""
+        info = self.info
+        blocked = info.gated or info.exceeds or info.terminating or self.ended
+        return info.ours and not self.placed and not blocked
+
+    @property
+    def running(self) -> bool:
+        """Whether it counts for the minimum: placed or succeeded, and not failed or terminating."""
+        info = self.info
+        if info.terminating or info.phase == "Failed":
+            return False
+        return self.placed or info.phase == "Succeeded"
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed after it was bound."""
+        return self.info.phase == "Failed" and bool(self.info.node)
+
+    @property
+    def priority(self) -> int:
+        return self.info.priority
+
+    @property
+    def order(self) -> tuple[int, str, str, str]:
+        """The sort key within a group: highest priority, then oldest, then by name."""
+        info = self.info
+        return (-info.priority, info.created, info.namespace, info.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a group must have in common with its parent.
+
+    `below` is the template under which the Workload has the group's own, empty if it is not under
+    any; None if that is not known.
+    """
+
+    workload: str | None
+    priority: int | None
+    disruption: Literal["single", "all"]
+    below: str | None
+
+
+@dataclass(slots=True)
+class _Below:
+    """What a composite knows of its children."""
+
+    heights: list[int] = field(default_factory=lambda: [0] * MAX_DEPTH)
+    cut: dict[GroupKey, Group] = field(default_factory=dict)
+    traits: Counter[Traits] = field(default_factory=Counter)
+    faulty: dict[GroupKey, Group] = field(default_factory=dict)
+
+
+_NOTHING_BELOW: Final = _Below()
+
+
+class Group:
+    """A PodGroup, which has pods, or a CompositePodGroup, which has child groups.
+
+    `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
+    than MAX_DEPTH, is `cut_from` the parent that it names, and is in that one's `cut_children`.
+    `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did.
+    `traits` is None while the group has no policy; `clashing` is how many of the
+    `described_children`, those with traits, have some that do not go with the group's own.
+    """
+
+    __slots__ = (
+        "alive", "assumed_total", "available", "bound", "bound_children", "bound_pods",
+        "child_traits", "children", "clashing", "cut_children", "cut_from", "described_children",
+        "exceeding", "failed", "faulty", "faulty_children", "foreign", "gated", "heights", "held",
+        "initially_scheduled", "initially_scheduled_children", "key", "leaving", "members",
+        "parent", "pending", "pending_total", "priorities", "quorate", "quorate_children",
+        "running", "running_total", "schedulers", "settled", "size", "spec", "standing",
+        "standing_children", "template_flaw", "traits",
+    )  # fmt: skip
+
+    def __init__(self, key: GroupKey) -> None:
+        self.key = key
+        self.spec: GroupSpec | None = None
+        self.parent: Group | None = None
+        self.children: dict[GroupKey, Group] = {}
+        self.members: dict[str, Pod] = {}
+        self.pending: dict[Shape, dict[str, Pod]] = {}
+        self.exceeding: dict[str, Pod] | None = None
+        self.priorities: Counter[int] = Counter()
+        self.schedulers: Counter[str] = Counter()
+        self.foreign = 0
+        self.alive = 0
+        self.bound_pods = 0
+        self.available = 0
+        self.running = 0
+        self.settled = 0
+        self.failed = 0
+        self.gated = 0
+        self.held = 0
+        self.leaving = 0
+        self.size = 1
+        self.pending_total = 0
+        self.running_total = 0
+        self.assumed_total = 0
+        self.quorate_children = 0
+        self.standing_children = 0
+        self.bound_children = 0
+        self.initially_scheduled_children = 0
+        self.quorate = False
+        self.standing = False
+        self.bound = False
+        self.initially_scheduled = False
+        self.cut_from: Group | None = None
+        self.traits: Traits | None = None
+        # Only composites have children; the many PodGroups share empty containers.
+        below = _Below() if self.composite else _NOTHING_BELOW
+        self.heights = below.heights
+        self.cut_children = below.cut
+        self.child_traits = below.traits
+        self.faulty_children = below.faulty
+        self.described_children = 0
+        self.clashing = 0
+        self.template_flaw = ""
+        self.faulty = False
+
+    def __repr__(self) -> str:
+        return f"Group({'/'.join(self.key)})"
+
+    @property
+    def name(self) -> str:
+        return self.key[2]
+
+    @property
+    def composite(self) -> bool:
+        return self.key[0] == COMPOSITE_POD_GROUP
+
+    @property
+    def words(self) -> str:
+        """Its kind and name, for sentences."""
+        kind = "pod group" if self.key[0] == POD_GROUP else "composite pod group"
+        return f'{kind} "{self.name}"'
+
+    @property
+    def minimum(self) -> int | None:
+        """The minCount or minGroupCount; None if the object or its policy does not exist yet."""
+        return self.spec.minimum if self.spec is not None else None
+
+    @property
+    def topology(self) -> Topology | None:
+        """The group's own topology constraint; None if it has none or has no object yet."""
+        return self.spec.topology if self.spec is not None else None
+
+    @property
+    def known(self) -> bool:
+        return self.minimum is not None
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether it runs below its minimum, after a disruption or an incomplete binding."""
+        return self.running_total > 0 and not self.standing
+
+    @property
+    def level(self) -> int:
+        """1 for the topmost group, one more for each linked parent; at most MAX_DEPTH."""
+        level, group = 1, self
+        while group.parent is not None:
+            level, group = level + 1, group.parent
+        return level
+
+    @property
+    def height(self) -> int:
+        """The number of levels of the subtree, 1 without children; at most MAX_DEPTH."""
+        for below in range(MAX_DEPTH - 1, 0, -1):
+            if self.heights[below]:
+                return below + 1
+        return 1
+
+    @property
+    def top(self) -> Group:
+        """The topmost ancestor, or the group itself. Not a root if its object does not exist."""
+        group = self
+        while group.parent is not None:
+            group = group.parent
+        return group
+
+    @property
+    def priority(self) -> int:
+        """The spec's priority; if it was not resolved, the lowest of the pods', 0 without pods."""
+        if self.spec is not None and self.spec.priority is not None:
+            return self.spec.priority
+        return min(self.priorities, default=0)
+
+    @property
+    def scheduler(self) -> str:
+        """The schedulerName of its pods; any of them where they disagree, empty without pods."""
+        return next(iter(self.schedulers), "")
+
+    def children_in_order(self) -> list[Group]:
+        """The children, oldest first, then by name."""
+        return sorted(self.children.values(), key=by_creation)
+
+    def walk(self) -> Iterator[Group]:
+        """The groups of the subtree, parents before children, in the order of children_in_order."""
+        stack = [self]
+        while stack:
+            group = stack.pop()
+            yield group
+            if group.children:
+                stack.extend(reversed(group.children_in_order()))
+
+    def subtree(self) -> Iterator[Group]:
+        """The groups of the subtree, parents before children, siblings in any order."""
+        stack = [self]
+        while stack:
+            group = stack.pop()
+            yield group
+            stack.extend(group.children.values())
+
+    def leaves(self) -> Iterator[Group]:
+        return (group for group in self.walk() if not group.composite)
+
+
+def by_creation(group: Group) -> tuple[str, str, str]:
+    """The order of siblings: oldest first, then by name."""
+    return (group.spec.created if group.spec else "", group.key[2], group.key[0])
+
+
+def outer_topology_keys(group: Group, key: str) -> tuple[str, ...]:
+    """The topology keys of the group's ancestors, the outermost first, without `key`."""
+    keys: dict[str, None] = {}
+    above = group.parent
+    while above is not None:
+        if above.topology is not None and above.topology.key != key:
+            keys.setdefault(above.topology.key)
+        above = above.parent
+    return tuple(reversed(keys))
+
+
+def topology_keys_around(group: Group | None, key: str) -> tuple[str, ...]:
+    """The outer keys of the nearest constraint on `key`, of the group or an ancestor."""
+    while group is not None and (group.topology is None or group.topology.key != key):
+        group = group.parent
+    return () if group is None else outer_topology_keys(group, key)

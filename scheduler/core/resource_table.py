@@ -1,0 +1,254 @@
+"""How much of each resource every node offers and has free, and what pods request of it.
+
+A resource has an index (along R) as long as some node offers it. What pods on nodes use of others
+is only noted per node, so a name that nobody offers costs nothing per node.
+
+Arithmetic is int64 and never overflows. Amounts above LARGEST count as LARGEST for nodes, and as
+one more for pods, which then fit nowhere. Large amounts in use are summed up exactly beside the
+arrays, which contain the sum only up to a limit. So what was taken comes back exactly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+PODS: Final = "pods"
+"""The number of pods is a resource like any other: every pod requests one."""
+
+LARGEST: Final = 1 << 53
+"""The most of one resource that a node can have; a thousand times as much is still an int64."""
+
+_MOST_PODS: Final = (1 << 31) - 1
+"""The most pods of a node, so that pods can be added up over all nodes."""
+
+_LARGE: Final = 1 << 42
+"""Amounts above this are summed up beside the arrays; a million smaller ones cannot overflow."""
+
+_MOST_USED: Final = 1 << 61
+"""The arrays contain the sum of large amounts up to this limit."""
+
+_FIRST: Final = 8
+
+
+class ResourceTable:
+    """The resources of nodes by row, in arrays (R, N); `indices` are those of the resources.
+
+    `epoch` changes with `indices`. `used_apart` has per row what is not in the arrays: by name, the
+    amounts of resources without an index, and the exact sums of large amounts.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.indices: dict[str, int] = {PODS: 0}
+        self.epoch = 0
+        self.allocatable: Ints = np.zeros((_FIRST, capacity), np.int64)
+        self.free: Ints = np.zeros((_FIRST, capacity), np.int64)
+        self._vacant: list[int] = []
+        self._offering: Counter[str] = Counter()
+        self._without_index: dict[int, Counter[str]] = {}
+        self._large: dict[int, Counter[str]] = {}
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The names of the resources by index."""
+        return {index: name for name, index in self.indices.items()}
+
+    def __len__(self) -> int:
+        """How many resources have an index, and how many amounts are noted beside the arrays."""
+        apart = (*self._without_index.values(), *self._large.values())
+        return len(self.indices) + sum(map(len, apart))
+
+    def request(self, amounts: Iterable[tuple[str, int]]) -> Request:
+        """What pods with these requests take of their node, one of its pods included."""
+        return Request(self, amounts)
+
+    def grow(self) -> None:
+        """Double the number of rows."""
+        wide = ((0, 0), (0, self.free.shape[1]))
+        self.allocatable = np.pad(self.allocatable, wide)
+        self.free = np.pad(self.free, wide)
+
+    def set_node(self, row: int, before: Mapping[str, int], now: Mapping[str, int]) -> None:
+        """Change what a node offers; what its pods use stays in use."""
+        old, new = _offered(before), _offered(now)
+        for name, amount in new.items():
+            if name not in old:
+                self._offering[name] += 1
+                if name not in self.indices:
+                    self._add(name)
+            self._set(self.indices[name], row, amount)
+        for name in old.keys() - new.keys():
+            self._set(self.indices[name], row, 0)
+            self._offering[name] -= 1
+            if not self._offering[name]:
+                del self._offering[name]
+                self._remove(name)
+
+    def remove_node(self, row: int, before: Mapping[str, int]) -> None:
+        """Remove a node and all that was taken from it."""
+        self.allocatable[:, row] = 0
+        self.release_all(row)
+        self.set_node(row, before, {})
+
+    def release_all(self, row: int) -> None:
+        """Forget all that was taken from a node."""
+        self._without_index.pop(row, None)
+        self._large.pop(row, None)
+        self.free[:, row] = self.allocatable[:, row]
+
+    def take(self, rows: Ints, counts: Ints, request: Request) -> None:
+        """Put `counts[i]` pods on node `rows[i]`; negative counts take them off."""
+        indices, amounts = request.in_arrays
+        self.free[indices[:, None], rows] -= amounts[:, None] * counts
+        if request.apart:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                self._take_apart(row, count, request)
+
+    def take_one(self, row: int, count: int, request: Request) -> None:
+        """Like take, for one node."""
+        indices, amounts = request.in_arrays
+        self.free[indices, row] -= amounts * count
+        if request.apart:
+            self._take_apart(row, count, request)
+
+    def _set(self, index: int, row: int, amount: int) -> None:
+        self.free[index, row] += amount - self.allocatable[index, row]
+        self.allocatable[index, row] = amount
+
+    def _take_apart(self, row: int, count: int, request: Request) -> None:
+        for name, amount in request.apart:
+            if amount > _LARGE:
+                before = _add_to(self._large, row, name, amount * count)
+                index = self.indices.get(name)
+                if index is not None:
+                    after = before + amount * count
+                    self.free[index, row] += min(before, _MOST_USED) - min(after, _MOST_USED)
+            else:
+                _add_to(self._without_index, row, name, amount * count)
+
+    def _add(self, name: str) -> None:
+        """Give the resource an index; pods that were counted before are counted there now."""
+        index = self._vacant.pop() if self._vacant else len(self.indices)
+        if index == len(self.free):
+            more = ((0, len(self.free)), (0, 0))
+            self.allocatable = np.pad(self.allocatable, more)
+            self.free = np.pad(self.free, more)
+        self.indices[name] = index
+        self.epoch += 1
+        for row in [row for row, used in self._without_index.items() if name in used]:
+            used = self._without_index[row][name]
+            _add_to(self._without_index, row, name, -used)
+            self.free[index, row] -= used
+        for row, large in self._large.items():
+            self.free[index, row] -= min(large[name], _MOST_USED)
+
+    def _remove(self, name: str) -> None:
+        """Take the resource's index back, and note what pods use of it."""
+        if name == PODS:
+            return
+        index = self.indices.pop(name)
+        self._vacant.append(index)
+        self.epoch += 1
+        for row in np.flatnonzero(self.free[index]).tolist():
+            large = self._large[row][name] if row in self._large else 0
+            used = -int(self.free[index, row]) - min(large, _MOST_USED)
+            _add_to(self._without_index, row, name, used)
+        self.free[index] = 0
+
+
+class Request:
+    """What a pod takes of its node, by resource; cheap to use as long as no resource comes or goes.
+
+    Resources that no node offers are `missing`.
+    """
+
+    __slots__ = ("_amounts", "_apart", "_demands", "_epoch", "_in_arrays", "_missing", "_resources")
+
+    def __init__(self, resources: ResourceTable, amounts: Iterable[tuple[str, int]]) -> None:
+        total = Counter({PODS: 1})
+        for name, amount in amounts:
+            total[name] += max(0, amount)
+        self._resources = resources
+        self._amounts = tuple((name, min(amount, LARGEST + 1)) for name, amount in (+total).items())
+        self._epoch = -1
+
+    @property
+    def demands(self) -> tuple[tuple[int, int], ...]:
+        """(resource index, amount) for each resource that some node offers."""
+        self._look()
+        return self._demands
+
+    @property
+    def scored(self) -> tuple[tuple[int, int], ...]:
+        """Those of the demands by which full nodes differ from empty ones.
+
+        The pod count is among them only where nothing else is requested.
+        """
+        return self.demands[1:] or self.demands
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The resources that no node offers, by name."""
+        self._look()
+        return self._missing
+
+    @property
+    def in_arrays(self) -> tuple[Ints, Ints]:
+        """The indices and amounts, of equal length, that are added up in the arrays."""
+        self._look()
+        return self._in_arrays
+
+    @property
+    def apart(self) -> tuple[tuple[str, int], ...]:
+        """(name, amount) of what is added up beside the arrays."""
+        self._look()
+        return self._apart
+
+    def _look(self) -> None:
+        if self._epoch == self._resources.epoch:
+            return
+        self._epoch = self._resources.epoch
+        indices = self._resources.indices
+        offered = [(indices[name], amount) for name, amount in self._amounts if name in indices]
+        small = np.array([each for each in offered if each[1] <= _LARGE], np.int64)
+        self._demands = tuple(offered)
+        self._in_arrays = (small[:, 0].copy(), small[:, 1].copy())
+        self._missing = tuple(name for name, _ in self._amounts if name not in indices)
+        self._apart = tuple(
+            (name, amount)
+            for name, amount in self._amounts
+            if amount > _LARGE or name not in indices
+        )
+
+
+def total(amounts: Ints) -> int:
+    """The exact sum of amounts up to LARGEST, of which an int64 may not hold that of all nodes."""
+    high, low = int((amounts >> 32).sum()), int((amounts & 0xFFFFFFFF).sum())
+    return (high << 32) + low
+
+
+def _offered(allocatable: Mapping[str, int]) -> dict[str, int]:
+    """What is offered, within the limits; not what is 0."""
+    return {
+        name: min(amount, _MOST_PODS if name == PODS else LARGEST)
+        for name, amount in allocatable.items()
+        if amount > 0
+    }
+
+
+def _add_to(sums: dict[int, Counter[str]], row: int, name: str, amount: int) -> int:
+    """Add to a sum of the row and return what it was before; sums of 0 are not kept."""
+    of_row = sums.setdefault(row, Counter())
+    before = of_row[name]
+    of_row[name] = before + amount
+    if not of_row[name]:
+        del of_row[name]
+        if not of_row:
+            del sums[row]
+    return before

@@ -1,0 +1,71 @@
+"""The condition DisruptionTarget, which tells that a pod or group was chosen as a victim."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api.constants import CONDITION_DISRUPTION_TARGET, REASON_PREEMPTION, SCHEDULER_COMPONENT
+from kube.clock import Clock, rfc3339
+from kube.meta import Json
+from kube.patch import PatchBuilder
+from kube.resources import PODS, Resource
+from scheduler.api_protocols import EvictorApi
+
+_PREFIX: Final = f"{SCHEDULER_COMPONENT}:"
+_TARGET: Final[Json] = {"status": "True", "reason": REASON_PREEMPTION}
+_SPARED: Final[Json] = {
+    "status": "False",
+    "reason": "EvictionFailed",
+    "message": f"{_PREFIX} could not be evicted",
+}
+
+
+class DisruptionMarks:
+    """Sets and clears the condition on objects as they are now. Raises kube.errors."""
+
+    def __init__(self, api: EvictorApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+
+    async def set(
+        self, resource: Resource, namespace: str, name: str, uid: str | None, message: str
+    ) -> None:
+        """Mark the object; with a UID only that one."""
+        obj = await self._api.get(resource, name, namespace)
+        if uid is None or obj["metadata"]["uid"] == uid:
+            await self._write(resource, obj, name, namespace, _TARGET | {"message": message})
+
+    async def clear(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+        """Take the mark back, if the object has that UID and this scheduler marked it."""
+        obj = await self._api.get(resource, name, namespace)
+        marked = any(
+            c.get("status") == "True" and str(c.get("message")).startswith(_PREFIX)
+            for c in _conditions(obj)
+            if c.get("type") == CONDITION_DISRUPTION_TARGET
+        )
+        if marked and obj["metadata"]["uid"] == uid:
+            await self._write(resource, obj, name, namespace, _SPARED)
+
+    async def _write(
+        self, resource: Resource, obj: Json, name: str, namespace: str, said: Json
+    ) -> None:
+        meta = obj["metadata"]
+        condition = {
+            "type": CONDITION_DISRUPTION_TARGET,
+            "lastTransitionTime": rfc3339(self._clock.now()),
+            **said,
+        }
+        if resource is not PODS:
+            condition["observedGeneration"] = meta.get("generation", 0)
+        others = [c for c in _conditions(obj) if c.get("type") != CONDITION_DISRUPTION_TARGET]
+        ops = PatchBuilder().at_version(meta["resourceVersion"])
+        if not obj.get("status"):
+            ops.add("/status", {})
+        ops.add("/status/conditions", [*others, condition])
+        await self._api.patch(resource, name, ops, namespace, subresource="status")
+
+
+def _conditions(obj: Json) -> list[Json]:
+    """The object's conditions, as far as they are objects: an owner may write anything."""
+    found = (obj.get("status") or {}).get("conditions") or []
+    return [each for each in found if isinstance(each, dict)]

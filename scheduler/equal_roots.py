@@ -1,0 +1,175 @@
+"""Refused roots that are equal: one of them is decided, and its answer holds for all.
+
+Roots of one signature fit at the same moments, as long as none of them has nominated places. So
+when room appears, only the first of them is made ready; once it is placed, two more are, and so on.
+As long as nothing has happened that could help, a further one is refused without a search.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from scheduler.core.explain import Blocker
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import GroupKey
+from scheduler.core.place import Refusal
+from scheduler.core.search.batching import Signature
+from scheduler.core.shapes import Shape
+
+Rank = tuple[int, bool, str, str, str, str]
+
+_FRESH: Final = 1.0
+"""Seconds within which an answer is not sought again merely because time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A refusal, and what is said about it."""
+
+    refusal: Refusal
+    blocker: Blocker
+
+    def to(self, key: GroupKey) -> Answer:
+        """The same for another root."""
+        root, short, blocker = self.refusal.root, self.refusal.shortage, self.blocker
+        if short.at == root:
+            short = replace(short, at=key)
+        if blocker.at == root:
+            blocker = replace(blocker, at=key)
+        return Answer(replace(self.refusal, root=key, shortage=short), blocker)
+
+
+@dataclass(frozen=True, slots=True)
+class EqualKind:
+    """What equal roots have in common: also whether they preempt, and after how many seconds."""
+
+    signature: Signature
+    preempts: bool
+    delay: float
+
+    @classmethod
+    def of(cls, entity: Group | Pod, signature: Signature) -> EqualKind:
+        source = entity.info if isinstance(entity, Pod) else entity.spec
+        if source is None:
+            raise LookupError(entity.key)
+        return cls(signature, source.preempts, source.delay)
+
+
+@dataclass(slots=True)
+class _Equals:
+    """Refused roots of one kind, and their answer; `current` until something may have helped."""
+
+    answer: Answer
+    decided: float
+    current: bool = True
+    ranks: dict[GroupKey, Rank] = field(default_factory=dict)
+    heap: list[tuple[Rank, GroupKey]] = field(default_factory=list)
+
+    def add(self, key: GroupKey, rank: Rank) -> None:
+        self.ranks[key] = rank
+        heapq.heappush(self.heap, (rank, key))
+        if len(self.heap) > 2 * len(self.ranks) + 64:
+            self.heap = [(rank, key) for key, rank in self.ranks.items()]
+            heapq.heapify(self.heap)
+
+    def first(self) -> GroupKey | None:
+        """The root that comes first; it stays here."""
+        while self.heap:
+            rank, key = self.heap[0]
+            if self.ranks.get(key) == rank:
+                return key
+            heapq.heappop(self.heap)
+        return None
+
+
+class EqualRoots:
+    """All refused roots that share an answer."""
+
+    def __init__(self) -> None:
+        self._equals: dict[EqualKind, _Equals] = {}
+        self._kinds: dict[GroupKey, EqualKind] = {}
+        self._by_shape: dict[Shape, dict[EqualKind, _Equals]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __contains__(self, key: GroupKey) -> bool:
+        return key in self._kinds
+
+    def shapes(self) -> Iterator[Shape]:
+        """The shapes of these roots."""
+        return iter(self._by_shape)
+
+    def answer(self, kind: EqualKind) -> Answer | None:
+        """The answer for roots of this kind; None if it has to be sought."""
+        equals = self._equals.get(kind)
+        return equals.answer if equals is not None and equals.current else None
+
+    def add(
+        self, key: GroupKey, rank: Rank, kind: EqualKind, answer: Answer, decided: float | None
+    ) -> None:
+        """Add a refused root; `decided` is when the answer was found, None if it was known.
+
+        Either way it holds now for all of the kind.
+        """
+        self.discard(key)
+        equals = self._equals.get(kind)
+        if equals is None:
+            equals = self._equals[kind] = _Equals(answer, decided or 0.0)
+            self._by_shape.setdefault(kind.signature.shape, {})[kind] = equals
+        equals.current = True
+        if decided is not None:
+            equals.answer, equals.decided = answer, decided
+        equals.add(key, rank)
+        self._kinds[key] = kind
+
+    def discard(self, key: GroupKey) -> None:
+        """The root is not refused any more, or has no equals."""
+        kind = self._kinds.pop(key, None)
+        if kind is None:
+            return
+        equals = self._equals[kind]
+        del equals.ranks[key]
+        if equals.ranks:
+            return
+        del self._equals[kind]
+        by_kind = self._by_shape[kind.signature.shape]
+        del by_kind[kind]
+        if not by_kind:
+            del self._by_shape[kind.signature.shape]
+
+    def firsts(self, shape: Shape) -> list[tuple[GroupKey, EqualKind]]:
+        """The first root of each kind with this shape."""
+        found = []
+        for kind, equals in self._by_shape.get(shape, {}).items():
+            key = equals.first()
+            if key is not None:
+                found.append((key, kind))
+        return found
+
+    def first(self, kind: EqualKind) -> GroupKey | None:
+        """The first root of this kind."""
+        equals = self._equals.get(kind)
+        return equals.first() if equals is not None else None
+
+    def expire(self, kind: EqualKind) -> Answer | None:
+        """Something may have helped: the answer, which has to be sought again, if there is one."""
+        equals = self._equals.get(kind)
+        if equals is None:
+            return None
+        equals.current = False
+        return equals.answer
+
+    def expire_old(self, key: GroupKey, now: float) -> None:
+        """The root is due again: seek the answer, unless that was done a moment ago."""
+        kind = self._kinds.get(key)
+        if kind is not None and self._equals[kind].decided <= now - _FRESH:
+            self._equals[kind].current = False
+
+    def expire_all(self) -> None:
+        """All answers have to be sought again."""
+        for equals in self._equals.values():
+            equals.current = False

@@ -1,0 +1,101 @@
+"""Keys that wait for something, with namespaces in turn: none waits behind another's thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+from scheduler.core.model import GroupKey
+
+V = TypeVar("V")
+
+_LOOKS: Final = 1000
+"""Keys of one namespace that `take` looks at in vain, before it leaves them for the next time."""
+
+
+class FairKeys(Generic[V]):
+    """A value for each key; within a namespace the oldest key is first."""
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, dict[GroupKey, V]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, key: GroupKey) -> bool:
+        return key in self._by_namespace.get(key[1], ())
+
+    def count(self, namespace: str) -> int:
+        """How many keys of the namespace there are."""
+        return len(self._by_namespace.get(namespace, ()))
+
+    def get(self, key: GroupKey) -> V | None:
+        """The value of the key; None if it is not there."""
+        return self._by_namespace.get(key[1], {}).get(key)
+
+    def put(self, key: GroupKey, value: V) -> None:
+        """Set the value; a key that is there already keeps its place."""
+        keys = self._by_namespace.setdefault(key[1], {})
+        self._size += key not in keys
+        keys[key] = value
+
+    def discard(self, key: GroupKey) -> None:
+        """Remove the key if it is there."""
+        keys = self._by_namespace.get(key[1])
+        if keys is None or key not in keys:
+            return
+        del keys[key]
+        self._size -= 1
+        if not keys:
+            del self._by_namespace[key[1]]
+
+    def turn(self) -> tuple[GroupKey, V] | None:
+        """The oldest key of the namespace whose turn it is, and its value; it stays here."""
+        namespace = next(iter(self._by_namespace), None)
+        if namespace is None:
+            return None
+        keys = self._by_namespace.pop(namespace)
+        self._by_namespace[namespace] = keys
+        return next(iter(keys.items()))
+
+    def take(self, ready: Callable[[GroupKey, V], bool], most: int) -> list[GroupKey]:
+        """Remove up to `most` keys that are ready. Returns them, namespaces in turn."""
+        searches = {ns: _Search(keys, ready) for ns, keys in self._by_namespace.items()}
+        found: list[GroupKey] = []
+        while searches and len(found) < most:
+            for namespace, search in list(searches.items()):
+                key = next(search, None) if len(found) < most else None
+                if key is not None:
+                    found.append(key)
+                    self._by_namespace[namespace] = self._by_namespace.pop(namespace)
+                elif len(found) < most:
+                    del searches[namespace]
+                    _postpone(self._by_namespace[namespace], search.passed_over)
+        for key in found:
+            self.discard(key)
+        return found
+
+
+class _Search(Iterator[GroupKey], Generic[V]):
+    """The ready keys of one namespace; `passed_over` are others, if there are too many of them."""
+
+    def __init__(self, keys: dict[GroupKey, V], ready: Callable[[GroupKey, V], bool]) -> None:
+        self.passed_over: list[GroupKey] = []
+        self._items = iter(keys.items())
+        self._ready = ready
+
+    def __next__(self) -> GroupKey:
+        for key, value in self._items:
+            if self._ready(key, value):
+                return key
+            self.passed_over.append(key)
+            if len(self.passed_over) >= _LOOKS:
+                raise StopIteration
+        self.passed_over = []
+        raise StopIteration
+
+
+def _postpone(keys: dict[GroupKey, V], passed_over: list[GroupKey]) -> None:
+    for key in passed_over:
+        keys[key] = keys.pop(key)

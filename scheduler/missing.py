@@ -1,0 +1,153 @@
+"""What is said of a group that lacks members: what is there, and who makes the rest, or what to do.
+
+The scheduler sees the pods and the groups, and whom they were made for; why a Job makes no pods is
+known to its status and its events, so those are named where nothing else is the cause. No I/O.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api.constants import JOB, JOBSET, JOBSET_LABEL_NAME, POD_GROUP, WORKLOAD
+from api.groups import Form, group_of_pod, workload_form
+from scheduler.core.forest import Group, NotReady, Pod
+
+_ADMITTED: Final = (JOB.kind, JOBSET.kind)
+"""Kinds whose pods get their group's name from Muster's admission."""
+
+
+def summary(not_ready: NotReady) -> str:
+    """The whole sentence: what is missing, and what to do, or who does it."""
+    group = not_ready.at
+    if group.spec is None:
+        return f"{not_ready.message}: {_who_makes_it(group)}"
+    missing = not_ready.needed - not_ready.present
+    if missing <= 0:
+        return not_ready.message
+    if group.composite:
+        return f"{not_ready.message}: {_who_makes_children(group)}"
+    return f"{_there(group, not_ready)}: {_who_makes_pods(group, missing, not_ready.present)}"
+
+
+def _there(group: Group, not_ready: NotReady) -> str:
+    """How many members count, and what is known of others."""
+    others = [
+        f"{number} {what}"
+        for number, what in (
+            (group.gated, "with schedulingGates"),
+            (group.held, "held"),
+            (group.leaving, "being deleted"),
+            (group.failed, "failed"),
+        )
+        if number
+    ]
+    if others:
+        return f"{not_ready.message}, besides {' and '.join(others)}"
+    if not_ready.present:
+        return not_ready.message
+    now = "those that ran are gone" if group.initially_scheduled else "none is there yet"
+    return f"{not_ready.message}, {now}"
+
+
+def _who_makes_pods(group: Group, missing: int, present: int) -> str:
+    if group.gated >= missing:
+        return "it goes on when their gates are removed"
+    if group.held:
+        return _whose_group_is_it(group)
+    owner = group.spec.owner if group.spec is not None else None
+    first = not (present or group.initially_scheduled or group.failed or group.leaving)
+    if owner is not None and owner[0] == JOBSET.kind:
+        name = f'JobSet "{owner[1]}"'
+        if first:
+            return (
+                f"{name} makes their Jobs when it is their turn;"
+                " if these are there, their events say why no pods come"
+            )
+        if not (present or group.failed or group.leaving):
+            return f"{name} makes their Jobs again when it is their turn, unless it has ended"
+        return f"if no others come, the status of {name} and the events of its Jobs say why"
+    maker = _words(owner) if owner is not None and owner[0] == JOB.kind else _maker(group)
+    if maker:
+        return f"if {maker} makes {'none' if first else 'no others'}, its status and events say why"
+    if group.spec is not None and not group.spec.gang:
+        return "make 1 that names it, or delete it"
+    return f"make {missing} more that name it, or {_lower(group)}"
+
+
+def _lower(group: Group) -> str:
+    """How to let it start with fewer pods."""
+    spec = group.spec
+    owner = spec.owner if spec is not None else None
+    if owner is not None and owner[0] == POD_GROUP.kind:
+        return f"lower minMember of {_words(owner)}"
+    if spec is not None and owner is not None and owner[0] == WORKLOAD.kind:
+        return f'lower minCount of template "{spec.template}" of {_words(owner)}'
+    return "lower minCount"
+
+
+def _whose_group_is_it(group: Group) -> str:
+    """Pods are held that Muster named this group, which was not made for their owner."""
+    if group.spec is not None and group.spec.owner is not None:
+        return "those are of another owner, and go on once this group is gone and theirs is made"
+    return "those are meant for a group that Muster makes under this name: delete this one"
+
+
+def _who_makes_children(group: Group) -> str:
+    owner = group.spec.owner if group.spec is not None else None
+    if owner is None:
+        return "make the others, or lower minGroupCount"
+    return f"Muster makes the others for {_words(owner)}, whose events say if it cannot"
+
+
+def _who_makes_it(group: Group) -> str:
+    """Of a group that does not exist, but that pods or child groups name."""
+    if group.composite:
+        children = (child for child in group.children.values() if child.spec is not None)
+        owner = next((it.spec.owner for it in children if it.spec is not None), None)
+        if owner is not None and owner[0] == JOBSET.kind:
+            return _made_by_muster(_words(owner))
+        return "create it, or correct the name that its child groups give"
+    pod = next(iter(group.members.values()), None)
+    return (_admitted(pod) or _by_label(pod, group.name)) if pod is not None else _MISSPELT
+
+
+_MISSPELT: Final = "create it, or correct the name that its pods give"
+
+
+def _admitted(pod: Pod) -> str:
+    """Of a group that admission named: the controllers make it."""
+    if not pod.info.managed:
+        return ""
+    jobset = pod.info.labels.get(JOBSET_LABEL_NAME)
+    maker = f'JobSet "{jobset}"' if jobset else pod.info.maker
+    return _made_by_muster(maker) if maker else ""
+
+
+def _made_by_muster(owner: str) -> str:
+    return f"Muster makes it for {owner}, whose events say if it cannot"
+
+
+def _by_label(pod: Pod, name: str) -> str:
+    reference = group_of_pod(pod.info.labels, ours=True)
+    if reference is None or reference.name != name:
+        return _MISSPELT
+    if reference.form is Form.COSCHEDULING:
+        return f'it is made from coscheduling PodGroup "{name}": create that, or correct the name'
+    form = workload_form(pod.info.labels, None) if reference.form is Form.WORKLOAD else None
+    if form is None:
+        return _MISSPELT
+    return (
+        f'it is made from template "{form.pod_group}" of Workload "{form.name}":'
+        " create those, or correct the labels"
+    )
+
+
+def _maker(group: Group) -> str:
+    """What makes its pods, by one of those that are there."""
+    pod = next(iter(group.members.values()), None)
+    return pod.info.maker if pod is not None else ""
+
+
+def _words(owner: tuple[str, str]) -> str:
+    kind, name = owner
+    return f'{"coscheduling " if kind == POD_GROUP.kind else ""}{kind} "{name}"'

@@ -1,0 +1,72 @@
+"""The roots that did not fit, by the shapes that they wait with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from scheduler.core.model import GroupKey
+from scheduler.core.shapes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRoot:
+    """Less room than `needed` pods of `shape` cannot help; None if that is not known."""
+
+    priority: int
+    shapes: frozenset[Shape]
+    shape: Shape | None
+    needed: int
+    retry_at: float
+
+
+class RefusedRoots:
+    """Refused roots in the order of their `retry_at`: each waits equally long."""
+
+    def __init__(self) -> None:
+        self._roots: dict[GroupKey, RefusedRoot] = {}
+        self._by_shape: dict[Shape, set[GroupKey]] = {}
+
+    def __len__(self) -> int:
+        return len(self._roots)
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        return iter(self._roots)
+
+    def __getitem__(self, key: GroupKey) -> RefusedRoot:
+        return self._roots[key]
+
+    @property
+    def shapes(self) -> Iterable[Shape]:
+        """The shapes that roots are woken for one by one."""
+        return self._by_shape
+
+    def add(self, key: GroupKey, refused: RefusedRoot) -> None:
+        """Add a root, to be woken for room for any of its shapes."""
+        self._roots[key] = refused
+        for shape in refused.shapes:
+            self._by_shape.setdefault(shape, set()).add(key)
+
+    def discard(self, key: GroupKey) -> None:
+        """The root is not refused any more."""
+        self.leave_to_equals(key)
+        self._roots.pop(key, None)
+
+    def leave_to_equals(self, key: GroupKey) -> None:
+        """The root is woken with its equals only."""
+        refused = self._roots.get(key)
+        for shape in refused.shapes if refused is not None else ():
+            waiting = self._by_shape.get(shape, set())
+            waiting.discard(key)
+            if not waiting:
+                self._by_shape.pop(shape, None)
+
+    def waiting(self, shape: Shape) -> AbstractSet[GroupKey]:
+        """The roots that are woken one by one for room for this shape."""
+        return self._by_shape.get(shape, frozenset())
+
+    def first_due(self) -> tuple[GroupKey, float] | None:
+        """The root that is tried again first, and when."""
+        first = next(iter(self._roots.items()), None)
+        return (first[0], first[1].retry_at) if first is not None else None

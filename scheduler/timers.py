@@ -1,0 +1,58 @@
+"""Moments at which keys are due: looking for the next costs the same however many there are."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.core.model import GroupKey
+
+_SLACK: Final = 64
+
+
+class Timers:
+    """One moment for each key; a later one replaces it."""
+
+    def __init__(self) -> None:
+        self._at: dict[GroupKey, float] = {}
+        self._heap: list[tuple[float, GroupKey]] = []
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        return iter(self._at)
+
+    def __contains__(self, key: GroupKey) -> bool:
+        return key in self._at
+
+    def set(self, key: GroupKey, at: float) -> None:
+        """The key is due at that moment."""
+        self._at[key] = at
+        heapq.heappush(self._heap, (at, key))
+        if len(self._heap) > 2 * len(self._at) + _SLACK:
+            self._heap = [(moment, each) for each, moment in self._at.items()]
+            heapq.heapify(self._heap)
+
+    def discard(self, key: GroupKey) -> None:
+        """The key is not due any more."""
+        self._at.pop(key, None)
+
+    def next(self) -> float | None:
+        """The first moment, if there is any."""
+        while self._heap:
+            at, key = self._heap[0]
+            if self._at.get(key) == at:
+                return at
+            heapq.heappop(self._heap)
+        return None
+
+    def pop_due(self, now: float) -> GroupKey | None:
+        """Remove a key that is due by now, the first one; None if there is none."""
+        at = self.next()
+        if at is None or at > now:
+            return None
+        _, key = heapq.heappop(self._heap)
+        del self._at[key]
+        return key

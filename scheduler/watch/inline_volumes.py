@@ -1,0 +1,150 @@
+"""The disks that a pod's volumes name themselves, without a claim.
+
+VolumeRestrictions compares four kinds of them as they are written. The kinds of removed cloud
+providers are attached by CSI drivers; NodeVolumeLimits counts those by the driver's own handle
+(k8s.io/csi-translation-lib).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Final
+
+import msgspec
+
+from scheduler.core.model import Attachment, Disk
+
+Volume = Mapping[str, msgspec.Raw]
+
+_GCE: Final = "gcePersistentDisk"
+_AWS: Final = "awsElasticBlockStore"
+_AWS_PREFIX: Final = "aws://"
+_POOL: Final = "rbd"
+"""The default of an rbd volume's pool."""
+
+KNOWN: Final = frozenset({
+    "name", "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "configMap",
+    "csi", "downwardAPI", "emptyDir", "ephemeral", "fc", "flexVolume", "flocker",
+    "gcePersistentDisk", "gitRepo", "glusterfs", "hostPath", "image", "iscsi", "nfs",
+    "persistentVolumeClaim", "photonPersistentDisk", "portworxVolume", "projected", "quobyte",
+    "rbd", "scaleIO", "secret", "storageos", "vsphereVolume",
+})  # fmt: skip
+"""All kinds of Kubernetes 1.36; a filter could concern a kind that came later."""
+
+
+class _Struct(msgspec.Struct, rename="camel", gc=False):
+    pass
+
+
+class _GceDisk(_Struct):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class _AwsDisk(_Struct):
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class _Iscsi(_Struct):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class _Rbd(_Struct):
+    image: str = ""
+    pool: str = ""
+    monitors: list[str] = []
+    read_only: bool = False
+
+
+class _AzureDisk(_Struct):
+    disk_uri: str = msgspec.field(name="diskURI", default="")
+    kind: str = ""
+
+
+class _VolumeId(_Struct):
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+def unknown(volume: Volume) -> set[str]:
+    """The volume's kind, if it is not known."""
+    return volume.keys() - KNOWN
+
+
+def disks(volumes: Iterable[Volume]) -> tuple[Disk, ...]:
+    """What VolumeRestrictions compares, sorted; of a disk that is named twice the stronger use.
+
+    A pod does not conflict with itself. It shares a disk if all of its volumes do.
+    """
+    found = sorted({disk for volume in volumes for disk in _disks(volume)}, key=_by_strength)
+    return tuple(next(same) for _, same in groupby(found, key=lambda disk: disk.key))
+
+
+def attachments(volumes: Iterable[Volume]) -> tuple[Attachment, ...]:
+    """What NodeVolumeLimits counts, sorted."""
+    found = {attachment for volume in volumes for attachment in _attachments(volume)}
+    return tuple(sorted(found, key=lambda it: (it.driver, it.handle)))
+
+
+def _by_strength(disk: Disk) -> tuple[tuple[str, ...], bool]:
+    return (disk.key, disk.shared)
+
+
+def _disks(volume: Volume) -> Iterator[Disk]:
+    if _GCE in volume:
+        gce = msgspec.json.decode(volume[_GCE], type=_GceDisk)
+        yield Disk(_GCE, gce.pd_name, shared=gce.read_only)
+    elif _AWS in volume:
+        aws = msgspec.json.decode(volume[_AWS], type=_AwsDisk)
+        yield Disk(_AWS, aws.volume_id)  # not even readers share it
+    elif "iscsi" in volume:
+        iscsi = msgspec.json.decode(volume["iscsi"], type=_Iscsi)
+        yield Disk("iscsi", iscsi.iqn, shared=iscsi.read_only)
+    elif "rbd" in volume:
+        rbd = msgspec.json.decode(volume["rbd"], type=_Rbd)
+        for monitor in rbd.monitors:
+            location = (rbd.pool or _POOL, monitor)
+            yield Disk("rbd", rbd.image, location, shared=rbd.read_only)
+
+
+def _attachments(volume: Volume) -> Iterator[Attachment]:
+    for kind, (driver, read) in _ATTACHED.items():
+        if kind in volume:
+            handle = read(volume[kind])
+            if handle:
+                yield Attachment(driver, handle)
+
+
+def _aws_handle(raw: msgspec.Raw) -> str:
+    """The volume's own ID, from `aws://zone/vol-1` as well; empty if the address has none."""
+    name = msgspec.json.decode(raw, type=_AwsDisk).volume_id
+    if not name.startswith(_AWS_PREFIX):
+        return name
+    handle = name.removeprefix(_AWS_PREFIX).partition("/")[2].strip("/")
+    return handle if handle.startswith("vol-") and "/" not in handle else ""
+
+
+def _azure_handle(raw: msgspec.Raw) -> str:
+    """Empty for a disk that its driver does not manage, and so does not attach."""
+    disk = msgspec.json.decode(raw, type=_AzureDisk)
+    return disk.disk_uri if disk.kind.lower() == "managed" else ""
+
+
+_ATTACHED: Final[Mapping[str, tuple[str, Callable[[msgspec.Raw], str]]]] = {
+    _GCE: (
+        "pd.csi.storage.gke.io",
+        lambda raw: msgspec.json.decode(raw, type=_GceDisk).pd_name,
+    ),
+    _AWS: ("ebs.csi.aws.com", _aws_handle),
+    "azureDisk": ("disk.csi.azure.com", _azure_handle),
+    "cinder": (
+        "cinder.csi.openstack.org",
+        lambda raw: msgspec.json.decode(raw, type=_VolumeId).volume_id,
+    ),
+    "portworxVolume": (
+        "pxd.portworx.com",
+        lambda raw: msgspec.json.decode(raw, type=_VolumeId).volume_id,
+    ),
+}
+"""By kind: the CSI driver that took it over, and how to read the disk's handle there."""

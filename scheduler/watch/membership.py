@@ -1,0 +1,89 @@
+"""Pods that name a group which is not theirs do not count for it, whatever comes first.
+
+One that waits is held, as if it were gated; one that runs, or ran, counts as a pod without a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from api.constants import POD_GROUP
+from api.membership import Owners, belongs, owners_of
+from kube.meta import Key
+from scheduler.core.model import PodInfo
+from scheduler.core.state import State
+from scheduler.watch.objects import GroupObject
+
+
+class Membership:
+    """Whose the PodGroups are, and the pods that name one which is another's."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._owners: dict[Key, Owners] = {}
+        self._strangers: dict[Key, dict[str, PodInfo]] = {}
+        self._named: dict[str, Key] = {}
+
+    def judged(self, info: PodInfo) -> PodInfo:
+        """The pod as it counts, now that it is so."""
+        self.forget(info.uid)
+        if info.group is None:
+            return info
+        key = (info.namespace, info.group)
+        owners = self._owners.get(key)
+        if owners is None or belongs(info.claims, owners):
+            return info
+        self._named[info.uid] = key
+        self._strangers.setdefault(key, {})[info.uid] = info
+        return _as_a_stranger(info)
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone, or may be another's from now on."""
+        key = self._named.pop(uid, None)
+        if key is None:
+            return
+        strangers = self._strangers[key]
+        del strangers[uid]
+        if not strangers:
+            del self._strangers[key]
+
+    def group_is(self, key: Key, group: GroupObject | None) -> list[PodInfo]:
+        """A PodGroup is there, or gone (None): the pods that count otherwise from now on.
+
+        Costs nothing unless it is another's than before.
+        """
+        owners = _owners(group)
+        if owners == self._owners.get(key):
+            return []
+        if owners is None:
+            del self._owners[key]
+        else:
+            self._owners[key] = owners
+        return [now for info in self._naming(key) if not self._is_known(now := self.judged(info))]
+
+    def _naming(self, key: Key) -> list[PodInfo]:
+        """The pods that name a group, as they are."""
+        group = self._state.forest.groups.get((POD_GROUP.kind, *key))
+        members = group.members if group is not None else {}
+        strangers = self._strangers.get(key, {})
+        return [
+            *(it.info for uid, it in members.items() if uid not in strangers),
+            *strangers.values(),
+        ]
+
+    def _is_known(self, info: PodInfo) -> bool:
+        known = self._state.pods.get(info.uid)
+        return known is not None and known.info == info
+
+
+def _as_a_stranger(info: PodInfo) -> PodInfo:
+    over = info.node or info.phase in ("Succeeded", "Failed")
+    return replace(info, group=None) if over else replace(info, gated=True, held=True)
+
+
+def _owners(group: GroupObject | None) -> Owners | None:
+    if group is None:
+        return None
+    meta, workload = group.metadata, group.spec.workload_ref
+    template = workload.template_name if workload else ""
+    return owners_of(meta, meta.name, template, leaving=meta.deletion_timestamp is not None)

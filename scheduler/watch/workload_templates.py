@@ -1,0 +1,63 @@
+"""From a watched Workload to the templates that its groups are compared with, and their handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kube.meta import Key
+from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP
+from scheduler.core.state import State
+from scheduler.core.workload_templates import Template, TemplateKey
+from scheduler.watch.decode import topology_of
+from scheduler.watch.objects import LeafTemplate, LowestTemplate, Workload
+
+
+class WorkloadHandler:
+    """Handles events of Workloads: only what groups are compared with is kept."""
+
+    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
+        self._state = state
+        self._on_change = on_change
+
+    def upsert(self, obj: Workload) -> None:
+        meta = obj.metadata
+        self._state.set_templates((meta.namespace, meta.name), templates_of(obj))
+        self._on_change()
+
+    def delete(self, key: Key) -> None:
+        self._state.set_templates(key, None)
+        self._on_change()
+
+
+def templates_of(workload: Workload) -> dict[TemplateKey, Template]:
+    """All templates by kind and name; equal ones are one value. Of namesakes the first counts."""
+    found: dict[TemplateKey, Template] = {}
+    values: dict[Template, Template] = {}
+    spec = workload.spec
+    for key, template in _walk(spec.pod_group_templates, spec.composite_pod_group_templates, ""):
+        found.setdefault(key, values.setdefault(template, template))
+    return found
+
+
+def _walk(
+    leaves: Sequence[LeafTemplate], composites: Sequence[LowestTemplate], above: str
+) -> Iterator[tuple[TemplateKey, Template]]:
+    """The structs have four levels, so this is no deeper."""
+    for leaf in leaves:
+        yield (POD_GROUP, leaf.name), _template(leaf, above)
+    for composite in composites:
+        yield (COMPOSITE_POD_GROUP, composite.name), _template(composite, above)
+        below = getattr(composite, "composite_pod_group_templates", ())
+        yield from _walk(composite.pod_group_templates, below, composite.name)
+
+
+def _template(obj: LeafTemplate, below: str) -> Template:
+    policy, mode = obj.scheduling_policy, obj.disruption_mode
+    return Template(
+        below,
+        gang=policy.gang is not None if policy is not None else None,
+        topology=topology_of(obj.scheduling_constraints),
+        disruption=("all" if "all" in mode else "single") if mode else None,
+        priority_class=obj.priority_class_name,
+        priority=obj.priority,
+    )

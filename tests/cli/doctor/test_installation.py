@@ -1,0 +1,245 @@
+"""What is said about Deployments, pods, definitions and versions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cli.config import File
+from cli.doctor.findings import Severity
+from cli.doctor.installation import (
+    Installation,
+    check_definitions,
+    check_parts,
+    check_pods,
+    check_version,
+    configuration_of,
+)
+from cli.packaged_manifests import definitions
+from kube.errors import ConfigError
+
+Json = dict[str, Any]
+INFO, WARNING, ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
+
+
+def deployment(part: str, *, image: str = "muster:0.1.0", **status: int) -> Json:
+    container = {"name": "muster", "image": image, "args": [part, "--config=x"]}
+    pod = {"serviceAccountName": f"muster-{part}", "containers": [container]}
+    return {
+        "metadata": {"name": f"muster-{part}", "namespace": "muster-system"},
+        "spec": {"replicas": 2, "template": {"spec": pod}},
+        "status": {"observedGeneration": 1, "availableReplicas": 2} | status,
+    }
+
+
+def three(**changed: Json) -> list[Json]:
+    return [
+        changed.get(part) or deployment(part) for part in ("webhook", "controller", "scheduler")
+    ]
+
+
+def without(obj: Json, *path: str) -> Json:
+    holder = obj
+    for key in path[:-1]:
+        holder = holder[key]
+    del holder[path[-1]]
+    return obj
+
+
+def scaled(obj: Json, replicas: int) -> Json:
+    obj["spec"]["replicas"] = replicas
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("deployments", "want", "text"),
+    [
+        pytest.param(three(), INFO, "2 of 2 replicas are available", id="in order"),
+        pytest.param([], INFO, "no Deployment of Muster is here", id="it runs elsewhere"),
+        pytest.param(
+            three()[:2], ERROR, "no Deployment runs the scheduler", id="a part is missing"
+        ),
+        pytest.param([deployment("all")], INFO, "2 of 2", id="one process has all parts"),
+        pytest.param(
+            three(webhook=deployment("webhook", image="muster:0.2.0")),
+            WARNING,
+            "different versions run beside each other: muster:0.1.0, muster:0.2.0",
+            id="half upgraded",
+        ),
+        pytest.param(
+            three(webhook=scaled(deployment("webhook"), 0)), ERROR, "scaled to 0", id="scaled to 0"
+        ),
+        pytest.param(
+            three(webhook=deployment("webhook", availableReplicas=0)),
+            ERROR,
+            "0 of 2 replicas",
+            id="no replica",
+        ),
+        pytest.param(
+            three(webhook=deployment("webhook", availableReplicas=1)),
+            WARNING,
+            "1 of 2 replicas",
+            id="one replica of two",
+        ),
+        pytest.param(
+            three(webhook=without(deployment("webhook"), "status", "observedGeneration")),
+            INFO,
+            "no Deployment controller has looked at it",
+            id="nothing makes replicas",
+        ),
+    ],
+)
+def test_deployments(deployments: list[Json], want: Severity, text: str) -> None:
+    found = list(check_parts(Installation("muster-system", deployments)))
+
+    assert max(one.severity for one in found) == want
+    assert any(text in one.problem and one.severity == want for one in found)
+    assert all(one.action for one in found if one.severity > INFO)
+
+
+def muster_pod(**status: Any) -> Json:
+    return {
+        "metadata": {"name": "p", "namespace": "muster-system"},
+        "spec": {"nodeName": "n"},
+        "status": {"phase": "Running"} | status,
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "want", "text"),
+    [
+        pytest.param(muster_pod(), None, "", id="in order"),
+        pytest.param(
+            without(muster_pod(phase="Pending"), "spec", "nodeName"), ERROR, "no node", id="no node"
+        ),
+        pytest.param(
+            muster_pod(containerStatuses=[{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]),
+            ERROR,
+            "ImagePullBackOff",
+            id="no image",
+        ),
+        pytest.param(
+            muster_pod(
+                containerStatuses=[
+                    {"restartCount": 9, "lastState": {"terminated": {"reason": "OOMKilled"}}}
+                ]
+            ),
+            WARNING,
+            "restarted 9 times, last for OOMKilled",
+            id="restarts",
+        ),
+        pytest.param(muster_pod(containerStatuses="x", conditions=3), None, "", id="odd types"),
+    ],
+)
+def test_pods(pod: Json, want: Severity | None, text: str) -> None:
+    found = list(check_pods([pod]))
+
+    assert [one.severity for one in found] == ([] if want is None else [want])
+    assert all(text in one.problem and one.action for one in found)
+
+
+def installed() -> dict[str, Json]:
+    found = {}
+    for one in copy.deepcopy(definitions()):
+        stored = [version["name"] for version in one["spec"]["versions"] if version["storage"]]
+        conditions = [{"type": "Established", "status": "True"}]
+        one["status"] = {"conditions": conditions, "storedVersions": stored}
+        found[one["metadata"]["name"]] = one
+    return found
+
+
+GROUPS = "podgroups.scheduling.muster.dev"
+
+
+def not_established(one: Json) -> None:
+    taken = {"type": "NamesAccepted", "status": "False", "message": "mpg is taken"}
+    one["status"]["conditions"] = [taken]
+
+
+def not_served(one: Json) -> None:
+    one["spec"]["versions"][0]["served"] = False
+
+
+def other_storage(one: Json) -> None:
+    for version in one["spec"]["versions"]:
+        version["storage"] = not version["storage"]
+
+
+def lost_version(one: Json) -> None:
+    one["status"]["storedVersions"].append("v1alpha0")
+
+
+def older_stored(one: Json) -> None:
+    one["status"]["storedVersions"].append("v1alpha2")
+
+
+def not_converted(one: Json) -> None:
+    one["spec"]["conversion"] = {"strategy": "None"}
+
+
+@pytest.mark.parametrize(
+    ("change", "want", "text"),
+    [
+        pytest.param(not_established, ERROR, "not established: mpg is taken", id="names are taken"),
+        pytest.param(not_served, ERROR, "does not serve", id="a version is missing"),
+        pytest.param(
+            other_storage, ERROR, "objects are not stored as v1alpha3", id="other storage"
+        ),
+        pytest.param(lost_version, ERROR, "stored as v1alpha0", id="a stored version is gone"),
+        pytest.param(older_stored, INFO, "still be stored as v1alpha2", id="older ones are stored"),
+        pytest.param(not_converted, ERROR, "converted by None", id="no conversion"),
+    ],
+)
+def test_definitions(change: Callable[[Json], None], want: Severity, text: str) -> None:
+    found = installed()
+    change(found[GROUPS])
+
+    (finding,) = check_definitions(found)
+
+    assert (finding.severity, finding.about.name) == (want, GROUPS)
+    assert text in finding.problem
+    assert finding.action
+
+
+def test_definitions_as_they_should_be_are_no_findings() -> None:
+    assert list(check_definitions(installed())) == []
+
+
+def test_a_definition_that_is_missing() -> None:
+    (finding,) = check_definitions(installed() | {GROUPS: None})
+
+    assert (finding.severity, finding.problem) == (ERROR, "it is not installed")
+
+
+@pytest.mark.parametrize(
+    ("said", "want"),
+    [
+        pytest.param({"major": "1", "minor": "36", "gitVersion": "v1.36.3"}, INFO, id="new enough"),
+        pytest.param({"major": "1", "minor": "29+", "gitVersion": "v1.29.9"}, ERROR, id="too old"),
+        pytest.param({"major": 1}, INFO, id="unknown"),
+    ],
+)
+def test_versions(said: Json, want: Severity) -> None:
+    (finding,) = check_version(said, "0.1.0")
+
+    assert finding.severity == want
+
+
+def test_the_configuration_is_that_of_the_processes() -> None:
+    written = {"data": {"muster.yaml": "webhook: {certificates: {mounted: /certificates}}"}}
+
+    assert configuration_of(written).webhook.certificates.mounted == "/certificates"
+    assert configuration_of({}) == File()
+    with pytest.raises(ConfigError, match=r"muster\.yaml"):
+        configuration_of({"data": {"muster.yaml": "nonsense: 1"}})
+
+
+def test_accounts_are_those_of_the_deployments() -> None:
+    single = Installation("ns", [deployment("all")])
+
+    assert set(single.accounts) == {"webhook", "controller", "scheduler"}
+    assert set(single.accounts.values()) == {"muster-all"}
+    assert Installation("ns").accounts["webhook"] == "muster-webhook"

@@ -1,0 +1,190 @@
+"""The order of the steps, and what is in use."""
+
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from api.constants import FINALIZER_POD_GROUP
+from cli.uninstall.command import dry_run_lines, kept_lines, refusal_lines
+from cli.uninstall.installation import NAMESPACE, installed
+from cli.uninstall.plan import Action, Found, Stage, Step, Target, in_use, plan, target_of
+from e2e.support import manifests
+from kube.resources import CRDS, SECRETS, Resource
+from tests.cli.uninstall.objects import RUNNING, gang, stored
+from tests.support.builders import make_pod
+
+Json = dict[str, Any]
+
+ALL = [*manifests.load(), *manifests.load(manifests.MANIFESTS / "protection")]
+CERTIFICATES = manifests.MANIFESTS / "overlays" / "cert-manager" / "certificate.yaml"
+GROUPS = Resource("scheduling.muster.dev", "v1alpha3", "podgroups", "PodGroup")
+
+
+def target(obj: Json) -> Target:
+    group, _, version = obj["apiVersion"].rpartition("/")
+    kind = obj["kind"]
+    resource = CRDS if kind == CRDS.kind else Resource(group, version, "some", kind)
+    return target_of(resource, obj)
+
+
+def whole(**parts: Any) -> Found:
+    """A cluster with all of the manifests."""
+    return replace(Found(installed=[(target(obj), obj) for obj in ALL]), **parts)
+
+
+def group(*finalizers: str) -> tuple[Target, Json]:
+    obj: Json = {"metadata": {"name": "pg", "namespace": "team", "finalizers": [*finalizers]}}
+    return target_of(GROUPS, obj), obj
+
+
+def position(steps: list[Step], action: Action, kind: str) -> int:
+    return next(
+        number
+        for number, step in enumerate(steps)
+        if step.action is action and step.target.resource.kind == kind
+    )
+
+
+def test_no_step_waits_for_a_later_one() -> None:
+    found = whole(groups=[group(FINALIZER_POD_GROUP)], jobs=[stored(gang())])
+    steps = plan(found, release=True)
+
+    order = [
+        position(steps, Action.DELETE, "MutatingWebhookConfiguration"),
+        position(steps, Action.STOP_CONVERSION, "CustomResourceDefinition"),
+        position(steps, Action.DELETE, "Deployment"),
+        position(steps, Action.DELETE, "ClusterRoleBinding"),
+        position(steps, Action.HAND_OVER, "Job"),
+        position(steps, Action.DROP_FINALIZERS, "PodGroup"),
+        position(steps, Action.DELETE, "CustomResourceDefinition"),
+        position(steps, Action.DELETE, "ServiceAccount"),
+        position(steps, Action.DELETE, "Namespace"),
+    ]
+    assert order == sorted(order)
+    assert order[-1] == len(steps) - 1
+
+
+def test_everything_that_the_manifests_install_is_deleted_once() -> None:
+    steps = plan(whole(), release=False)
+    deleted = [step.target for step in steps if step.action is Action.DELETE]
+
+    assert sorted(map(str, deleted)) == sorted(str(target(obj)) for obj in ALL)
+
+
+def test_the_manifests_are_the_only_list() -> None:
+    objects = [*ALL, *yaml.safe_load_all(CERTIFICATES.read_text())]
+    found = {(it.kind, it.namespace, it.name) for it in installed()}
+
+    assert {
+        (obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        for obj in objects
+    } <= found
+    assert not {it for it in found if it[0] == "ResourceQuota"}
+
+
+def test_another_namespace_is_used_everywhere() -> None:
+    found = installed("batch")
+
+    assert {it.namespace for it in found} == {"", "batch"}
+    assert [it.name for it in found if it.kind == "Namespace"] == ["batch"]
+    assert {it.namespace for it in installed()} == {"", NAMESPACE}
+
+
+def test_cluster_wide_objects_of_our_names_are_ours_by_their_label_only() -> None:
+    wide = {it.kind: it.labelled for it in installed() if not it.namespace}
+
+    assert not wide.pop("CustomResourceDefinition")
+    assert all(wide.values())
+
+
+def test_what_is_done_is_not_planned_again() -> None:
+    assert plan(Found(groups=[group("example.com/other")]), release=True) == []
+
+
+def test_what_is_on_its_way_out_is_not_deleted_again() -> None:
+    crd = {"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+    assert plan(Found(installed=[(target_of(CRDS, crd), crd)]), release=False) == []
+
+
+def test_nothing_is_handed_over_unasked_but_what_was_begun_is_ended() -> None:
+    record = Target(SECRETS, NAMESPACE, "muster-released-uid", "secret")
+    steps = plan(Found(jobs=[stored(gang())], records=[record]), release=False)
+
+    assert [(step.stage, step.action) for step in steps] == [(Stage.RELEASE, Action.RESTORE)]
+
+
+def test_the_namespace_stays_while_others_have_objects_in_it() -> None:
+    theirs = Target(SECRETS, NAMESPACE, "theirs", "uid")
+    found = whole(foreign=[theirs])
+
+    assert "Namespace" not in {step.target.resource.kind for step in plan(found, release=False)}
+    assert list(kept_lines(found, NAMESPACE)) == [
+        "Muster's namespace has objects of others, and stays:",
+        "  Secret muster-system/theirs",
+        "  kubectl delete namespace muster-system",
+    ]
+
+
+def test_quotas_of_users_stay_and_are_named() -> None:
+    quota = Target(Resource("", "v1", "resourcequotas", "ResourceQuota"), "team", "groups", "uid")
+
+    assert "  kubectl -n team delete resourcequota groups" in list(
+        kept_lines(Found(quotas=[quota]), NAMESPACE)
+    )
+
+
+def test_use_is_counted_by_namespace() -> None:
+    pods = [
+        RUNNING,
+        make_pod("a", "team").in_group("g").build(),
+        make_pod("b", "team").in_group("g").build(),
+        make_pod("c", "else").in_group("g").build(),
+        make_pod("done", "over").in_group("g").phase("Succeeded").build(),
+    ]
+    uses = in_use(Found(pods=pods, jobs=[stored(gang())]))
+
+    assert {name: str(use) for name, use in uses.items()} == {
+        "else": "1 group, 0 pods run, 1 pod wait, 0 Jobs not over",
+        "team": "1 group, 1 pod run, 2 pods wait, 1 Job not over",
+    }
+
+
+def test_a_refusal_of_many_namespaces_is_short() -> None:
+    pods = [make_pod("a", f"team-{number}").build() for number in range(50)]
+
+    lines = list(refusal_lines(in_use(Found(pods=pods))))
+
+    assert lines[0] == "Muster is in use in 50 namespaces; nothing was removed:"
+    assert "  and 30 namespaces more" in lines
+    assert len(lines) == 24
+
+
+def test_a_dry_run_names_steps_and_counts_small_ones() -> None:
+    groups = [group(FINALIZER_POD_GROUP)] * 3
+    lines = list(dry_run_lines(Found(groups=groups), release=True))
+
+    assert lines == ["would do, in this order:", "  take Muster's finalizer off: 3 objects"]
+
+
+def test_a_dry_run_of_a_job_that_is_left_prints_the_command() -> None:
+    lines = "\n".join(dry_run_lines(Found(jobs=[stored(gang(), ready=2)]), release=True))
+
+    assert "Job team/train: pods of it have run" in lines
+    assert "kubectl -n team get job train -o json" in lines
+
+
+def test_nothing_to_do_is_said() -> None:
+    assert list(dry_run_lines(Found(), release=False)) == ["nothing of Muster is there"]
+
+
+def test_a_namespace_with_thousands_of_pods_hides_no_other() -> None:
+    pods = [make_pod(f"p{number}", "greedy").build() for number in range(5000)]
+    found = Found(pods=[*pods, make_pod("one", "modest").build()])
+
+    lines = list(dry_run_lines(found, release=True))
+
+    assert "  Pod modest/one: nobody makes it again" in lines
+    assert "  and 4980 more in namespace greedy" in lines
+    assert len(lines) < 60

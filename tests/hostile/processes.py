@@ -1,0 +1,261 @@
+"""The scheduler and the controllers as they run, on an API server in memory and in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from prometheus_client import REGISTRY
+
+from controllers.app import ControllerProcess
+from e2e.hostile.steps import COMPOSITES, GROUPS, KINDS, Step
+from kube.errors import ApiError
+from kube.meta import Json
+from kube.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STORAGE_CLASSES
+from kube.settings import LeaderElection
+from scheduler.app import Scheduler
+from scheduler.config import Config, Status
+from tests.hostile.memory_client import MemoryClient
+from tests.support.clock import FakeClock, settle
+
+TENANT: Final = "mallory"
+CALM: Final = "calm"
+"""The namespace of the other tenant, who asks for gangs all the time."""
+
+GANG: Final = 4
+BOUND_WITHIN: Final = 5.0
+CLASSES: Final = {
+    "hostile-high": (1_000_000, "PreemptLowerPriority"),
+    "hostile-low": (-5, "PreemptLowerPriority"),
+    "hostile-never": (500, "Never"),
+}
+_ROOM: Final = "calm.example/room"
+_FAILURES: Final = REGISTRY.restricted_registry(["muster_quarantined_objects", "muster_failing"])
+_ZONE: Final = "hostile.example/zone"
+_ODD_LABELS: Final = {"hostile.example/k0": "v0", "hostile.example/number": "9" * 30}
+_STEP: Final = 0.25
+_PAUSE: Final = 100
+_ELECTION: Final = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
+_CONFIG: Final = Config(status=Status(delay_seconds=0.1, busy_seconds=0.5, pods_seconds=1))
+
+
+_Labels = tuple[tuple[str, str], ...]
+
+
+class HarmError(AssertionError):
+    """What a tenant did was felt by another, or ended a process, or left something behind."""
+
+
+class Processes:
+    """`start` before all else, `stop` in the end; what a tenant does is `carry_out`."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.client = MemoryClient(self.clock)
+        self.scheduler = Scheduler(self.client, _CONFIG, _ELECTION, clock=self.clock)
+        self.controllers = ControllerProcess(self.client, _ELECTION, clock=self.clock)
+        self.admitted = 0
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stop = asyncio.Event()
+        self._gangs = 0
+        self._before: Json = {}
+        self._failed: dict[_Labels, float] = {}
+
+    async def start(self) -> None:
+        # The gauges are those of the whole test process: others may have left something.
+        self._failed = dict(_failing())
+        for name in (TENANT, CALM, "muster-system"):
+            self.client.put(NAMESPACES.full_name, {"metadata": {"name": name}})
+        for name, (value, policy) in CLASSES.items():
+            made = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
+            self.client.put(PRIORITY_CLASSES.full_name, made)
+        storage = {"metadata": {"name": "hostile-later"}, "provisioner": "hostile.example"}
+        storage["volumeBindingMode"] = "WaitForFirstConsumer"
+        self.client.put(STORAGE_CLASSES.full_name, storage)
+        for at in range(2):
+            self._add_node(f"hostile-{at}", _ODD_LABELS | {_ZONE: f"z{at}"}, "hostile")
+            self._add_node(f"calm-{at}", {_ROOM: "calm"}, "calm")
+        self._run("scheduler", self.scheduler.run(self._stop))
+        self._run("controllers", self.controllers.run(self._stop))
+        await self.pass_time(2)
+        self._before = await self.snapshot()
+
+    async def stop(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def carry_out(self, steps: Sequence[Step]) -> None:
+        """In order; now and then, and before the last, time passes. Refused ones are left out."""
+        for number, step in enumerate(steps, 1):
+            if number % _PAUSE == 0 or number == len(steps):
+                await self.pass_time(_STEP)
+            with contextlib.suppress(ApiError):
+                self._carry_out(step)
+                self.admitted += 1
+        await self.pass_time(1)
+        self.check_failures()
+
+    async def another_gang_runs(self) -> None:
+        """Raises HarmError unless a gang of the other tenant is bound in time."""
+        self._gangs += 1
+        name = f"gang-{self._gangs}"
+        group = {
+            "metadata": {"name": name},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": GANG}}},
+        }
+        self._put(GROUPS.full_name, group, CALM)
+        for at in range(GANG):
+            self._put(PODS.full_name, _member(f"{name}-{at}", name), CALM)
+        waited = 0.0
+        while not self._bound(name):
+            if waited >= BOUND_WITHIN:
+                raise HarmError(f"{name} is not bound after {waited:g} s")
+            await self.pass_time(_STEP)
+            waited += _STEP
+        for at in range(GANG):
+            self.client.take(PODS.full_name, CALM, f"{name}-{at}", 0)
+        self.client.take(GROUPS.full_name, CALM, name)
+
+    async def all_goes(self) -> None:
+        """The tenant deletes everything. Raises HarmError for what is left in a process."""
+        for _ in range(40):
+            self._delete_all(TENANT)
+            self._delete_all(CALM)
+            self.client.end_pods()
+            await self.pass_time(_STEP)
+            if not any(self.client.all(kind.full_name) for kind in KINDS):
+                break
+        else:
+            left = {k.full_name: self.client.all(k.full_name) for k in KINDS}
+            raise HarmError(
+                f"objects stay: {json.dumps({k: v for k, v in left.items() if v})[:2000]}"
+            )
+        await self.pass_time(1)
+        after = await self.snapshot()
+        odd = {key: value for key, value in after.items() if value != self._before[key]}
+        if odd:
+            before = {key: self._before[key] for key in odd}
+            raise HarmError(f"left behind: {str(odd)[:2000]}, before: {str(before)[:500]}")
+
+    async def pass_time(self, seconds: float) -> None:
+        """Raises HarmError when a process has ended."""
+        for _ in range(round(seconds / _STEP)):
+            await settle()
+            await self.clock.advance(_STEP)
+            self.client.end_pods()
+            self.check()
+
+    def check(self) -> None:
+        """Raises HarmError when a process has ended, or met an error that nobody foresaw."""
+        for name, task in self._tasks.items():
+            if task.done():
+                raise HarmError(f"the {name} has ended") from task.exception()
+
+    def check_failures(self) -> None:
+        """Raises HarmError for an object or key whose handling raised, though that was survived."""
+        failed = [labels for labels, count in _failing() if count > self._failed.get(labels, 0)]
+        if failed:
+            raise HarmError(f"errors about {failed}")
+
+    async def snapshot(self) -> Json:
+        """The scheduler's state, without what depends on the time and on the order of events."""
+        page: Json = json.loads(b"".join(await self.scheduler.snapshot()))
+        for key in ("limits", "vacant", "nodes", "units"):
+            page.pop(key)
+        return page
+
+    def _run(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks[name] = asyncio.ensure_future(work)
+
+    def _carry_out(self, step: Step) -> None:
+        kind = step.resource.full_name
+        if step.verb == "create":
+            self._put(kind, step.body, TENANT)
+        elif step.verb == "patch":
+            self.client.change(kind, TENANT, step.name, step.body)
+        else:
+            self.client.take(kind, TENANT, step.name, step.body.get("gracePeriodSeconds"))
+
+    def _put(self, kind: str, obj: Json, namespace: str) -> None:
+        obj = copy.deepcopy(obj)
+        admit = {PODS.full_name: _admit_pod, GROUPS.full_name: _admit_group}
+        admit[COMPOSITES.full_name] = _admit_group
+        admit.get(kind, lambda _: None)(obj["spec"])
+        self.client.put(kind, obj, namespace)
+
+    def _delete_all(self, namespace: str) -> None:
+        """Finalizers of the tenant's own are removed first; it could wait with that for ever."""
+        for kind in KINDS:
+            for obj in list(self.client.all(kind.full_name, namespace)):
+                meta = obj["metadata"]
+                kept = [each for each in meta.get("finalizers") or () if "muster" in each]
+                if len(kept) != len(meta.get("finalizers") or ()):
+                    patch = {"metadata": {"finalizers": kept}}
+                    self.client.change(kind.full_name, namespace, meta["name"], patch)
+                with contextlib.suppress(ApiError):
+                    self.client.take(kind.full_name, namespace, meta["name"], 0)
+
+    def _bound(self, gang: str) -> bool:
+        members = {f"{gang}-{at}" for at in range(GANG)}
+        pods = self.client.all(PODS.full_name, CALM)
+        return members == {
+            pod["metadata"]["name"]
+            for pod in pods
+            if pod["spec"].get("nodeName") and pod["metadata"]["name"] in members
+        }
+
+    def _add_node(self, name: str, labels: dict[str, str], taint: str) -> None:
+        room = {"cpu": "32", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+        if taint == "hostile":
+            room["cpu"] = "4"
+            room["hostile.example/offered"] = "4"
+        node = {
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+            "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}]},
+            "status": {"allocatable": room, "capacity": room},
+        }
+        self.client.put(NODES.full_name, node)
+
+
+Admit = Callable[[Json], None]
+
+
+def _failing() -> list[tuple[_Labels, float]]:
+    """What is set aside or fails now, with the labels of its metric."""
+    return [
+        (tuple(sorted(sample.labels.items())), sample.value)
+        for metric in _FAILURES.collect()
+        for sample in metric.samples
+    ]
+
+
+def _admit_pod(spec: Json) -> None:
+    """What the API server's own admission adds."""
+    _admit_group(spec)
+    spec.setdefault("priority", 0)
+    if not spec.get("schedulerName"):
+        spec["schedulerName"] = "default-scheduler"
+
+
+def _admit_group(spec: Json) -> None:
+    name = spec.get("priorityClassName")
+    if name in CLASSES:
+        spec["priority"], policy = CLASSES[name]
+        spec.setdefault("preemptionPolicy", policy)
+
+
+def _member(name: str, group: str) -> Json:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    spec = {
+        "schedulerName": "muster-scheduler",
+        "containers": [container],
+        "nodeSelector": {_ROOM: "calm"},
+        "tolerations": [{"key": "calm", "operator": "Exists"}],
+    }
+    labels = {"scheduling.muster.dev/pod-group": group}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}

@@ -1,0 +1,51 @@
+"""The attacks of e2e/hostile in memory: nobody notices, and twice as much is twice the work."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+
+import pytest
+
+from e2e.hostile.attacks import ATTACKS, Attack
+from e2e.hostile.steps import Step
+from tests.hostile.processes import Processes
+from tests.support.counting import calls
+
+TWICE = 2.7
+"""How many times the calls twice the size may take."""
+
+EACH = [pytest.param(attack, id=attack.__name__) for attack in ATTACKS]
+
+
+async def play(steps: Sequence[Step]) -> None:
+    processes = Processes()
+    await processes.start()
+    try:
+        await processes.carry_out(steps)
+        await processes.another_gang_runs()
+        await processes.snapshot()
+        await processes.all_goes()
+    finally:
+        await processes.stop()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("attack", EACH)
+async def test_another_tenant_does_not_notice(attack: Attack) -> None:
+    await play(attack())
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("attack", EACH)
+def test_twice_the_size_is_twice_the_work(attack: Attack) -> None:
+    whole: int = inspect.signature(attack).parameters["size"].default
+    idle, half, full = (work([]), work(attack(whole // 4)), work(attack(whole // 2)))
+
+    assert full - idle <= TWICE * max(half - idle, idle)
+
+
+def work(steps: Sequence[Step]) -> int:
+    """The calls that the steps cause in all processes."""
+    return calls(lambda: asyncio.run(play(steps)))

@@ -1,0 +1,84 @@
+"""Whatever a tenant writes: no process ends, others' gangs are bound, and nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+
+from e2e.hostile.grammar import campaigns
+from e2e.hostile.steps import Step, shown
+from tests.hostile.processes import Processes
+
+EFFORT = settings(
+    max_examples=5 * settings.default.max_examples if settings.default else 300,
+    suppress_health_check=list(HealthCheck),
+)
+
+_STACK = 950
+"""Frames that a coroutine of a process has at most, of the 1,000 that Python allows."""
+
+
+class Stage:
+    """The processes of the example before, or new ones if that did harm."""
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self._processes: Processes | None = None
+
+    def play(self, steps: Sequence[Step]) -> None:
+        with _usual_stack():
+            self._runner.run(self._play(steps))
+
+    def close(self) -> None:
+        if self._processes is not None:
+            self._runner.run(self._processes.stop())
+            self._processes = None
+
+    async def _play(self, steps: Sequence[Step]) -> None:
+        processes = self._processes
+        if processes is None:
+            self._processes = processes = Processes()
+            await processes.start()
+        try:
+            await processes.carry_out(steps)
+            await processes.another_gang_runs()
+            await processes.snapshot()
+            await processes.all_goes()
+        except BaseException:
+            self._processes = None
+            await processes.stop()
+            raise
+
+
+@contextmanager
+def _usual_stack() -> Iterator[None]:
+    """As much of it as a process has: Hypothesis allows far more."""
+    allowed = sys.getrecursionlimit()
+    sys.setrecursionlimit(_STACK + len(inspect.stack(0)))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(allowed)
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with asyncio.Runner() as runner:
+        stage = Stage(runner)
+        yield stage
+        stage.close()
+
+
+@pytest.mark.timeout(1800)
+@EFFORT
+@given(steps=campaigns())
+def test_no_campaign_does_harm(stage: Stage, steps: list[Step]) -> None:
+    note(shown(steps))
+
+    stage.play(steps)

@@ -1,0 +1,73 @@
+"""A sink that remembers, and a reflector that feeds it from a scripted server."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from kube.client import Client
+from kube.clock import Clock
+from kube.meta import Key, Partial, decode_partial
+from kube.reflector import Reflector, Sink
+from kube.resources import PODS
+from tests.support.api_server import Reply
+from tests.support.builders import make_pod
+
+Following = Callable[..., AbstractAsyncContextManager[Reflector[Partial]]]
+
+
+class Record:
+    """A sink that remembers what it was told and lets tests wait for it."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self._changed = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def upsert(self, obj: Partial) -> None:
+        self._note(f"+{obj.metadata.name}")
+
+    def delete(self, key: Key) -> None:
+        self._note(f"-{key[1]}")
+
+    async def until(self, *want: str) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.told == list(want))
+
+    def _note(self, word: str) -> None:
+        self.told.append(word)
+        task = asyncio.ensure_future(self._notify())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+
+@asynccontextmanager
+async def following(
+    client: Client, sink: Sink[Partial], clock: Clock, **options: Any
+) -> AsyncIterator[Reflector[Partial]]:
+    """A reflector of pods that runs inside the block; nothing but the end of the block ends it."""
+    decode = options.pop("decode", decode_partial)
+    reflector = Reflector(
+        client, PODS, sink, decode=decode, clock=clock, jitter=random.Random(1), **options
+    )
+    task = asyncio.ensure_future(reflector.run())
+    try:
+        yield reflector
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    assert task.cancelled()
+
+
+def pod(name: str, version: int = 1) -> dict[str, Any]:
+    return make_pod(name, "ns").stored(f"uid-{name}", str(version)).build()
+
+
+def page(*names: str, version: str = "10", token: str = "") -> Reply:
+    meta = {"resourceVersion": version, "continue": token}
+    return Reply({"metadata": meta, "items": [pod(name) for name in names]})

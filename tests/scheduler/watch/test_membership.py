@@ -1,0 +1,256 @@
+"""Pods that name a group which is not theirs are held, whatever comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import permutations
+
+import pytest
+
+from api.constants import COSCHEDULING, JOB, JOBSET, WORKLOAD, KindName
+from kube.meta import OwnerReference
+from scheduler.core.model import GroupKey
+from scheduler.core.state import State
+from scheduler.watch.event_handlers import GroupHandler, PodHandler
+from scheduler.watch.objects import (
+    Gang,
+    GroupObject,
+    GroupObjectSpec,
+    Metadata,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Policy,
+    WorkloadReference,
+)
+from tests.support.owners import made_for
+
+LABEL = "scheduling.muster.dev/pod-group"
+MANAGED = "scheduling.muster.dev/managed-group"
+JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+JOB_UID = "batch.kubernetes.io/controller-uid"
+PLUGINS = "scheduling.x-k8s.io/pod-group"
+PREFIX = "scheduling.muster.dev/"
+
+OF_JOBSET = {LABEL: "g", JOBSET_NAME: "s", JOBSET_UID: "uid-s"}
+
+Event = Callable[[], None]
+
+
+class Feed:
+    """The handlers of pods and PodGroups over one state."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.pods = PodHandler(self.state, lambda: None)
+        self.groups = GroupHandler("PodGroup", self.state, lambda: None, {}, self.pods)
+
+    def pod(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        job: str = "",
+        managed: str = "",
+        *,
+        node: str = "",
+        phase: str = "Pending",
+    ) -> None:
+        owners = [OwnerReference("batch/v1", "Job", "t", f"uid-{job}", True)] if job else []
+        meta = Metadata(
+            name=name,
+            namespace="ns",
+            uid=name,
+            labels=dict(labels),
+            annotations={MANAGED: managed} if managed else {},
+            owner_references=owners,
+        )
+        spec = PodSpec(scheduler_name="muster-scheduler", node_name=node)
+        self.pods.upsert(Pod(meta, spec, PodStatus(phase=phase)))
+
+    def group(
+        self,
+        name: str,
+        kind: KindName | None,
+        owner: str = "",
+        template: str = "",
+        *,
+        leaving: bool = False,
+    ) -> None:
+        """A PodGroup of one pod that was made for the owner, UID `uid-...`; None: by a user."""
+        name_of = "t" if kind == JOB else owner
+        notes = made_for(kind, name_of, f"uid-{owner}") if kind is not None else {}
+        spec = GroupObjectSpec(
+            scheduling_policy=Policy(gang=Gang(min_count=1)),
+            workload_ref=WorkloadReference(owner, template) if template else None,
+        )
+        deleted = "2026-01-01T00:00:00Z" if leaving else None
+        meta = Metadata(name=name, namespace="ns", deletion_timestamp=deleted, **notes)
+        self.groups.upsert(GroupObject(meta, spec))
+
+    def counted(self, name: str) -> set[str]:
+        """The pods that may be placed as members of the group."""
+        key: GroupKey = ("PodGroup", "ns", name)
+        members = self.state.forest.groups[key].members
+        return {uid for uid, pod in members.items() if pod.waiting}
+
+    def running(self, name: str) -> int:
+        """How many pods count for the group's minimum."""
+        return self.state.forest.groups["PodGroup", "ns", name].running
+
+
+def test_pods_of_a_job_do_not_enter_the_group_of_another_in_any_order() -> None:
+    for order in permutations(range(3)):
+        feed = Feed()
+        events: tuple[Event, ...] = (
+            lambda feed=feed: feed.pod("a", {LABEL: "g"}, job="a", managed="g"),  # type: ignore[misc]
+            lambda feed=feed: feed.pod("b", {LABEL: "g"}, job="b", managed="g"),  # type: ignore[misc]
+            lambda feed=feed: feed.group("g", JOB, "a"),  # type: ignore[misc]
+        )
+        for number in order:
+            events[number]()
+
+        assert feed.counted("g") == {"a"}, order
+
+
+@pytest.mark.parametrize(
+    ("labels", "job", "managed", "kind", "owner", "want"),
+    [
+        pytest.param({LABEL: "g"}, "j", "g", JOB, "j", True, id="a Job's own group"),
+        pytest.param({LABEL: "g"}, "j", "g", None, "", False, id="a user's in its place"),
+        pytest.param({LABEL: "g"}, "j", "", JOB, "x", True, id="a label that a user wrote"),
+        pytest.param({LABEL: "g"}, "", "", None, "", True, id="a user's pod, a user's group"),
+        pytest.param({LABEL: "g"}, "j", "g", JOB, "i", False, id="an earlier Job's of the name"),
+        pytest.param(
+            {LABEL: "g", JOB_UID: "uid-j"}, "", "g", JOB, "j", True, id="a pod its Job orphaned"
+        ),
+        pytest.param(
+            {LABEL: "g", JOB_UID: "uid-j"}, "", "g", JOB, "k", False, id="and the next Job's group"
+        ),
+        pytest.param(OF_JOBSET, "s-w-0", "g", JOBSET, "s", True, id="a JobSet's"),
+        pytest.param(OF_JOBSET, "s-w-0", "g", JOBSET, "t", False, id="another JobSet's"),
+        pytest.param(OF_JOBSET, "s-w-0", "g", JOB, "s-w-0", True, id="a delegated Job's"),
+        pytest.param(
+            {LABEL: "g", JOBSET_NAME: "s"}, "s-w-0", "g", JOBSET, "s", True, id="a JobSet's by name"
+        ),
+        pytest.param(
+            {LABEL: "g", JOBSET_NAME: "s"}, "s-w-0", "g", JOBSET, "t", False, id="another's by name"
+        ),
+        pytest.param({PLUGINS: "g"}, "", "", COSCHEDULING, "g", True, id="a KEP-3370 group's"),
+        pytest.param({PLUGINS: "g"}, "", "", None, "", False, id="a user's instead of KEP-3370's"),
+    ],
+)
+def test_whose_group_it_is(
+    labels: dict[str, str], job: str, managed: str, kind: KindName | None, owner: str, want: bool
+) -> None:
+    feed = Feed()
+    feed.pod("p", labels, job, managed)
+    feed.group("g", kind, owner)
+
+    assert feed.counted("g") == ({"p"} if want else set())
+
+
+def test_two_forms_that_give_one_name_never_share_its_group() -> None:
+    feed = Feed()
+    by = {PREFIX + "workload": "w"}
+    feed.pod("keyed", by | {PREFIX + "template": "job", PREFIX + "replica-key": "1"})
+    feed.pod("own", by | {PREFIX + "template": "job-1"})
+
+    feed.group("w-job-1", WORKLOAD, "w", "job-1")
+    first = feed.counted("w-job-1")
+    feed.groups.delete(("ns", "w-job-1"))
+    feed.group("w-job-1", WORKLOAD, "w", "job")
+
+    assert first == {"own"}
+    assert feed.counted("w-job-1") == {"keyed"}
+
+
+def test_held_pods_go_on_when_the_group_in_the_way_is_gone() -> None:
+    feed = Feed()
+    feed.pod("p", {LABEL: "g"}, job="a", managed="g")
+    feed.group("g", None)
+    held = feed.counted("g")
+    feed.groups.delete(("ns", "g"))
+    feed.group("g", JOB, "a")
+
+    assert (held, feed.counted("g")) == (set(), {"p"})
+
+
+def test_nothing_is_kept_of_pods_and_groups_that_are_gone() -> None:
+    feed = Feed()
+    feed.pod("p", {LABEL: "g"}, job="a", managed="g")
+    feed.group("g", None)
+    feed.pods.delete(("ns", "p"))
+    feed.groups.delete(("ns", "g"))
+
+    members = feed.pods._members
+    assert not members._owners
+    assert not members._strangers
+    assert not members._named
+    assert not feed.state.forest.groups
+
+
+@pytest.mark.parametrize("first", ["pod", "group"])
+@pytest.mark.parametrize("phase", ["Running", "Succeeded"])
+def test_pods_of_an_earlier_owner_count_for_nothing(first: str, phase: str) -> None:
+    """Succeeded ones stay for a moment after their Job and its group have gone."""
+    feed = Feed()
+    feed.group("g", JOB, "first")
+    feed.pod("old", {LABEL: "g"}, job="first", managed="g", node="n", phase=phase)
+    assert feed.running("g") == 1
+
+    feed.groups.delete(("ns", "g"))
+    feed.group("g", JOB, "second")
+    if first == "group":
+        feed.pod("old", {LABEL: "g"}, job="first", managed="g", node="n", phase=phase)
+    feed.pod("new", {LABEL: "g"}, job="second", managed="g", node="n")
+
+    assert feed.running("g") == 1
+    assert ("old" in feed.state.pods) == (phase == "Running"), "it still takes room"
+
+
+def test_a_pod_that_runs_in_an_earlier_owner_s_group_comes_to_its_own() -> None:
+    """An earlier version of Muster let it in."""
+    feed = Feed()
+    feed.group("g", JOB, "first")
+    feed.pod("p", {LABEL: "g"}, job="second", managed="g", node="n", phase="Running")
+    assert feed.running("g") == 0
+
+    feed.groups.delete(("ns", "g"))
+    feed.group("g", JOB, "second")
+
+    assert feed.running("g") == 1
+
+
+BY_WORKLOAD = {PREFIX + "workload": "w", PREFIX + "template": "t"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "group", "kind", "owner"),
+    [
+        pytest.param(BY_WORKLOAD, "w-t", WORKLOAD, "w", id="a Workload"),
+        pytest.param({PLUGINS: "g"}, "g", COSCHEDULING, "g", id="a KEP-3370 group"),
+    ],
+)
+def test_a_group_that_goes_takes_no_pods_that_know_its_owner_by_name(
+    labels: dict[str, str], group: str, kind: KindName, owner: str
+) -> None:
+    feed = Feed()
+    feed.group(group, kind, owner, "t")
+    feed.pod("runs", labels, node="n", phase="Running")
+    feed.pod("waits", labels)
+    before = feed.counted(group)
+
+    feed.group(group, kind, owner, "t", leaving=True)
+
+    assert (before, feed.counted(group)) == ({"waits"}, set())
+    assert feed.running(group) == 1
+
+
+def test_a_group_that_goes_keeps_the_pods_of_its_own_job() -> None:
+    feed = Feed()
+    feed.pod("p", {LABEL: "g"}, job="j", managed="g")
+
+    feed.group("g", JOB, "j", leaving=True)
+
+    assert feed.counted("g") == {"p"}
