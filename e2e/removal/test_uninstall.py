@@ -207,6 +207,8 @@ async def test_nobody_can_change_the_scheduler_of_a_job(rest: Rest, suspend: boo
     wanted["spec"]["suspend"] = suspend
     wanted["spec"]["template"]["spec"]["schedulerName"] = SCHEDULER_NAME
     (await rest.post(path, wanted)).expect(201)
+    pods = 0 if suspend else wanted["spec"]["parallelism"]
+    await eventually(lambda: has_pods(rest, "fixed", pods), f"{pods} pods")
     try:
         change = {"spec": {"template": {"spec": {"schedulerName": DEFAULT_SCHEDULER_NAME}}}}
         answer = await rest.patch(f"{path}/fixed", change)
@@ -215,6 +217,14 @@ async def test_nobody_can_change_the_scheduler_of_a_job(rest: Rest, suspend: boo
         assert "field is immutable" in answer.body["message"]
     finally:
         await rest.delete(f"{path}/fixed", {"propagationPolicy": "Background"})
+        # Pods on their way would be in the next flow's inventory of before.
+        await eventually(lambda: has_pods(rest, "fixed", 0), "no pods")
+
+
+async def has_pods(rest: Rest, job: str, count: int) -> bool:
+    selector = {"labelSelector": of_job(job)}
+    found = (await rest.get("/api/v1/namespaces/default/pods", params=selector)).ok()["items"]
+    return len(found) == count
 
 
 async def follow_the_advice(env: Environment, said: list[str], *, whole: bool) -> None:
