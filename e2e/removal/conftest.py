@@ -31,9 +31,9 @@ def cluster(server_kind: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-async def before(cluster: Cluster, rest: Rest) -> Inventory:
+async def before(cluster: Cluster, rest: Rest, server_kind: str) -> Inventory:
     """All there is before Muster is installed: CRDs of the same plural names, and their objects."""
-    await neighbours.install(rest)
+    await neighbours.install(rest, real=server_kind == "real")
     return await take(rest)
 
 

@@ -1,12 +1,15 @@
 """CRDs of other projects, with the plural names of ours, and objects of theirs."""
 
+from typing import Any
+
 import yaml
 
+from e2e.controlplane.downloads import KUEUE, SCHEDULER_PLUGINS
 from e2e.support import manifests
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
 
-Object = dict[str, object]
+Object = dict[str, Any]
 
 FINALIZER = "neighbour.example.com/held"
 KINDS = (
@@ -20,23 +23,50 @@ CERTIFICATES = manifests.MANIFESTS / "overlays" / "cert-manager" / "certificate.
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-async def install(rest: Rest) -> None:
-    """The CRDs, and one object of each kind, held by a finalizer of its own project."""
+_CONTAINER: Object = {"name": "main", "image": "none"}
+_SPECS: dict[str, Object] = {
+    "workloads.kueue.x-k8s.io": {
+        "podSets": [{"name": "main", "template": {"spec": {"containers": [_CONTAINER]}}}]
+    }
+}
+"""What the real kinds ask for; everything else takes `minMember`."""
+
+
+async def install(rest: Rest, *, real: bool) -> None:
+    """The CRDs, and one object of each kind, held by a finalizer of its own project.
+
+    With `real` those of Kueue and scheduler-plugins are the projects' own; Volcano's module is not
+    to be had. Raises BuildError, MissingGoError.
+    """
+    own = _own_definitions() if real else {}
     for group, version, plural, kind in KINDS:
-        await rest.post(_CRDS, _definition(group, version, plural, kind))
+        name = f"{plural}.{group}"
+        answer = await rest.post(_CRDS, own.get(name) or _definition(group, version, plural, kind))
+        assert answer.status in {201, 409}, answer.text
     for group, version, plural, kind in KINDS:
         path = f"/apis/{group}/{version}/namespaces/default/{plural}"
         obj: Object = {
             "apiVersion": f"{group}/{version}",
             "kind": kind,
             "metadata": {"name": "theirs", "finalizers": [FINALIZER]},
-            "spec": {"minMember": 1},
+            "spec": _SPECS.get(f"{plural}.{group}", {"minMember": 1}),
         }
 
         async def made(path: str = path, obj: Object = obj) -> bool:
-            return (await rest.post(path, obj)).status in {201, 409}
+            answer = await rest.post(path, obj)
+            assert answer.status not in {400, 422}, answer.text
+            return answer.status in {201, 409}
 
         await eventually(made, f"{plural}.{group} to be served", 60)
+
+
+def _own_definitions() -> dict[str, Object]:
+    """The CRDs of other projects as they publish them, by name."""
+    kueue = KUEUE.folder() / "config" / "components" / "crd" / "bases"
+    plugins = SCHEDULER_PLUGINS.folder() / "config" / "crd" / "bases"
+    files = [*kueue.glob("*.yaml"), *plugins.glob("*.yaml")]
+    found = [yaml.load(file.read_bytes(), yaml.CSafeLoader) for file in files]
+    return {crd["metadata"]["name"]: crd for crd in found}
 
 
 def certificates() -> list[dict[str, object]]:
