@@ -178,12 +178,12 @@ async def _pages(found: _Collection, process: Process) -> None:
 
 
 async def _page(client: Client, process: Process, path: str) -> bytes:
-    return _text(await process.get(client, path, SNAPSHOT_BYTES))
+    return _text((await process.get(client, path, SNAPSHOT_BYTES)).body)
 
 
 async def _snapshot(client: Client, process: Process) -> bytes:
     """As it is: what is scheduled by, and names; `muster replay` must be able to read it."""
-    return await process.get(client, "/debug/snapshot", SNAPSHOT_BYTES)
+    return (await process.get(client, "/debug/snapshot", SNAPSHOT_BYTES)).body
 
 
 def _text(said: bytes) -> bytes:

@@ -64,7 +64,7 @@ class ServerClock:
         if not date or date == self._date:
             return
         self._date = date
-        seconds = _seconds_of(date)
+        seconds = seconds_of(date)
         if seconds is None:
             return
         ahead = seconds - self._local.monotonic()
@@ -87,7 +87,7 @@ class ServerClock:
         await self._local.sleep(seconds)
 
 
-def _seconds_of(date: str) -> float | None:
+def seconds_of(date: str) -> float | None:
     """The seconds since 1970 of an HTTP date, if it is one."""
     try:
         moment = parsedate_to_datetime(date)

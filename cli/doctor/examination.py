@@ -194,7 +194,7 @@ class Examination:
         said = await health.read_ready(self._client, processes)
         for process, one in zip(processes, said, strict=True):
             self._found += health.check_ready(process, one)
-        if any(isinstance(one, str) for one in said):
+        if any(isinstance(one, health.Ready) for one in said):
             return
         # Nobody could be asked: events tell of the last hour.
         set_aside, seen = Limited("set-aside"), set[About]()

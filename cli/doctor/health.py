@@ -12,8 +12,10 @@ import aiohttp
 
 from api.reading import dig, listing, mapping, text
 from cli.doctor.findings import About, Finding, Limited, error, info, warning
-from cli.doctor.leaders import moment
+from cli.doctor.leaders import TOLERANCE, moment, wrong_clock
 from kube.client import Client
+from kube.clock import seconds_of
+from kube.connections import Response
 from kube.errors import ApiError, Forbidden, KubeError, ServerError, Unreachable
 from kube.meta import Json
 from kube.resources import PODS
@@ -35,16 +37,22 @@ class Process:
     path: str = ""
     url: str = ""
 
-    async def get(self, client: Client, page: str, largest: int = _LARGEST) -> bytes:
+    async def get(self, client: Client, page: str, largest: int = _LARGEST) -> Response:
         """One of its pages. Raises kube errors."""
         if self.path:
-            return await client.request(
-                "GET", f"{self.path}{page}", timeout=_SECONDS, largest=largest, accept="*/*"
-            )
+            return await client.behind(f"{self.path}{page}", timeout=_SECONDS, largest=largest)
         return await _get(f"{self.url}{page}", largest)
 
 
-async def _get(url: str, largest: int) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What `/readyz` says; `ahead` is how far the process's clock is before the API server's."""
+
+    text: str
+    ahead: timedelta | None = None
+
+
+async def _get(url: str, largest: int) -> Response:
     timeout = aiohttp.ClientTimeout(total=_SECONDS)
     try:
         async with (
@@ -62,7 +70,7 @@ async def _get(url: str, largest: int) -> bytes:
                 raise ServerError(
                     answer.status, "", body.decode(errors="replace"), path=url, method="GET"
                 )
-            return body
+            return Response(answer.status, body, date=answer.headers.get("Date"))
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
         raise Unreachable("GET", url, str(problem) or type(problem).__name__) from problem
 
@@ -89,25 +97,29 @@ def health_port(pod: Json) -> int:
     return 0
 
 
-async def read_ready(client: Client, found: Sequence[Process]) -> list[str | KubeError]:
+async def read_ready(client: Client, found: Sequence[Process]) -> list[Ready | KubeError]:
     """What `/readyz` of each says, whether it is ready or not."""
     limit = asyncio.Semaphore(_AT_ONCE)
 
-    async def read(process: Process) -> str | KubeError:
+    async def read(process: Process) -> Ready | KubeError:
         async with limit:
             try:
-                return (await process.get(client, "/readyz", 65_536)).decode(errors="replace")
+                said = await process.get(client, "/readyz", 65_536)
             except ServerError as problem:
                 # 503 is an answer too: its lines are the message, one by one.
-                return problem.message if problem.message.startswith("[") else problem
+                return Ready(problem.message) if problem.message.startswith("[") else problem
             except KubeError as problem:
                 return problem
+            seconds = seconds_of(said.date or "")
+            now = client.server_clock.now().timestamp()
+            ahead = None if seconds is None else timedelta(seconds=seconds - now)
+            return Ready(said.body.decode(errors="replace"), ahead)
 
     return list(await asyncio.gather(*map(read, found)))
 
 
-def check_ready(process: Process, said: str | KubeError) -> Iterator[Finding]:
-    """The checks that do not hold, and what was set aside."""
+def check_ready(process: Process, said: Ready | KubeError) -> Iterator[Finding]:
+    """The checks that do not hold, what was set aside, and a clock that is wrong."""
     about = process.about
     if isinstance(said, KubeError):
         action = "see that it runs, and that its port may be reached (NetworkPolicy)"
@@ -118,7 +130,9 @@ def check_ready(process: Process, said: str | KubeError) -> Iterator[Finding]:
             "health", about, f"it cannot be asked: {said}" if refused else f"{said}", action
         )
         return
-    lines = said.splitlines()
+    if said.ahead is not None and abs(said.ahead) > TOLERANCE:
+        yield wrong_clock(about, "its clock", said.ahead)
+    lines = said.text.splitlines()
     if failed := [line[3:] for line in lines if line.startswith("[-]")]:
         yield error(
             "health",

@@ -88,14 +88,20 @@ def _alive(about: About, lease: LeaseView, read: Readings) -> Iterator[Finding]:
         return
     # It was renewed since the first reading, at the earliest right after that.
     ahead, behind = lease.renewed - read.now, read.now - read.apart - lease.renewed
-    for by, how in ((ahead, "ahead of"), (behind, "behind")):
+    for by, sign in ((ahead, 1), (behind, -1)):
         if by > TOLERANCE:
-            yield warning(
-                "clocks",
-                about,
-                f"the clock of {lease.holder} is {by.total_seconds():.0f} s {how} the API server's",
-                "synchronise the clocks of the nodes (NTP): what it stamps has wrong times",
-            )
+            yield wrong_clock(about, f"the clock of {lease.holder}", sign * by)
+
+
+def wrong_clock(about: About, whose: str, ahead: timedelta) -> Finding:
+    """Says how far a clock is before the API server's, or, where it is negative, behind it."""
+    how = "ahead of" if ahead > timedelta() else "behind"
+    return warning(
+        "clocks",
+        about,
+        f"{whose} is {abs(ahead).total_seconds():.0f} s {how} the API server's",
+        "synchronise the clocks of the nodes (NTP): what it stamps has wrong times",
+    )
 
 
 def _unchanged(about: About, lease: LeaseView, read: Readings, start: str) -> Iterator[Finding]:

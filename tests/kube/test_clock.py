@@ -85,6 +85,18 @@ async def test_a_client_hears_the_servers_time(
     assert abs(client.server_clock.now() - there) < timedelta(minutes=1)
 
 
+async def test_a_process_behind_the_server_does_not_set_the_servers_time(
+    server: ScriptedServer, client: Client
+) -> None:
+    there = datetime.now(UTC) + timedelta(minutes=5)
+    await server.answer(Reply(b"ok", headers={"Date": http(there)}))
+
+    said = await client.behind("/api/v1/namespaces/n/pods/p:1/proxy/readyz", timeout=5, largest=9)
+
+    assert (said.body, said.date) == (b"ok", http(there))
+    assert abs(client.server_clock.now() - datetime.now(UTC)) < timedelta(minutes=1)
+
+
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="has no clock that counts it")
 def test_a_fence_ends_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
     suspended = 0.0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.doctor.findings import About, Limited, Severity
-from cli.doctor.health import Process, check_event, check_ready, health_port, processes
+from cli.doctor.health import Process, Ready, check_event, check_ready, health_port, processes
 from cli.doctor.neighbours import (
     KNOWN,
     check_definitions_of_others,
@@ -27,16 +27,28 @@ INFO, WARNING, ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
 @pytest.mark.parametrize(
     ("said", "want", "text"),
     [
-        pytest.param("[+]caches\nok\n", INFO, "it is ready", id="ready"),
-        pytest.param("[+]a\n[-]leases\nnot ok\n", ERROR, "not ready: leases", id="not ready"),
+        pytest.param(Ready("[+]caches\nok\n"), INFO, "it is ready", id="ready"),
         pytest.param(
-            "[+]a\n[!]pods: set aside: ns/x (boom)\nok\n", WARNING, "ns/x (boom)", id="set aside"
+            Ready("[+]a\n[-]leases\nnot ok\n"), ERROR, "not ready: leases", id="not ready"
+        ),
+        pytest.param(
+            Ready("[+]a\n[!]pods: set aside: ns/x (boom)\nok\n"),
+            WARNING,
+            "ns/x (boom)",
+            id="set aside",
+        ),
+        pytest.param(Ready("ok\n", timedelta(seconds=9)), INFO, "it is ready", id="clock"),
+        pytest.param(
+            Ready("ok\n", timedelta(seconds=75)), WARNING, "75 s ahead of", id="clock ahead"
+        ),
+        pytest.param(
+            Ready("ok\n", timedelta(seconds=-75)), WARNING, "75 s behind", id="clock behind"
         ),
         pytest.param(Unreachable("GET", "/", "refused"), WARNING, "refused", id="no answer"),
         pytest.param(Forbidden(403, "Forbidden", "no"), WARNING, "cannot be asked", id="no right"),
     ],
 )
-def test_processes(said: str | KubeError, want: Severity, text: str) -> None:
+def test_processes(said: Ready | KubeError, want: Severity, text: str) -> None:
     found = list(check_ready(Process(ABOUT), said))
 
     assert max(one.severity for one in found) == want
