@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long check format generate verify e2e e2e-modules up down bench bench-e2e lock clean
+.PHONY: demo test test-long check docs docs-serve format generate verify e2e e2e-modules up down bench bench-e2e lock clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -15,13 +15,19 @@ demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable localcluster
 	@touch .venv
 
-check: .venv ## format, lint, types, layers, commits, generated files
+check: .venv ## format, lint, types, layers, commits, generated files, the site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.commits
-	$(MAKE) --no-print-directory verify
+	$(MAKE) --no-print-directory verify docs
+
+docs: .venv ## the documentation as a site, into .cache/site; a broken link ends it (--quiet would hide it)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: .venv ## the same at http://127.0.0.1:8000, anew after each change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 format: .venv
 	$(BIN)/ruff format .
