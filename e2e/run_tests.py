@@ -24,6 +24,7 @@ REAL_SUITES = (
     "e2e/admission/test_owners.py",
     "e2e/conformance",
     "e2e/client",
+    "e2e/docs",
     "e2e/hostile/test_attacks.py",
     "e2e/hostile/test_beside_kube_scheduler.py",
     "e2e/hostile/test_beside_native_gangs.py",

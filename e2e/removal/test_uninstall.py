@@ -17,6 +17,8 @@ from api.constants import (
 )
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.places import BIN, ROOT
+from e2e.docs.page import blocks
+from e2e.docs.reader import DOCS
 from e2e.muster import Muster
 from e2e.removal import inventory, neighbours
 from e2e.removal.inventory import Inventory
@@ -187,10 +189,9 @@ async def test_the_guide_says_the_same_by_kubectl_alone(
     await env.create(POD_GROUPS, pod_group("lonely", 4))
     assert (await env.group("lonely"))["metadata"]["finalizers"]
     theirs = {key: obj for key, obj in (await inventory.take(rest)).items() if key[2] == "theirs"}
-    text = (ROOT / "docs" / "install.md").read_text()
-    block = text.partition("### By kubectl alone")[2].split("```")[1]
+    (block,) = (it for it in blocks(DOCS / "install.md") if it.heading == "By kubectl alone")
 
-    assert await shell(env, block) == 0
+    assert await shell(env, block.commands[0].script) == 0
 
     now = await inventory.take(rest)
     for key, obj in theirs.items():

@@ -56,13 +56,17 @@ class Environment:
 
         Deleting the namespace alone would take its controller's ten seconds.
         """
+        await self.clear()
+        await self.client.delete(NAMESPACES, self.name)
+
+    async def clear(self) -> None:
+        """Delete all of the flow, wait until it is gone, then the nodes; the namespace stays."""
         for kind in _KINDS:
             for name in await self._names(kind):
                 await self._delete_if_there(kind, name)
         await self.empty()
         for node in self._nodes:
             await self.cluster.remove_node(node)
-        await self.client.delete(NAMESPACES, self.name)
 
     async def add_node(
         self,

@@ -1,0 +1,18 @@
+"""The namespace that a page's commands use."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from e2e.clusters.protocol import Cluster
+from e2e.muster import Muster
+from e2e.suite.environment import Environment
+from kube.client import Client
+
+
+@pytest.fixture
+async def default(cluster: Cluster, muster: Muster, client: Client) -> AsyncIterator[Environment]:
+    """That of somebody who names none, on the cluster that all suites share."""
+    env = Environment(cluster, muster, client, "default")
+    yield env
+    await env.clear()

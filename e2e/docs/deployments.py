@@ -1,0 +1,141 @@
+"""What a cluster does for Muster's Deployments: it runs their processes, and says when they serve.
+
+One process each, with the arguments, the configuration and the account of the Deployment. They run
+on this machine: of what a Deployment says about pods and images nothing is tried here.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from e2e.clusters.protocol import Cluster
+from e2e.controlplane.process import Process
+from e2e.support import accounts, kubeconfig, ports
+from e2e.support.rest import Object, Rest
+from e2e.support.waiting import healthy
+from e2e.webhook.endpoint_slices import SLICES, own_address
+
+NAMESPACE = "muster-system"
+WEBHOOK = "muster-webhook"
+_PROBE_SECONDS = 0.1
+_DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+_CONFIGURATION = f"/api/v1/namespaces/{NAMESPACE}/configmaps/muster"
+_SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/{WEBHOOK}"
+_SLICES = SLICES.format(namespace=NAMESPACE)
+
+
+@dataclass
+class _Running:
+    """The process of one Deployment."""
+
+    process: Process
+    port: int
+    ready_url: str
+    told: bool = False
+
+
+class Deployments:
+    """An async context manager: inside it every Deployment in `muster-system` has its process."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._admin = cluster.kubeconfig
+        self._folder = Path(tempfile.mkdtemp(prefix="muster-deployments-"))
+        self._running: dict[str, _Running] = {}
+        self._following: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._following = asyncio.create_task(self._follow())
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        assert self._following is not None
+        self._following.cancel()
+        (ended,) = await asyncio.gather(self._following, return_exceptions=True)
+        for running in self._running.values():
+            running.process.kill()
+        shutil.rmtree(self._folder)
+        if isinstance(ended, Exception):
+            raise ended
+
+    def logs(self) -> str:
+        """The ends of all logs."""
+        return "\n".join(log.read_text()[-3000:] for log in self._folder.glob("logs/*.log"))
+
+    async def _follow(self) -> None:
+        async with Rest.open(self._admin) as rest:
+            while True:
+                there = {one["metadata"]["uid"]: one for one in await _listed(rest)}
+                for uid in self._running.keys() - there.keys():
+                    self._running.pop(uid).process.kill()
+                for uid, deployment in there.items():
+                    if uid not in self._running:
+                        self._running[uid] = await self._start(rest, deployment)
+                    await _tell(rest, deployment, self._running[uid])
+                await asyncio.sleep(_PROBE_SECONDS)
+
+    async def _start(self, rest: Rest, deployment: Object) -> _Running:
+        name = deployment["metadata"]["name"]
+        pod = deployment["spec"]["template"]["spec"]
+        access = self._folder / f"{name}.kubeconfig"
+        token = await accounts.token(rest, NAMESPACE, pod["serviceAccountName"])
+        kubeconfig.derive(self._admin, access, token)
+        port, health = ports.free(2)
+        config = await self._configuration(rest, name, port)
+        said = [it for it in pod["containers"][0]["args"] if not it.startswith(("--config", "--h"))]
+        own = [f"--kubeconfig={access}", f"--config={config}", f"--health=127.0.0.1:{health}"]
+        command = [sys.executable, "-m", "cli", *said, *own]
+        process = Process(name, command, logs=self._folder / "logs")
+        process.start()
+        return _Running(process, port, f"http://127.0.0.1:{health}/readyz")
+
+    async def _configuration(self, rest: Rest, name: str, port: int) -> Path:
+        """That of the ConfigMap; the port is one that is free here."""
+        said = (await rest.get(_CONFIGURATION)).ok()["data"]["muster.yaml"]
+        content: dict[str, Any] = yaml.safe_load(said)
+        content["webhook"] = {**content.get("webhook", {}), "host": "0.0.0.0", "port": port}
+        path = self._folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+
+async def _listed(rest: Rest) -> list[Object]:
+    found: list[Object] = (await rest.get(_DEPLOYMENTS)).ok()["items"]
+    return [one for one in found if "deletionTimestamp" not in one["metadata"]]
+
+
+async def _tell(rest: Rest, deployment: Object, running: _Running) -> None:
+    """All replicas are there once the one process is ready."""
+    if running.told or not await healthy(running.ready_url):
+        return
+    name, count = deployment["metadata"]["name"], deployment["spec"]["replicas"]
+    if name == WEBHOOK:
+        (await rest.post(_SLICES, await _slice(rest, running.port))).expect(201)
+    counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+    status = {"observedGeneration": deployment["metadata"]["generation"]}
+    change = {"status": status | dict.fromkeys(counts, count)}
+    (await rest.patch(f"{_DEPLOYMENTS}/{name}/status", change)).ok()
+    running.told = True
+
+
+async def _slice(rest: Rest, port: int) -> Object:
+    """Where the Service leads; it goes with it."""
+    service = (await rest.get(_SERVICE)).ok()["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Service", "name": WEBHOOK, "uid": service["uid"]}
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": f"{WEBHOOK}-{port}",
+            "labels": {"kubernetes.io/service-name": WEBHOOK},
+            "ownerReferences": [owner],
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+        "endpoints": [{"addresses": [own_address()], "conditions": {"ready": True}}],
+    }

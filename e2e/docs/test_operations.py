@@ -1,0 +1,43 @@
+"""docs/operations.md: who leads, and a backup of what users wrote."""
+
+from pathlib import Path
+
+import pytest
+
+from e2e.clusters.protocol import Cluster
+from e2e.docs.reader import Reader
+from e2e.muster import NAMESPACE
+from e2e.suite.environment import Environment
+from e2e.suite.objects import POD_GROUPS, job, pod_group
+from kube.resources import JOBS, LEASES
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def reader(server_kind: str, cluster: Cluster, tmp_path: Path) -> Reader:
+    if server_kind == "local":
+        pytest.skip("kubectl validates a List by OpenAPI v2, which the embedded server has not")
+    return Reader("operations.md", cluster.kubeconfig, tmp_path)
+
+
+async def test_every_command_of_the_page_works(reader: Reader, default: Environment) -> None:
+    await default.create(POD_GROUPS, pod_group("mine", 3))
+    await default.create(JOBS, job("theirs", "nowhere"))
+    await default.grouped("pg-job-theirs")
+    kept = (await default.group("mine"))["spec"]
+
+    await default.until("both to lead", lambda: both_lead(default))
+    await reader.follow("Leaders")
+    await reader.follow("What to keep")
+    await default.clear()
+    await reader.follow("To restore it")
+
+    reader.finish()
+    assert (await default.group("mine"))["spec"] == kept
+    assert await default.remaining() == {POD_GROUPS.plural: ["mine"]}
+
+
+async def both_lead(env: Environment) -> bool:
+    leases = (await env.client.list(LEASES, NAMESPACE))["items"]
+    return [bool(lease["spec"].get("holderIdentity")) for lease in leases] == [True, True]
