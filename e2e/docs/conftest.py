@@ -1,13 +1,22 @@
-"""The namespace that a page's commands use."""
+"""What the commands of a page need."""
 
+import shutil
 from collections.abc import AsyncIterator
 
 import pytest
 
 from e2e.clusters.protocol import Cluster
+from e2e.docs.reader import PATH
 from e2e.muster import Muster
 from e2e.suite.environment import Environment
 from kube.client import Client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kubectl() -> None:
+    """Asked for before any cluster is started."""
+    if shutil.which("kubectl", path=PATH) is None:
+        pytest.skip("there is no kubectl here: make e2e-modules")
 
 
 @pytest.fixture

@@ -7,13 +7,12 @@ import signal
 import sys
 from pathlib import Path
 
-import pytest
-
 from e2e.controlplane.places import BIN, ROOT
 from e2e.docs.output import difference
 from e2e.docs.page import Block, Command, blocks
 
 DOCS = ROOT / "docs"
+PATH = os.pathsep.join((str(BIN), str(Path(sys.executable).parent), os.environ["PATH"]))
 SECONDS = 180
 """How long one command may take."""
 
@@ -21,14 +20,10 @@ SECONDS = 180
 class Reader:
     """Has a kubeconfig, kubectl and muster on the path, and what a checkout has to apply.
 
-    `follow` runs the blocks below a heading. `finish` fails if one was forgotten. Making one
-    skips the test where there is no kubectl.
+    `follow` runs the blocks below a heading. `finish` fails if one was forgotten.
     """
 
     def __init__(self, page: str, kubeconfig: Path, folder: Path) -> None:
-        path = os.pathsep.join((str(BIN), str(Path(sys.executable).parent), os.environ["PATH"]))
-        if shutil.which("kubectl", path=path) is None:
-            pytest.skip("there is no kubectl here")
         self._blocks = blocks(DOCS / page)
         self._left = [block for block in self._blocks if not block.not_run]
         self._checkout = folder / "checkout"
@@ -37,7 +32,7 @@ class Reader:
         self._environment = {
             "HOME": str(folder),
             "KUBECONFIG": str(kubeconfig),
-            "PATH": path,
+            "PATH": PATH,
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "400",
             "LC_ALL": "C.UTF-8",

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def cluster(server_kind: str) -> Iterator[Cluster]:
+def cluster(kubectl: None, server_kind: str) -> Iterator[Cluster]:
     """With kube-scheduler, which gets what is given back."""
     if server_kind != "real":
         pytest.skip(
