@@ -27,6 +27,7 @@ from kube.decoding import decode_deep
 from kube.errors import (
     Gone,
     ProtocolError,
+    Silent,
     TooLarge,
     TooManyRequests,
     Unauthorized,
@@ -340,13 +341,14 @@ class Client:
 
         `params` are given by the caller, `watch` included. After `inactivity` seconds without a
         byte the stream counts as lost; `opened` is called once the server has accepted the request.
-        Raises ApiError kinds, Unreachable, ProtocolError.
+        Raises ApiError kinds, Unreachable, Silent after `inactivity`, ProtocolError.
         Close it (`contextlib.aclosing`) when leaving early.
         """
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_CONNECT_SECONDS, sock_read=inactivity
         )
         await self._renew_authorization()
+        accepted = False
         try:
             async with self._watches.get(
                 URL(f"{self.server}{path}?{urlencode(params)}", encoded=True),
@@ -358,6 +360,7 @@ class Client:
                     after = response.headers.get("Retry-After")
                     answer = Response(response.status, await response.read(), after)
                     raise self._error_of("WATCH", path, answer)
+                accepted = True
                 if opened is not None:
                     opened()
                 begun: list[bytes] = []  # of the next line; joined once, however many they are
@@ -373,6 +376,9 @@ class Client:
                         raise ProtocolError(f"WATCH {path}: {problem}")
                 if rest := b"".join(begun):
                     yield rest
+        except aiohttp.SocketTimeoutError as error:
+            kind = Silent if accepted else Unreachable
+            raise kind("WATCH", path, _error_text(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable("WATCH", path, _error_text(error)) from error
 

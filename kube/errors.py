@@ -34,6 +34,14 @@ class Unreachable(KubeError):
         self.detail = detail
 
 
+class Silent(Unreachable):
+    """A watch that the server accepted sent nothing for so long that it counts as lost.
+
+    A resource of which nothing ever changes looks just like that: kube-apiserver sends no bookmark
+    before it has seen an event.
+    """
+
+
 class TooLarge(KubeError):
     """The answer has more bytes than the caller wanted to read: ask for less at once."""
 

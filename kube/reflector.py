@@ -21,6 +21,7 @@ from kube.errors import (
     Gone,
     KubeError,
     ProtocolError,
+    Silent,
     TooLarge,
     TooManyRequests,
     Unreachable,
@@ -139,7 +140,7 @@ class Reflector(Generic[T]):
         return self._resource
 
     def lag(self) -> float:
-        """Seconds since the last sign of life: a list, an event or a bookmark."""
+        """Seconds since the last sign of life: a list, an event, a bookmark, an accepted watch."""
         return self._clock.monotonic() - self._last_received
 
     async def catch_up(self, since: float, patience: float = 1.0) -> None:
@@ -170,6 +171,10 @@ class Reflector(Generic[T]):
             if await self._list_or_watch():
                 return
             problem = "the watch ended at once"
+        except Silent:
+            # Usually nothing has happened. If the connection is dead, the next request says so.
+            _log.debug("silent watch renewed", resource=self._resource.full_name)
+            return
         except Gone as error:
             self._state.forget()
             problem = str(error)
@@ -284,11 +289,13 @@ class Reflector(Generic[T]):
         }
         useful = False
         opened: list[float] = []
+
+        def accepted() -> None:
+            self._last_received = self._clock.monotonic()
+            opened.append(self._last_received)
+
         stream = self._client.watch_lines(
-            self._path,
-            params,
-            inactivity=self._inactivity,
-            opened=lambda: opened.append(self._clock.monotonic()),
+            self._path, params, inactivity=self._inactivity, opened=accepted
         )
         try:
             async with aclosing(stream) as lines:

@@ -20,6 +20,7 @@ from kube.errors import (
     NotFound,
     ProtocolError,
     ServerError,
+    Silent,
     StatusCause,
     TooManyRequests,
     Unauthorized,
@@ -347,7 +348,7 @@ async def test_a_watch_line_without_end_is_given_up(
 async def test_a_silent_watch_is_given_up(server: ScriptedServer, client: Client) -> None:
     await server.answer(Stream())
 
-    with pytest.raises(Unreachable):
+    with pytest.raises(Silent):
         async for _ in client.watch_lines("/x", {}, inactivity=0.05):
             pass
 

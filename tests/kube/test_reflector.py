@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from kube import config
 from kube.client import Client
@@ -232,15 +233,33 @@ async def test_a_server_that_expires_again_and_again_is_asked_more_and_more_seld
     assert waits[-1] > FIRST_WAIT * 4
 
 
-async def test_a_silent_stream_counts_as_lost(
+async def test_a_silent_stream_is_renewed_at_once_and_without_a_word(
     server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
 ) -> None:
-    await server.answer(page("a"), Stream(), Stream({"type": "ADDED", "object": pod("b", 11)}))
+    await server.answer(page("a", version="10"), Stream(), Stream())
 
-    async with following(inactivity=0.05):
-        await clock.sleeping()
-        await clock.advance(0.2)
-        await sink.until("+a", "+b")
+    with capture_logs() as logs:
+        async with following(inactivity=0.05) as reflector:
+            await sink.until("+a")
+            clock.jump(100)
+            await server.answer(Stream({"type": "ADDED", "object": pod("b", 11)}))
+            await sink.until("+a", "+b")
+            assert reflector.lag() == 0
+
+    assert [seen.query["resourceVersion"] for seen in server.seen[1:]] == ["10"] * 3
+    assert {log["log_level"] for log in logs} == {"debug"}
+
+
+async def test_a_silent_server_that_accepts_no_watch_is_told_of(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a"), Stream(), Drop())
+
+    with capture_logs() as logs:
+        async with following(inactivity=0.05):
+            await clock.sleeping()
+
+    assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["watch interrupted"]
 
 
 async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_tight_loop(
