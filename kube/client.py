@@ -480,7 +480,7 @@ def selectors(label_selector: str | None, field_selector: str | None) -> dict[st
 
 @cache
 def _counter(method: str, code: int) -> Counter:
-    return API_REQUESTS.labels(method, str(code))
+    return API_REQUESTS.labels(method, str(code or "<error>"))
 
 
 def _decode(body: bytes) -> Json:

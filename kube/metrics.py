@@ -1,15 +1,19 @@
-"""Metrics of the API client, on the registry of the process."""
+"""Metrics that all processes have, on the registry of the process.
+
+What Kubernetes' own components measure has their names, after `muster_`. Nothing that a tenant may
+name is the value of a label: the number of series depends on the configuration alone.
+"""
 
 from prometheus_client import Counter, Gauge, Histogram
 
 API_REQUESTS = Counter(
-    "muster_api_requests_total",
-    "Requests to the API server by method and status code; code is 0 when no answer came.",
+    "muster_rest_client_requests_total",
+    "Requests to the API server by method and status code; code is <error> when no answer came.",
     ["method", "code"],
 )
 WATCH_LAG = Gauge(
     "muster_watch_lag_seconds",
-    "Age of the last event or bookmark of a watch.",
+    "Seconds since the last list, event or bookmark, or since the watch was accepted.",
     ["resource"],
 )
 WATCH_RELISTS = Counter(
@@ -33,16 +37,26 @@ LONGEST_STRETCH = Gauge(
     " the log names the object of one above 0.05 s.",
     ["work"],
 )
+STALLS = Counter(
+    "muster_loop_stalls_total",
+    "Stretches of more than 0.05 s in which no other task of the event loop could run.",
+    ["work"],
+)
+STALL_SECONDS = Counter("muster_loop_stall_seconds_total", "Seconds of such stretches.", ["work"])
 EVENTS_DROPPED = Counter(
     "muster_events_dropped_total",
     "Kubernetes events that were not sent.",
     ["reason"],
 )
-LEADER = Gauge("muster_leader", "1 while this process holds the lease.", ["lease"])
-QUEUE_DEPTH = Gauge("muster_workqueue_depth", "Keys waiting in a work queue.", ["queue"])
+LEADER = Gauge(
+    "muster_leader_election_master_status", "1 while this process holds the lease.", ["name"]
+)
+QUEUE_DEPTH = Gauge("muster_workqueue_depth", "Keys waiting in a work queue.", ["name"])
 QUEUE_RETRIES = Counter(
-    "muster_workqueue_retries_total", "Keys put back after a failure.", ["queue"]
+    "muster_workqueue_retries_total", "Keys put back after a failure.", ["name"]
 )
 RECONCILE_SECONDS = Histogram(
-    "muster_workqueue_work_seconds", "Time from taking a key to being done with it.", ["queue"]
+    "muster_workqueue_work_duration_seconds",
+    "Time from taking a key to being done with it.",
+    ["name"],
 )

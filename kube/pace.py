@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from kube.clock import Clock
-from kube.metrics import LONGEST_STRETCH
+from kube.metrics import LONGEST_STRETCH, STALL_SECONDS, STALLS
 
 SLICE: Final = 0.005
 """Seconds of work after which other tasks may run."""
@@ -36,6 +36,7 @@ class Pace:
         self._slice = slice_seconds
         self._longest = 0.0
         self._quiet_until = float("-inf")
+        self._stalls, self._stall_seconds = STALLS.labels(work), STALL_SECONDS.labels(work)
         self._last = clock.monotonic()
         self._busy = 0.0
         self._slowest = 0.0
@@ -69,7 +70,11 @@ class Pace:
         if longer:
             self._longest = busy
             LONGEST_STRETCH.labels(self._work).set(busy)
-        if busy > _LONG and (longer or now >= self._quiet_until):
+        if busy <= _LONG:
+            return
+        self._stalls.inc()
+        self._stall_seconds.inc(busy)
+        if longer or now >= self._quiet_until:
             self._quiet_until = now + _QUIET
             _log.warning(
                 "other tasks had to wait",

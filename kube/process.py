@@ -12,7 +12,13 @@ from typing import Any, Final, Self, cast
 import structlog
 import uvloop
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    CollectorRegistry,
+    disable_created_metrics,
+    generate_latest,
+)
 
 Check = Callable[[], bool]
 Details = Callable[[], Iterable[str]]
@@ -20,6 +26,9 @@ Page = Callable[[], Awaitable[bytes | Sequence[bytes]]]
 """JSON; a large one in parts, which are sent one by one."""
 
 _TRIM_SECONDS: Final = 60.0
+
+# When each series began is of use to nobody, and was a fifth of them all.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 # Without the values of local variables: objects of the cluster are large, and not for logs.
 _tracebacks = structlog.processors.ExceptionRenderer(

@@ -33,7 +33,7 @@ _BATCH_PODS: Final = 96
 """Pods of roots that are decided as one batch: few enough not to delay other tasks."""
 
 _sizes = {name: PENDING_ROOTS.labels(name) for name in QUEUES}
-_placed, _refused, _failed = map(DECISIONS.labels, ("placed", "refused", "error"))
+_placed, _refused, _failed = map(DECISIONS.labels, ("scheduled", "unschedulable", "error"))
 _log = structlog.get_logger()
 
 _Steps = Generator[tuple[str, ...], None, None]

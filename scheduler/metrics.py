@@ -3,15 +3,15 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 DECISIONS = Counter(
-    "muster_scheduler_decisions_total",
-    "Roots decided, by outcome: placed, refused or error.",
-    ["outcome"],
+    "muster_scheduler_schedule_attempts_total",
+    "Roots decided, by result: scheduled, unschedulable or error.",
+    ["result"],
 )
 ROUNDS = Counter(
     "muster_scheduler_rounds_total", "How often the scheduler had decided all that was ready."
 )
 DECISION_SECONDS = Histogram(
-    "muster_scheduler_decision_seconds",
+    "muster_scheduler_scheduling_attempt_duration_seconds",
     "Time to decide one root.",
     buckets=(0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
@@ -41,11 +41,11 @@ RESERVATIONS_OPEN = Gauge(
 )
 RESUMED = Counter(
     "muster_scheduler_resumed_total",
-    "Decisions that a new leader found in Reservations: finished, continued, given up, unreadable.",
-    ["outcome"],
+    "Decisions that a new leader found in Reservations: finished, continued, given_up, unreadable.",
+    ["result"],
 )
 TAKEOVER_SECONDS = Gauge(
-    "muster_scheduler_takeover_seconds",
+    "muster_scheduler_takeover_duration_seconds",
     "Time from becoming the leader until deciding, the last time.",
 )
 TAKEOVERS_STALE = Counter(
@@ -54,18 +54,18 @@ TAKEOVERS_STALE = Counter(
     ["resource"],
 )
 PREEMPTIONS = Counter(
-    "muster_scheduler_preemptions_total",
+    "muster_scheduler_preemption_attempts_total",
     "Refused roots by preemption: evict, wait (for victims to end), delayed, paused, none.",
-    ["outcome"],
+    ["result"],
 )
 PREEMPTION_SECONDS = Histogram(
-    "muster_scheduler_preemption_seconds",
+    "muster_scheduler_preemption_evaluation_duration_seconds",
     "Time to decide about preemption for one root.",
     buckets=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
-VICTIMS = Counter("muster_scheduler_victims_total", "Pods evicted by preemption.")
+VICTIMS = Counter("muster_scheduler_preemption_victims_total", "Pods evicted by preemption.")
 VICTIMS_SPARED = Counter(
-    "muster_scheduler_victims_spared_total",
+    "muster_scheduler_preemption_victims_spared_total",
     "Victims that could not be evicted: refused, or unanswered for too long.",
     ["reason"],
 )

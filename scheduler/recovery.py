@@ -128,7 +128,7 @@ class Recovery:
         """Keep the intent of a half-bound group, which the queue completes first; drop others."""
         group = self._state.forest.groups.get(intent.root)
         if group is None or not group.incomplete:
-            RESUMED.labels("given up").inc()
+            RESUMED.labels("given_up").inc()
             self._intents.reservations.close(intent.reservations)
         else:
             RESUMED.labels("continued").inc()

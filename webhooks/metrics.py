@@ -11,13 +11,13 @@ REVIEWS = Counter(
     ["route", "outcome"],
 )
 REVIEW_SECONDS = Histogram(
-    "muster_webhook_review_seconds",
+    "muster_webhook_review_duration_seconds",
     "Time from a whole review read to its answer.",
     ["route"],
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
 )
 CERTIFICATE_END = Gauge(
-    "muster_webhook_certificate_end_seconds",
+    "muster_webhook_certificate_expiration_timestamp_seconds",
     "When the certificates being served end, in seconds since 1970.",
     ["certificate"],
 )

@@ -81,13 +81,13 @@ def test_queues_that_are_not_empty() -> None:
 workqueue_depth{name="garbage_collector_attempt_to_delete"} 3
 workqueue_depth{name="garbage_collector_graph_changes"} 0
 workqueue_depth{name="job"} 7
-muster_workqueue_depth{queue="orphans"} 1.0
-muster_workqueue_depth{queue="job"} 0.0
+muster_workqueue_depth{name="orphans"} 1.0
+muster_workqueue_depth{name="job"} 0.0
 """
     assert busy_queues(metrics, "kube-controller-manager") == [
         'workqueue_depth{name="garbage_collector_attempt_to_delete"} 3'
     ]
-    assert busy_queues(metrics, "muster") == ['muster_workqueue_depth{queue="orphans"} 1.0']
+    assert busy_queues(metrics, "muster") == ['muster_workqueue_depth{name="orphans"} 1.0']
 
 
 @pytest.mark.timeout(180)

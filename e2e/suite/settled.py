@@ -32,14 +32,14 @@ _OPEN = (
     "muster_scheduler_reservations_open",
 )
 _DONE = (
-    'muster_scheduler_decisions_total{outcome="placed"}',
-    'muster_scheduler_preemptions_total{outcome="evict"}',
+    'muster_scheduler_schedule_attempts_total{result="scheduled"}',
+    'muster_scheduler_preemption_attempts_total{result="evict"}',
     "muster_scheduler_bindings_given_up_total",
     "muster_scheduler_binds_total",
     "muster_scheduler_reservations_total",
     "muster_scheduler_resumed_total",
     "muster_scheduler_status_writes_total",
-    "muster_scheduler_victims_total",
+    "muster_scheduler_preemption_victims_total",
 )
 _OURS = ("PodScheduled", "DisruptionTarget")
 

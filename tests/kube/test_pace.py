@@ -71,6 +71,20 @@ def test_the_longest_stretch_is_a_metric(clock: FakeClock, work: Iterator[str]) 
     assert seen == [0.0, 0.011, 0.3, 0.3]
 
 
+def test_stalls_are_counted(clock: FakeClock, work: Iterator[str]) -> None:
+    name = next(work)
+    pace = Pace(name, clock)
+    for seconds in (0.01, 0.06, 0.3, 0.02):
+        clock.jump(seconds)
+        pace.over(("ns", "pod"))
+    counted = [
+        REGISTRY.get_sample_value(metric, {"work": name})
+        for metric in ("muster_loop_stalls_total", "muster_loop_stall_seconds_total")
+    ]
+
+    assert counted == pytest.approx([2, 0.36])
+
+
 def test_the_log_names_the_object_that_took_longest_of_a_long_stretch(clock: FakeClock) -> None:
     pace = Pace("test", clock, slice_seconds=0.1)
     with capture_logs() as logs:

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from kube import process
 from kube.process import StatusServer, configure_logging, run_until
@@ -48,6 +48,18 @@ async def test_details_are_shown_and_do_not_make_a_process_unready() -> None:
 async def test_a_process_without_checks_is_alive() -> None:
     async with StatusServer() as server:
         assert await fetch(server, "/healthz") == (200, "ok\n")
+
+
+async def test_no_series_says_when_another_began() -> None:
+    registry = CollectorRegistry()
+    Counter("made", "Made.", ["by"], registry=registry).labels("us").inc()
+    Histogram("took", "Took.", registry=registry).observe(1)
+
+    async with StatusServer(registry=registry) as server:
+        _, text = await fetch(server, "/metrics")
+
+    assert 'made_total{by="us"} 1.0' in text
+    assert "_created" not in text
 
 
 async def test_metrics_are_those_of_the_registry() -> None:

@@ -17,7 +17,7 @@ BROKEN = ServerError(500, "InternalError", "failed calling webhook")
 
 
 def spared(reason: str) -> float:
-    name = "muster_scheduler_victims_spared_total"
+    name = "muster_scheduler_preemption_victims_spared_total"
     return REGISTRY.get_sample_value(name, {"reason": reason}) or 0.0
 
 

@@ -10,8 +10,8 @@ from tests.scheduler.eviction_harness import EvictionHarness
 
 def decisions() -> float:
     """How many roots were decided since the process began."""
-    name, outcomes = "muster_scheduler_decisions_total", ("placed", "refused")
-    return sum(REGISTRY.get_sample_value(name, {"outcome": each}) or 0.0 for each in outcomes)
+    name, results = "muster_scheduler_schedule_attempts_total", ("scheduled", "unschedulable")
+    return sum(REGISTRY.get_sample_value(name, {"result": each}) or 0.0 for each in results)
 
 
 async def compete(harness: EvictionHarness, gangs: int, size: int) -> None:
