@@ -8,7 +8,7 @@ deeper than MAX_DEPTH. Objects may arrive in any order: a group that only others
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from scheduler.core.group_links import GroupLinks
 from scheduler.core.groups import (
     MAX_DEPTH,
     Group,
+    GroupState,
     Pod,
     Traits,
     by_creation,
@@ -74,6 +75,16 @@ class Forest:
         """How many groups updates visited, to measure their cost."""
         return self._counters.visited
 
+    @property
+    def states(self) -> Mapping[tuple[str, GroupState], int]:
+        """How many groups with an object there are, by kind and state."""
+        return self._counters.states
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """How many pods are held, and how many groups have such pods."""
+        return self._counters.held_pods, self._counters.held_groups
+
     def group(self, key: GroupKey) -> Group:
         """The group with that key, created without a spec if it is new."""
         group = self.groups.get(key)
@@ -92,6 +103,7 @@ class Forest:
             self._links.unlink(group)
             self._links.link(group)
         self._counters.settle(group)
+        self._counters.note_state(group)
         self._links.catch_up(_STEPS)
         return group
 
@@ -106,6 +118,7 @@ class Forest:
         self._describe(group)
         self._counters.renew(group)
         self._counters.settle(group)
+        self._counters.note_state(group)
         self.prune(group)
         self._links.catch_up(_STEPS)
         return group

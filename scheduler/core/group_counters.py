@@ -6,14 +6,21 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
-from scheduler.core.groups import Group, Pod, Traits
+from scheduler.core.groups import Group, GroupState, Pod, Traits
 
 
 class GroupCounters:
-    """Updates counters; `visited` counts the groups that updates visited, to measure their cost."""
+    """Updates counters; `visited` counts the groups that updates visited, to measure their cost.
+
+    `states` counts the groups by kind and state, `held_pods` and `held_groups` the pods that are
+    held and the groups that have some.
+    """
 
     def __init__(self) -> None:
         self.visited = 0
+        self.states: Counter[tuple[str, GroupState]] = Counter()
+        self.held_pods = 0
+        self.held_groups = 0
 
     def count(self, group: Group, pod: Pod, sign: int) -> None:
         """Add (+1) or remove (-1) a pod with its current state."""
@@ -37,7 +44,7 @@ class GroupCounters:
         if waiting or running:
             group.available += sign
         elif not ended:
-            _count_idle(group, pod, sign)
+            self._count_idle(group, pod, sign)
         priorities = {info.priority: sign} if alive else {}
         schedulers = {info.scheduler: sign} if alive and info.ours else {}
         self._add(
@@ -54,6 +61,7 @@ class GroupCounters:
     def was_scheduled(self, group: Group) -> None:
         """The group is initially_scheduled, by what others say."""
         group.initially_scheduled = True
+        self.note_state(group)
         if group.parent is not None:
             group.parent.initially_scheduled_children += 1
             self.settle(group.parent)
@@ -78,6 +86,8 @@ class GroupCounters:
         group.priorities, group.schedulers = Counter(), Counter()
         group.alive = group.bound_pods = group.foreign = group.failed = 0
         group.available = group.running = group.settled = 0
+        self.held_pods -= group.held
+        self.held_groups -= group.held > 0
         group.gated = group.held = group.leaving = 0
         group.pending_total = group.running_total = group.assumed_total = 0
         for pod in group.members.values():
@@ -86,6 +96,7 @@ class GroupCounters:
         group.parent = parent
         while parent is not None:
             _recount_children(parent)
+            self.note_state(parent)
             parent = parent.parent
 
     def credit(self, group: Group, sign: int) -> None:
@@ -162,7 +173,34 @@ class GroupCounters:
                     above.faulty_children.pop(node.key, None)
             node.quorate, node.standing, node.bound, node.faulty = quorate, standing, bound, faulty
             node.initially_scheduled = initially
+            self.note_state(node)
             node = above
+
+    def note_state(self, group: Group) -> None:
+        """Count the group in the state that it is in now; call it when its object came or went."""
+        before, after = group.state, _state_of(group)
+        if before == after:
+            return
+        group.state = after
+        if before:
+            self.states[group.key[0], before] -= 1
+        if after:
+            self.states[group.key[0], after] += 1
+
+    def _count_idle(self, group: Group, pod: Pod, sign: int) -> None:
+        """A pod that counts for neither the quorum nor the minimum, and has not ended."""
+        info = pod.info
+        if info.exceeds:
+            _count_exceeding(group, pod, sign)
+        if info.terminating:
+            group.leaving += sign
+        elif info.held:
+            self.held_groups -= group.held > 0
+            group.held += sign
+            self.held_groups += group.held > 0
+            self.held_pods += sign
+        elif info.gated:
+            group.gated += sign
 
     def _add(
         self,
@@ -273,17 +311,18 @@ def _count_exceeding(group: Group, pod: Pod, sign: int) -> None:
         group.exceeding.pop(pod.info.uid, None)
 
 
-def _count_idle(group: Group, pod: Pod, sign: int) -> None:
-    """A pod that counts for neither the quorum nor the minimum, and has not ended."""
-    info = pod.info
-    if info.exceeds:
-        _count_exceeding(group, pod, sign)
-    if info.terminating:
-        group.leaving += sign
-    elif info.held:
-        group.held += sign
-    elif info.gated:
-        group.gated += sign
+def _state_of(group: Group) -> GroupState:
+    if group.spec is None:
+        return ""
+    if group.bound:
+        return "scheduled"
+    if group.standing:
+        return "binding"
+    if group.faulty:
+        return "invalid"
+    if group.initially_scheduled:
+        return "disrupted"
+    return "pending" if group.quorate else "incomplete"
 
 
 def _minimum_met(group: Group) -> tuple[bool, bool, bool]:

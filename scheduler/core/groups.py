@@ -14,6 +14,8 @@ priorities number of pods in the subtree by priority, without ended and terminat
 schedulers the same by schedulerName, of the pods that are this scheduler's
 faulty     whether `tree_validation` finds a flaw in the subtree
 
+state      what the counters come to, see GROUP_STATES; empty without an object
+
 gated      number of pods that wait for their scheduling gates to be removed
 held       number of pods that are held, as the group is not theirs
 leaving    number of terminating pods that have not ended
@@ -41,6 +43,17 @@ from scheduler.core.model import (
 from scheduler.core.shapes import Shape
 
 MAX_DEPTH: Final = 4
+
+GroupState = Literal["", "scheduled", "binding", "invalid", "disrupted", "pending", "incomplete"]
+GROUP_STATES: Final[tuple[GroupState, ...]] = (
+    "scheduled",  # its minimum is bound
+    "binding",  # its minimum is bound or assumed
+    "invalid",  # `tree_validation` finds a flaw
+    "disrupted",  # its minimum was bound once, and has lost pods
+    "pending",  # it has its quorum, and waits for room
+    "incomplete",  # it lacks members
+)
+"""The first that holds is a group's state."""
 
 
 class Pod:
@@ -149,7 +162,7 @@ class Group:
         "initially_scheduled", "initially_scheduled_children", "key", "leaving", "members",
         "parent", "pending", "pending_total", "priorities", "quorate", "quorate_children",
         "running", "running_total", "schedulers", "settled", "size", "spec", "standing",
-        "standing_children", "template_flaw", "traits",
+        "standing_children", "state", "template_flaw", "traits",
     )  # fmt: skip
 
     def __init__(self, key: GroupKey) -> None:
@@ -196,6 +209,7 @@ class Group:
         self.clashing = 0
         self.template_flaw = ""
         self.faulty = False
+        self.state: GroupState = ""
 
     def __repr__(self) -> str:
         return f"Group({'/'.join(self.key)})"

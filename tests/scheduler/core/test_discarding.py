@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -103,6 +104,10 @@ def counted(state: State) -> dict[str, Any]:
             for rows in nodes.match_counts._counts.values()
         ),
         "groups": {key: _counters(group) for key, group in sorted(state.forest.groups.items())},
+        # The state itself tells of the past: a group that was scheduled once may be disrupted.
+        "states are counted": +Counter(state.forest.states)
+        == Counter((g.key[0], g.state) for g in state.forest.groups.values() if g.state),
+        "held": state.forest.held,
         "singles": sorted(state.singles),
         "shapes": sorted((s.requirements.requests, s.pods, s.waiting) for s in state.shapes),
         "on nodes": {name: sorted(pods) for name, pods in sorted(state._on_node.items())},
@@ -114,7 +119,7 @@ def _counters(group: Group) -> dict[str, Any]:
     names = (
         "available", "running", "pending_total", "running_total", "quorate_children",
         "standing_children", "quorate", "standing", "foreign", "alive", "bound_pods", "settled",
-        "assumed_total", "bound_children", "bound", "faulty",
+        "assumed_total", "bound_children", "bound", "faulty", "held",
     )  # fmt: skip
     return {
         **{name: getattr(group, name) for name in names},

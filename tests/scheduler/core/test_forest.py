@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.forest import Group, Pod
+from scheduler.core.groups import GROUP_STATES
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
 from scheduler.core.tree_validation import check
 from scheduler.queue import Queue
@@ -201,10 +202,11 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
             parent = chance.choice([None, *composites])
             builder.composite(chance.choice(composites), chance.randint(1, 2), parent=parent)
         elif act == "pod" or (act in ("change", "remove") and not pods):
-            gated, priority = chance.random() < 0.2, chance.choice((0, 0, 1, 5))
-            name = chance.choice(("", "", "spreads"))
+            gated, held = chance.random() < 0.2, chance.random() < 0.2
+            priority, name = chance.choice((0, 0, 1, 5)), chance.choice(("", "", "spreads"))
+            leaf, gated = chance.choice(leaves), gated or held
             pods.append(
-                builder.pod(chance.choice(leaves), gated=gated, priority=priority, scheduler=name)
+                builder.pod(leaf, gated=gated, held=held, priority=priority, scheduler=name)
             )
         elif act == "change":
             old = chance.choice(pods)
@@ -236,6 +238,67 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
         assert group.priority == min(priorities(group), default=0)
         assert group.schedulers == Counter(p.info.scheduler for p in alive(group)), group
         assert len(group.schedulers) < 2 or group.faulty or not group.known, group
+        assert group.state == state_of(group), group
+    forest = builder.state.forest
+    groups = forest.groups.values()
+    states = Counter((g.key[0], g.state) for g in groups if g.state)
+    assert +Counter(forest.states) == states
+    counts = [sum(p.info.held and p in alive(g) for p in g.members.values()) for g in groups]
+    assert forest.held == (sum(counts), sum(1 for each in counts if each))
+
+
+def state_of(group: Group) -> str:
+    """The state, from the other counters."""
+    holds = {
+        "scheduled": group.bound,
+        "binding": group.standing,
+        "invalid": group.faulty,
+        "disrupted": group.initially_scheduled,
+        "pending": group.quorate,
+        "incomplete": True,
+    }
+    return next(name for name in GROUP_STATES if holds[name]) if group.spec is not None else ""
+
+
+def test_the_states_of_a_groups_life() -> None:
+    builder = StateBuilder()
+    builder.nodes(2)
+    states = []
+
+    def note() -> None:
+        counted = builder.state.forest.states.items()
+        [(_, state)] = [each for each, count in counted if count]
+        states.append(state)
+
+    key = builder.gang("g", 2)
+    note()
+    first, second = builder.pods("g", 2)
+    note()
+    pods = [builder.state.pods[info.uid] for info in (first, second)]
+    builder.state.assume(pods, [0, 1])
+    note()
+    for info in (first, second):
+        builder.pod("g", name=info.name, node="n0")
+    note()
+    builder.state.remove_pod(first.uid)
+    note()
+    builder.pod("g", scheduler="another")
+    note()
+    builder.state.remove_group(key)
+
+    assert states == ["incomplete", "pending", "binding", "scheduled", "disrupted", "invalid"]
+    assert not +Counter(builder.state.forest.states)
+
+
+def test_a_group_that_was_scheduled_before_is_disrupted_without_its_pods() -> None:
+    builder = StateBuilder()
+    key = builder.gang("g", 1)
+    builder.state.forest.was_scheduled(key)
+
+    assert builder.state.forest.states == {
+        (POD_GROUP, "incomplete"): 0,
+        (POD_GROUP, "disrupted"): 1,
+    }
 
 
 def priorities(group: Group) -> list[int]:
