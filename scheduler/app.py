@@ -32,13 +32,15 @@ from scheduler.core.search.node_selection import Profile
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
+from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
-from scheduler.metrics import TAKEOVER_SECONDS
+from scheduler.metrics import TAKEOVER_SECONDS, no_longer_leading
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, Snapshot, encode_in_parts, queue_of, take
 from scheduler.starvation import StarvationMonitor
+from scheduler.state_metrics import LEADER, StateMetrics
 from scheduler.status import Reporter
 from scheduler.volume_binder import ClaimNews, VolumeBinder
 from scheduler.watch.informers import Informers, catch_up
@@ -109,6 +111,9 @@ class Scheduler:
             pending=self._informers.pods.pending,
             freeze=self._freeze,
         )
+        times = GangTimes(self.state, clock)
+        keys = config.metrics.topology_keys
+        self._state_metrics = StateMetrics(self.state, times, self._freeze, keys)
         self._binder = Binder(
             client,
             self.state,
@@ -122,6 +127,7 @@ class Scheduler:
             on_refused=self._reporter.refused,
             volume_binder=VolumeBinder(client, self.state, clock, claim_news, self._freeze),
             freeze=self._freeze,
+            times=times,
         )
         self._evictor = Evictor(
             client,
@@ -160,6 +166,8 @@ class Scheduler:
             budget=self._budget,
             preemptor=self._preemptor,
             starvation=self._starvation,
+            times=times,
+            log_decisions=config.log_decisions,
         )
         self._loop = Loop(
             self._cycle,
@@ -317,6 +325,7 @@ class Scheduler:
         self._preemptor.restore()
         self.state.reconsider_all()
         TAKEOVER_SECONDS.set(self._clock.monotonic() - begun)
+        LEADER.source = self._state_metrics
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run())
@@ -325,3 +334,5 @@ class Scheduler:
                 group.create_task(self._reporter.run(fence))
         finally:
             self._leading = False
+            LEADER.source = None
+            no_longer_leading()

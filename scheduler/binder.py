@@ -33,6 +33,7 @@ from scheduler.core.place import Placement
 from scheduler.core.state import State
 from scheduler.deadlines import Deadlines
 from scheduler.fair_queue import FairQueue
+from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents
 from scheduler.intents import Intent, Intents, PodBinding
 from scheduler.metrics import BINDS, BINDS_OPEN
@@ -81,6 +82,7 @@ class Binder:
         on_refused: Callable[[GroupKey, Blocker], None] = _ignore,
         volume_binder: VolumeBinder | None = None,
         freeze: Freeze | None = None,
+        times: GangTimes | None = None,
     ) -> None:
         self._api = api
         self._state = state
@@ -93,6 +95,7 @@ class Binder:
         self._on_refused = on_refused
         self._volume_binder = volume_binder
         self._freeze = freeze or Freeze()
+        self._times = times or GangTimes(state, clock)
         self._queued: FairQueue[PodBinding] = FairQueue(workers)
         self._provisioning: FairQueue[PodBinding] = FairQueue(_PROVISIONED_AT_ONCE)
         self._intents = Intents(
@@ -282,6 +285,7 @@ class Binder:
         else:
             _bound.inc()
             binding.intent.bound.append(pod)
+            self._times.bound(binding.intent.root)
         return None
 
     def _wait(self, binding: PodBinding, error: KubeError) -> float | None:
@@ -371,6 +375,7 @@ class Binder:
         if intent.open:
             return
         if not intent.failed:
+            self._times.whole(intent.root)
             self._queue.succeed(intent.root)
             self._intents.complete(intent)
             return

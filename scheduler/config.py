@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from kube.settings import Count, Seconds, Section
 
 
@@ -51,8 +55,14 @@ class Starvation(Section, frozen=True):
     closed_seconds: Seconds = 1800
 
 
+class Metrics(Section, frozen=True):
+    """Which topology keys have metrics of their domains' free room; at most 8 of them."""
+
+    topology_keys: Annotated[tuple[str, ...], Meta(max_length=8)] = ("topology.kubernetes.io/zone",)
+
+
 class Config(Section, frozen=True):
-    """How the scheduler decides and binds.
+    """How the scheduler decides and binds; `log_decisions` with a line in the log for each.
 
     All that may be sent at once stays below the client's connections, so that a slow webhook for
     some of it makes nothing else wait; renewing the lease has connections of its own.
@@ -65,3 +75,5 @@ class Config(Section, frozen=True):
     preemption: Preemption = Preemption()
     starvation: Starvation = Starvation()
     status: Status = Status()
+    metrics: Metrics = Metrics()
+    log_decisions: bool = False

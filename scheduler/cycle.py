@@ -24,9 +24,10 @@ from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.batching import batchable, place_batch, signature
 from scheduler.core.state import Changes, State
 from scheduler.equal_roots import Answer
-from scheduler.metrics import DECISION_SECONDS, DECISIONS, PENDING_ROOTS, SEARCH_STEPS
+from scheduler.gang_times import GangTimes
+from scheduler.metrics import DECISION_SECONDS, DECISIONS, PENDING_ROOTS, QUEUES, SEARCH_STEPS
 from scheduler.preemptor import Preemptor
-from scheduler.queue import QUEUES, Queue
+from scheduler.queue import Queue
 from scheduler.starvation import StarvationMonitor
 
 _BATCH_PODS: Final = 96
@@ -78,10 +79,13 @@ class Cycle:
         budget: Callable[[], SearchBudget] = SearchBudget,
         preemptor: Preemptor | None = None,
         starvation: StarvationMonitor | None = None,
+        times: GangTimes | None = None,
+        log_decisions: bool = False,
     ) -> None:
         """Without `preemptor` nothing is evicted, without `starvation` no root goes first.
 
-        `stepwise` is what the budgets' `pause` belongs to.
+        `stepwise` is what the budgets' `pause` belongs to. With `log_decisions` the log has a line
+        for each decision.
         """
         self._state = state
         self._queue = queue
@@ -92,6 +96,8 @@ class Cycle:
         self._budget = budget
         self._preemptor = preemptor
         self._starvation = starvation
+        self._times = times or GangTimes(state, clock)
+        self._log_decisions = log_decisions
         self._failures: Failures[GroupKey] = Failures("decide", "/".join)
 
     def refresh(self) -> Iterator[None]:
@@ -127,6 +133,7 @@ class Cycle:
     def _tell(self, key: GroupKey) -> None:
         """Tell all but the queue that an entity or group changed."""
         self._reporting.touched((key,))
+        self._times.changed(key)
         if self._preemptor is not None:
             self._preemptor.forget_gone((key,))
         if self._starvation is not None:
@@ -181,6 +188,7 @@ class Cycle:
     def reset(self) -> None:
         """Forget all failures: another process may have led meanwhile."""
         self._failures.clear()
+        self._times.reset()
 
     def _decide_batch(self, roots: list[Group | Pod]) -> _Steps:
         """Equal roots that follow each other; those that do not fit are decided one by one."""
@@ -262,6 +270,9 @@ class Cycle:
             self._state.reinstate(placement.pods)
             raise
         _placed.inc()
+        if self._log_decisions:
+            pods, nodes = len(placement.pods), len(set(placement.rows))
+            self._log_decision(key, "scheduled", pods=pods, nodes=nodes, steps=placement.steps)
         if self._preemptor is not None:
             self._preemptor.placed(key)
         self._reporting.placed(key)
@@ -286,7 +297,7 @@ class Cycle:
             self._queue.pass_on(key, equal, placed=False)
         else:
             self._queue.share(key, equal, Answer(refusal, blocker), known=False)
-        self._reporting.refused(key, blocker)
+        self._tell_refused(key, blocker)
 
     def _refuse_as_its_equals(
         self, key: GroupKey, entity: Group | Pod, answer: Answer
@@ -298,4 +309,12 @@ class Cycle:
         self._queue.share(key, equal, answer, known=True)
         if self._starvation is not None:
             yield from self._starvation.refused(key, entity, answer.refusal)
-        self._reporting.refused(key, answer.blocker)
+        self._tell_refused(key, answer.blocker)
+
+    def _tell_refused(self, key: GroupKey, blocker: Blocker) -> None:
+        if self._log_decisions:
+            self._log_decision(key, "unschedulable", why=blocker.kind, problem=blocker.summary)
+        self._reporting.refused(key, blocker)
+
+    def _log_decision(self, key: GroupKey, result: str, **facts: object) -> None:
+        _log.info("decision", root="/".join(key), result=result, **facts)

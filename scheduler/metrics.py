@@ -1,6 +1,11 @@
 """The metrics of the scheduler."""
 
+from typing import Final
+
 from prometheus_client import Counter, Gauge, Histogram
+
+QUEUES: Final = ("active", "unschedulable", "backoff")
+"""The parts of the scheduling queue, by kube-scheduler's names."""
 
 DECISIONS = Counter(
     "muster_scheduler_schedule_attempts_total",
@@ -19,6 +24,19 @@ SEARCH_STEPS = Histogram(
     "muster_scheduler_search_steps",
     "Placements of one PodGroup that a decision tried.",
     buckets=(1, 2, 4, 8, 16, 64, 256, 1024),
+)
+_WAITS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
+GANG_FIRST_BIND_SECONDS = Histogram(
+    "muster_scheduler_gang_first_bind_duration_seconds",
+    "Time from when a root has its quorum, so from its last member, until its first pod is bound.",
+    ["kind"],
+    buckets=_WAITS,
+)
+GANG_SECONDS = Histogram(
+    "muster_scheduler_gang_scheduling_duration_seconds",
+    "Time from when a root has its quorum, so from its last member, until its minimum is bound.",
+    ["kind"],
+    buckets=_WAITS,
 )
 PENDING_ROOTS = Gauge(
     "muster_scheduler_pending_roots", "Roots that wait: active, unschedulable, backoff.", ["queue"]
@@ -87,3 +105,18 @@ STATUS_WRITES = Counter(
     "Status patches, by kind and result.",
     ["kind", "result"],
 )
+
+
+def no_longer_leading() -> None:
+    """Nothing is open or waits here any more: the next leader tells of it."""
+    for queue in QUEUES:
+        PENDING_ROOTS.labels(queue).set(0)
+    for gauge in (
+        BINDS_OPEN,
+        EVICTIONS_OPEN,
+        GANGS_STUCK,
+        REPORTS_DUE,
+        RESERVATIONS_OPEN,
+        STARVATION_ACTIVE,
+    ):
+        gauge.set(0)

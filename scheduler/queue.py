@@ -33,6 +33,7 @@ from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
 from scheduler.equal_roots import Answer, EqualKind, EqualRoots, Rank
 from scheduler.first_decisions import FirstDecisions
+from scheduler.metrics import QUEUES
 from scheduler.refused_roots import RefusedRoot, RefusedRoots
 from scheduler.timers import Timers
 
@@ -54,8 +55,6 @@ _SKIPPED: Final = 64
 
 _STALE_PAUSE: Final = 0.02
 """Seconds between two such decisions, on average: they must not take all the time there is."""
-
-QUEUES: Final = ("active", "unschedulable", "backoff")
 
 
 class Queue:

@@ -28,6 +28,7 @@ from scheduler.config import Starvation, Status
 from scheduler.core.model import ClaimKey, GroupKey, PodInfo
 from scheduler.core.place import SearchBudget
 from scheduler.cycle import Cycle
+from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
 from scheduler.queue import Queue
@@ -218,6 +219,7 @@ class Harness:
             pending=self.pending,
             freeze=self.freeze,
         )
+        self.times = GangTimes(state, clock)
         self.binder = Binder(
             self.api,
             state,
@@ -231,6 +233,7 @@ class Harness:
             on_refused=self.reporter.refused,
             volume_binder=VolumeBinder(self.api, state, clock, claim_news, self.freeze),
             freeze=self.freeze,
+            times=self.times,
         )
         config = starvation or Starvation()
         self.starvation = StarvationMonitor(
@@ -250,6 +253,8 @@ class Harness:
             stepwise=self.stepwise,
             budget=self.budget,
             starvation=self.starvation,
+            times=self.times,
+            log_decisions=True,
         )
         self.loop = self.loop_of(self.cycle)
         self.fence = Fence(clock, 1, float("inf"))

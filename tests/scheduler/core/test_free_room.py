@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.free_room import MOST_DOMAINS, MOST_RESOURCES, room, rooms_of_domains
+from scheduler.core.model import NodeInfo
 from tests.scheduler.state_builder import GIB, StateBuilder
 
 
@@ -64,8 +65,9 @@ def test_of_many_domains_only_the_largest_is_told() -> None:
 
 def test_however_many_resources_nodes_offer_few_are_told_and_devices_first() -> None:
     builder = StateBuilder()
-    builder.node("n0", 4, **{f"hugepages-{number}": 1 for number in range(50)})
-    builder.node("n1", 4, **{"example.com/gpu": 8})
+    builder.node("n0")
+    builder.state.set_node(NodeInfo("n1", {f"hugepages-{each}": 1 for each in range(50)}))
+    builder.state.set_node(NodeInfo("n2", {"example.com/gpu": 8}))
     names = [each.resource for each in room(builder.state.nodes)]
 
     assert names[:4] == ["cpu", "memory", "pods", "example.com/gpu"]
@@ -76,7 +78,7 @@ def test_however_many_resources_nodes_offer_few_are_told_and_devices_first() -> 
 def test_the_largest_amounts_are_added_up(nodes: int) -> None:
     builder = StateBuilder()
     for number in range(nodes):
-        builder.node(f"n{number}", 4, **{"example.com/gpu": 1 << 53})
+        builder.state.set_node(NodeInfo(f"n{number}", {"example.com/gpu": 1 << 53}))
     found = {each.resource: each.free for each in room(builder.state.nodes)}
 
     assert found.get("example.com/gpu", 0.0) == nodes * float(1 << 53)

@@ -1,0 +1,116 @@
+"""Metrics that are read from the state when they are asked for: groups, waits, free room.
+
+Only the leader tells them, so that the sum over all replicas is right. While a decision gives way
+in the middle the state shows what is tried; then the last answer is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from prometheus_client import REGISTRY
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kube.freeze import Freeze
+from scheduler.core.free_room import room, rooms_of_domains
+from scheduler.core.groups import GROUP_STATES
+from scheduler.core.state import State
+from scheduler.gang_times import KINDS, GangTimes
+
+_PREFIX: Final = "muster_scheduler"
+
+
+class StateMetrics:
+    """What one scheduler has to tell."""
+
+    def __init__(
+        self, state: State, times: GangTimes, freeze: Freeze, topology_keys: Sequence[str]
+    ) -> None:
+        self._state = state
+        self._times = times
+        self._freeze = freeze
+        self._keys = topology_keys
+        self._last: list[Metric] = []
+
+    def metrics(self) -> list[Metric]:
+        """All of them, as they are now, or were before the decision that is under way."""
+        if not self._freeze.lasts:
+            self._last = [*self._groups(), *self._room(), *self._domains()]
+        return self._last
+
+    def _groups(self) -> Iterator[Metric]:
+        forest = self._state.forest
+        groups = _gauge(
+            "groups",
+            "Groups by kind and state: scheduled, binding, invalid, disrupted (was scheduled and"
+            " lost pods), pending (waits for room), incomplete (lacks members).",
+            ["kind", "state"],
+        )
+        for kind in KINDS:
+            for state in GROUP_STATES:
+                groups.add_metric([kind, state], forest.states.get((kind, state), 0))
+        yield groups
+        pods, holders = forest.held
+        yield _gauge("held_pods", "Pods held, as the group that they name is not theirs.", pods)
+        yield _gauge("held_groups", "PodGroups that have such pods.", holders)
+        longest = _gauge(
+            "longest_pending_seconds",
+            "How long the root that waits longest has had its quorum without being whole.",
+            ["kind"],
+        )
+        for kind in KINDS:
+            longest.add_metric([kind], self._times.longest(kind))
+        yield longest
+
+    def _room(self) -> Iterator[Metric]:
+        free = _gauge("nodes_free", "What all nodes have free that are not cordoned.", ["resource"])
+        offered = _gauge("nodes_allocatable", "What these nodes offer.", ["resource"])
+        for each in room(self._state.nodes):
+            free.add_metric([each.resource], each.free)
+            offered.add_metric([each.resource], each.allocatable)
+        yield from (free, offered)
+
+    def _domains(self) -> Iterator[Metric]:
+        count = _gauge("domains", "Topology domains.", ["topology_key"])
+        largest = _gauge(
+            "domain_free_max",
+            "The most that any domain has free.",
+            ["topology_key", "resource"],
+        )
+        free = _gauge(
+            "domain_free",
+            "What each domain has free, of keys with few domains.",
+            ["topology_key", "domain", "resource"],
+        )
+        state = self._state
+        for each in rooms_of_domains(state.nodes, state.topologies, self._keys):
+            count.add_metric([each.key], each.count)
+            for resource, most in each.largest.items():
+                largest.add_metric([each.key, resource], most)
+            for resource, domains in each.free.items():
+                for domain, amount in domains.items():
+                    free.add_metric([each.key, domain, resource], amount)
+        yield from (count, largest, free)
+
+
+class _Leader(Collector):
+    """The metrics of the scheduler of this process that leads, if one does."""
+
+    def __init__(self) -> None:
+        self.source: StateMetrics | None = None
+
+    def collect(self) -> list[Metric]:
+        return [] if self.source is None else self.source.metrics()
+
+
+LEADER: Final = _Leader()
+REGISTRY.register(LEADER)
+
+
+def _gauge(name: str, text: str, of: list[str] | float) -> GaugeMetricFamily:
+    """A gauge with these labels, or without any and this value."""
+    if isinstance(of, list):
+        return GaugeMetricFamily(f"{_PREFIX}_{name}", text, labels=of)
+    return GaugeMetricFamily(f"{_PREFIX}_{name}", text, value=of)
