@@ -122,7 +122,8 @@ def test_a_login_by_a_plug_in_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_modules_stamp_follows_its_files() -> None:
-    modules = [*build.CONTROL_PLANE, *build.NEIGHBOURS]
+    kubernetes = map(build.kubernetes, build.KUBERNETES)
+    modules = [*kubernetes, *build.CONTROL_PLANE, *build.NEIGHBOURS]
     stamps = {module.stamp() for module in modules}
 
     assert len(stamps) == len(modules)

@@ -2,7 +2,8 @@
 
 `python -m e2e.controlplane.build` takes the Go that `e2e.controlplane.go` finds; a second call
 returns at once, since each module's binaries carry a stamp made from its go.mod and go.sum.
-`--neighbours` builds what else the suites run beside Muster.
+`--neighbours` builds what else the suites run beside Muster. With MUSTER_KUBERNETES another of the
+Kubernetes versions is built, beside the usual one and into a folder of its own.
 """
 
 import argparse
@@ -14,11 +15,13 @@ from pathlib import Path
 
 from e2e.controlplane import go
 from e2e.controlplane.errors import BuildError
-from e2e.controlplane.places import BIN, CACHE, DURATIONS, MODULES, SOURCES
+from e2e.controlplane.places import BIN, CACHE, DURATIONS, MODULES, SOURCES, USUAL
+from e2e.controlplane.places import KUBERNETES as WANTED
 from e2e.controlplane.progress import Progress
 from e2e.controlplane.subprocesses import follow, run
 
-KUBERNETES = "v1.36.3"
+KUBERNETES = {"1.33.13": "kubernetes-1.33", "1.34.4": "kubernetes-1.34", USUAL: "kubernetes"}
+"""The versions that can be built, oldest first, and the module of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class Module:
     """One Go module with `tool` lines.
 
     `renames` maps the tool's last path element to the binary's fixed name; `source` is the
-    module whose files (CRDs, stages) are read at run time.
+    module whose files (CRDs, stages) are read at run time; `release` is the Kubernetes that it is,
+    if it is one.
     """
 
     name: str
@@ -34,6 +38,12 @@ class Module:
     ldflags: str = "-s -w"
     renames: tuple[tuple[str, str], ...] = ()
     source: str | None = None
+    release: str = ""
+
+    @property
+    def bin(self) -> Path:
+        """What is not the usual Kubernetes has a folder of its own."""
+        return CACHE / "bin" if self.release in ("", USUAL) else CACHE / self.release / "bin"
 
     @property
     def folder(self) -> Path:
@@ -46,13 +56,21 @@ class Module:
         return digest.hexdigest()
 
 
-CONTROL_PLANE = (
-    Module(
-        "kubernetes",
+def kubernetes(release: str) -> Module:
+    """etcd and the programs of one Kubernetes. Raises BuildError for one that has no module."""
+    if release not in KUBERNETES:
+        known = ", ".join(KUBERNETES)
+        raise BuildError(f"MUSTER_KUBERNETES is {release}; there are modules for {known}")
+    return Module(
+        KUBERNETES[release],
         ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-        ldflags=f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}",
+        ldflags=f"-s -w -X k8s.io/component-base/version.gitVersion=v{release}",
         renames=(("server", "etcd"),),
-    ),
+        release=release,
+    )
+
+
+CONTROL_PLANE = (
     Module("jobset", ("jobset",), source="sigs.k8s.io/jobset"),
     Module("kwok", ("kwok",), source="sigs.k8s.io/kwok"),
 )
@@ -73,16 +91,24 @@ def build(progress: Progress | None = None, *, neighbours: bool = False) -> None
 
     Progress goes to standard output unless one is given.
     """
-    modules = [*CONTROL_PLANE, *(NEIGHBOURS if neighbours else ())]
+    shared = [*CONTROL_PLANE, *(NEIGHBOURS if neighbours else ())]
+    modules = [kubernetes(WANTED), *shared]
     stale = [module for module in modules if not _is_fresh(module)]
-    if not stale:
-        return
-    progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
-    steps = len(stale) + any(_go(module) is None for module in stale)
-    progress.begin("building the real control plane", steps)
-    BIN.mkdir(parents=True, exist_ok=True)
-    for module in stale:
-        _build(_go(module) or _install_go(module, progress), module, progress)
+    if stale:
+        progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
+        steps = len(stale) + any(_go(module) is None for module in stale)
+        progress.begin("building the real control plane", steps)
+        for module in stale:
+            _build(_go(module) or _install_go(module, progress), module, progress)
+    for module in shared:
+        _link(module)
+
+
+def _link(module: Module) -> None:
+    """What all versions share is found beside each: a run knows one folder of binaries."""
+    for binary in module.binaries:
+        if not (BIN / binary).exists():
+            (BIN / binary).symlink_to(module.bin / binary)
 
 
 def _go(module: Module) -> go.Go | None:
@@ -112,7 +138,7 @@ def _is_fresh(module: Module) -> bool:
     return (
         stamp.is_file()
         and stamp.read_text() == module.stamp()
-        and all((BIN / binary).is_file() for binary in module.binaries)
+        and all((module.bin / binary).is_file() for binary in module.binaries)
         and (module.source is None or _source_exists(module.source))
     )
 
@@ -136,8 +162,9 @@ def _build(found: go.Go, module: Module, progress: Progress) -> None:
         for line in follow(command, module.folder, go.environment()):
             heard(line)
     names = dict(module.renames)
+    module.bin.mkdir(parents=True, exist_ok=True)
     for binary in staging.iterdir():
-        binary.replace(BIN / names.get(binary.name, binary.name))
+        binary.replace(module.bin / names.get(binary.name, binary.name))
     staging.rmdir()
     if module.source is not None:
         _record_source(found, module, module.source)

@@ -1,10 +1,16 @@
 """Where the binaries, their modules and a running control plane live. Other tools rely on it."""
 
+import os
 from pathlib import Path
+
+USUAL = "1.36.3"
+"""The Kubernetes that is built and run unless another is asked for."""
+KUBERNETES = os.environ.get("MUSTER_KUBERNETES") or USUAL
+"""The Kubernetes of this run: one of those in `e2e.controlplane.build.KUBERNETES`."""
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "controlplane"
-BIN = CACHE / "bin"
+BIN = CACHE / "bin" if KUBERNETES == USUAL else CACHE / KUBERNETES / "bin"
 GO = ROOT / ".cache" / "go"
 MODULES = ROOT / "e2e" / "modules"
 SOURCES = CACHE / "modules.json"

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,8 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Site:
     module = build.Module(
         "tool", ("helper",), renames=(("tool", "helper"),), source="example.com/t"
     )
-    monkeypatch.setattr(build, "CONTROL_PLANE", (module,))
+    monkeypatch.setattr(build, "CONTROL_PLANE", ())
+    monkeypatch.setattr(build, "kubernetes", lambda release: replace(module, release=release))
     monkeypatch.setattr(build, "NEIGHBOURS", (build.Module("other", ("other",)),))
     monkeypatch.setattr(build, "MODULES", made.modules)
     monkeypatch.setattr(build, "CACHE", made.cache)
@@ -187,3 +189,29 @@ def test_a_command_is_ended_when_nobody_listens_any_more(tmp_path: Path) -> None
 
     assert isinstance(lines, Generator)
     lines.close()  # returns at once, or the test runs out of time
+
+
+def test_another_kubernetes_is_built_beside_the_usual_one_and_shares_the_rest(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.put_go(site.path)
+    site.put_module("shared", "1.26.0")
+    monkeypatch.setattr(build, "CONTROL_PLANE", (build.Module("shared", ("tool",)),))
+    site.build()
+    usual = (site.cache / "bin" / "helper").stat()
+    site.put_module("older", "1.26.0")
+    older = build.Module("older", ("helper",), renames=(("tool", "helper"),), release="1.33.13")
+    own = site.cache / "1.33.13" / "bin"
+    monkeypatch.setattr(build, "kubernetes", lambda release: older)
+    monkeypatch.setattr(build, "BIN", own)
+
+    assert site.build()[0] == "building the real control plane: 1 step"
+    assert sorted(one.name for one in own.iterdir()) == ["helper", "tool"]
+    assert (own / "tool").resolve() == site.cache / "bin" / "tool"
+    assert (site.cache / "bin" / "helper").stat().st_ino == usual.st_ino
+    assert site.build() == []
+
+
+def test_a_kubernetes_without_a_module_is_refused_with_those_there_are() -> None:
+    with pytest.raises(BuildError, match=r"1\.20\.0; there are modules for 1\.33\.13, 1\.34\.4"):
+        build.kubernetes("1.20.0")
