@@ -91,7 +91,7 @@ class Api(Reader):
         self.authorizer = Authorizer(self.store)
         self.store.subscribe(self._forget_tokens)
         self.converter = converter or Converter(self.store, Caller({}))
-        self.strategies = strategies()
+        self.strategies = strategies(self.store, self.authorizer, self.clock)
         self.admission: list[Admission] = [
             NamespaceLifecycle(self.store),
             PodPriority(self.store),
@@ -125,6 +125,7 @@ class Api(Reader):
             user=user,
             options=options,
             warnings=warnings,
+            verb="create",
         )
         if subresource:
             return await self.subresources.create(write, copy(obj))
@@ -161,6 +162,7 @@ class Api(Reader):
             user=user,
             options=options,
             warnings=warnings,
+            verb="update",
         )
         if subresource not in {"", "status"}:
             return await self.subresources.update(write, body)
@@ -202,6 +204,7 @@ class Api(Reader):
             user=user,
             options=options,
             warnings=warnings,
+            verb="patch",
         )
         if kind == "apply":
             return await self._apply(write, patch)
@@ -452,12 +455,13 @@ def _write(
     user: User,
     options: WriteOptions | None,
     warnings: list[str] | None,
+    verb: str,
 ) -> Write:
     if subresource and subresource not in info.subresources:
         raise unknown_path()
     said = options or WriteOptions()
     collected = [] if warnings is None else warnings
-    return Write(info, namespace, name, subresource, user, said, collected)
+    return Write(info, namespace, name, subresource, user, said, collected, verb)
 
 
 def _patcher(

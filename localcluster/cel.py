@@ -110,9 +110,7 @@ def _functions(cel: Any) -> list[Any]:
     ]
 
 
-@functools.cache
-def _environment(variables: tuple[str, ...]) -> Any:
-    cel = _library()
+def _extensions() -> list[Any]:
     from cel_expr_python.ext import (
         ext_bindings,
         ext_encoders,
@@ -121,24 +119,94 @@ def _environment(variables: tuple[str, ...]) -> Any:
         ext_strings,
     )
 
+    return [
+        ext_optional.ExtOptional(),
+        ext_strings.ExtStrings(),
+        ext_math.ExtMath(),
+        ext_encoders.ExtEncoders(),
+        ext_bindings.ExtBindings(),
+    ]
+
+
+@functools.cache
+def _environment(variables: tuple[str, ...]) -> Any:
+    cel = _library()
     return cel.NewEnv(
         variables=dict.fromkeys(variables, cel.Type.DYN),
-        extensions=[
-            ext_optional.ExtOptional(),
-            ext_strings.ExtStrings(),
-            ext_math.ExtMath(),
-            ext_encoders.ExtEncoders(),
-            ext_bindings.ExtBindings(),
-        ],
+        extensions=_extensions(),
         functions=_functions(cel),
     )
+
+
+_SIGNATURE = re.compile(r"(?:(?P<on>\S+)\.)?(?P<name>\w+)\((?P<arguments>\S*)\) (?P<result>\S+)")
+_TYPES = {"any": "DYN", "bool": "BOOL", "int": "INT", "double": "DOUBLE", "string": "STRING"}
+
+
+class Checker:
+    """Compiles expressions over typed variables and functions, which it only checks.
+
+    A type is string, bool, int, double, any, `[T]` for a list, `{T}` for a map from strings, or a
+    name with a capital for one of its own. A function is `name(types) type`, a method
+    `type.name(types) type`.
+    """
+
+    def __init__(self, variables: Mapping[str, str], functions: str) -> None:
+        """Declare the variables with their types, and functions line by line."""
+        self._variables = variables
+        self._functions = functions.split("\n")
+
+    @functools.cached_property
+    def _environment(self) -> Any:
+        cel = _library()
+        overloads: dict[str, list[Any]] = {}
+        for number, line in enumerate(filter(None, self._functions)):
+            name, overload = _overload(cel, line, number)
+            overloads.setdefault(name, []).append(overload)
+        return cel.NewEnv(
+            variables={name: _type(cel, word) for name, word in self._variables.items()},
+            extensions=_extensions(),
+            functions=[cel.FunctionDecl(name, all_) for name, all_ in overloads.items()],
+        )
+
+    def compile(self, text: str) -> Expression:
+        """The expression, which must not be evaluated. Raises CompileError."""
+        return _compiled(text, self._environment)
+
+
+def _overload(cel: Any, line: str, number: int) -> tuple[str, Any]:
+    found = _SIGNATURE.fullmatch(line)
+    if found is None:
+        raise ValueError(f"no function: {line!r}")
+    on, name = found["on"], found["name"]
+    words = [word for word in found["arguments"].split(",") if word]
+    is_method = on is not None and (on[0] in "[{" or on[0].isupper() or on in _TYPES)
+    if is_method:
+        words.insert(0, on)
+    elif on is not None:
+        name = f"{on}.{name}"
+    types = [_type(cel, word) for word in words]
+    overload = cel.Overload(f"declared_{number}", _type(cel, found["result"]), types, is_method)
+    return name, overload
+
+
+def _type(cel: Any, word: str) -> Any:
+    if word[0] == "[":
+        return cel.Type.List(_type(cel, word[1:-1]))
+    if word[0] == "{":
+        return cel.Type.Map(cel.Type.STRING, _type(cel, word[1:-1]))
+    known = _TYPES.get(word)
+    return getattr(cel.Type, known) if known else cel.Type.AbstractType(f"kubernetes.{word}", [])
 
 
 @functools.lru_cache(maxsize=4096)
 def compile_expression(text: str, variables: tuple[str, ...]) -> Expression:
     """Compile `text` over dynamically typed `variables`. Raises CompileError."""
+    return _compiled(text, _environment(variables))
+
+
+def _compiled(text: str, environment: Any) -> Expression:
     try:
-        return Expression(text, _environment(variables).compile(text))
+        return Expression(text, environment.compile(text))
     except RuntimeError as error:
         detail = re.sub(r"^INVALID_ARGUMENT: | \[INVALID_ARGUMENT\]$", "", str(error))
         raise CompileError(text, f"compilation failed: {detail}") from error

@@ -77,6 +77,11 @@ def not_supported(path: str, value: object, supported: Sequence[Any]) -> Cause:
     return Cause(path, "FieldValueNotSupported", _with_value("Unsupported value", value, detail))
 
 
+def not_found(path: str, value: object, detail: str) -> Cause:
+    """The value names something that is not there."""
+    return Cause(path, "FieldValueNotFound", _with_value("Not found", value, detail))
+
+
 def too_long(path: str, most: int) -> Cause:
     """The string is longer than `most` characters."""
     unit = "byte" if most == 1 else "bytes"

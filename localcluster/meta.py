@@ -157,6 +157,20 @@ def label_causes(labels: Any, field: str) -> list[Cause]:
     return causes
 
 
+def annotation_causes(annotations: Any, field: str) -> list[Cause]:
+    """What is wrong with annotations."""
+    said = annotations or {}
+    causes = [
+        invalid_value(field, key, problem)
+        for key in said
+        if (problem := qualified_name_problem(key.lower()))
+    ]
+    if sum(len(k) + len(v) for k, v in said.items()) > MAX_ANNOTATIONS:
+        text = f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"
+        causes.append(Cause(field, "FieldValueTooLong", text))
+    return causes
+
+
 def _owner_causes(owners: Iterable[Object]) -> list[Cause]:
     causes, controllers = [], 0
     for index, owner in enumerate(owners):
@@ -187,13 +201,7 @@ def causes_of(meta: Object, collection: tuple[str, str], *, custom: bool = False
     elif problem := name_problem(collection, name):
         causes.append(invalid_value("metadata.name", name, problem))
     causes += label_causes(meta.get("labels"), "metadata.labels")
-    annotations = meta.get("annotations") or {}
-    for key in annotations:
-        if problem := qualified_name_problem(key.lower()):
-            causes.append(invalid_value("metadata.annotations", key, problem))
-    if sum(len(k) + len(v) for k, v in annotations.items()) > MAX_ANNOTATIONS:
-        text = f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"
-        causes.append(Cause("metadata.annotations", "FieldValueTooLong", text))
+    causes += annotation_causes(meta.get("annotations"), "metadata.annotations")
     causes += _owner_causes(meta.get("ownerReferences") or ())
     return causes + _finalizer_causes(meta.get("finalizers") or (), custom=custom)
 

@@ -259,6 +259,14 @@ CSI_CAPACITIES = ResourceInfo(
 VOLUME_ATTACHMENTS = ResourceInfo(
     "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False, subresources=_STATUS
 )
+RESOURCE_CLAIMS = ResourceInfo(
+    "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", subresources=_STATUS
+)
+RESOURCE_CLAIM_TEMPLATES = ResourceInfo(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"
+)
+DEVICE_CLASSES = ResourceInfo("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False)
+RESOURCE_SLICES = ResourceInfo("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False)
 MUTATING_WEBHOOKS = ResourceInfo(
     "admissionregistration.k8s.io", "v1",
     "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False,
@@ -304,7 +312,8 @@ BUILT_IN = (
     RESOURCE_QUOTAS, LIMIT_RANGES, POD_TEMPLATES, EVENTS_V1, DEPLOYMENTS, REPLICA_SETS,
     STATEFUL_SETS, DAEMON_SETS, JOBS, CRON_JOBS, PDBS, PRIORITY_CLASSES, LEASES, STORAGE_CLASSES,
     CSI_NODES, CSI_DRIVERS, CSI_CAPACITIES,
-    VOLUME_ATTACHMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CRDS, ROLES, ROLE_BINDINGS,
+    VOLUME_ATTACHMENTS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES,
+    MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CRDS, ROLES, ROLE_BINDINGS,
     CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, TOKEN_REVIEWS, SELF_SUBJECT_REVIEWS,
     SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_RULES_REVIEWS,
 )  # fmt: skip

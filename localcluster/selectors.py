@@ -151,6 +151,10 @@ _BUILT_IN: dict[tuple[str, str], dict[str, Getter]] = {
         "source": _event_source,
         "type": _at("type"),
     },
+    ("resource.k8s.io", "resourceslices"): {
+        "spec.nodeName": _at("spec.nodeName"),
+        "spec.driver": _at("spec.driver"),
+    },
     ("batch", "jobs"): {"status.successful": _at("status.succeeded", "0")},
 }
 

@@ -4,6 +4,7 @@
 from typing import Any
 
 from localcluster.errors import Cause
+from localcluster.hooks import User
 from localcluster.resources import ResourceInfo
 
 Object = dict[str, Any]
@@ -28,6 +29,13 @@ class Strategy:
     def prepare_update(self, new: Object, old: Object) -> None:
         """Put back what an update may not touch without being told."""
 
+    def prepare_status(self, new: Object, old: Object) -> None:
+        """Put right what follows from a change of the status."""
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        """What is wrong with a new object, and is not asked again; `validate` is asked as well."""
+        return []
+
     def validate(self, obj: Object) -> list[Cause]:
         """What is wrong with the object by itself."""
         return []
@@ -36,8 +44,16 @@ class Strategy:
         """What is wrong with the change; `validate` is asked as well."""
         return []
 
+    def authorize_status(self, user: User, verb: str, new: Object, old: Object) -> list[Cause]:
+        """What in a change of the status the user has no right to."""
+        return []
+
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         """What is wrong with a change of the status."""
+        return []
+
+    def warnings(self, obj: Object) -> list[str]:
+        """What the client is told of an object that is accepted."""
         return []
 
     def grace(self, obj: Object, wanted: int | None) -> int | None:

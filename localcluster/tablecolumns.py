@@ -214,6 +214,15 @@ def _event_count(event: Object, _: datetime) -> int:
     return int(series.get("count") or event.get("count") or 1)
 
 
+def _claim_state(claim: Object, _: datetime) -> str:
+    status = claim.get("status") or {}
+    words = ["deleted"] if "deletionTimestamp" in claim["metadata"] else []
+    if status.get("allocation") is None:
+        return ",".join(words or ["pending"])
+    words += ["allocated", *(["reserved"] if status.get("reservedFor") else [])]
+    return ",".join(words)
+
+
 _AGE = Column("Age", "string", _age)
 BUILT_IN: dict[tuple[str, str], Sequence[Column]] = {
     ("", "pods"): (
@@ -252,6 +261,13 @@ BUILT_IN: dict[tuple[str, str], Sequence[Column]] = {
         Column("Message", "string", _at("message", "")),
         Column("First Seen", "string", _first_seen, 1),
         Column("Count", "string", _event_count, 1),
+    ),
+    ("resource.k8s.io", "resourceclaims"): (Column("State", "string", _claim_state), _AGE),
+    ("resource.k8s.io", "resourceslices"): (
+        Column("Node", "string", _at("spec.nodeName", "")),
+        Column("Driver", "string", _at("spec.driver", "")),
+        Column("Pool", "string", _at("spec.pool.name", "")),
+        _AGE,
     ),
     ("batch", "jobs"): (
         Column("Status", "string", _job_status),

@@ -33,6 +33,7 @@ class Write:
     user: User = SYSTEM
     options: WriteOptions = field(default_factory=WriteOptions)
     warnings: list[str] = field(default_factory=list)
+    verb: str = ""
 
     @property
     def manager(self) -> str:
@@ -219,13 +220,17 @@ class WritePipeline:
         schema_causes = self.schemas.validate(info, new, old, write.subresource)
         causes += schema_causes
         if write.subresource == "status" and old is not None:
+            causes += strategy.authorize_status(write.user, write.verb, new, old)
             causes += strategy.validate_status(new, old)
         elif not schema_causes:
+            if old is None:
+                causes += strategy.validate_create(new)
             causes += strategy.validate(new)
             if old is not None:
                 causes += strategy.validate_update(new, old)
         if causes:
             raise invalid(info, new["metadata"].get("name", ""), causes)
+        write.warnings.extend(strategy.warnings(new))
 
     def complete_new(self, info: ResourceInfo, obj: Object, now: Any) -> None:
         """Give a new object its name, UID, time and generation; its status starts afresh."""
@@ -253,7 +258,9 @@ class WritePipeline:
             if "status" in old:
                 new["status"] = old["status"]
         meta.dedupe_owners(new["metadata"])
-        if write.subresource != "status":
+        if write.subresource == "status":
+            strategy.prepare_status(new, old)
+        else:
             strategy.prepare_update(new, old)
         meta.carry_over(new["metadata"], old["metadata"])
         if strategy.generation and spec_differs(write.info, new, old):

@@ -1,6 +1,13 @@
 """The rules of the kinds that are built in."""
 
 from localcluster import resources
+from localcluster.builtin.devices.kinds import (
+    DeviceClasses,
+    ResourceClaims,
+    ResourceClaimTemplates,
+    ResourceSlices,
+)
+from localcluster.builtin.devices.rights import Rights
 from localcluster.builtin.jobs import CronJobs, Jobs
 from localcluster.builtin.pods import Pods
 from localcluster.builtin.rest import (
@@ -16,12 +23,15 @@ from localcluster.builtin.rest import (
     WebhookConfigurations,
     Workloads,
 )
-from localcluster.store import CollectionId
+from localcluster.clock import Clock
+from localcluster.rbac.authorizer import Authorizer
+from localcluster.store import CollectionId, Store
 from localcluster.strategy import Generational, Strategy
 
 
-def strategies() -> dict[CollectionId, Strategy]:
+def strategies(store: Store, authorizer: Authorizer, clock: Clock) -> dict[CollectionId, Strategy]:
     """A strategy for each built-in kind that has rules of its own."""
+    rights = Rights(store, authorizer)
     events = Strategy()
     events.create_on_update = True
     crds = Generational()
@@ -49,4 +59,8 @@ def strategies() -> dict[CollectionId, Strategy]:
         resources.STATEFUL_SETS.collection: Workloads(),
         resources.DAEMON_SETS.collection: Generational(),
         resources.REPLICATION_CONTROLLERS.collection: Workloads(),
+        resources.RESOURCE_CLAIMS.collection: ResourceClaims(rights),
+        resources.RESOURCE_CLAIM_TEMPLATES.collection: ResourceClaimTemplates(rights),
+        resources.DEVICE_CLASSES.collection: DeviceClasses(),
+        resources.RESOURCE_SLICES.collection: ResourceSlices(clock),
     }

@@ -3,8 +3,15 @@
 from typing import Any
 
 from localcluster import quantity
+from localcluster.builtin import pod_claims
 from localcluster.errors import Cause
-from localcluster.meta import invalid_value, label_causes, label_problem, required
+from localcluster.meta import (
+    invalid_value,
+    label_causes,
+    label_problem,
+    qualified_name_problem,
+    required,
+)
 from localcluster.strategy import Object, Strategy
 
 SPEC_FIXED = (
@@ -59,13 +66,18 @@ def canonicalise(amounts: Any) -> None:
 def pod_spec_causes(spec: Object, at: str) -> list[Cause]:
     """What is wrong with the spec of a pod or a template."""
     causes: list[Cause] = []
+    entries = pod_claims.entry_names(spec)
+    causes += pod_claims.entry_causes(spec.get("resourceClaims") or (), f"{at}.resourceClaims")
     containers = spec.get("containers") or []
     if not containers:
         causes.append(required(f"{at}.containers"))
     seen: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
-            causes += _container_causes(container, f"{at}.{field}[{index}]", seen)
+            where = f"{at}.{field}[{index}]"
+            causes += _container_causes(container, where, seen)
+            used = (container.get("resources") or {}).get("claims") or ()
+            causes += pod_claims.use_causes(used, f"{where}.resources.claims", entries)
     policy = spec.get("restartPolicy")
     if policy not in {"Always", "OnFailure", "Never"}:
         text = f'Unsupported value: "{policy}": supported values: "Always", "OnFailure", "Never"'
@@ -139,6 +151,15 @@ def _resource_causes(resources: Object, at: str) -> list[Cause]:
     return causes
 
 
+def extended_resource(name: str) -> bool:
+    """Whether a resource is one that somebody other than Kubernetes has defined."""
+    domain, slash, _ = name.partition("/")
+    own = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    if not slash or own or name.startswith("requests."):
+        return False
+    return qualified_name_problem(f"requests.{name}") is None
+
+
 def qos_class(spec: Object) -> str:
     """Guaranteed, Burstable or BestEffort, from the containers' cpu and memory."""
     kinds = set()
@@ -208,6 +229,18 @@ class Pods(Strategy):
         if _filled(before) != _filled(after):
             causes.append(Cause("spec", "FieldValueForbidden", SPEC_FIXED))
         return causes
+
+    def prepare_status(self, new: Object, old: Object) -> None:  # noqa: ARG002
+        """A list of no claims is none."""
+        status = new.get("status") or {}
+        if not status.get("resourceClaimStatuses"):
+            status.pop("resourceClaimStatuses", None)
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+        """Claims that were made for entries of the pod."""
+        statuses = (new.get("status") or {}).get("resourceClaimStatuses") or ()
+        entries = pod_claims.entry_names(new["spec"])
+        return pod_claims.status_causes(statuses, entries, "status.resourceClaimStatuses")
 
     def grace(self, obj: Object, wanted: int | None) -> int | None:
         """What is asked for or the spec's own; none for pods that run nowhere."""

@@ -126,7 +126,12 @@ def _go_name(word: str) -> str:
         return "[]" + _go_name(word[1:-1])
     if word.startswith("{"):
         return "map[string]" + _go_name(word[1:-1])
-    return f"v1.{word}" if word[0].isupper() else _GO_NAMES.get(word, word)
+    return f"v1.{_shown(word)}" if word[0].isupper() else _GO_NAMES.get(word, word)
+
+
+def _shown(name: str) -> str:
+    """The type's own name, without the group that tells it from another of that name."""
+    return name.partition("_")[0]
 
 
 def _join(head: str, tail: str) -> str:
@@ -172,7 +177,7 @@ class Decoder:
 
 def _read_object(name: str, fields: Mapping[str, Read], value: Any) -> list[str] | None:
     if type(value) is not dict:
-        raise _MismatchError(_found(value), f"v1.{name}")
+        raise _MismatchError(_found(value), f"v1.{_shown(name)}")
     extra: list[str] = []
     unknown: list[str] = []
     for key, entry in value.items():
@@ -183,7 +188,7 @@ def _read_object(name: str, fields: Mapping[str, Read], value: Any) -> list[str]
             try:
                 below = read(entry)
             except _MismatchError as error:
-                error.struct = error.struct or name
+                error.struct = error.struct or _shown(name)
                 error.path.append(key)
                 raise
             if below:

@@ -30,6 +30,8 @@ _SPECIAL = {
     "JSONSchemaPropsOrBool": "JSONSchemaProps|bool",
     "JSONSchemaPropsOrStringArray": "any",
 }
+# Of two types with one short name, the one that is no kind gets its group's name behind it.
+_QUALIFIED = {"io.k8s.api.core.v1.ResourceClaim": "ResourceClaim_core"}
 _SCALARS = {"string": "string", "boolean": "bool", "integer": "int32", "number": "number"}
 
 
@@ -63,7 +65,7 @@ def lines(schemas: dict[str, Schema]) -> Iterator[str]:
     done: dict[str, str] = {}
     while todo:
         full = todo.pop()
-        short = full.rpartition(".")[2]
+        short = _short(full)
         if short in _SPECIAL:
             continue
         schema = schemas[full]
@@ -83,6 +85,10 @@ def lines(schemas: dict[str, Schema]) -> Iterator[str]:
         todo += reversed(
             [ref for one in schema.get("properties", {}).values() for ref in _references(one)]
         )
+
+
+def _short(full: str) -> str:
+    return _QUALIFIED.get(full) or full.rpartition(".")[2]
 
 
 def _references(value: Any) -> Iterator[str]:
@@ -115,7 +121,7 @@ def _type(schema: Schema) -> str:
     if "allOf" in schema:
         return _type(schema["allOf"][0])
     if "$ref" in schema:
-        short = str(schema["$ref"]).rpartition(".")[2]
+        short = _short(str(schema["$ref"]).rpartition("/")[2])
         return _SPECIAL.get(short, short)
     if schema["type"] == "array":
         return f"[{_type(schema['items'])}]"

@@ -36,7 +36,11 @@ _ROLES: dict[str, tuple[tuple[str, str], list[Object]]] = {
     ),
     CONTROLLERS: (
         ("User", CONTROLLERS),
-        [_rule("*", ["*/finalizers"], "update"), _rule("*", ["*"], "delete")],
+        [
+            _rule("*", ["*/finalizers"], "update"),
+            _rule("*", ["*"], "delete"),
+            _rule("resource.k8s.io", ["resourceclaims/binding"], "update"),
+        ],
     ),
     # It takes the names of owners off what they leave behind.
     "system:controller:generic-garbage-collector": (

@@ -19,7 +19,8 @@ def schemas() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for info in builtin.DESCRIBED:
         gvk = {"group": info.group, "kind": info.kind, "version": info.version}
-        found[f"{API}{info.kind}"] = {
+        group = info.group.partition(".")[0] or "core"
+        found[f"io.k8s.api.{group}.v1.{info.kind}"] = {
             "description": f"{info.kind} is a kind. More of it.",
             "x-kubernetes-group-version-kind": [gvk],
         }

@@ -1,0 +1,29 @@
+"""Selectors of devices: which expressions are accepted when their object is stored."""
+
+from typing import Any
+
+from localcluster import cel
+from localcluster.builtin.devices.signatures import FUNCTIONS, VARIABLES
+from localcluster.errors import Cause
+from localcluster.fielderrors import invalid, required, too_long
+
+_CHECKER = cel.Checker(VARIABLES, FUNCTIONS)
+MOST_BYTES = 10 * 1024
+_KINDS = {"STRING": "string", "INT": "int", "UINT": "uint", "DOUBLE": "double", "NULL": "null_type"}
+
+
+def selector_causes(selector: dict[str, Any], at: str) -> list[Cause]:
+    """What is wrong with one selector."""
+    if selector.get("cel") is None:
+        return [required(f"{at}.cel")]
+    text, where = selector["cel"].get("expression", ""), f"{at}.cel.expression"
+    if len(text.encode()) > MOST_BYTES:
+        return [too_long(where, MOST_BYTES)]
+    try:
+        result = _CHECKER.compile(text).result
+    except cel.CompileError as error:
+        return [cel.refusal(where, error)]
+    if result in {"BOOL", "DYN"}:
+        return []
+    kind = _KINDS.get(result, result.lower())
+    return [invalid(where, text, f"must evaluate to bool or the unknown type, not {kind}")]
