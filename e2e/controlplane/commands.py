@@ -27,6 +27,9 @@ QUOTA_AND_VOLUMES = (
 )
 """Extra controllers for tests of what users see; where scheduling is measured they only cost."""
 
+DEVICES = ("resourceclaim-controller", "device-taint-eviction-controller")
+"""Extra controllers for tests with resource claims."""
+
 ROLES = ("clusterrole-aggregation-controller",)
 """Gives `edit` the rules that a product adds to it."""
 

@@ -1,0 +1,1 @@
+"""What a server accepts, stores and refuses of the kinds that Dynamic Resource Allocation uses."""
