@@ -1,0 +1,12 @@
+"""Device claims (Dynamic Resource Allocation): which devices a node can give to which pods.
+
+asks         what claims ask for, as values
+model        devices, slices, classes, claims and allocations, as values
+pools        the pools of devices that a node sees, in their order
+capacities   what a request takes of a device that several claims may share
+kinds        devices that nothing tells apart
+layouts      the devices of a node by position; usage: which of them are in use
+requests     what asks mean once their classes are known
+allocator    allocate(layout, usage, pods, steps) -> Solution | Refused
+results      a solution as the allocations of claims
+"""

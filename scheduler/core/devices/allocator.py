@@ -1,0 +1,437 @@
+"""Allocates the devices of one node to pods, as kube-scheduler's structured allocator does.
+
+Claims in the order of the pod's spec, requests in order, devices in order; the first full solution
+wins. For one pod that is kube-scheduler's solution, device by device. Of devices that nothing tells
+apart only the first is tried, which keeps that solution and leaves out most of the search. It goes
+on as if several pods were one with all their claims, so pods that would take each other's devices
+in turn are given other ones if there is any way to serve all.
+
+What is found follows from the arguments alone. The search ends after a number of steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.core.devices.asks import MOST_RESULTS, Amounts
+from scheduler.core.devices.capacities import left
+from scheduler.core.devices.kinds import Judge
+from scheduler.core.devices.layouts import Layout, Usage, bits
+from scheduler.core.devices.matching import Matches, matches
+from scheduler.core.devices.model import Attribute
+from scheduler.core.devices.requests import ResolvedAsk, ResolvedRequest, Wanted
+
+MOST_STEPS: Final = 2048
+"""Devices that one search tries: some milliseconds."""
+
+MOST_DEVICES: Final = 128
+"""The most devices that one search allocates, to one pod or to several."""
+
+NO_SOLUTION: Final = "cannot allocate all claims"
+INVALID_POOLS: Final = "invalid resource pools were encountered"
+_BEST: Final = 8
+"""The score of the first option of a firstAvailable list; one less for each after it."""
+
+PodAsks = tuple[ResolvedAsk, ...]
+"""What one pod asks for, in the order of its spec."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """The device at a position, for an option of a request of the pod's `claim`, by its index.
+
+    `consumed` is what it takes of a shared device; None of a device that it gets whole.
+    """
+
+    claim: int
+    wanted: Wanted
+    position: int
+    consumed: Amounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The picks of each pod in order, and what is in use then. `score`: lists, the more the better.
+
+    `steps` is how many devices were tried.
+    """
+
+    pods: tuple[tuple[Pick, ...], ...]
+    usage: Usage
+    steps: int
+    score: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why the devices do not suffice; `cut` means that the search ran out of steps."""
+
+    reason: str
+    steps: int = 0
+    cut: bool = False
+
+
+class _StopError(Exception):
+    """Ends a search: an error that is fatal for the node, or no steps left."""
+
+    def __init__(self, reason: str, *, cut: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.cut = cut
+
+
+def allocate(
+    layout: Layout,
+    usage: Usage,
+    pods: Sequence[PodAsks],
+    judge: Judge,
+    *,
+    steps: int = MOST_STEPS,
+) -> Solution | Refused:
+    """Devices for all of the pods, or why there are none."""
+    search: _Search | None = None
+    try:
+        search = _Search(layout, usage, pods, judge, steps)
+        found = search.run()
+    except _StopError as stop:
+        return Refused(stop.reason, search.steps if search else 0, cut=stop.cut)
+    if found:
+        return search.solution()
+    return Refused(INVALID_POOLS if layout.invalid else NO_SOLUTION, search.steps)
+
+
+@dataclass(slots=True)
+class _Option:
+    """An option, what it matches, and for a request for all devices which these are."""
+
+    wanted: Wanted
+    matches: Matches
+    size: int
+    devices: list[int]
+    able: int
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A request of a pod's claim, with its options."""
+
+    pod: int
+    claim: int
+    options: list[_Option]
+    listed: bool
+
+
+class _Search:
+    """One depth-first search. What it has taken so far is undone on the way back."""
+
+    def __init__(
+        self, layout: Layout, usage: Usage, pods: Sequence[PodAsks], judge: Judge, steps: int
+    ) -> None:
+        self.layout = layout
+        self.pods = pods
+        self.steps = 0
+        self._usage = usage
+        self._judge = judge
+        self._most_steps = steps
+        self._used = usage.used
+        self._shares = {at: Counter(dict(consumed)) for at, consumed in usage.shares}
+        self._takers = Counter(dict.fromkeys(self._shares, 1))
+        self._left = self._counters_left()
+        self._entries = list(self._all_entries())
+        self._picks: list[tuple[_Entry, Pick]] = []
+        self._by_claim: dict[tuple[int, int], int] = {}
+        self._by_pod: dict[int, int] = {}
+        self._results: Counter[tuple[int, int]] = Counter()
+        self._values: dict[tuple[int, int, int], list[Attribute]] = {}
+        self._score = 0
+
+    def run(self) -> bool:
+        """Whether all requests can be met."""
+        least = sum(min(o.size for o in entry.options) for entry in self._entries)
+        if least > MOST_DEVICES:
+            raise _StopError(f"its claims ask for {least} devices, {MOST_DEVICES} are the most")
+        return not self._too_few() and self._go(0, 0, 0, None)
+
+    def solution(self) -> Solution:
+        """What the search has taken. What is taken for administration is not in use by that."""
+        pods: list[list[Pick]] = [[] for _ in self.pods]
+        used = self._usage.used
+        shares = {at: Counter(dict(consumed)) for at, consumed in self._usage.shares}
+        for entry, pick in self._picks:
+            pods[entry.pod].append(pick)
+            if pick.wanted.option.admin:
+                continue
+            if pick.consumed is None:
+                used |= 1 << pick.position
+            else:
+                shares.setdefault(pick.position, Counter()).update(dict(pick.consumed))
+        kept = tuple((at, tuple(sorted(shares[at].items()))) for at in sorted(shares))
+        return Solution(tuple(map(tuple, pods)), Usage(used, kept), self.steps, self._score)
+
+    # What is asked for
+
+    def _all_entries(self) -> list[_Entry]:
+        found = []
+        for pod, asks in enumerate(self.pods):
+            for claim, ask in enumerate(asks):
+                entries = [self._entry(pod, claim, request) for request in ask.requests]
+                least = sum(min(o.size for o in entry.options) for entry in entries)
+                if least > MOST_RESULTS:
+                    raise _StopError(
+                        f"number of requested devices {least} exceeds the claim limit of"
+                        f" {MOST_RESULTS}"
+                    )
+                found += entries
+        return found
+
+    def _entry(self, pod: int, claim: int, request: ResolvedRequest) -> _Entry:
+        options = [self._option(wanted) for wanted in request.options]
+        return _Entry(pod, claim, options, request.listed)
+
+    def _option(self, wanted: Wanted) -> _Option:
+        option = wanted.option
+        if option.every and self.layout.flaws:
+            raise _StopError(
+                f"request {option.name}: asks for all devices, but resource pool"
+                f" {self.layout.flaws[0]}"
+            )
+        found = matches(self.layout, wanted, self._judge)
+        able = found.tolerated | found.failing
+        if not option.every:
+            return _Option(wanted, found, option.count, [], able)
+        if found.errors:
+            raise _StopError(found.errors[min(found.errors)])
+        devices = [at for at in bits(found.selected) if self._has_left(at, found)]
+        return _Option(wanted, found, max(1, len(devices)), devices, able)
+
+    def _too_few(self) -> bool:
+        """Whether devices are too few for the requests that have no choice; errors are left."""
+        needed: Counter[int] = Counter()
+        for entry in self._entries:
+            option = entry.options[0]
+            wanted = option.wanted.option
+            if option.matches.errors:
+                return False
+            plain = not (entry.listed or wanted.every or wanted.admin)
+            if plain and not option.able & self.layout.shared:
+                needed[option.able] += option.size
+        free = ~self._used
+        return any(
+            sum(count for part, count in needed.items() if not part & ~able)
+            > (able & free).bit_count()
+            for able in needed
+        )
+
+    # The search
+
+    def _go(self, at: int, count: int, start: int, option: _Option | None) -> bool:
+        """Meet the requests from index `at` on, of which `count` devices are there already.
+
+        Its next device is looked for from position `start` on. `option` None: none is chosen yet.
+        """
+        while True:
+            if at == len(self._entries):
+                return True
+            entry = self._entries[at]
+            if option is None:
+                if entry.listed:
+                    return self._one_of(at, entry)
+                option = entry.options[0]
+            if count < option.size:
+                break
+            at, count, start, option = at + 1, 0, 0, None
+        more = option.size - count
+        results = self._results[entry.pod, entry.claim]
+        if results + more > MOST_RESULTS or len(self._picks) + more > MOST_DEVICES:
+            return False
+        if option.wanted.option.every:
+            return self._next_of_all(at, count, entry, option)
+        return self._any(at, count, start, entry, option)
+
+    def _one_of(self, at: int, entry: _Entry) -> bool:
+        for option in entry.options:
+            if self._go(at, 0, 0, option):
+                self._score += _BEST - option.wanted.index
+                return True
+        return False
+
+    def _next_of_all(self, at: int, count: int, entry: _Entry, option: _Option) -> bool:
+        self._step()
+        if count >= len(option.devices):
+            return False
+        position = option.devices[count]
+        if self._closed(entry, option) >> position & 1:
+            return False
+        if not self._take(entry, option, position, must=True):
+            return False
+        if self._go(at, count + 1, 0, option):
+            return True
+        self._give_back()
+        return False
+
+    def _any(self, at: int, count: int, start: int, entry: _Entry, option: _Option) -> bool:
+        free = option.able & ~self._closed(entry, option) & (-1 << start)
+        failed: set[object] = set()
+        while free.bit_count() >= option.size - count:
+            low = free & -free
+            free ^= low
+            position = low.bit_length() - 1
+            error = option.matches.errors.get(position)
+            if error is not None:
+                raise _StopError(error)
+            alike = self._alike(entry, position)
+            if alike in failed:
+                continue
+            self._step()
+            if self._take(entry, option, position):
+                if self._go(at, count + 1, position + 1, option):
+                    return True
+                self._give_back()
+            failed.add(alike)
+        return False
+
+    def _step(self) -> None:
+        if self.steps >= self._most_steps:
+            raise _StopError(
+                f"found no devices for its claims in {self._most_steps} steps", cut=True
+            )
+        self.steps += 1
+
+    def _closed(self, entry: _Entry, option: _Option) -> int:
+        """The positions that the request cannot take, because of who has them."""
+        if option.wanted.option.admin:
+            return self._by_claim.get((entry.pod, entry.claim), 0)
+        return self._used | self._by_pod.get(entry.pod, 0)
+
+    def _alike(self, entry: _Entry, position: int) -> object:
+        """Equal for devices of which the second need not be tried where the first has failed."""
+        used = self._used >> position & 1
+        own = self._by_pod.get(entry.pod, 0) >> position & 1
+        shares = self._shares.get(position)
+        consumed = None if shares is None else tuple(sorted(shares.items()))
+        return (self.layout.twins[position], used, own, consumed)
+
+    def _has_left(self, position: int, found: Matches) -> bool:
+        consumed = self._shares.get(position)
+        if consumed is None:
+            return True  # compared with all of it already
+        kind = self.layout.kinds[position]
+        return left(kind.sample.capacity, consumed, found.consumed[kind.index])
+
+    # Taking a device, and giving it back
+
+    def _take(self, entry: _Entry, option: _Option, position: int, *, must: bool = False) -> bool:
+        """Take a device, if its capacity, counters, taints and constraints allow it."""
+        if not self._has_left(position, option.matches):
+            return False
+        charges = not self._takers[position]
+        if charges and not self._charge(position):
+            return False
+        if not option.matches.tolerated >> position & 1 or not self._constrain(
+            entry, option, position, must=must
+        ):
+            if charges:
+                self._charge(position, -1)
+            return False
+        claim, mask = (entry.pod, entry.claim), 1 << position
+        consumed: Amounts | None = None
+        if self.layout.shared & mask:
+            consumed = option.matches.consumed[self.layout.kinds[position].index]
+            self._shares.setdefault(position, Counter()).update(dict(consumed))
+            self._takers[position] += 1
+        else:
+            self._by_claim[claim] = self._by_claim.get(claim, 0) | mask
+            self._by_pod[entry.pod] = self._by_pod.get(entry.pod, 0) | mask
+            if not option.wanted.option.admin:
+                self._used |= mask
+        self._results[claim] += 1
+        self._picks.append((entry, Pick(entry.claim, option.wanted, position, consumed)))
+        return True
+
+    def _give_back(self) -> None:
+        entry, pick = self._picks.pop()
+        claim, mask = (entry.pod, entry.claim), 1 << pick.position
+        self._results[claim] -= 1
+        for constraint in pick.wanted.constraints:
+            self._values[entry.pod, entry.claim, constraint].pop()
+        if pick.consumed is not None:
+            self._takers[pick.position] -= 1
+            self._shares[pick.position].subtract(dict(pick.consumed))
+            if not self._takers[pick.position]:
+                del self._shares[pick.position]
+                self._charge(pick.position, -1)
+            return
+        self._by_claim[claim] &= ~mask
+        self._by_pod[entry.pod] = self._mask_of(entry.pod)
+        if not pick.wanted.option.admin:
+            self._used &= ~mask
+        self._charge(pick.position, -1)
+
+    def _mask_of(self, pod: int) -> int:
+        """The positions that the pod has; two of its claims may have one for administration."""
+        mask = 0
+        for claim in range(len(self.pods[pod])):
+            mask |= self._by_claim.get((pod, claim), 0)
+        return mask
+
+    def _constrain(self, entry: _Entry, option: _Option, position: int, *, must: bool) -> bool:
+        """Whether the device keeps all constraints; its values are noted then."""
+        kind = self.layout.kinds[position]
+        constraints = self.pods[entry.pod][entry.claim].constraints
+        noted: list[list[Attribute]] = []
+        for index in option.wanted.constraints:
+            constraint = constraints[index]
+            values = self._values.setdefault((entry.pod, entry.claim, index), [])
+            value = kind.attribute(constraint.attribute)
+            same = value is not None and (value in values) != constraint.distinct
+            if value is None or not (same or not values):
+                for each in noted:
+                    each.pop()
+                if must:
+                    raise _StopError(
+                        f"request {option.wanted.option.name}: cannot add all devices because a"
+                        f" claim constraint on {constraint.attribute} would not be satisfied"
+                    )
+                return False
+            values.append(value)
+            noted.append(values)
+        return True
+
+    # Counters
+
+    def _counters_left(self) -> dict[tuple[int, str, str], int]:
+        """What the devices in use leave of the pools' counters; a shared one is charged once."""
+        found = dict(self.layout.counters)
+        if found:
+            for at in {*bits(self._used), *self._shares}:
+                self._deduct(found, at, 1)
+        return found
+
+    def _deduct(self, counters: dict[tuple[int, str, str], int], at: int, sign: int) -> bool:
+        """Take what the device needs (negative: put it back); whether there was so much."""
+        if at >= len(self.layout.kinds):
+            return True
+        pool, enough = self.layout.pools[at], True
+        for name, amounts in self.layout.kinds[at].sample.counters:
+            for counter, amount in amounts:
+                key = (pool, name, counter)
+                counters[key] = counters.get(key, 0) - sign * amount
+                enough = enough and counters[key] >= 0
+        return enough
+
+    def _charge(self, position: int, sign: int = 1) -> bool:
+        """Charge the device to its pool's counters, unless these do not suffice."""
+        if not self.layout.kinds[position].sample.counters:
+            return True
+        enough = self._deduct(self._left, position, sign)
+        if sign > 0 and (not enough or self._over(self.layout.pools[position])):
+            self._deduct(self._left, position, -1)
+            return False
+        return True
+
+    def _over(self, pool: int) -> bool:
+        """Whether more is in use than some counter of the pool has."""
+        return any(left < 0 for (of, _, _), left in self._left.items() if of == pool)

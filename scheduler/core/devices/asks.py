@@ -1,0 +1,115 @@
+"""What a ResourceClaim asks for: the content of its spec, without its name.
+
+Claims made from one template ask for the same, so their pods share a shape. Amounts of capacity are
+whole numbers of nano-units, the smallest that a quantity can have: nothing is rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MOST_RESULTS: Final = 32
+"""The most devices that one claim can have allocated (AllocationResultsMaxSize)."""
+
+NANO: Final = 10**9
+"""Nano-units in one unit of a quantity."""
+
+Amounts = tuple[tuple[str, int], ...]
+"""(name, amount in nano-units), sorted by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceToleration:
+    """Which taints of devices a request tolerates; an empty operator means Equal.
+
+    An empty key with Exists matches any key, an empty effect any effect. `seconds` is only copied
+    to the allocation.
+    """
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOption:
+    """One way to meet a request: `count` devices of the class, or `every` one that matches.
+
+    `name` is the request's name, or `request/subrequest` for one of a firstAvailable list.
+    `selectors` are CEL expressions, beside those of the class.
+    """
+
+    name: str
+    device_class: str
+    selectors: tuple[str, ...] = ()
+    count: int = 1
+    every: bool = False
+    admin: bool = False
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: Amounts = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """A request of a claim: the first of its options that is possible. `listed`: firstAvailable."""
+
+    name: str
+    options: tuple[DeviceOption, ...]
+    listed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConstraint:
+    """All devices of the requests have the attribute, with one value; or each with another.
+
+    Without `requests` it holds for all of them. `attribute` is qualified by a domain.
+    """
+
+    attribute: str
+    requests: tuple[str, ...] = ()
+    distinct: bool = False
+
+    def concerns(self, option: DeviceOption, request: DeviceRequest) -> bool:
+        """Whether it holds for devices of this option of the request."""
+        names = self.requests
+        return not names or request.name in names or option.name in names
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfig:
+    """Configuration for a driver, as the JSON text of the entry without its requests."""
+
+    text: str
+    requests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The content of one claim's spec. Equal contents are equal asks."""
+
+    requests: tuple[DeviceRequest, ...]
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceConfig, ...] = ()
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """The names of the device classes that it names."""
+        return frozenset(o.device_class for request in self.requests for o in request.options)
+
+
+def exactly(
+    name: str,
+    device_class: str,
+    *selectors: str,
+    count: int = 1,
+    every: bool = False,
+    admin: bool = False,
+    tolerations: tuple[DeviceToleration, ...] = (),
+    capacity: Amounts = (),
+) -> DeviceRequest:
+    """A request with one option."""
+    option = DeviceOption(name, device_class, selectors, count, every, admin, tolerations, capacity)
+    return DeviceRequest(name, (option,))

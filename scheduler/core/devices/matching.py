@@ -1,0 +1,93 @@
+"""Which devices of a layout an option of a request can take, whatever is in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduler.core.devices.asks import Amounts, DeviceToleration
+from scheduler.core.devices.capacities import consumption
+from scheduler.core.devices.kinds import Judge, Kind
+from scheduler.core.devices.layouts import Layout, bits
+from scheduler.core.devices.model import DeviceTaint
+from scheduler.core.devices.requests import Wanted
+
+_BLOCKING = frozenset({"NoSchedule", "NoExecute"})
+_MOST_KNOWN = 1024
+"""How many answers a layout keeps."""
+
+
+@dataclass(slots=True)
+class Matches:
+    """Positions by bit mask: `selected` by all selectors and large enough, `tolerated` besides.
+
+    `errors` has what the selectors failed with, by position; such positions are in no mask.
+    `consumed` is what a request takes of the capacities, by the number of the kind.
+    """
+
+    selected: int = 0
+    tolerated: int = 0
+    errors: dict[int, str] = field(default_factory=dict)
+    consumed: dict[int, Amounts] = field(default_factory=dict)
+
+    @property
+    def failing(self) -> int:
+        """The positions with an error, as a mask."""
+        return sum(1 << at for at in self.errors)
+
+
+def matches(layout: Layout, wanted: Wanted, judge: Judge) -> Matches:
+    """The devices that match; found out once per layout."""
+    known = layout.matches.get(wanted.look)
+    if known is None:
+        if len(layout.matches) >= _MOST_KNOWN:
+            layout.matches.clear()
+        known = layout.matches[wanted.look] = _matches(layout, wanted, judge)
+    found: Matches = known
+    return found
+
+
+def _matches(layout: Layout, wanted: Wanted, judge: Judge) -> Matches:
+    found = Matches()
+    by_kind: dict[int, tuple[bool, bool, str]] = {}
+    for at in bits(layout.visible):
+        kind = layout.kinds[at]
+        answer = by_kind.get(kind.index)
+        if answer is None:
+            answer = by_kind[kind.index] = _judge_kind(found, kind, wanted, judge)
+        selected, tolerated, error = answer
+        if error:
+            found.errors[at] = error
+        elif selected:
+            found.selected |= 1 << at
+            found.tolerated |= tolerated << at
+    return found
+
+
+def _judge_kind(found: Matches, kind: Kind, wanted: Wanted, judge: Judge) -> tuple[bool, bool, str]:
+    """Whether devices of the kind are selected, and tolerated, and what went wrong."""
+    for selector in wanted.selectors:
+        verdict = kind.verdict(selector.expression, judge)
+        if isinstance(verdict, str):
+            return False, False, f"{selector.source}: {verdict}"
+        if not verdict:
+            return False, False, ""
+    consumed = consumption(kind.sample.capacity, wanted.option.capacity)
+    if consumed is None:
+        return False, False, ""
+    found.consumed[kind.index] = consumed
+    tolerations = wanted.option.tolerations
+    return True, all(_tolerated(taint, tolerations) for taint in kind.sample.taints), ""
+
+
+def _tolerated(taint: DeviceTaint, tolerations: tuple[DeviceToleration, ...]) -> bool:
+    return taint.effect not in _BLOCKING or any(_tolerates(each, taint) for each in tolerations)
+
+
+def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value

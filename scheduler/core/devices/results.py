@@ -1,0 +1,93 @@
+"""A solution of the allocator as what is written into the claims of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from scheduler.core.devices.allocator import Pick, PodAsks
+from scheduler.core.devices.layouts import View
+from scheduler.core.devices.model import (
+    AllocatedConfig,
+    AllocatedDevice,
+    Allocation,
+    DeviceInfo,
+    NodeScope,
+    SliceInfo,
+)
+from scheduler.core.devices.requests import ResolvedAsk, Wanted
+from scheduler.core.model import Expression, Term
+
+NODE_NAME = "metadata.name"
+"""The field of a node by which an allocation says that only one node can use it."""
+
+
+def allocations(
+    pod: PodAsks, picks: Sequence[Pick], view: View, node: str
+) -> tuple[Allocation, ...]:
+    """What each claim of the pod is given on the node, in the order of its claims."""
+    return tuple(
+        _allocation(ask, [pick for pick in picks if pick.claim == index], view, node)
+        for index, ask in enumerate(pod)
+    )
+
+
+def _allocation(ask: ResolvedAsk, picks: Sequence[Pick], view: View, node: str) -> Allocation:
+    chosen = {pick.wanted.option.name: pick.wanted for pick in picks}
+    return Allocation(
+        tuple(_device(pick, view) for pick in picks),
+        (*_of_classes(ask, chosen.values()), *_of_claim(ask, chosen)),
+        _nodes((view.sources[pick.position] for pick in picks), node),
+    )
+
+
+def _device(pick: Pick, view: View) -> AllocatedDevice:
+    option = pick.wanted.option
+    _, device = view.sources[pick.position]
+    return AllocatedDevice(
+        option.name,
+        view.keys[pick.position],
+        option.admin,
+        option.tolerations,
+        None if pick.consumed is None else "",
+        pick.consumed or (),
+        device.binding_conditions,
+        device.binding_failures,
+    )
+
+
+def _of_classes(ask: ResolvedAsk, chosen: Iterable[Wanted]) -> Iterator[AllocatedConfig]:
+    """The configuration of each class once, for all requests that use it."""
+    requests: dict[str, tuple[str, ...]] = {}
+    for wanted in chosen:
+        name = wanted.option.device_class
+        requests[name] = (*requests.get(name, ()), wanted.option.name)
+    classes = {each.name: each for each in ask.classes}
+    for name, named in requests.items():
+        for config in classes[name].config:
+            yield AllocatedConfig(replace(config, requests=named), of_class=True)
+
+
+def _of_claim(ask: ResolvedAsk, chosen: Iterable[str]) -> Iterator[AllocatedConfig]:
+    """The claim's own: what names no request, and the rest once for each request it names."""
+    used = [{name, name.partition("/")[0]} for name in chosen]
+    for config in ask.ask.config:
+        times = (
+            1 if not config.requests else sum(bool(names & {*config.requests}) for names in used)
+        )
+        for _ in range(times):
+            yield AllocatedConfig(config, of_class=False)
+
+
+def _nodes(sources: Iterable[tuple[SliceInfo, DeviceInfo]], node: str) -> tuple[Term, ...] | None:
+    """The nodes that can use all of the devices; None if all can."""
+    expressions: dict[Expression, None] = {}
+    fields: dict[Expression, None] = {}
+    for of_slice, device in sources:
+        scope = of_slice.scope or device.scope or NodeScope()
+        if scope.name or device.binds_to_node:
+            return (Term((), (Expression(NODE_NAME, "In", (node,)),)),)
+        for term in scope.terms or ():
+            expressions |= dict.fromkeys(term.expressions)
+            fields |= dict.fromkeys(term.fields)
+    return (Term(tuple(expressions), tuple(fields)),) if expressions or fields else None

@@ -1,0 +1,93 @@
+"""One node, asked for devices: what the tables of the allocator have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from scheduler.core.devices.allocator import (
+    MOST_STEPS,
+    PodAsks,
+    Refused,
+    Solution,
+    allocate,
+)
+from scheduler.core.devices.asks import Amounts, Ask
+from scheduler.core.devices.kinds import Kinds, watched_by
+from scheduler.core.devices.layouts import Layout, Layouts, Usage, View
+from scheduler.core.devices.model import DeviceClassInfo, NodeScope, SliceInfo
+from scheduler.core.devices.pools import gather
+from scheduler.core.devices.requests import resolve
+from tests.scheduler.devices.builders import CLASSES, HERE, judge
+
+
+def view_of(
+    slices: Iterable[SliceInfo], *, node: str = HERE, inside: Collection[NodeScope] = ()
+) -> View:
+    """What the node sees; `inside` are scopes by label that it is in."""
+
+    def admits(scope: NodeScope) -> bool:
+        return scope.everywhere or scope.name == node or scope in inside
+
+    every = list(slices)
+
+    def counts(each: SliceInfo) -> bool:
+        scopes = [each.scope] if each.scope else [d.scope or NodeScope() for d in each.devices]
+        return bool(each.counters) or any(map(admits, scopes))
+
+    def whole(key: tuple[str, str]) -> list[SliceInfo]:
+        return [each for each in every if each.pool_key == key]
+
+    return View.of(gather(filter(counts, every), whole), admits)
+
+
+def layout_of(
+    view: View, asks: Iterable[Ask], classes: Mapping[str, DeviceClassInfo] = CLASSES
+) -> Layout:
+    return Layouts(Kinds(watched_by(asks, classes.values()))).of(view)
+
+
+def resolved(asks: Iterable[Ask], classes: Mapping[str, DeviceClassInfo] = CLASSES) -> PodAsks:
+    found = []
+    for each in asks:
+        answer = resolve(each, classes)
+        assert not isinstance(answer, str), answer
+        found.append(answer)
+    return tuple(found)
+
+
+def usage_of(view: View, used: str = "", shares: Mapping[str, Amounts] | None = None) -> Usage:
+    """Devices in use by name, and what is in use of shared ones."""
+    at = {key[2]: position for key, position in view.positions.items()}
+    given = tuple(sorted((at[name], of) for name, of in (shares or {}).items()))
+    return Usage(sum(1 << at[name] for name in used.split()), given)
+
+
+def outcome(
+    slices: Iterable[SliceInfo],
+    *pods: Iterable[Ask],
+    used: str = "",
+    shares: Mapping[str, Amounts] | None = None,
+    classes: Mapping[str, DeviceClassInfo] = CLASSES,
+    inside: Collection[NodeScope] = (),
+    steps: int = MOST_STEPS,
+) -> tuple[Solution | Refused, View]:
+    """What the allocator answers for these pods, each with its claims."""
+    view = view_of(slices, inside=inside)
+    asks = [list(pod) for pod in pods]
+    layout = layout_of(view, [each for pod in asks for each in pod], classes)
+    usage = usage_of(view, used, shares)
+    asked = [resolved(pod, classes) for pod in asks]
+    return allocate(layout, usage, asked, judge, steps=steps), view
+
+
+def devices(answer: Solution | Refused, view: View) -> str:
+    """Claims joined by /, pods by //; a refusal's reason."""
+    if isinstance(answer, Refused):
+        return answer.reason
+    pods = []
+    for picks in answer.pods:
+        claims: dict[int, list[str]] = {}
+        for pick in picks:
+            claims.setdefault(pick.claim, []).append(view.keys[pick.position][2])
+        pods.append(" / ".join(" ".join(claims[claim]) for claim in sorted(claims)))
+    return " // ".join(pods)
