@@ -120,6 +120,10 @@ class File(Section, frozen=True):
         found = faults_of([profile.scheduler_name for profile in self.profiles])
         if found:
             raise ValueError(f"profiles: {'; '.join(found)}")
+        if self.scheduler.profile is not None and self.profiles != (SchedulerProfile(),):
+            raise ValueError(
+                "scheduler.profile: profiles[].scoring says how pods are placed; take this out"
+            )
 
     @property
     def scheduler_names(self) -> SchedulerNames:
@@ -129,7 +133,15 @@ class File(Section, frozen=True):
     @property
     def scoring(self) -> Mapping[str, Scoring]:
         """How pods of each schedulerName are placed."""
+        if self.scheduler.profile is not None:
+            return {SCHEDULER_NAME: self.scheduler.profile}
         return {profile.scheduler_name: profile.scoring for profile in self.profiles}
+
+    @property
+    def old_fields(self) -> Mapping[str, str]:
+        """Fields of an earlier version that are set, and what each is called now."""
+        old = {"scheduler.profile": "profiles[].scoring"}
+        return old if self.scheduler.profile is not None else {}
 
 
 def load(path: str | Path | None) -> File:

@@ -13,11 +13,15 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import structlog
+
 from cli.config import File, load, webhook_config
 from kube import process
 from kube.client import Client
 from kube.process import Check, Details, Page, StatusServer
 from kube.quarantine import Quarantine
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
     file = load(arguments.config)
     process.configure_logging(arguments.command, arguments.log_level)
+    for name, instead in file.old_fields.items():
+        _log.warning("old field in the configuration", field=name, instead=instead)
     process.run(lambda stop: _serve(arguments, file, stop))
     return 0
 

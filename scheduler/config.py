@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -66,8 +66,10 @@ class Config(Section, frozen=True):
 
     All that may be sent at once stays below the client's connections, so that a slow webhook for
     some of it makes nothing else wait; renewing the lease has connections of its own.
+    `profile` is what 0.1.0 calls `profiles[].scoring`: replicas of both versions can read one file.
     """
 
+    profile: Literal["pack", "spread"] | None = None
     bind_workers: Count = 160
     bind_timeout_seconds: Seconds = 120
     retry_seconds: Seconds = 60

@@ -80,6 +80,25 @@ def test_without_a_file_there_is_one_scheduler_that_packs() -> None:
     assert File().scoring == {"muster-scheduler": "pack"}
 
 
+def test_a_file_of_version_0_1_0_with_every_field_is_read() -> None:
+    """While versions change, replicas of both read the same ConfigMap."""
+    file = load(Path(__file__).parent / "data" / "config-0.1.0.yaml")
+
+    assert file.scoring == {"muster-scheduler": "spread"}
+    assert file.scheduler_names.all == ("muster-scheduler",)
+    assert file.old_fields == {"scheduler.profile": "profiles[].scoring"}
+    assert File().old_fields == {}
+
+
+def test_the_old_field_and_its_successor_do_not_go_together(tmp_path: Path) -> None:
+    text = "profiles: [{scoring: spread}]\nscheduler: {profile: pack}"
+
+    with pytest.raises(
+        ConfigError, match=r"scheduler\.profile: profiles\[\]\.scoring .* take this"
+    ):
+        file_exists(tmp_path, text)
+
+
 def test_every_fault_of_the_names_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"profiles: schedulerName 'A' must be .*; .*kube-sched"):
         file_exists(tmp_path, "profiles: [{schedulerName: A}, {schedulerName: default-scheduler}]")

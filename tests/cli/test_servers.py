@@ -45,7 +45,11 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
     ("text", "want"),
     [
         pytest.param("webhok: {}", "webhok", id="a section misspelt"),
-        pytest.param("scheduler: {profile: pack}", "unknown field `profile`", id="before profiles"),
+        pytest.param(
+            "profiles: [{scoring: spread}]\nscheduler: {profile: pack}",
+            "scheduler.profile: profiles[].scoring says",
+            id="the old field beside its successor",
+        ),
         pytest.param("profiles: [{scoring: tight}]", "profiles[0].scoring", id="unknown scoring"),
         pytest.param("profiles: []", "1 to 8 schedulerNames, not 0", id="no schedulerName"),
         pytest.param(
