@@ -4,7 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long check docs docs-serve format generate verify e2e e2e-modules up down bench bench-e2e lock clean
+.PHONY: demo test test-long check docs docs-serve format generate verify e2e e2e-modules \
+  e2e-upgrade up down bench bench-e2e lock clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -56,6 +57,9 @@ e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 
 e2e-modules: .venv ## build the real control plane into .cache/controlplane/bin
 	$(BIN)/python -m e2e.controlplane.build
+
+e2e-upgrade: e2e-modules ## from each released version to this one and back, ROUNDS times, with gangs running
+	$(BIN)/python -m pytest e2e/upgrade --cluster=real --rounds=$(or $(ROUNDS),1) -s
 
 up: e2e-modules ## keep a real control plane with Muster running; kubeconfig: .cache/controlplane/kubeconfig
 	$(BIN)/python -m e2e.controlplane.up --muster

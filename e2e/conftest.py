@@ -35,6 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--kubeconfig", type=Path, help="any cluster instead, kind for instance")
     group.addoption("--keep-audit", type=Path, help="for python -m e2e.permissions, afterwards")
+    group.addoption(
+        "--rounds", type=int, default=1, help="how often an upgrade goes back and again"
+    )
     group.addoption("--record", action="store_true", help="write what docs/ shows of a run anew")
 
 
@@ -51,6 +54,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def record(pytestconfig: pytest.Config) -> bool:
     """Whether documents made by a run are to be written."""
     return bool(pytestconfig.getoption("--record"))
+
+
+@pytest.fixture(scope="session")
+def rounds(pytestconfig: pytest.Config) -> int:
+    """How often one goes back to an earlier version and upgrades again."""
+    return int(pytestconfig.getoption("--rounds"))
 
 
 @pytest.fixture(scope="session")

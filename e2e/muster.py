@@ -72,16 +72,21 @@ class Muster:
         objects = manifests.by_url(manifests.load())
         async with Rest.open(self._kubeconfig) as rest:
             await manifests.create(rest, objects)
-            for name in ALL:
-                token = await accounts.token(rest, NAMESPACE, f"muster-{name}")
-                kubeconfigs.derive(self._kubeconfig, self.kubeconfig(name), token)
+        await self.give_access()
         async with await Client.connect(self._kubeconfig) as client:
             for crd in objects:
                 if crd["kind"] == CRDS.kind:
                     await self._established(client, crd["metadata"]["name"])
 
+    async def give_access(self) -> None:
+        """Write a kubeconfig for each account; the accounts are there."""
+        async with Rest.open(self._kubeconfig) as rest:
+            for name in ALL:
+                token = await accounts.token(rest, NAMESPACE, f"muster-{name}")
+                kubeconfigs.derive(self._kubeconfig, self.kubeconfig(name), token)
+
     def kubeconfig(self, process: str) -> Path:
-        """The kubeconfig of a process's account; `install` writes it."""
+        """The kubeconfig of a process's account; `install` and `give_access` write it."""
         return self._temporary / f"{process}.kubeconfig"
 
     async def uninstall(self) -> None:
@@ -137,15 +142,17 @@ class Muster:
         *,
         arguments: Sequence[str] = (),
         wrapper: Sequence[str] = (),
+        muster: Sequence[str] = MUSTER,
     ) -> None:
         """One more replica of a process, which reaches the cluster by a kubeconfig of its own.
 
-        `wrapper` is a command that runs the one given behind it, `env` for instance.
+        `wrapper` is a command that runs the one given behind it, `env` for instance; `muster` is
+        how the command itself is called, where another version than this checkout's is to run.
         """
         (health,) = ports.free(1)
         config = str(self._temporary / "muster.yaml")
         given = ["--config", config, *arguments]
-        part = self._part(name, health, given, process, kubeconfig)
+        part = self._part(name, health, given, process, kubeconfig, muster)
         part.process.command[:0] = wrapper
         self._processes[name] = part
 
@@ -172,12 +179,13 @@ class Muster:
         arguments: Sequence[str],
         process: str | None = None,
         kubeconfig: Path | None = None,
+        muster: Sequence[str] = MUSTER,
     ) -> _Process:
         address = f"127.0.0.1:{health}"
         process = process or name
         access = kubeconfig or self.kubeconfig(process)
         options = ["--kubeconfig", str(access), "--health", address]
-        command = [*MUSTER, process, *options, *arguments]
+        command = [*muster, process, *options, *arguments]
         return _Process(Process(name, command, logs=self.logs), address)
 
     async def _established(self, client: Client, name: str) -> None:

@@ -65,6 +65,11 @@ class InterceptingProxy:
         self._pauses.append(pause)
         return pause
 
+    def end(self, pause: Pause) -> None:
+        """Those that wait are dropped, and nothing is held by it any more."""
+        self._pauses.remove(pause)
+        pause.release(drop=True)
+
     def cut(self) -> None:
         """From now on nothing is forwarded, and connections stay open."""
         self._open.clear()

@@ -1,0 +1,1 @@
+"""Upgrades and ways back: released versions beside the checkout's, on the real control plane."""
