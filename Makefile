@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test test-long check docs docs-serve format generate verify e2e e2e-modules \
-  e2e-upgrade up down bench bench-e2e lock version release clean
+  e2e-upgrade test-versions up down bench bench-e2e lock version release clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -50,6 +50,9 @@ test: check ## everything, on the embedded cluster and on a real control plane
 
 test-long: check ## the same with the full counts
 	$(BIN)/python -m e2e.run_tests --long
+
+test-versions: check ## the suites of the real control plane on each Kubernetes version; VERSIONS="1.33.13" for some
+	$(BIN)/python -m e2e.run_versions $(VERSIONS)
 
 e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 	@test -n "$(KUBECONFIG)" || { echo "name a cluster: make e2e KUBECONFIG=FILE" >&2; exit 2; }

@@ -33,6 +33,8 @@ REAL_SUITES = (
     "e2e/test_controlplane.py",
     "e2e/test_manifests.py",
     "e2e/test_protection.py",
+    "e2e/test_release.py",
+    "e2e/test_versions.py",
     "e2e/webhook/test_confined.py",
 )
 """What runs on the real control plane without `--long`: what users count on, and what the embedded

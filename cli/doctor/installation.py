@@ -13,15 +13,13 @@ import msgspec
 from api.reading import dig, integer, listing, mapping, text
 from cli.config import File
 from cli.doctor.findings import About, Finding, error, info, warning
+from cli.doctor.kubernetes import OLDEST, lacking
 from cli.doctor.paging import all_of
 from cli.packaged_manifests import definitions
 from kube.client import Client
 from kube.errors import ConfigError, NotFound
 from kube.meta import Json
 from kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
-
-OLDEST: Final = (1, 30)
-"""The oldest Kubernetes that is supported."""
 
 PARTS: Final = ("webhook", "controller", "scheduler")
 SELECTOR: Final = "app.kubernetes.io/name=muster"
@@ -293,13 +291,13 @@ def mapping_of(body: bytes) -> Json:
 
 
 def check_version(said: Json, ours: str) -> Iterator[Finding]:
-    """The version of Kubernetes, and of this command."""
+    """The version of Kubernetes and what it lacks, and the version of this command."""
     about = About("Cluster", "version")
     known = text(said.get("gitVersion")) or "unknown"
     numbers = [re.match(r"\d+", text(said.get(key))) for key in ("major", "minor")]
+    major, minor = (int(number[0]) if number else 0 for number in numbers)
     if all(numbers):
-        version = tuple(int(number[0]) for number in numbers if number)
-        if version < OLDEST:
+        if (major, minor) < OLDEST:
             oldest = ".".join(map(str, OLDEST))
             yield error(
                 "versions",
@@ -308,6 +306,7 @@ def check_version(said: Json, ours: str) -> Iterator[Finding]:
                 "upgrade the cluster",
             )
             return
+        yield from lacking((major, minor))
     yield info("versions", about, f"Kubernetes {known}, muster doctor {ours}")
 
 

@@ -228,6 +228,29 @@ def test_versions(said: Json, want: Severity) -> None:
     assert finding.severity == want
 
 
+@pytest.mark.parametrize(
+    ("minor", "want"),
+    [
+        pytest.param("36", [], id="the newest has everything"),
+        pytest.param("34", [], id="the first with all of it"),
+        pytest.param("33", ["requests of a whole pod"], id="one release before"),
+        pytest.param(
+            "30",
+            ["matchLabelKeys", "managedBy", "resizing of pods", "requests of a whole pod"],
+            id="the oldest that is supported",
+        ),
+    ],
+)
+def test_what_an_older_kubernetes_lacks_is_noted(minor: str, want: list[str]) -> None:
+    *notes, ours = check_version({"major": "1", "minor": minor, "gitVersion": "v1"}, "0.1.0")
+
+    assert ours.problem == "Kubernetes v1, muster doctor 0.1.0"
+    assert all(note.severity == INFO and ": " in note.problem for note in notes)
+    assert len(notes) == len(want)
+    for note, name in zip(notes, want, strict=True):
+        assert note.problem.startswith(f"no {name}")
+
+
 def test_the_configuration_is_that_of_the_processes() -> None:
     written = {"data": {"muster.yaml": "webhook: {certificates: {mounted: /certificates}}"}}
 

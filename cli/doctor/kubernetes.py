@@ -1,0 +1,66 @@
+"""What older versions of Kubernetes lack of what Muster makes use of, by their default gates.
+
+A table in docs/versions.md says the same, and e2e/test_versions.py asks API servers of several
+versions whether it is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from cli.doctor.findings import About, Finding, info
+
+OLDEST: Final = (1, 30)
+"""The oldest Kubernetes that is supported."""
+
+Version = tuple[int, int]
+"""Major and minor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What Kubernetes has `since` a version, and what is different for users without it."""
+
+    name: str
+    since: Version
+    without: str
+
+
+FEATURES: Final = (
+    Feature(
+        "matchLabelKeys in the affinity of pods",
+        (1, 31),
+        "a gang that starts again under its name counts pods that are left of the earlier one, "
+        "where autoscalers are told of its topology",
+    ),
+    Feature(
+        "managedBy in Jobs",
+        (1, 32),
+        "the field is dropped, and the Job is run here",
+    ),
+    Feature(
+        "resizing of pods in place",
+        (1, 33),
+        "the requests of a pod stay what they were",
+    ),
+    Feature(
+        "requests of a whole pod (spec.resources)",
+        (1, 34),
+        "the field is dropped, and the requests of the containers count alone",
+    ),
+)
+
+
+def lacking(version: Version) -> Iterator[Finding]:
+    """A note for each feature that a Kubernetes of this version does not have."""
+    about = About("Cluster", "version")
+    for feature in FEATURES:
+        if version < feature.since:
+            since = ".".join(map(str, feature.since))
+            yield info(
+                "versions",
+                about,
+                f"no {feature.name}, which Kubernetes has since {since}: {feature.without}",
+            )
