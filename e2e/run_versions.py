@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from e2e.controlplane.build import KUBERNETES
+from e2e.controlplane.build import RELEASES
 from e2e.controlplane.places import ROOT
 from e2e.run_tests import REAL_SUITES, Outcome, summary
 
@@ -40,12 +40,12 @@ def _timed(name: str, command: Sequence[str], environment: Mapping[str, str]) ->
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help=", ".join(KUBERNETES))
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help=", ".join(RELEASES))
     parser.add_argument("--suite", action="append", help="instead of all suites, for instance one")
     parsed = parser.parse_args()
-    if unknown := set(parsed.versions) - KUBERNETES.keys():
-        parser.error(f"{', '.join(sorted(unknown))}: there are modules for {', '.join(KUBERNETES)}")
-    outcomes = run_versions(parsed.versions or list(KUBERNETES), parsed.suite or ())
+    if unknown := set(parsed.versions) - RELEASES.keys():
+        parser.error(f"{', '.join(sorted(unknown))}: there are modules for {', '.join(RELEASES)}")
+    outcomes = run_versions(parsed.versions or list(RELEASES), parsed.suite or ())
     print(summary(outcomes))
     return 1 if any(outcome.code for outcome in outcomes) else 0
 

@@ -122,7 +122,7 @@ def test_a_login_by_a_plug_in_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_modules_stamp_follows_its_files() -> None:
-    kubernetes = map(build.kubernetes, build.KUBERNETES)
+    kubernetes = map(build.kubernetes, build.RELEASES)
     modules = [*kubernetes, *build.CONTROL_PLANE, *build.NEIGHBOURS]
     stamps = {module.stamp() for module in modules}
 

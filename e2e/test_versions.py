@@ -8,7 +8,7 @@ import pytest
 
 from cli.doctor.kubernetes import FEATURES, OLDEST
 from e2e.conformance.objects import Namespace, job, pod, pod_spec
-from e2e.controlplane.build import KUBERNETES
+from e2e.controlplane.build import RELEASES
 from e2e.controlplane.places import KUBERNETES as RUNNING
 from e2e.controlplane.places import ROOT
 from e2e.support.rest import Rest
@@ -85,7 +85,7 @@ def test_the_documents_say_what_doctor_says_and_what_is_built() -> None:
     for feature in FEATURES:
         (row,) = (row for row in rows if row.startswith(f"| {feature.name} |"))
         assert f"| {'.'.join(map(str, feature.since))} |" in row
-    for version in KUBERNETES:
+    for version in RELEASES:
         assert any(row.startswith(f"| {version} |") for row in rows)
     oldest = ".".join(map(str, OLDEST))
     assert f"{oldest} or later" in Path(ROOT / "docs" / "install.md").read_text()

@@ -20,7 +20,9 @@ from e2e.controlplane.places import KUBERNETES as WANTED
 from e2e.controlplane.progress import Progress
 from e2e.controlplane.subprocesses import follow, run
 
-KUBERNETES = {"1.33.13": "kubernetes-1.33", "1.34.4": "kubernetes-1.34", USUAL: "kubernetes"}
+KUBERNETES = f"v{USUAL}"
+"""The usual one, by its tag."""
+RELEASES = {"1.33.13": "kubernetes-1.33", "1.34.4": "kubernetes-1.34", USUAL: "kubernetes"}
 """The versions that can be built, oldest first, and the module of each."""
 
 
@@ -58,11 +60,11 @@ class Module:
 
 def kubernetes(release: str) -> Module:
     """etcd and the programs of one Kubernetes. Raises BuildError for one that has no module."""
-    if release not in KUBERNETES:
-        known = ", ".join(KUBERNETES)
+    if release not in RELEASES:
+        known = ", ".join(RELEASES)
         raise BuildError(f"MUSTER_KUBERNETES is {release}; there are modules for {known}")
     return Module(
-        KUBERNETES[release],
+        RELEASES[release],
         ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
         ldflags=f"-s -w -X k8s.io/component-base/version.gitVersion=v{release}",
         renames=(("server", "etcd"),),

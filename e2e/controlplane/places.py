@@ -6,7 +6,7 @@ from pathlib import Path
 USUAL = "1.36.3"
 """The Kubernetes that is built and run unless another is asked for."""
 KUBERNETES = os.environ.get("MUSTER_KUBERNETES") or USUAL
-"""The Kubernetes of this run: one of those in `e2e.controlplane.build.KUBERNETES`."""
+"""The Kubernetes of this run: one of those in `e2e.controlplane.build.RELEASES`."""
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "controlplane"
