@@ -24,6 +24,7 @@ KUBERNETES = f"v{USUAL}"
 """The usual one, by its tag."""
 RELEASES = {"1.33.13": "kubernetes-1.33", "1.34.4": "kubernetes-1.34", USUAL: "kubernetes"}
 """The versions that can be built, oldest first, and the module of each."""
+HELM = "v3.22.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,16 @@ class Module:
         return digest.hexdigest()
 
 
+def _helm_flags() -> str:
+    """What Helm's own Makefile sets: its version, and for which Kubernetes it renders offline."""
+    chart, lint = "helm.sh/helm/v3/pkg/chartutil", "helm.sh/helm/v3/pkg/lint/rules"
+    _, minor, _ = KUBERNETES.split(".")
+    values = {"helm.sh/helm/v3/internal/version.version": HELM}
+    for package in (chart, lint):
+        values |= {f"{package}.k8sVersionMajor": "1", f"{package}.k8sVersionMinor": minor}
+    return " ".join(["-s -w", *(f"-X {name}={value}" for name, value in values.items())])
+
+
 def kubernetes(release: str) -> Module:
     """etcd and the programs of one Kubernetes. Raises BuildError for one that has no module."""
     if release not in RELEASES:
@@ -75,6 +86,7 @@ def kubernetes(release: str) -> Module:
 CONTROL_PLANE = (
     Module("jobset", ("jobset",), source="sigs.k8s.io/jobset"),
     Module("kwok", ("kwok",), source="sigs.k8s.io/kwok"),
+    Module("helm", ("helm",), ldflags=_helm_flags()),
 )
 NEIGHBOURS = (
     Module(
