@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from api.constants import SCHEDULER_NAME
+from api.scheduler_names import USUAL, SchedulerNames
 from cli.uninstall.errors import StillThereError
 from cli.uninstall.execute import Removal, Say
 from cli.uninstall.found import read
@@ -22,28 +22,36 @@ _MOST: Final = 20
 
 
 async def uninstall(
-    client: Client, namespace: str, say: Say, *, release: bool, dry_run: bool, timeout: float
+    client: Client,
+    namespace: str,
+    say: Say,
+    *,
+    release: bool,
+    dry_run: bool,
+    timeout: float,
+    prepare: bool = False,
+    names: SchedulerNames = USUAL,
 ) -> int:
     """Remove Muster, or say what would be done; the exit code. Raises kube errors."""
-    found = await read(client, namespace)
+    found = await read(client, namespace, names, release=release, prepare=prepare)
     if dry_run:
-        _all(say, dry_run_lines(found, release=release))
+        _all(say, dry_run_lines(found, release=release, prepare=prepare))
         return REFUSED if in_use(found) and not release else 0
     try:
         # What an earlier run began is ended, also when this one is refused.
         for record in found.records:
-            await Remaking(client, namespace, timeout).restore(record)
+            await Remaking(client, namespace, timeout, names).restore(record)
         if not release and (uses := in_use(found)):
             _all(say, refusal_lines(uses))
             return REFUSED
-        removal = Removal(client, namespace, release, say, timeout)
+        removal = Removal(client, namespace, release, say, timeout, prepare, names)
         found = await removal.run()
     except StillThereError as error:
         say(f"muster: {error}")
         return REFUSED
-    _all(say, left_lines(removal.left))
+    _all(say, left_lines(removal.left, names))
     _all(say, kept_lines(found, namespace))
-    say("Muster is removed")
+    say("Muster has ended: what is left of it can be deleted" if prepare else "Muster is removed")
     return 0
 
 
@@ -58,21 +66,22 @@ def refusal_lines(uses: Mapping[str, Use]) -> Iterator[str]:
     yield "waits is given to the default scheduler. --release --dry-run says what becomes of each."
 
 
-def dry_run_lines(found: Found, *, release: bool) -> Iterator[str]:
+def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iterator[str]:
     """The plan, with what would be left to users."""
     uses = in_use(found)
     if uses and not release:
         yield from refusal_lines(uses)
         return
-    steps = plan(found, release=release)
+    steps = plan(found, release=release, prepare=prepare)
     yield "would do, in this order:" if steps else "nothing of Muster is there"
     yield from (f"  {line}" for line in _step_lines(steps))
     if release:
-        yield from left_lines([it for _, it in handovers(found) if it.way is Way.LEFT])
+        left = [it for _, it in handovers(found) if it.way is Way.LEFT]
+        yield from left_lines(left, found.names)
     yield from kept_lines(found, "")
 
 
-def left_lines(left: Sequence[Handover]) -> Iterator[str]:
+def left_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Iterator[str]:
     """What no program can give back without losing something, and what its owner can do."""
     if not left:
         return
@@ -86,7 +95,7 @@ def left_lines(left: Sequence[Handover]) -> Iterator[str]:
             yield f"    {it.command}"
         if len(there) > _MOST:
             yield f"  and {len(there) - _MOST} more in namespace {namespace}"
-    yield f"Pods that name {SCHEDULER_NAME} and have no node wait until somebody serves that name."
+    yield f"Pods that name {names.words} and have no node wait until somebody serves that name."
     yield "A profile of kube-scheduler with that schedulerName does, without any of the above."
 
 

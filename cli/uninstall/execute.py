@@ -9,6 +9,7 @@ from typing import Final
 
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MANAGED_GROUP
 from api.reading import annotations_of, dig, listing, text
+from api.scheduler_names import USUAL, SchedulerNames
 from cli.listing import list_items
 from cli.uninstall import found as cluster
 from cli.uninstall.errors import StillThereError
@@ -31,6 +32,8 @@ _MANY: Final = _COUNTED | {Stage.RELEASE}
 """There may be thousands of these, and none needs another."""
 _READ_AGAIN: Final = {Stage.RELEASE, Stage.NOTES, Stage.REST}
 """Before these, others may have changed what the steps are about."""
+_OF_INSTALLERS: Final = {Stage.DEFINITIONS, Stage.NAMESPACE}
+"""Where one only prepares, others delete these."""
 _ACCESS_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.2
 _REVIEWS: Final = Resource(
@@ -40,31 +43,41 @@ _REVIEWS: Final = Resource(
 
 @dataclass(slots=True)
 class Removal:
-    """One run. `timeout` bounds each wait, in seconds; `left` is what users have to see to."""
+    """One run. `timeout` bounds each wait, in seconds; `left` is what users have to see to.
+
+    With `prepare` what is left then is for whoever installed it to delete. `names` are the
+    schedulerNames of Muster.
+    """
 
     client: Client
     namespace: str
     release: bool
     say: Say
     timeout: float = 120.0
+    prepare: bool = False
+    names: SchedulerNames = USUAL
     left: list[Handover] = field(default_factory=list)
 
     async def run(self) -> Found:
         """All stages; what was found before the last ones. Raises kube errors, StillThereError."""
         found = await self._read()
         for stage in Stage:
+            if self.prepare and stage in _OF_INSTALLERS:
+                continue
             if stage in _READ_AGAIN:
                 found = await self._read()
             if stage is Stage.RELEASE and self.release:
                 await self._gone("API servers to call Muster's webhook no more", self._marking)
                 self.left += [it for _, it in handovers(found) if it.way is Way.LEFT]
-            steps = [step for step in plan(found, release=self.release) if step.stage is stage]
-            await self._carry_out(stage, steps)
+            steps = plan(found, release=self.release, prepare=self.prepare)
+            await self._carry_out(stage, [step for step in steps if step.stage is stage])
             await self._settle(stage, found)
         return found
 
     async def _read(self) -> Found:
-        return await cluster.read(self.client, self.namespace)
+        return await cluster.read(
+            self.client, self.namespace, self.names, release=self.release, prepare=self.prepare
+        )
 
     async def _carry_out(self, stage: Stage, steps: Sequence[Step]) -> None:
         size = _AT_ONCE if stage in _MANY else 1
@@ -100,7 +113,7 @@ class Removal:
 
     @property
     def _remaking(self) -> Remaking:
-        return Remaking(self.client, self.namespace, self.timeout)
+        return Remaking(self.client, self.namespace, self.timeout, self.names)
 
     async def _settle(self, stage: Stage, found: Found) -> None:
         match stage:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from api.constants import COSCHEDULING_GROUP, GROUP, SCHEDULER_NAME
+from api.constants import COSCHEDULING_GROUP, GROUP
 from api.reading import dig, labels_of, text
+from api.scheduler_names import SchedulerNames
 from cli.listing import list_items
 from cli.uninstall.discovery import served
 from cli.uninstall.installation import LABEL, LABEL_VALUE, Item, installed, quotas
@@ -37,32 +38,51 @@ _OWNERS: Final = {
 """Kinds that make pods from `spec.template`."""
 
 # What Kubernetes puts into every namespace.
+_TO_PREPARE: Final = {
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+    "CustomResourceDefinition",
+    "Deployment",
+    "ClusterRoleBinding",
+    "RoleBinding",
+    "ServiceAccount",
+    "Lease",
+}
+"""All that is read of the installation where somebody else deletes the rest."""
+
 _EVERYWHERE: Final = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
 _MADE_FOR_OTHERS: Final = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
 
 
-async def read(client: Client, namespace: str) -> Found:
-    """The state now; kinds that are not served count as empty. Raises kube errors."""
+async def read(
+    client: Client, namespace: str, names: SchedulerNames, *, release: bool, prepare: bool
+) -> Found:
+    """The state now; kinds that are not served count as empty. Raises kube errors.
+
+    Nothing is read that is not needed: where one only prepares, few rights will do.
+    """
     kinds = {(it.group, it.kind): it for it in await served(client)}
-    ours_only = f"spec.schedulerName={SCHEDULER_NAME}"
-    present, groups, records, quotas, foreign = await asyncio.gather(
-        _all_present(client, kinds, namespace),
+    items = [it for it in installed(namespace) if not prepare or it.kind in _TO_PREPARE]
+    present, groups, records = await asyncio.gather(
+        _all_present(client, kinds, items),
         _groups(client, kinds),
         _records(client, namespace),
-        _quotas(client, kinds),
-        _foreign(client, kinds, namespace),
     )
-    jobs, jobsets, pods = await asyncio.gather(
+    jobs, jobsets, *pods_of = await asyncio.gather(
         list_items(client, JOBS, None),
         list_items(client, JOBSETS, None),
-        _items(client, PODS, field_selector=ours_only),
+        *(_items(client, PODS, field_selector=f"spec.schedulerName={it}") for it in names.all),
     )
-    owners = await _owners(client, kinds, pods)
-    return Found(present, groups, jobs, jobsets, pods, owners, records, quotas, foreign)
+    pods = [pod for found in pods_of for pod in found]
+    owners = await _owners(client, kinds, pods) if release else {}
+    quotas = [] if prepare else await _quotas(client, kinds)
+    foreign = [] if prepare else await _foreign(client, kinds, namespace)
+    return Found(present, groups, jobs, jobsets, pods, owners, records, quotas, foreign, names)
 
 
-async def _all_present(client: Client, kinds: Kinds, namespace: str) -> list[tuple[Target, Object]]:
-    items = installed(namespace)
+async def _all_present(
+    client: Client, kinds: Kinds, items: Sequence[Item]
+) -> list[tuple[Target, Object]]:
     found = await asyncio.gather(*(_present(client, kinds, item) for item in items))
     return [
         (target_of(kinds[item.group, item.kind], obj), obj)

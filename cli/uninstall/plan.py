@@ -24,6 +24,7 @@ from typing import Any
 from api.constants import finalizer_of
 from api.groups import groups_of_object
 from api.reading import dig, listing, mapping, text
+from api.scheduler_names import USUAL, SchedulerNames
 from cli.uninstall.release import (
     Handover,
     Way,
@@ -60,7 +61,7 @@ class Found:
     `installed` is in the order of the manifests; `groups` are the objects of Muster's kinds;
     `pods` those that name Muster's scheduler; `owners` what controls those that wait, by UID;
     `records` the Jobs that are being made again; `quotas` what is kept; `foreign` what else is in
-    Muster's namespace.
+    Muster's namespace. `names` are the schedulerNames of Muster.
     """
 
     installed: Sequence[tuple[Target, Object]] = ()
@@ -72,6 +73,7 @@ class Found:
     records: Sequence[Target] = ()
     quotas: Sequence[Target] = ()
     foreign: Sequence[Target] = ()
+    names: SchedulerNames = USUAL
 
 
 class Stage(IntEnum):
@@ -158,14 +160,18 @@ def in_use(found: Found) -> dict[str, Use]:
         else:
             use.waiting += 1
     for job in found.jobs:
-        if needs_release(job):
+        if needs_release(job, found.names):
             uses[_namespace(job)].jobs += 1
     return dict(sorted(uses.items()))
 
 
-def plan(found: Found, *, release: bool) -> list[Step]:
-    """All steps in their order. With `release`, what waits is given back as far as possible."""
-    steps = [*_installed(found), *_conversions(found), *_notes(found), *_finalizers(found)]
+def plan(found: Found, *, release: bool, prepare: bool = False) -> list[Step]:
+    """All steps in their order. With `release`, what waits is given back as far as possible.
+
+    With `prepare` what is left then is for whoever installed it to delete, in any order.
+    """
+    installed = (it for it in _installed(found) if not prepare or _is_prepared(it))
+    steps = [*installed, *_conversions(found), *_notes(found), *_finalizers(found)]
     steps += (Step(Stage.RELEASE, Action.RESTORE, it) for it in found.records)
     if release:
         steps += _releases(found)
@@ -180,18 +186,18 @@ def handovers(found: Found) -> Iterator[tuple[Target, Handover]]:
         pods_of[text(controller_of(pod).get("uid"))].append(pod)
     released = set()
     for job in found.jobs:
-        if not needs_release(job):
+        if not needs_release(job, found.names):
             continue
         released.add(_uid(job))
         jobset = jobsets.get(text(controller_of(job).get("uid")))
-        yield target_of(JOBS, job), release_job(job, pods_of[_uid(job)], jobset)
+        yield target_of(JOBS, job), release_job(job, pods_of[_uid(job)], jobset, found.names)
     for pod in found.pods:
         waits = not _ended(pod) and not dig(pod, "spec", "nodeName")
         if not waits or dig(pod, "metadata", "deletionTimestamp"):
             continue
         owner = text(controller_of(pod).get("uid"))
         if owner not in released:
-            yield target_of(PODS, pod), release_pod(pod, found.owners.get(owner))
+            yield target_of(PODS, pod), release_pod(pod, found.owners.get(owner), found.names)
 
 
 def target_of(resource: Resource, obj: Object) -> Target:
@@ -209,6 +215,11 @@ def _installed(found: Found) -> Iterator[Step]:
         leaving = dig(obj, "metadata", "deletionTimestamp") is not None
         if not leaving and not (stage is Stage.NAMESPACE and found.foreign):
             yield Step(stage, Action.DELETE, target)
+
+
+def _is_prepared(step: Step) -> bool:
+    # No manifest has the leases, so nobody else would delete them.
+    return step.stage < Stage.DEFINITIONS or step.target.resource.kind == "Lease"
 
 
 def _conversions(found: Found) -> Iterator[Step]:

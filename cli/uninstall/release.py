@@ -24,10 +24,10 @@ from api.constants import (
     JOBSET,
     JOBSET_LABEL_REPLICATED_JOB,
     LABEL_POD_GROUP,
-    SCHEDULER_NAME,
 )
 from api.integration.job import read_job
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+from api.scheduler_names import USUAL, SchedulerNames
 
 Object = dict[str, Any]
 
@@ -69,9 +69,9 @@ class Handover:
         return f"{what}: {self.why}" if self.way is Way.LEFT else f"{what}: {self.way.value}"
 
 
-def names_muster(pod_template: Any) -> bool:
-    """Whether pods of the template are for Muster's scheduler."""
-    return bool(dig(pod_template, "spec", "schedulerName") == SCHEDULER_NAME)
+def names_muster(pod_template: Any, names: SchedulerNames = USUAL) -> bool:
+    """Whether pods of the template are for Muster's scheduler, which has these names."""
+    return dig(pod_template, "spec", "schedulerName") in names
 
 
 def is_over(job: Mapping[str, Any]) -> bool:
@@ -83,10 +83,10 @@ def is_over(job: Mapping[str, Any]) -> bool:
     )
 
 
-def needs_release(job: Mapping[str, Any]) -> bool:
+def needs_release(job: Mapping[str, Any], names: SchedulerNames = USUAL) -> bool:
     """Whether the Job may still make pods that wait for Muster's scheduler."""
     gone = dig(job, "metadata", "deletionTimestamp")
-    return not gone and not is_over(job) and names_muster(dig(job, "spec", "template"))
+    return not gone and not is_over(job) and names_muster(dig(job, "spec", "template"), names)
 
 
 def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -96,13 +96,16 @@ def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def release_job(
-    job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], jobset: Mapping[str, Any] | None
+    job: Mapping[str, Any],
+    pods: Iterable[Mapping[str, Any]],
+    jobset: Mapping[str, Any] | None,
+    names: SchedulerNames = USUAL,
 ) -> Handover:
     """What becomes of a Job that `needs_release`; `pods` are its own, `jobset` its controller."""
     owner = controller_of(job)
     began = _has_begun(job, pods)
     if owner.get("kind") == JOBSET.kind:
-        return _release_child(job, jobset, owner, began=began)
+        return _release_child(job, jobset, owner, names, began=began)
     view = read_job(job)
     remake = _remake_command(view.namespace, view.name)
     if owner:
@@ -115,13 +118,15 @@ def release_job(
         )
         return _left(job, "Job", why, remake)
     if not view.managed:
-        return _left(job, "Job", f"its manifest names {SCHEDULER_NAME}", remake)
+        return _left(job, "Job", f"its manifest names {_name_of(job)}", remake)
     if listing(dig(job, "metadata", "finalizers")):
         return _left(job, "Job", "finalizers hold it", remake)
     return _handover(job, "Job", Way.REMADE)
 
 
-def release_pod(pod: Mapping[str, Any], owner: Mapping[str, Any] | None) -> Handover:
+def release_pod(
+    pod: Mapping[str, Any], owner: Mapping[str, Any] | None, names: SchedulerNames = USUAL
+) -> Handover:
     """What becomes of a waiting pod, by the object that controls it; None for an unknown one."""
     meta = mapping(pod.get("metadata"))
     namespace, name = text(meta.get("namespace")), text(meta.get("name"))
@@ -133,8 +138,8 @@ def release_pod(pod: Mapping[str, Any], owner: Mapping[str, Any] | None) -> Hand
     if owner is None:
         command = f"kubectl -n {namespace} edit {_resource(reference)}"
         return _left(pod, "Pod", f"what {by} would make of it is not known", command)
-    if names_muster(dig(owner, "spec", "template")):
-        return _left(pod, "Pod", f"{by} names {SCHEDULER_NAME}", _rename(owner, namespace))
+    if names_muster(dig(owner, "spec", "template"), names):
+        return _left(pod, "Pod", f"{by} names {_name_of(owner)}", _rename(owner, namespace))
     return _handover(pod, "Pod", Way.BY_OWNER)
 
 
@@ -167,6 +172,7 @@ def _release_child(
     job: Mapping[str, Any],
     jobset: Mapping[str, Any] | None,
     owner: Mapping[str, Any],
+    names: SchedulerNames,
     *,
     began: bool,
 ) -> Handover:
@@ -176,8 +182,10 @@ def _release_child(
         return _left(job, "Job", f"its JobSet {name} is gone", f"kubectl -n {namespace} get jobs")
     wanted = labels_of(job).get(JOBSET_LABEL_REPLICATED_JOB)
     for it in listing(dig(jobset, "spec", "replicatedJobs")):
-        if dig(it, "name") == wanted and names_muster(dig(it, "template", "spec", "template")):
-            why = f"JobSet {name} names {SCHEDULER_NAME} in its templates, which cannot change"
+        job_template = dig(it, "template")
+        if dig(it, "name") == wanted and names_muster(dig(job_template, "spec", "template"), names):
+            named = _name_of(mapping(job_template))
+            why = f"JobSet {name} names {named} in its templates, which cannot change"
             command = f"kubectl -n {namespace} delete jobset {shlex.quote(name)}"
             return _left(job, "Job", why, command)
     if began:
@@ -187,6 +195,10 @@ def _release_child(
         )
         return _left(job, "Job", why, remake)
     return _handover(job, "Job", Way.BY_OWNER)
+
+
+def _name_of(owner: Mapping[str, Any]) -> str:
+    return text(dig(owner, "spec", "template", "spec", "schedulerName"))
 
 
 def _has_begun(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> bool:

@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
-from api.constants import JOBSET, SCHEDULER_NAME
+from api.constants import JOBSET
 from api.reading import dig, text
+from api.scheduler_names import USUAL, SchedulerNames
 from cli.uninstall.errors import StillThereError
 from cli.uninstall.found import RECORD_LABEL
 from cli.uninstall.installation import LABEL, LABEL_VALUE
@@ -45,6 +46,7 @@ class Remaking:
     client: Client
     namespace: str
     timeout: float
+    names: SchedulerNames = USUAL
 
     async def hand_over(self, target: Target, handover: Handover) -> list[Handover]:
         """Give back one Job or pod, if that is still possible; what is left. Raises kube errors."""
@@ -54,9 +56,13 @@ class Remaking:
             await delete(self.client, target)
             return []
         job = await self._get(JOBS, target.name, target.namespace)
-        if job is None or dig(job, "metadata", "uid") != target.uid or not needs_release(job):
+        if (
+            job is None
+            or dig(job, "metadata", "uid") != target.uid
+            or not needs_release(job, self.names)
+        ):
             return []
-        now = release_job(job, await self._pods(job), await self._jobset(job))
+        now = release_job(job, await self._pods(job), await self._jobset(job), self.names)
         if now.way is Way.REMADE:
             return await self._make_again(job, handover)
         if now.way is Way.BY_OWNER:
@@ -133,7 +139,7 @@ class Remaking:
 
     async def _pods(self, job: Object) -> list[Object]:
         namespace, uid = job["metadata"]["namespace"], job["metadata"]["uid"]
-        ours = f"spec.schedulerName={SCHEDULER_NAME}"
+        ours = f"spec.schedulerName={dig(job, 'spec', 'template', 'spec', 'schedulerName')}"
         found = await self.client.list(PODS, namespace, field_selector=ours)
         return [pod for pod in found["items"] if controller_of(pod).get("uid") == uid]
 

@@ -33,6 +33,7 @@ Json = dict[str, Any]
 pytestmark = pytest.mark.timeout(300)  # a cluster each, and the first test some 25 runs
 
 GROUPS = Resource(*POD_GROUP)
+ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 NAMESPACE = "muster-system"
 PLACE = "default"
 
@@ -106,10 +107,18 @@ class Site:
         meta = pod["metadata"]
         await self.client.bind(PLACE, meta["name"], meta["uid"], "n1")
 
-    async def run(self, *, release: bool = True, dry_run: bool = False) -> int:
+    async def run(
+        self, *, release: bool = True, dry_run: bool = False, prepare: bool = False
+    ) -> int:
         self.said.clear()
         return await command.uninstall(
-            self.client, NAMESPACE, self.said.append, release=release, dry_run=dry_run, timeout=10
+            self.client,
+            NAMESPACE,
+            self.said.append,
+            release=release,
+            dry_run=dry_run,
+            timeout=10,
+            prepare=prepare,
         )
 
     async def kinds(self) -> set[str]:
@@ -295,6 +304,23 @@ async def test_muster_whose_namespace_is_gone_already_is_removed_all_the_same(si
 
     await check_released(site, old)
     assert not [it for it in await site.kinds() if it.endswith("muster.dev")]
+
+
+async def test_prepared_everything_can_be_read_and_deleted_without_muster(site: Site) -> None:
+    await site.install()
+    old = await site.client.get(JOBS, "waits", PLACE)
+    for _ in range(2):
+        assert await site.run(prepare=True) == 0
+        assert site.said[-1] == "Muster has ended: what is left of it can be deleted"
+
+    await check_released(site, old)
+    for crd in (await site.client.list(CRDS))["items"]:
+        assert crd["spec"].get("conversion", {}).get("strategy", "None") == "None"
+    for name in ("waits", "runs"):
+        kept = await site.client.get(GROUPS, f"pg-{name}", PLACE)
+        assert not kept["metadata"].get("finalizers")
+    assert await site.client.get(NAMESPACES, NAMESPACE)
+    assert await site.client.get(ACCOUNTS, "muster-webhook", NAMESPACE)
 
 
 def test_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

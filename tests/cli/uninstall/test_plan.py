@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from api.constants import FINALIZER_POD_GROUP
+from api.scheduler_names import SchedulerNames
 from cli.uninstall.command import dry_run_lines, kept_lines, refusal_lines
 from cli.uninstall.installation import NAMESPACE, installed
 from cli.uninstall.plan import Action, Found, Stage, Step, Target, in_use, plan, target_of
@@ -188,3 +189,36 @@ def test_a_namespace_with_thousands_of_pods_hides_no_other() -> None:
     assert "  Pod modest/one: nobody makes it again" in lines
     assert "  and 4980 more in namespace greedy" in lines
     assert len(lines) < 60
+
+
+def test_what_is_prepared_leaves_the_rest_to_who_installed_it() -> None:
+    lease = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+    ours = [(target(obj), obj) for obj in ALL]
+    ours.append((Target(lease, NAMESPACE, "muster-scheduler", "uid"), {}))
+    found = Found(installed=ours, groups=[group(FINALIZER_POD_GROUP)])
+    steps = plan(found, release=False, prepare=True)
+    deleted = {step.target.resource.kind for step in steps if step.action is Action.DELETE}
+
+    assert deleted == {
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
+        "Deployment",
+        "ClusterRoleBinding",
+        "RoleBinding",
+        "Lease",
+    }
+    # What nobody could do afterwards is done: kinds that stay can be read, and objects deleted.
+    actions = {step.action for step in steps}
+    assert {Action.STOP_CONVERSION, Action.DROP_FINALIZERS} <= actions
+
+
+def test_pods_of_every_configured_name_are_in_use() -> None:
+    named = SchedulerNames(("muster-scheduler", "other"))
+    job = stored(gang())
+    job["spec"]["template"]["spec"]["schedulerName"] = "other"
+    found = Found(jobs=[job])
+
+    assert in_use(found) == {}
+    assert set(in_use(replace(found, names=named))) == {"team"}
+    (steps,) = [plan(replace(found, names=named), release=True)]
+    assert [step.action for step in steps] == [Action.HAND_OVER]
