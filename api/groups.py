@@ -8,8 +8,7 @@ Where Muster named the group of a pod (`managed`), that is its group: from Kuber
 Job controller may give Jobs groups of its own by the field, whoever schedules their pods.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -43,8 +42,7 @@ class WorkloadForm(NamedTuple):
     replica_key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupReference:
+class GroupReference(NamedTuple):
     """The PodGroup `name` in the pod's own namespace, and the form of the reference."""
 
     name: str
@@ -65,10 +63,7 @@ def group_of_pod(
     `spec.schedulingGroup.podGroupName`, `workload` is `spec.workloadRef`, and `managed` the group
     that Muster named, as the pod's annotation says it.
     """
-    found = groups_of_pod(
-        labels, ours=ours, scheduling_group=scheduling_group, workload=workload, managed=managed
-    )
-    return found[0] if found else None
+    return next(_references(labels, scheduling_group, workload, managed, ours=ours), None)
 
 
 def groups_of_pod(
@@ -80,17 +75,7 @@ def groups_of_pod(
     managed: str = "",
 ) -> list[GroupReference]:
     """Every reference of a pod, the one that takes precedence first."""
-    if managed and labels.get(LABEL_POD_GROUP) == managed:
-        scheduling_group = ""
-    if not ours:
-        return _own_forms(labels)
-    references = (
-        (Form.FIELD, scheduling_group),
-        (Form.LABEL, labels.get(LABEL_POD_GROUP, "")),
-        (Form.WORKLOAD, _by_workload(labels, workload)),
-        (Form.COSCHEDULING, _by_coscheduling(labels)),
-    )
-    return [GroupReference(name, form) for form, name in references if name]
+    return list(_references(labels, scheduling_group, workload, managed, ours=ours))
 
 
 def is_ours(pod: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> bool:
@@ -146,18 +131,26 @@ def _workload_field(spec: Mapping[str, Any]) -> WorkloadForm:
     )
 
 
-def _own_forms(labels: Mapping[str, str]) -> list[GroupReference]:
-    """The references by Muster's own labels."""
-    references = (
-        (Form.LABEL, labels.get(LABEL_POD_GROUP, "")),
-        (Form.WORKLOAD, _by_workload(labels, None)),
-    )
-    return [GroupReference(name, form) for form, name in references if name]
-
-
-def _by_workload(labels: Mapping[str, str], said: WorkloadForm | None) -> str:
-    workload = workload_form(labels, said)
-    return names.implicit_pod_group(*workload) if workload else ""
+def _references(
+    labels: Mapping[str, str],
+    scheduling_group: str,
+    workload: WorkloadForm | None,
+    managed: str,
+    *,
+    ours: bool,
+) -> Iterator[GroupReference]:
+    """As in `groups_of_pod`. Most pods name one group, and only the first is asked for."""
+    label = labels.get(LABEL_POD_GROUP, "")
+    if ours and scheduling_group and (not managed or managed != label):
+        yield GroupReference(scheduling_group, Form.FIELD)
+    if label:
+        yield GroupReference(label, Form.LABEL)
+    template = workload_form(labels, workload if ours else None)
+    if template is not None:
+        yield GroupReference(names.implicit_pod_group(*template), Form.WORKLOAD)
+    coscheduling = _by_coscheduling(labels) if ours else ""
+    if coscheduling:
+        yield GroupReference(coscheduling, Form.COSCHEDULING)
 
 
 def _by_coscheduling(labels: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from api.constants import (
     SCHEDULER_COMPONENT,
 )
 from api.duration import seconds
-from api.groups import WorkloadForm, group_of_pod, workload_form
+from api.groups import Form, WorkloadForm, group_of_pod, workload_form
 from api.membership import NOBODY, Owners, claims_of
 from api.ownership import made_for
 from api.scheduler_names import USUAL, SchedulerNames
@@ -83,7 +83,7 @@ def pod_info(
         requirements, to_group = requirements_of(pod)
     else:
         requirements, to_group = requirements_of_others(pod), ()
-    group, claims = _group_and_claims(pod, ours=ours)
+    group, claims = _group_and_claims(pod, owner, ours=ours)
     maker = intern(f'{owner.kind} "{owner.name}"') if group and owner else ""
     mark = next(filter(_targets, pod.status.conditions), None)
     grace = spec.termination_grace_period_seconds
@@ -182,7 +182,9 @@ def _seconds(moment: str | None) -> float:
         return FAR_AWAY
 
 
-def _group_and_claims(pod: Pod, *, ours: bool) -> tuple[str | None, Owners]:
+def _group_and_claims(
+    pod: Pod, owner: OwnerReference | None, *, ours: bool
+) -> tuple[str | None, Owners]:
     """The name of the pod's PodGroup, if it has one, and whose that has to be."""
     meta, spec, said = pod.metadata, pod.spec, pod.spec.workload_ref
     workload = None
@@ -197,13 +199,14 @@ def _group_and_claims(pod: Pod, *, ours: bool) -> tuple[str | None, Owners]:
     )
     if reference is None:
         return None, NOBODY
+    of_template = reference.form is Form.WORKLOAD
     return reference.name, claims_of(
         reference,
         meta.labels,
         meta.annotations,
         certain=bool(spec.node_name),
-        workload=workload_form(meta.labels, workload),
-        controller=meta.controller,
+        workload=workload_form(meta.labels, workload) if of_template else None,
+        controller=owner,
     )
 
 

@@ -23,13 +23,18 @@ _AWS_PREFIX: Final = "aws://"
 _POOL: Final = "rbd"
 """The default of an rbd volume's pool."""
 
-KNOWN: Final = frozenset({
-    "name", "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "configMap",
-    "csi", "downwardAPI", "emptyDir", "ephemeral", "fc", "flexVolume", "flocker",
-    "gcePersistentDisk", "gitRepo", "glusterfs", "hostPath", "image", "iscsi", "nfs",
-    "persistentVolumeClaim", "photonPersistentDisk", "portworxVolume", "projected", "quobyte",
-    "rbd", "scaleIO", "secret", "storageos", "vsphereVolume",
+NOT_FILTERED: Final = frozenset({
+    "name", "azureFile", "cephfs", "configMap", "csi", "downwardAPI", "emptyDir", "fc",
+    "flexVolume", "flocker", "gitRepo", "glusterfs", "hostPath", "image", "nfs",
+    "photonPersistentDisk", "projected", "quobyte", "scaleIO", "secret", "storageos",
+    "vsphereVolume",
 })  # fmt: skip
+"""The kinds that no filter looks at."""
+
+KNOWN: Final = NOT_FILTERED | {
+    "awsElasticBlockStore", "azureDisk", "cinder", "ephemeral", "gcePersistentDisk", "iscsi",
+    "persistentVolumeClaim", "portworxVolume", "rbd",
+}  # fmt: skip
 """All kinds of Kubernetes 1.36; a filter could concern a kind that came later."""
 
 
@@ -65,11 +70,6 @@ class _AzureDisk(_Struct):
 
 class _VolumeId(_Struct):
     volume_id: str = msgspec.field(name="volumeID", default="")
-
-
-def unknown(volume: Volume) -> set[str]:
-    """The volume's kind, if it is not known."""
-    return volume.keys() - KNOWN
 
 
 def disks(volumes: Iterable[Volume]) -> tuple[Disk, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.core.model import Requirements
+from scheduler.watch.node_uses import NodeUses
 from scheduler.watch.objects import Affinity, LabelSelector, PodAffinityTerm, PodSpec
 
 NODE_SELECTOR_LABELS: Final = 64
@@ -37,17 +37,15 @@ def labels(of_pod: dict[str, str]) -> dict[str, str]:
     return of_pod if len(of_pod) <= LABELS else dict(sorted(of_pod.items())[:LABELS])
 
 
-def excess(spec: PodSpec, uses: Requirements) -> str:
-    """What the pod has too many of, how many, and the limit; empty if it keeps all limits.
-
-    `uses` has what the pod uses of a node.
-    """
-    disks = max(len(uses.disks), len(uses.attachments))
+def excess(spec: PodSpec, uses: NodeUses) -> str:
+    """What the pod has too many of, how many, and the limit; empty if it keeps all limits."""
+    volumes = uses.volumes
+    disks = max(len(volumes.disks), len(volumes.attachments))
     return _beyond(
         (
             ("resources", len(uses.requests), RESOURCES),
             ("host ports", len(uses.ports), HOST_PORTS),
-            ("volume claims", len(uses.claims), CLAIMS),
+            ("volume claims", len(volumes.claims), CLAIMS),
             ("disks, counting an rbd image for each monitor", disks, DISKS),
             ("nodeSelector labels", len(spec.node_selector), NODE_SELECTOR_LABELS),
             ("tolerations", len(spec.tolerations), TOLERATIONS),

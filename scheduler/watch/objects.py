@@ -33,7 +33,10 @@ class Metadata(_Struct):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that manages the object, if one does."""
-        return next((ref for ref in self.owner_references if ref.controller), None)
+        for reference in self.owner_references:
+            if reference.controller:
+                return reference
+        return None
 
 
 class ResourceRequirements(_Struct):
@@ -138,7 +141,7 @@ class Affinity(_Struct):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TolerationSpec(_Struct):
+class TolerationSpec(msgspec.Struct, frozen=True, gc=False):
     """A toleration as written."""
 
     key: str = ""
@@ -194,7 +197,7 @@ class PodSpec(_Struct):
     resources: ResourceRequirements | None = None
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
-    tolerations: list[TolerationSpec] = []
+    tolerations: tuple[TolerationSpec, ...] = ()
     topology_spread_constraints: list[SpreadConstraint] = []
     volumes: list[dict[str, msgspec.Raw]] = []
     scheduling_gates: list[msgspec.Raw] = []

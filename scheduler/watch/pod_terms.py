@@ -38,7 +38,9 @@ def required_affinity(pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[GroupTerm, .
     All pods of a gang have the same terms of that kind: they cost next to nothing.
     """
     affinity = pod.spec.affinity
-    terms = affinity.pod_affinity.required if affinity and affinity.pod_affinity else ()
+    if affinity is None or affinity.pod_affinity is None:
+        return (), ()
+    terms = affinity.pod_affinity.required
     found = [_own(pod, term) or _term(pod, term) for term in terms]
     return (
         tuple(each for each in found if isinstance(each, PodTerm)),
@@ -49,8 +51,9 @@ def required_affinity(pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[GroupTerm, .
 def required_anti_affinity(pod: Pod) -> tuple[PodTerm, ...]:
     """Required pod anti-affinity."""
     affinity = pod.spec.affinity
-    terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
-    return tuple(_term(pod, term) for term in terms)
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return ()
+    return tuple(_term(pod, term) for term in affinity.pod_anti_affinity.required)
 
 
 def spread(pod: Pod) -> tuple[Spread, ...]:

@@ -9,6 +9,7 @@ and what is in use counts; what the spec asks for does not while the resize is i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from kube.quantity import MAX_INT64, parse_milli, parse_value
@@ -22,6 +23,7 @@ _POD_LEVEL: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
 
 
+@lru_cache(maxsize=4096)
 def amount(resource: str, quantity: str | int) -> int:
     """A quantity in the unit of the decision core: milli for cpu, whole units otherwise.
 
@@ -41,11 +43,12 @@ def pod_requests(pod: Pod) -> tuple[tuple[str, int], ...]:
     As upstream, a total that an int64 cannot hold is cut off.
     """
     spec, status = pod.spec, pod.status
-    infeasible = _infeasible(pod)
     statuses: _Statuses = {}
     if status.container_statuses or status.init_container_statuses:
         known = (*status.container_statuses, *status.init_container_statuses)
         statuses = {each.name: each for each in known if each.resources is not None}
+    # Only what a node has resized can be infeasible for it.
+    infeasible = bool(statuses or status.resources) and _infeasible(pod)
     running: Amounts = {}
     for container in spec.containers:
         _add(running, _requests(container, statuses, infeasible=infeasible))

@@ -3,67 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from functools import lru_cache
 
-import msgspec
-
-from scheduler.core.model import ClaimKey, GroupTerm, HostPort, Requirements, Term, Toleration
-from scheduler.watch import inline_volumes, limits, pod_terms
-from scheduler.watch.objects import ClaimSource, Pod, PodSpec
-from scheduler.watch.requests import pod_requests
+from scheduler.core.model import GroupTerm, Requirements, Term, Toleration
+from scheduler.watch import limits, pod_terms
+from scheduler.watch.node_uses import NO_VOLUMES, NodeUses, node_uses
+from scheduler.watch.objects import Pod, PodSpec, TolerationSpec
 from scheduler.watch.selectors import node_selector_term
 
 
 def requirements_of_others(pod: Pod) -> Requirements:
     """For pods of other schedulers: only what matters to pods that are placed beside them."""
-    return _of_others(pod, _uses(pod))
+    return _of_others(pod, node_uses(pod))
 
 
-def _of_others(pod: Pod, uses: Requirements) -> Requirements:
+def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
+    if not excess and _is_plain(pod.spec, uses):
+        return _plain(uses.requests, (), ())
     considered = not limits.excess_about_pods(pod.spec)
+    volumes = uses.volumes
     return Requirements(
         requests=uses.requests,
         ports=uses.ports,
-        claims=uses.claims,
+        claims=volumes.claims,
         required_anti_affinity=pod_terms.required_anti_affinity(pod) if considered else (),
         preferred_affinity=pod_terms.preferred_affinity(pod) if considered else (),
-        disks=uses.disks[: limits.DISKS],
-        attachments=uses.attachments[: limits.DISKS],
-    )
-
-
-def _uses(pod: Pod) -> Requirements:
-    """What the pod uses of its node."""
-    spec = pod.spec
-    return Requirements(
-        requests=pod_requests(pod),
-        ports=_host_ports(spec),
-        claims=_claims(pod),
-        disks=inline_volumes.disks(spec.volumes),
-        attachments=inline_volumes.attachments(spec.volumes),
+        excess=excess,
+        disks=volumes.disks[: limits.DISKS],
+        attachments=volumes.attachments[: limits.DISKS],
     )
 
 
 def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
     """For pods that this scheduler places; the affinity to its own group apart from the rest."""
-    spec, uses = pod.spec, _uses(pod)
+    spec, uses = pod.spec, node_uses(pod)
     excess = limits.excess(spec, uses)
     if excess:
-        return replace(_of_others(pod, uses), excess=excess), ()
+        return _of_others(pod, uses, excess), ()
+    selector = tuple(sorted(spec.node_selector.items()))
+    if _is_plain(spec, uses):
+        return _plain(uses.requests, selector, spec.tolerations), ()
     required_affinity, to_group = pod_terms.required_affinity(pod)
-    # Every event of a pod comes here, and `replace` takes longer.
+    volumes = uses.volumes
     wants = Requirements(
         requests=uses.requests,
         ports=uses.ports,
-        claims=uses.claims,
-        disks=uses.disks,
-        attachments=uses.attachments,
-        selector=tuple(sorted(spec.node_selector.items())),
+        claims=volumes.claims,
+        disks=volumes.disks,
+        attachments=volumes.attachments,
+        selector=selector,
         affinity=_affinity(spec),
-        tolerations=tuple(
-            Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations
-        ),
-        unsupported=tuple(_unsupported(spec)),
+        tolerations=_tolerations(spec.tolerations),
+        unsupported=tuple(_unsupported(spec, volumes.unknown)),
         required_affinity=required_affinity,
         required_anti_affinity=pod_terms.required_anti_affinity(pod),
         spread=pod_terms.spread(pod),
@@ -72,6 +63,31 @@ def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
         preferred_spread=pod_terms.preferred_spread(pod),
     )
     return wants, to_group
+
+
+def _is_plain(spec: PodSpec, uses: NodeUses) -> bool:
+    """Whether the pod has none of what few pods have, and nothing too large to be kept."""
+    return len(uses.requests) <= limits.RESOURCES and not (
+        spec.affinity
+        or spec.topology_spread_constraints
+        or spec.resource_claims
+        or uses.ports
+        or uses.volumes is not NO_VOLUMES
+    )
+
+
+@lru_cache(maxsize=256)
+def _plain(
+    requests: tuple[tuple[str, int], ...],
+    selector: tuple[tuple[str, str], ...],
+    tolerations: tuple[TolerationSpec, ...],
+) -> Requirements:
+    """One value for all pods of a template: it is made and kept once, and compared at no cost."""
+    return Requirements(requests=requests, selector=selector, tolerations=_tolerations(tolerations))
+
+
+def _tolerations(specs: Iterable[TolerationSpec]) -> tuple[Toleration, ...]:
+    return tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in specs)
 
 
 def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
@@ -84,40 +100,15 @@ def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
 
 def _preferred_node_affinity(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
     node = spec.affinity.node_affinity if spec.affinity else None
-    preferred = node.preferred_during_scheduling_ignored_during_execution if node else ()
+    if node is None:
+        return ()
+    preferred = node.preferred_during_scheduling_ignored_during_execution
     return tuple((term.weight, node_selector_term(term.preference)) for term in preferred)
 
 
-def _unsupported(spec: PodSpec) -> Iterable[str]:
+def _unsupported(spec: PodSpec, unknown_volume: str) -> Iterable[str]:
     """Features that this scheduler does not support, by their names in the pod's spec."""
     if spec.resource_claims:
         yield "resourceClaims"
-    kinds = {kind for volume in spec.volumes for kind in inline_volumes.unknown(volume)}
-    if kinds:
-        yield f"volumes of an unknown kind ({min(kinds)})"
-
-
-def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """Host ports of containers and sidecars; other init containers have ended by then."""
-    sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
-    # There may be tens of thousands: made into values last, once they are sorted.
-    ports = {
-        (port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")  # noqa: S104
-        for container in (*spec.containers, *sidecars)
-        for port in container.ports
-        if port.host_port > 0
-    }
-    return tuple(HostPort(*port) for port in sorted(ports))
-
-
-def _claims(pod: Pod) -> tuple[ClaimKey, ...]:
-    """The pod's claims: by name, and those of its generic ephemeral volumes."""
-    names: set[str] = set()
-    for volume in pod.spec.volumes:
-        if "persistentVolumeClaim" in volume:
-            source = msgspec.json.decode(volume["persistentVolumeClaim"], type=ClaimSource)
-            names.add(source.claim_name)
-        elif "ephemeral" in volume:
-            name = msgspec.json.decode(volume["name"], type=str)
-            names.add(f"{pod.metadata.name}-{name}")
-    return tuple((pod.metadata.namespace, name) for name in sorted(names))
+    if unknown_volume:
+        yield f"volumes of an unknown kind ({unknown_volume})"

@@ -186,3 +186,40 @@ def test_the_refusal_says_what_to_change() -> None:
         "a pod has 5000 nodeSelector labels, at most 64 are allowed: use fewer"
     )
     assert not refusal.shortage.resolvable
+
+
+_PLAIN = {
+    "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 300}],
+    "nodeSelector": {"disk": "ssd"},
+    "volumes": [{"name": "token", "projected": {"sources": []}}],
+}
+
+
+@pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
+def test_pods_that_are_alike_share_one_value(scheduler: str) -> None:
+    """A cluster has few templates and many pods: what they ask for is kept once."""
+    one, other = (pod(**_PLAIN, schedulerName=scheduler).requirements for _ in range(2))
+
+    assert one is other
+
+
+@pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(many_resources(65), id="resources"),
+        pytest.param(selector_labels(65), id="selector"),
+        pytest.param({"tolerations": [{"key": "k"}] * 129}, id="tolerations"),
+        pytest.param(ports_and_claims(1, 0), id="ports"),
+        pytest.param(ports_and_claims(0, 1), id="claims"),
+        pytest.param(disks(1), id="disks"),
+        pytest.param(pod_terms(1), id="terms"),
+    ],
+)
+def test_nothing_large_is_kept_to_be_shared(spec: dict[str, Any], scheduler: str) -> None:
+    """Whoever makes many pods that are large would fill the memory with them."""
+    one, other = (pod(**spec, schedulerName=scheduler).requirements for _ in range(2))
+
+    assert one == other
+    shared = scheduler == "default-scheduler" and set(spec) <= {"nodeSelector", "tolerations"}
+    assert (one is other) == shared  # of others' pods neither of these is read
