@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
 from scheduler.core.groups import Group, GroupState, Pod, Traits
+
+T = TypeVar("T", int, str, Traits)
 
 
 class GroupCounters:
@@ -150,8 +152,9 @@ class GroupCounters:
         node: Group | None = group
         while node is not None:
             self.visited += 1
-            quorate, standing, bound = _minimum_met(node)
-            initially = node.initially_scheduled or bound or _was_bound(node)
+            minimum = node.minimum
+            quorate, standing, bound = _minimum_met(node, minimum)
+            initially = node.initially_scheduled or bound or _was_bound(node, minimum)
             faulty = _faulty(node)
             if (
                 quorate == node.quorate
@@ -223,14 +226,10 @@ class GroupCounters:
             node.assumed_total += assumed
             node.size += size
             for priority, count in priorities.items():
-                node.priorities[priority] += count
-                if not node.priorities[priority]:
-                    del node.priorities[priority]
+                _add_to(node.priorities, priority, count)
             mixed = len(node.schedulers) > 1
             for name, count in schedulers.items():
-                node.schedulers[name] += count
-                if not node.schedulers[name]:
-                    del node.schedulers[name]
+                _add_to(node.schedulers, name, count)
             if mixed != (len(node.schedulers) > 1):
                 changed.append(node)
             node = node.parent
@@ -252,6 +251,15 @@ class GroupCounters:
             node = node.parent
 
 
+def _add_to(counted: Counter[T], key: T, count: int) -> None:
+    """Add to a number; numbers of 0 are not kept."""
+    total = counted.get(key, 0) + count
+    if total:
+        counted[key] = total
+    else:
+        counted.pop(key, None)
+
+
 def _recount_children(parent: Group) -> None:
     """What a composite's counters have of its children's pods."""
     children = list(parent.children.values())
@@ -265,14 +273,12 @@ def _recount_children(parent: Group) -> None:
     parent.faulty_children = {child.key: child for child in children if child.faulty}
     parent.priorities = sum((child.priorities for child in children), Counter())
     parent.schedulers = sum((child.schedulers for child in children), Counter())
-    parent.quorate, parent.standing, parent.bound = _minimum_met(parent)
+    parent.quorate, parent.standing, parent.bound = _minimum_met(parent, parent.minimum)
     parent.faulty = _faulty(parent)
 
 
 def _count_traits(parent: Group, traits: Traits, sign: int) -> None:
-    parent.child_traits[traits] += sign
-    if not parent.child_traits[traits]:
-        del parent.child_traits[traits]
+    _add_to(parent.child_traits, traits, sign)
     parent.described_children += sign
     parent.clashing = _clashing(parent)
 
@@ -325,9 +331,8 @@ def _state_of(group: Group) -> GroupState:
     return "pending" if group.quorate else "incomplete"
 
 
-def _minimum_met(group: Group) -> tuple[bool, bool, bool]:
+def _minimum_met(group: Group, minimum: int | None) -> tuple[bool, bool, bool]:
     """`quorate`, `standing` and `bound`."""
-    minimum = group.minimum
     if minimum is None:
         return (False, False, False)
     if group.composite:
@@ -339,13 +344,13 @@ def _minimum_met(group: Group) -> tuple[bool, bool, bool]:
     return (group.available >= minimum, group.running >= minimum, group.settled >= minimum)
 
 
-def _was_bound(group: Group) -> bool:
+def _was_bound(group: Group, minimum: int | None) -> bool:
     """Whether enough were bound, if not all at the same time as far as was seen."""
-    if group.minimum is None:
+    if minimum is None:
         return False
     if group.composite:
-        return group.initially_scheduled_children >= group.minimum
-    return group.failed > 0 and group.settled + group.failed >= group.minimum
+        return group.initially_scheduled_children >= minimum
+    return group.failed > 0 and group.settled + group.failed >= minimum
 
 
 def failed_since(group: Group, pod: Pod) -> bool:

@@ -267,6 +267,19 @@ class Requirements:
     def volumes(self) -> tuple[VolumeUse, ...]:
         return (*self.claims, *self.attachments)
 
+    @property
+    def needs_counts(self) -> bool:
+        """Whether it has terms about other pods, or volumes: their pods have to be counted."""
+        return bool(
+            self.required_affinity
+            or self.required_anti_affinity
+            or self.spread
+            or self.preferred_affinity
+            or self.preferred_spread
+            or self.claims
+            or self.attachments
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:

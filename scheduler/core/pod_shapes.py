@@ -97,6 +97,14 @@ class PodShapes:
     def shape_of(self, info: PodInfo) -> Shape:
         """The pod's shape. Pods that a new match count of its terms selects change their shape."""
         wants = self._considered(info)
+        if wants.needs_counts:
+            wants = self._counted(info, wants)
+        else:
+            self.crowded.pop(info.uid, None)
+        return self._shapes.intern(wants, self._selectors.matches(info, wants))
+
+    def _counted(self, info: PodInfo, wants: Requirements) -> Requirements:
+        """Count the pods that the pod's terms are about; returns what of them is considered."""
         if self._selectors.crowded(wants, info.namespace):
             wants = _without_terms(wants)
             self.crowded[info.uid] = None
@@ -106,7 +114,7 @@ class PodShapes:
         for match_count in new:
             self.label_index.add_user(match_count)
         self._change_matches(new, PodMatches.and_of)
-        return self._shapes.intern(wants, self._selectors.matches(info, wants))
+        return wants
 
     def group_moved(self, group: Group) -> None:
         """The constraints of a group, or those above it, are others: so may be its pods' terms."""
