@@ -395,11 +395,13 @@ class Queue:
                 woken |= self._unschedulable.waiting(shape)
             else:
                 woken |= self._gaining(shape, nominated)
+        in_all: dict[Shape, int] = {}
         for key in sorted(woken | heads.keys()):
             refused = self._unschedulable[key]
-            if refused.shape is not None and (
-                int(framework.slots(refused.shape).sum()) < refused.needed
-            ):
+            wanted = refused.shape
+            if wanted is not None and wanted not in in_all:
+                in_all[wanted] = int(framework.slots(wanted).sum())
+            if wanted is not None and in_all[wanted] < refused.needed:
                 self._stale.setdefault(key, now + _STALE)
                 continue
             if key in heads:
