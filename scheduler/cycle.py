@@ -263,7 +263,7 @@ class Cycle:
             self._starvation.placed(key, entity)
         try:
             yield from self._state.assume_in_steps(
-                placement.pods, placement.rows, placement.volumes
+                placement.pods, placement.rows, placement.volumes, placement.devices
             )
             self._binding.submit(placement)
         except BaseException:  # ended in the middle, too

@@ -12,6 +12,7 @@ label_expressions  requirements on label values
 pod_selectors      which pods the terms of other pods select; pod_label_index finds them
 match_counts       how many of the selected pods are on each node
 devices/           device claims (DRA): what the devices of a node can be given to
+device_table       slices, device classes and claims, and what is in use of each node's devices
 volume_table       claims, volumes and classes; assumed_volumes holds what claims will be bound to
 shapes             pods with equal requirements; shape_registry interns them
 never_fits         shapes that no node takes, whatever runs there

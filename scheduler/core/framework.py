@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.device_table import DeviceTable
 from scheduler.core.domain_quotas import Preference, Quotas
 from scheduler.core.model import Requirements
 from scheduler.core.never_fits import never_fits
@@ -24,6 +25,7 @@ from scheduler.core.plugins import (
     node_unschedulable,
     taint_toleration,
 )
+from scheduler.core.plugins.dynamic_resources import DynamicResources
 from scheduler.core.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.core.plugins.volume_binding import VolumeBinding
@@ -52,8 +54,10 @@ class Framework:
         topologies: Topologies,
         selectors: PodSelectors,
         volumes: VolumeTable,
+        devices: DeviceTable | None = None,
     ) -> None:
         self.nodes = nodes
+        self.devices = DynamicResources(nodes, devices or DeviceTable(nodes))
         self.affinity = InterPodAffinity(nodes, topologies, selectors)
         self.spread = PodTopologySpread(nodes, topologies, selectors)
         self.volumes = VolumeBinding(nodes, selectors, volumes)
@@ -87,6 +91,7 @@ class Framework:
     def drop_caches(self, shape: Shape) -> None:
         """Free what was computed per node for a shape of which no pod waits."""
         self._cached.pop(shape, None)
+        self.devices.forget(shape)
         shape.drop_caches()
 
     @property
@@ -139,6 +144,8 @@ class Framework:
         """The same as if no pods were on the nodes."""
         rows, permitted = slice(self.nodes.size), self.permitted(shape)
         room = node_resources_fit.room(shape, self.nodes.allocatable, rows, permitted)
+        if shape.requirements.asks:
+            room = np.minimum(room, self.devices.empty_copies(shape, rows))
         return np.minimum(room, 1) if shape.exclusive else room
 
     def conflicts(self, shape: Shape) -> Bools | None:
@@ -156,12 +163,24 @@ class Framework:
         """The most pods of the shape that can fit if each node (N,) has this much room."""
         return self.affinity.most(shape, room)
 
+    def independent(self, shape: Shape) -> bool:
+        """Whether nothing but free resources, node filters and devices of nodes decides."""
+        return not (shape.filter_match_ids or self.devices.one_at_a_time(shape))
+
+    def in_waves(self, shape: Shape) -> bool:
+        """Whether the node of one pod of this shape affects the filter or score of the next."""
+        return shape.order_sensitive or self.devices.one_at_a_time(shape)
+
     def quotas(self, shape: Shape, *, preferences: bool) -> Quotas:
         """How many of the shape's next pods may be placed before the plug-ins must run again."""
         preferred: list[Preference] = []
         if preferences and shape.score_match_ids:
             preferred = self.affinity.preferences(shape) + self.spread.preferences(shape)
-        single = self.volumes.one_at_a_time(shape) or self.affinity.first_of_its_kind(shape)
+        single = (
+            self.volumes.one_at_a_time(shape)
+            or self.affinity.first_of_its_kind(shape)
+            or self.devices.one_at_a_time(shape)
+        )
         return Quotas.of(
             self.affinity.quotas(shape), self.spread.skew_limits(shape), preferred, single=single
         )
@@ -202,19 +221,27 @@ class Framework:
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
         """Index of the row to take the first of `count` pods; rows are best first, with `room`."""
+        if shape.requirements.asks:
+            return self.devices.start(shape, rows, room, count)
         return self.volumes.start(shape, rows, room, count)
 
     # Reserve
 
-    def reserve(self, shape: Shape, rows: Ints, counts: Ints) -> None:
+    def reserve(self, shape: Shape, rows: Ints, counts: Ints, *, devices: bool = True) -> bool:
         """Put `counts[i]` pods on `rows[i]`, or take them off if negative; undone with a trial.
 
-        Rows must be distinct, and all counts of the same sign. Assumes or drops volumes as well.
+        Rows must be distinct, and all counts of the same sign. Assumes or drops volumes as well,
+        and takes `devices`, unless these are held by the claims of pods that have nodes. Returns
+        whether there were devices for all; there are wherever `slots` said so.
         """
+        complete = True
+        if devices and shape.requirements.asks:
+            complete = self.devices.reserve(shape, rows, counts)
         matches = shape.matches.counted
         self.nodes.take(rows, counts, shape.request, matches, shape.uses)
         if shape.requirements.claims and len(rows):
             self.volumes.reserve(matches, int(rows[0]), more=bool(counts[0] > 0))
+        return complete
 
     def account(self, shape: Shape, row: int, count: int = 1) -> None:
         """Count pods that are now on the node (negative: that left it), outside of any trial."""
@@ -278,7 +305,7 @@ class Framework:
     def _fresh_room(self, shape: Shape) -> Ints:
         """Room for the free resources; if few rows changed, only those are computed again."""
         nodes, cached = self.nodes, shape.cache.room
-        key = (nodes.generation, nodes.size, nodes.resources.epoch)
+        key = (nodes.generation, nodes.size, nodes.resources.epoch, self.devices.key(shape))
         before = cached.stamp
         cached.stamp = nodes.stamp
         if cached.key == key:
@@ -309,6 +336,8 @@ class Framework:
         if conflicts is not None:
             most = np.minimum(room, 1) if shape.exclusive else room
             room = np.where(conflicts[rows], 0, most)
+        if shape.requirements.asks:
+            room = np.minimum(room, self.devices.copies(shape, rows))
         return room
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scheduler.core.devices.asks import Ask
+
 POD_GROUP = "PodGroup"
 COMPOSITE_POD_GROUP = "CompositePodGroup"
 SINGLE_POD = "Pod"
@@ -167,7 +169,7 @@ class Attachment:
 
 
 ClaimKey = tuple[str, str]
-"""(namespace, name) of a PersistentVolumeClaim."""
+"""(namespace, name) of a PersistentVolumeClaim or a ResourceClaim."""
 
 VolumeUse = ClaimKey | Attachment
 """What a pod uses that a node attaches for it."""
@@ -242,7 +244,9 @@ class Requirements:
     DoNotSchedule constraints, `preferred_spread` the ScheduleAnyway ones. `unsupported` names
     features that the scheduler does not implement: a pod that uses one is always refused. So is one
     with an `excess`, which says what it has too many of; its terms are left out then. `disks` and
-    `attachments` are those of volumes without a claim; a disk may be both.
+    `attachments` are those of volumes without a claim; a disk may be both. `asks` are the pod's
+    ResourceClaims in the order of its spec: what one of its own asks for that has no allocation
+    yet, or the key of another. A pod that has a node needs none: its claims hold its devices.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -262,6 +266,7 @@ class Requirements:
     excess: str = ""
     disks: tuple[Disk, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    asks: tuple[Ask | ClaimKey, ...] = ()
 
     @property
     def volumes(self) -> tuple[VolumeUse, ...]:
@@ -353,7 +358,8 @@ class PodInfo:
     seconds since 1970, 0 if unset. `generation` is metadata.generation, 0 if the API server does
     not maintain it. `grace` is the terminationGracePeriodSeconds. `daemon_set` is the UID of the
     DaemonSet that it says controls it, `mirror_of` that of the node whose static pod it says it
-    shows. `bound_at` is when a Failed pod was bound (as `created`).
+    shows. `bound_at` is when a Failed pod was bound (as `created`). `device_claims` are the keys of
+    the ResourceClaims that `requirements.asks` are about, in the same order.
     """
 
     uid: str
@@ -388,3 +394,4 @@ class PodInfo:
     held: bool = False
     scheduler: str = ""
     group_affinity: tuple[GroupTerm, ...] = ()
+    device_claims: tuple[ClaimKey, ...] = ()

@@ -187,6 +187,10 @@ class NodeTable:
         self._stamp += 1
         self.version = self._stamp
 
+    def touch_rows(self, rows: Ints) -> None:
+        """The same where answers about some rows change only."""
+        self._changed(rows)
+
     @property
     def stamp(self) -> int:
         """The number of the last change, to pass to `changed_since` later."""

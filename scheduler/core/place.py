@@ -17,6 +17,7 @@ import numpy as np
 
 from scheduler.core import tree_validation
 from scheduler.core.assumed_volumes import AssumedVolume
+from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import ClaimKey, GroupKey, GroupSpec
 from scheduler.core.node_table import Ints
@@ -34,6 +35,7 @@ class Placement:
     """`pods[i]` goes to node row `rows[i]`; the first `minimums` pods are those the minimums need.
 
     `volumes` are the volumes assumed for claims that are not bound yet; None if no pod has a claim.
+    `devices` is what ResourceClaims are given that have nothing yet; None if no pod asks for any.
     """
 
     root: GroupKey
@@ -42,6 +44,7 @@ class Placement:
     minimums: int
     steps: int
     volumes: Mapping[ClaimKey, AssumedVolume] | None = None
+    devices: Mapping[ClaimKey, Allocation] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +131,11 @@ def _placement(state: State, root: Group, search: Search, minimums: int) -> Plac
         rows.extend(targets)
     claims = {key for run in search.attempt.log for key in run.shape.requirements.claims}
     volumes = state.volumes.assumed.of(sorted(claims)) if claims else None
-    return Placement(root.key, tuple(pods), tuple(rows), minimums, search.attempt.steps, volumes)
+    devices: Mapping[ClaimKey, Allocation] | None = None
+    if any(run.shape.requirements.asks for run in search.attempt.log):
+        places = zip(pods, rows, strict=True)
+        devices = state.framework.devices.allocations(
+            (pod.shape, row, pod.info.device_claims) for pod, row in places
+        )
+    steps = search.attempt.steps
+    return Placement(root.key, tuple(pods), tuple(rows), minimums, steps, volumes, devices)

@@ -28,10 +28,11 @@ def reasons(framework: Framework, shape: Shape) -> tuple[tuple[str, int], ...]:
     if shape.filter_match_ids:
         open_to = framework.pod_codes(shape) == 0
     room = framework.room(shape)
-    for reason, mask in chain.from_iterable(
+    lacking = chain.from_iterable(
         plugin.lacking(shape, nodes, room)
         for plugin in (node_resources_fit, node_ports, volume_restrictions)
-    ):
+    )
+    for reason, mask in chain(lacking, framework.devices.lacking(shape, room)):
         found[reason] += int((mask & permitted & (open_to | (room <= 0))).sum())
     if shape.filter_match_ids:
         for code, count in enumerate(np.bincount(framework.pod_codes(shape)[permitted])):

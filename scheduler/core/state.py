@@ -13,6 +13,9 @@ from itertools import groupby
 from typing import Final
 
 from scheduler.core.assumed_volumes import AssumedVolume
+from scheduler.core.device_table import DeviceTable, no_judge
+from scheduler.core.devices.kinds import Judge
+from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.framework import Framework
 from scheduler.core.model import (
@@ -70,13 +73,23 @@ class State:
     `modest_classes` are the names of the PriorityClasses with preemptionPolicy Never.
     """
 
-    def __init__(self, claim_changed: Callable[[ClaimKey], None] = lambda _key: None) -> None:
-        """`claim_changed` is called with each claim that changed, as described at VolumeTable."""
+    def __init__(
+        self,
+        claim_changed: Callable[[ClaimKey], None] = lambda _key: None,
+        judge: Judge = no_judge,
+    ) -> None:
+        """`claim_changed` is called with each claim that changed, as described at VolumeTable.
+
+        `judge` evaluates the CEL selectors of devices.
+        """
         self.nodes = NodeTable()
         self.topologies = Topologies(self.nodes)
         self.selectors = PodSelectors(self.nodes.match_counts)
         self.volumes = VolumeTable(self.nodes, claim_changed)
-        self.framework = Framework(self.nodes, self.topologies, self.selectors, self.volumes)
+        self.devices = DeviceTable(self.nodes, judge)
+        self.framework = Framework(
+            self.nodes, self.topologies, self.selectors, self.volumes, self.devices
+        )
         self.shapes = Shapes(self.selectors, self.framework)
         self.forest = Forest()
         self.units = Units(self.framework, self.forest)
@@ -108,6 +121,8 @@ class State:
             return
         row = nodes.set_node(node)
         self.changes.rows.add(row)
+        if before is None or before.labels != node.labels:
+            self.devices.node_changed(row)
         if before is not None and before.labels != node.labels:
             self._domains_changed()
         if known is None:
@@ -125,6 +140,7 @@ class State:
         if row is None:
             return
         self.volumes.assumed.forget_row(row)
+        self.devices.node_changed(row)
         self._domains_changed()
         for pod in self._on_node.get(name, {}).values():
             pod.row = -1
@@ -203,6 +219,7 @@ class State:
         self.pod_shapes.remove(pod.info)
         self._uncount(pod)
         self._vacate(pod)
+        self.devices.give_back(pod.info.device_claims, uid)
         self.shapes.count(pod.shape, -1, 0)
         if self.units.gone(pod):
             self.changes.victims.append(uid)
@@ -247,12 +264,14 @@ class State:
         pods: Iterable[Pod],
         rows: Iterable[int],
         volumes: Mapping[ClaimKey, AssumedVolume] | None = None,
+        devices: Mapping[ClaimKey, Allocation] | None = None,
     ) -> None:
         """Assume each pod on the node of its row, and `volumes` for claims, before they are bound.
 
         For a claim that is not in `volumes`, VolumeBinding chooses a volume on the pod's node.
+        `devices` is what ResourceClaims are assumed to be given.
         """
-        for _ in self.assume_in_steps(pods, rows, volumes):
+        for _ in self.assume_in_steps(pods, rows, volumes, devices):
             pass
 
     def assume_in_steps(
@@ -260,10 +279,13 @@ class State:
         pods: Iterable[Pod],
         rows: Iterable[int],
         volumes: Mapping[ClaimKey, AssumedVolume] | None = None,
+        devices: Mapping[ClaimKey, Allocation] | None = None,
     ) -> Iterator[None]:
         """The same, some pods at a time; nothing else may change in between."""
         if volumes:
             self.volumes.assumed.keep(volumes)
+        if devices:
+            self.devices.keep(devices)
         places = list(zip(pods, rows, strict=True))
         for first in range(0, len(places), _ASSUMED):
             if first:
@@ -275,6 +297,7 @@ class State:
             self._uncount(pod)
             pod.assumed = True
             self._set_node(pod, self.nodes.name_of(row), row)
+            self.devices.use(pod.info.device_claims, pod.info.uid)
             self._count(pod)
         # Pods of a gang often share a node: account for them together.
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
@@ -289,6 +312,7 @@ class State:
             return
         self._uncount(pod)
         pod.assumed = False
+        self.devices.give_back(pod.info.device_claims, uid)
         self._move(pod)
         self._count(pod)
         self._touch_pod(pod, reconsider=True)
@@ -329,6 +353,7 @@ class State:
     def take_changes(self) -> Changes:
         """The changes since the last call. Also frees shapes and match counts that no pod uses."""
         self.pod_shapes.sweep(self.nominations)
+        self.devices.tidy()
         more = self.forest.catch_up(_STEPS)
         self._moved()
         changes, self.changes = self.changes, Changes()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from scheduler.core.device_table import no_judge
+from scheduler.core.devices.kinds import Judge
 from scheduler.core.forest import Pod
 from scheduler.core.model import (
     COMPOSITE_POD_GROUP,
@@ -34,8 +36,12 @@ def requests(cpu: int = 1, **others: int) -> tuple[tuple[str, int], ...]:
 
 
 class StateBuilder:
-    def __init__(self, claim_changed: Callable[[ClaimKey], None] = lambda _key: None) -> None:
-        self.state = State(claim_changed)
+    def __init__(
+        self,
+        claim_changed: Callable[[ClaimKey], None] = lambda _key: None,
+        judge: Judge = no_judge,
+    ) -> None:
+        self.state = State(claim_changed, judge)
         self._serial = 0
 
     def node(
@@ -106,6 +112,7 @@ class StateBuilder:
         namespace: str = "ns",
         scheduler: str = "",
         group_affinity: tuple[GroupTerm, ...] = (),
+        device_claims: tuple[ClaimKey, ...] = (),
     ) -> PodInfo:
         self._serial += 1
         name = name or f"p{self._serial:05}"
@@ -126,6 +133,7 @@ class StateBuilder:
             labels=labels or {},
             scheduler=scheduler,
             group_affinity=group_affinity,
+            device_claims=device_claims,
         )
         self.state.set_pod(info)
         return info
@@ -149,7 +157,7 @@ class StateBuilder:
     def run(self, placement: Placement | Refusal) -> None:
         """Take the decided places, as the cycle does."""
         assert isinstance(placement, Placement), placement
-        self.state.assume(placement.pods, placement.rows, placement.volumes)
+        self.state.assume(placement.pods, placement.rows, placement.volumes, placement.devices)
 
     def where(self, placement: Placement | Refusal) -> dict[str, str]:
         """Pod name -> node name."""

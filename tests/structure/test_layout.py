@@ -13,6 +13,7 @@ TESTS = ROOT / "tests" / "scheduler" / "core" / "plugins"
 
 # Of kube-scheduler's default plug-ins those that filter or score, and that have a module here.
 DEFAULTS = (
+    "DynamicResources",
     "InterPodAffinity",
     "NodeAffinity",
     "NodeName",

@@ -19,6 +19,9 @@ Watched = frozenset[str] | None
 Judge = Callable[[str, str, DeviceInfo], bool | str]
 """Of (CEL expression, driver, device): whether the device is selected, or an error's text."""
 
+_MOST_VERDICTS: Final = 1024
+"""So many answers are kept for a kind."""
+
 _MENTIONED: Final = re.compile(r"\battributes\b")
 _PLAIN: Final = re.compile(
     r"""\battributes\[(?:"[^"\\]*"|'[^'\\]*')\]\.([A-Za-z_]\w*)(?![\w\s]*\()"""
@@ -53,6 +56,8 @@ class Kind:
         """Whether the selector takes devices of this kind, or an error's text; judged once."""
         verdict = self._verdicts.get(expression)
         if verdict is None:
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()
             verdict = self._verdicts[expression] = judge(expression, self.driver, self.sample)
         return verdict
 
@@ -83,6 +88,11 @@ class Kinds:
         if watched is None:
             return device.attributes
         return tuple(each for each in device.attributes if each[0].rpartition("/")[2] in watched)
+
+
+def both(one: Watched, other: Watched) -> Watched:
+    """The attributes that either looks at."""
+    return None if one is None or other is None else one | other
 
 
 def watched_by(asks: Iterable[Ask], classes: Iterable[DeviceClassInfo]) -> Watched:

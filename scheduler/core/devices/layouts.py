@@ -7,7 +7,8 @@ is its `Usage`, in which a device is a bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -91,9 +92,10 @@ class Layout:
 class Layouts:
     """All layouts for one set of watched attributes."""
 
-    def __init__(self, kinds: Kinds) -> None:
+    def __init__(self, kinds: Kinds, numbers: Iterator[int] | None = None) -> None:
+        """`numbers` gives the indices, so that several `Layouts` may have none in common."""
         self.kinds = kinds
-        self.all: list[Layout] = []
+        self._numbers = itertools.count() if numbers is None else numbers
         self._known: dict[object, Layout] = {}
 
     def of(self, view: View) -> Layout:
@@ -111,7 +113,6 @@ class Layouts:
         if layout is None:
             layout = self._new(kinds, pools, view.visible, flaws, counters)
             self._known[key] = layout
-            self.all.append(layout)
         return layout
 
     def _new(
@@ -136,7 +137,7 @@ class Layouts:
             for counter, amount in of_set
         }
         return Layout(
-            len(self.all), tuple(kinds), tuple(pools), tuple(twins), visible, shared, flaws,
+            next(self._numbers), tuple(kinds), tuple(pools), tuple(twins), visible, shared, flaws,
             any(flaw.endswith(_INVALID) for flaw in flaws), amounts,
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ def preference(requirements: Requirements, nodes: NodeTable) -> Ints:
     """Per node (N,) the sum of the weights of the preferred terms that it meets."""
     total = np.zeros(nodes.size, np.int64)
     for weight, term in requirements.preferred_node_affinity:
-        total += weight * _meets(term, nodes)
+        total += weight * meets(term, nodes)
     return total
 
 
@@ -39,12 +39,12 @@ def _admits(wants: Requirements, nodes: NodeTable) -> Bools:
     if wants.affinity is not None:
         some = np.zeros(nodes.size, np.bool_)
         for term in wants.affinity:
-            some |= _meets(term, nodes)
+            some |= meets(term, nodes)
         admitted &= some
     return admitted
 
 
-def _meets(term: Term, nodes: NodeTable) -> Bools:
+def meets(term: Term, nodes: NodeTable) -> Bools:
     """Nodes (N,) that meet all expressions and fields of a term; none meets an empty one."""
     met = np.full(nodes.size, bool(term.expressions or term.fields))
     for expression in term.expressions:

@@ -306,7 +306,7 @@ class Units:
             counts = np.bincount(rows[shapes == index])
             at = np.flatnonzero(counts)
             shape = self._shapes[index]
-            self._framework.reserve(shape, at, -sign * counts[at])
+            self._framework.reserve(shape, at, -sign * counts[at], devices=False)
 
     def released(self, slots: Ints, resource: int) -> Ints:
         """How much of a resource the pod of each slot requests, (len(slots),)."""

@@ -63,12 +63,22 @@ class Attempt:
         self.budget.pause()
         return self.budget.expired()
 
-    def take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> None:
+    def take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> bool:
+        """Take the places; whether there were devices for all, as where `slots` says so."""
         count = int(counts.sum())
-        self.framework.reserve(shape, rows, counts)
+        complete = self.framework.reserve(shape, rows, counts)
         self.log.append(Run(group, shape, rows, counts))
         self._taken[group, shape] += count
         self.total += count
+        return complete
+
+    def take_all(self, runs: Iterable[tuple[Group, Shape, Ints, Ints]]) -> bool:
+        """Take all of these places, or none if their devices do not suffice after all."""
+        mark = self.mark()
+        complete = all(self.take(*run) for run in runs)
+        if not complete:
+            self.undo(mark)
+        return complete
 
     def take_equal(
         self, groups: Sequence[Group], shape: Shape, rows: Ints, counts: Ints, size: int
@@ -200,13 +210,14 @@ class Attempt:
         return shortage
 
     def _pack_exhaustively(self, group: Group, demand: Demand, region: Ints | None) -> bool:
-        if any(shape.requirements.unsupported or shape.filter_match_ids for shape in demand):
+        if any(
+            shape.requirements.unsupported or not self.framework.independent(shape)
+            for shape in demand
+        ):
             return False
         budget = self.budget
         runs = pack_exhaustively(self.framework, demand, region, budget.packing_steps, self.expired)
-        for shape, rows, counts in runs or ():
-            self.take(group, shape, rows, counts)
-        return runs is not None
+        return runs is not None and self.take_all((group, *run) for run in runs)
 
     def _place_all(
         self,
@@ -233,7 +244,7 @@ class Attempt:
         """
         if never_fits(shape, self.nodes):
             return 0
-        if shape.order_sensitive:
+        if self.framework.in_waves(shape):
             return self._place_in_waves(group, shape, count, region, profile)
         chosen = choose(self.framework, shape, count, region, profile)
         if chosen is None:

@@ -7,11 +7,12 @@ placements as one decision for each, at the cost of one decision.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Group, Pod, outer_topology_keys
-from scheduler.core.model import Topology
+from scheduler.core.model import ClaimKey, Topology
 from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, group_of, place
@@ -59,7 +60,8 @@ def batchable(state: State, shape: Shape) -> bool:
     schedulers nominated is not there for any root of the batch.
     """
     held = state.nominations.any_own or state.starvation.closed_for is not None
-    return not (shape.filter_match_ids or never_fits(shape, state.nodes) or held)
+    alone = not state.framework.independent(shape)
+    return not (alone or never_fits(shape, state.nodes) or held)
 
 
 def place_batch(
@@ -85,11 +87,28 @@ def place_batch(
         return []
     rows = placement.rows
     return [
-        Placement(root.key, tuple(members), rows[at : at + size], size, 0)
+        Placement(
+            root.key,
+            tuple(members),
+            rows[at : at + size],
+            size,
+            0,
+            devices=_devices_of(members, placement.devices),
+        )
         for root, members, at in zip(
             roots, pods, range(0, len(rows) - size + 1, size), strict=False
         )
     ]
+
+
+def _devices_of(
+    pods: Sequence[Pod], devices: Mapping[ClaimKey, Allocation] | None
+) -> Mapping[ClaimKey, Allocation] | None:
+    """What the claims of these pods are given."""
+    if devices is None:
+        return None
+    keys = (key for pod in pods for key in pod.info.device_claims)
+    return {key: devices[key] for key in keys if key in devices}
 
 
 def _pods(root: Group | Pod) -> Iterator[Pod]:

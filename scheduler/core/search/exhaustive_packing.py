@@ -95,8 +95,9 @@ def _kept_apart(shapes: Iterable[Shape]) -> list[dict[Shape, int]]:
 class _Search:
     """A depth-first search over pods, largest shape first; pods of one shape take nodes in order.
 
-    `open` marks nodes that every shape may use: of those with equal free resources, only one is
-    tried per pod. `dead` holds the states that failed.
+    `open` marks nodes that every shape may use: of those with equal free resources and devices,
+    only one is tried per pod. `dead` holds the states that failed. `layouts` and `states` are the
+    devices of each node and what is in use of them; equal numbers stand for equal devices.
     """
 
     framework: Framework
@@ -110,8 +111,10 @@ class _Search:
     wants: list[Free] = field(init=False)
     allowed: list[list[bool]] = field(init=False)
     open: list[bool] = field(init=False)
+    layouts: list[int] = field(init=False)
+    states: list[int] = field(init=False)
     path: list[int] = field(default_factory=list)
-    dead: set[tuple[int, int, tuple[Free, ...]]] = field(default_factory=set)
+    dead: set[tuple[int, int, tuple[Free, ...], tuple[int, ...]]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.shapes = sorted(self.demand, key=lambda s: (-self._size(s), s.index))
@@ -124,38 +127,53 @@ class _Search:
             wants = (amounts.get(resource, 0) for resource in self.used)
             self.wants.append((*wants, *(parts.get(shape, 0) for parts in apart)))
             self.allowed.append((self.framework.slots_in(shape, self.rows) > 0).tolist())
+        devices = self.framework.devices
+        self.layouts = devices.layouts(self.shapes, self.rows)
+        self.states = devices.states(self.shapes, self.rows)
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]
 
     def place(self, pod: int, start: int, free: list[Free]) -> bool:
         """Place this pod, on a node from `start` on, and all pods after it; whether that worked."""
         if pod == len(self.pods):
             return True
-        state = (pod, start, tuple(free))
+        state = (pod, start, tuple(free), tuple(self.states))
         if state in self.dead:
             return False
         shape = self.pods[pod]
         want = self.wants[shape]
         last = pod + 1 == len(self.pods) or self.pods[pod + 1] != shape
-        tried: set[Free] = set()
+        tried: set[tuple[Free, int, int]] = set()
         for node in range(start, len(free)):
             left = tuple(f - w for f, w in zip(free[node], want, strict=True))
             if not self.allowed[shape][node] or min(left) < 0:
                 continue
-            if self.open[node] and free[node] in tried:
+            equal = (free[node], self.layouts[node], self.states[node])
+            if self.open[node] and equal in tried:
                 continue
             if self.steps <= 0 or self.expired():
                 self.steps = 0
                 return False
             self.steps -= 1
             if self.open[node]:
-                tried.add(free[node])
-            self.path.append(node)
-            before, free[node] = free[node], left
-            if self.place(pod + 1, 0 if last else node, free):
+                tried.add(equal)
+            if self._with_pod(pod, node, 0 if last else node, free, left):
                 return True
-            free[node] = before
-            self.path.pop()
         self.dead.add(state)
+        return False
+
+    def _with_pod(self, pod: int, node: int, start: int, free: list[Free], left: Free) -> bool:
+        """Put this pod on the node, and place all pods after it; undone unless that worked."""
+        before, used = free[node], self.states[node]
+        shape = self.shapes[self.pods[pod]]
+        after = self.framework.devices.state_with(shape, int(self.rows[node]), used)
+        if after is None:
+            return False
+        self.path.append(node)
+        free[node], self.states[node] = left, after
+        if self.place(pod + 1, start, free):
+            return True
+        free[node], self.states[node] = before, used
+        self.path.pop()
         return False
 
     def chosen(self) -> list[Ints]:

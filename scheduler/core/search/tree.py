@@ -245,22 +245,22 @@ class Search:
         if not top or any(below.topology for below in group.walk() if below is not group):
             return False
         shapes = shapes_of(group)
+        framework = self.attempt.framework
         if len(shapes) == 1 or any(
-            s.requirements.unsupported or s.filter_match_ids for s in shapes
+            s.requirements.unsupported or not framework.independent(s) for s in shapes
         ):
             return False
         self.attempt.steps += 1
         budget = self.attempt.budget
-        placed = pack_jointly(
-            self.attempt.framework, group, region, budget.packing_steps, self.attempt.expired
-        )
-        for leaf, shape, rows, counts in placed or ():
-            self.attempt.take(leaf, shape, rows, counts)
+        placed = pack_jointly(framework, group, region, budget.packing_steps, self.attempt.expired)
+        if placed is None or not self.attempt.take_all(placed):
+            return False
+        for leaf, *_ in placed:
             below: Group | None = leaf
             while below is not None and below is not group:
                 self._chosen.setdefault(below, self._chosen[group])
                 below = below.parent
-        return placed is not None
+        return True
 
     def _in_order(
         self, order: list[Group], needed: int, region: Ints | None
@@ -312,7 +312,7 @@ class Search:
         alike = takewhile(lambda child: _equal_need(child) == need, islice(order, start, None))
         children = list(islice(alike, needed))
         framework, attempt = self.attempt.framework, self.attempt
-        if len(children) < _FEW:
+        if len(children) < _FEW or framework.in_waves(need.shape):
             return 0
         room = int(framework.slots_in(need.shape, region).sum())
         children = children[: room // need.count]

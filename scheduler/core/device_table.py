@@ -1,0 +1,405 @@
+"""ResourceSlices, DeviceClasses and ResourceClaims, and which devices of each node are in use.
+
+A device is in use from the time at which an allocation of its claim is assumed or seen, until the
+claim's status says that it is not, or the claim is gone. Only claims hold devices: pods do not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Final, TypeVar
+
+import numpy as np
+
+from scheduler.core.devices.asks import Amounts
+from scheduler.core.devices.kinds import Judge, Kinds, Watched
+from scheduler.core.devices.layouts import Layout, Layouts, Usage, View
+from scheduler.core.devices.model import (
+    Allocation,
+    DeviceClaimInfo,
+    DeviceClassInfo,
+    DeviceKey,
+    NodeScope,
+    PoolKey,
+    SliceInfo,
+)
+from scheduler.core.devices.pools import gather
+from scheduler.core.devices.states import DeviceStates
+from scheduler.core.model import ClaimKey, Term
+from scheduler.core.node_table import Bools, Ints, NodeTable
+from scheduler.core.plugins.node_affinity import meets
+
+_MOST_SORTINGS: Final = 16
+"""For so many sets of watched attributes, what tells devices apart is kept."""
+
+_MOST_STATES: Final = 4096
+"""States are forgotten when there are more than this plus twice the number of nodes."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_T = TypeVar("_T")
+
+_NO_VIEW: Final = View.of((), lambda _scope: False)
+
+
+def no_judge(expression: str, _driver: str, _device: object) -> str:
+    """Stands for the judge where there is none: no selector can be evaluated."""
+    return f"CEL is not available to evaluate {expression}"
+
+
+class Sorting:
+    """The layout of each node, where certain attributes tell devices apart.
+
+    `column` (capacity,) has the number of each row's layout.
+    """
+
+    def __init__(self, watched: Watched, numbers: Iterator[int], size: int) -> None:
+        self.column: Ints = np.zeros(size, np.int64)
+        self.stale: set[int] = set(range(size))
+        self.layouts: dict[int, Layout] = {}
+        self._layouts = Layouts(Kinds(watched), numbers)
+
+    def refresh(self, view_of: Mapping[int, View], size: int) -> None:
+        """Sort the devices of the rows whose views changed."""
+        if size > len(self.column):
+            self.stale.update(range(len(self.column), size))
+            self.column = np.pad(self.column, (0, size - len(self.column)))
+        for row in self.stale:
+            layout = self._layouts.of(view_of.get(row, _NO_VIEW))
+            self.layouts[layout.index] = layout
+            self.column[row] = layout.index
+        self.stale.clear()
+
+
+class DeviceTable:
+    """Updated by events; `assume` and `set_states` are undone with the open trial.
+
+    `version` changes with classes, `claims_version` with claims and assumed allocations,
+    `slices_version` with slices.
+    """
+
+    def __init__(self, nodes: NodeTable, judge: Judge = no_judge) -> None:
+        self.nodes = nodes
+        self.classes: dict[str, DeviceClassInfo] = {}
+        self.claims: dict[ClaimKey, DeviceClaimInfo] = {}
+        self.slices: dict[str, SliceInfo] = {}
+        self.assumed: dict[ClaimKey, Allocation] = {}
+        self.states = DeviceStates(judge)
+        self.version = 0
+        self.claims_version = 0
+        self.slices_version = 0
+        self.rows_of: dict[PoolKey, set[int]] = {}
+        self._column: Ints = np.zeros(0, np.int64)
+        self._views: dict[int, View] = {}
+        self._pools: dict[PoolKey, dict[str, SliceInfo]] = {}
+        self._local: dict[str, dict[str, SliceInfo]] = {}
+        self._wide: dict[str, SliceInfo] = {}
+        self._held: dict[ClaimKey, Allocation] = {}
+        self._holders: dict[DeviceKey, dict[ClaimKey, list[Amounts | None]]] = {}
+        self._users: dict[ClaimKey, set[str]] = {}
+        self._stale_views: set[int] = set()
+        self._stale_states: set[int] = set()
+        self._sortings: dict[Watched, Sorting] = {}
+        self._numbers = itertools.count()
+
+    # Events
+
+    def set_slice(self, info: SliceInfo) -> None:
+        self._forget_slice(info.name)
+        self.slices[info.name] = info
+        self._pools.setdefault(info.pool_key, {})[info.name] = info
+        if info.scope is not None and info.scope.name:
+            self._local.setdefault(info.scope.name, {})[info.name] = info
+        else:
+            self._wide[info.name] = info
+        self._pool_changed(info)
+
+    def remove_slice(self, name: str) -> None:
+        self._forget_slice(name)
+
+    def set_class(self, info: DeviceClassInfo) -> None:
+        if self.classes.get(info.name) != info:
+            self.classes[info.name] = info
+            self.version += 1
+            self.nodes.touch()
+
+    def remove_class(self, name: str) -> None:
+        if self.classes.pop(name, None) is not None:
+            self.version += 1
+            self.nodes.touch()
+
+    def set_claim(self, info: DeviceClaimInfo) -> None:
+        self.claims[info.key] = info
+        if info.allocation is not None:
+            self._put_assumed(info.key, None)
+            self._users.pop(info.key, None)
+        self._hold(info.key)
+        self._claims_changed()
+
+    def remove_claim(self, key: ClaimKey) -> None:
+        if self.claims.pop(key, None) is not None:
+            self._users.pop(key, None)
+            self._put_assumed(key, None)
+            self._hold(key)
+            self._claims_changed()
+
+    def node_changed(self, row: int) -> None:
+        """The node of the row is new, gone, or has other labels."""
+        if self.slices:
+            self._stale_views.add(row)
+
+    # Assumed allocations
+
+    def keep(self, allocations: Mapping[ClaimKey, Allocation]) -> None:
+        """Assume allocations that a trial found, for claims that have none."""
+        for key, allocation in allocations.items():
+            claim = self.claims.get(key)
+            if claim is None or claim.allocation is None:
+                self._put_assumed(key, allocation)
+
+    def use(self, keys: Iterable[ClaimKey], uid: str) -> None:
+        """Note that an assumed pod uses these claims, as far as their allocation is assumed."""
+        for key in keys:
+            if key in self.assumed:
+                self._users.setdefault(key, set()).add(uid)
+
+    def give_back(self, keys: Iterable[ClaimKey], uid: str) -> None:
+        """The pod is not assumed any more: allocations that nobody else uses are dropped."""
+        for key in keys:
+            users = self._users.get(key)
+            if users is None:
+                continue
+            users.discard(uid)
+            if not users:
+                del self._users[key]
+                self._put_assumed(key, None)
+
+    def assume(self, key: ClaimKey, allocation: Allocation) -> None:
+        """Assume an allocation in the open trial. Its devices are in use by the pod's state."""
+        self.assumed[key] = allocation
+        self._claims_changed()
+        self.nodes.undo_by(partial(self._unassume, key))
+
+    def allocation(self, key: ClaimKey) -> Allocation | None:
+        """What the claim has, or is assumed to have."""
+        claim = self.claims.get(key)
+        return claim.allocation if claim and claim.allocation else self.assumed.get(key)
+
+    def consumers(self, key: ClaimKey) -> int:
+        """How many pods the claim is reserved for, or assumed to be."""
+        claim = self.claims.get(key)
+        reserved: frozenset[str] = claim.reserved if claim else frozenset()
+        return len(reserved | self._users.get(key, set()))
+
+    # Rows
+
+    def sorting(self, watched: Watched) -> Sorting:
+        """The layouts for these attributes; those asked for the longest ago give way."""
+        self.refresh()
+        found = self._sortings.pop(watched, None) or Sorting(watched, self._numbers, 0)
+        self._sortings[watched] = found
+        while len(self._sortings) > _MOST_SORTINGS:
+            del self._sortings[next(iter(self._sortings))]
+        found.refresh(self._views, self.nodes.size)
+        return found
+
+    def states_of(self, rows: Ints | slice) -> Ints:
+        """The number of each row's device state."""
+        self.refresh()
+        return self._column[rows]
+
+    def set_states(self, rows: Ints, numbers: Ints) -> None:
+        """Give rows other states, in the open trial."""
+        self.nodes.undo_by(partial(self._restore, rows, self._column[rows].copy()))
+        self._restore(rows, numbers)
+
+    def view(self, row: int) -> View:
+        self.refresh()
+        return self._views.get(row, _NO_VIEW)
+
+    def admitted(self, terms: tuple[Term, ...] | None) -> Bools:
+        """Nodes (N,) that meet one of the terms; all if `terms` is None."""
+        if terms is None:
+            return np.ones(self.nodes.size, np.bool_)
+        some = np.zeros(self.nodes.size, np.bool_)
+        for term in terms:
+            some |= meets(term, self.nodes)
+        return some
+
+    def refresh(self) -> None:
+        """Look again at what changed since the last call."""
+        size = self.nodes.size
+        if size > len(self._column):
+            self._column = np.pad(self._column, (0, max(64, size, len(self._column))))
+        if not (self._stale_views or self._stale_states):
+            return
+        wide = self._wide_of(self._stale_views)
+        for row in self._stale_views:
+            self._set_view(row, self._view_of(row, wide.get(row, ())))
+        self._stale_states |= self._stale_views
+        for sorting in self._sortings.values():
+            sorting.stale |= self._stale_views
+        rows = np.array(sorted(self._stale_states), np.int64)
+        self._stale_views.clear()
+        self._stale_states.clear()
+        for row in rows.tolist():
+            self._column[row] = self.states.of(self._usage_of(self._views.get(row, _NO_VIEW)))
+
+    def tidy(self) -> None:
+        """Forget states that no node is in, if there are many. Not inside a trial."""
+        if len(self.states) > _MOST_STATES + 2 * self.nodes.size:
+            # The numbers are others from now on, also those of what pods ask for.
+            self.states.clear()
+            self._column[:] = 0
+            self._stale_states.update(self._views)
+            self.version += 1
+
+    def _restore(self, rows: Ints, numbers: Ints) -> None:
+        self._column[rows] = numbers
+        self.nodes.touch_rows(rows)
+
+    def _unassume(self, key: ClaimKey) -> None:
+        self.assumed.pop(key, None)
+        self._claims_changed()
+
+    def _claims_changed(self) -> None:
+        self.claims_version += 1
+        self.nodes.touch()
+
+    # Views
+
+    def _forget_slice(self, name: str) -> None:
+        old = self.slices.pop(name, None)
+        if old is None:
+            return
+        self._wide.pop(name, None)
+        if old.scope is not None and old.scope.name:
+            _drop(self._local, old.scope.name, name)
+        _drop(self._pools, old.pool_key, name)
+        self._pool_changed(old)
+
+    def _pool_changed(self, info: SliceInfo) -> None:
+        """All nodes that see the pool, or may see it now, look at it again."""
+        rows = set(self.rows_of.get(info.pool_key, ()))
+        for each in (info, *self._pools.get(info.pool_key, {}).values()):
+            if each.scope is not None and each.scope.name:
+                row = self.nodes.row_of.get(each.scope.name)
+                rows.update(() if row is None else (row,))
+            else:
+                rows.update(np.flatnonzero(self._counts_on(each)).tolist())
+        self._stale_views |= rows
+        self.slices_version += 1
+        self.nodes.touch_rows(np.array(sorted(rows), np.int64))
+
+    def _counts_on(self, info: SliceInfo) -> Bools:
+        """Nodes (N,) for which a slice counts that is not one node's."""
+        scopes = {info.scope} if info.scope else {device.scope for device in info.devices}
+        found = np.zeros(self.nodes.size, np.bool_)
+        for scope in scopes:
+            if scope is not None:
+                found |= self._in_scope(scope)
+        return found
+
+    def _in_scope(self, scope: NodeScope) -> Bools:
+        if scope.name:
+            return self.nodes.named((scope.name,))
+        if scope.everywhere:
+            return self.admitted(None)
+        return self.admitted(scope.terms or ())
+
+    def _wide_of(self, rows: Collection[int]) -> dict[int, list[SliceInfo]]:
+        """By row, the slices that count for it and not for one node alone."""
+        found: dict[int, list[SliceInfo]] = {}
+        if not self._wide or not rows:
+            return found
+        wanted = np.zeros(self.nodes.size, np.bool_)
+        wanted[sorted(rows)] = True
+        for each in self._wide.values():
+            for row in np.flatnonzero(self._counts_on(each) & wanted).tolist():
+                found.setdefault(row, []).append(each)
+        return found
+
+    def _view_of(self, row: int, wide: Iterable[SliceInfo]) -> View:
+        node = self.nodes.infos[row]
+        if node is None:
+            return _NO_VIEW
+        own = self._local.get(node.name, {}).values()
+        seen = {each.name: each for each in (*own, *wide) if each.devices}
+        for key in {each.pool_key for each in seen.values()}:
+            seen.update((n, each) for n, each in self._pools[key].items() if each.counters)
+        if not seen:
+            return _NO_VIEW
+        return View.of(
+            gather(seen.values(), lambda key: self._pools[key].values()),
+            lambda scope: bool(self._in_scope(scope)[row]),
+        )
+
+    def _set_view(self, row: int, view: View) -> None:
+        for pool in self._views.pop(row, _NO_VIEW).pools:
+            rows = self.rows_of.get(pool.key)
+            if rows is not None:
+                rows.discard(row)
+                if not rows:
+                    del self.rows_of[pool.key]
+        if view is not _NO_VIEW:
+            self._views[row] = view
+        for pool in view.pools:
+            self.rows_of.setdefault(pool.key, set()).add(row)
+
+    # Use
+
+    def _put_assumed(self, key: ClaimKey, allocation: Allocation | None) -> None:
+        before = self.assumed.pop(key, None)
+        if allocation is not None:
+            self.assumed[key] = allocation
+        if before is not allocation:
+            self._hold(key)
+            self._claims_changed()
+
+    def _hold(self, key: ClaimKey) -> None:
+        """Let the claim hold what it has now, and nothing else."""
+        before, now = self._held.pop(key, None), self.allocation(key)
+        if now is not None:
+            self._held[key] = now
+        if before == now:
+            return
+        for each in before.devices if before else ():
+            _drop(self._holders, each.key, key)
+            self._used_otherwise(each.key)
+        for each in now.devices if now else ():
+            if not each.admin:
+                consumed = None if each.share is None else each.consumed
+                self._holders.setdefault(each.key, {}).setdefault(key, []).append(consumed)
+                self._used_otherwise(each.key)
+
+    def _used_otherwise(self, device: DeviceKey) -> None:
+        rows = self.rows_of.get(device[:2], set())
+        self._stale_states |= rows
+        self.nodes.touch_rows(np.array(sorted(rows), np.int64))
+
+    def _usage_of(self, view: View) -> Usage:
+        used = 0
+        shares: dict[int, dict[str, int]] = {}
+        for position, key in enumerate(view.keys):
+            for holder in self._holders.get(key, {}).values():
+                for consumed in holder:
+                    if consumed is None:
+                        used |= 1 << position
+                        continue
+                    amounts = shares.setdefault(position, {})
+                    for name, amount in consumed:
+                        amounts[name] = amounts.get(name, 0) + amount
+        return Usage(
+            used, tuple((at, tuple(sorted(of.items()))) for at, of in sorted(shares.items()))
+        )
+
+
+def _drop(table: dict[_K, dict[_V, _T]], key: _K, inner: _V) -> None:
+    """Remove an entry, and the inner table with its last one."""
+    of_key = table.get(key)
+    if of_key is not None:
+        of_key.pop(inner, None)
+        if not of_key:
+            del table[key]

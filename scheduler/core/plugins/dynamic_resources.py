@@ -1,0 +1,454 @@
+"""DynamicResources: nodes whose devices can be allocated to a pod's claims.
+
+What a pod asks for are its claims in the order of its spec: an `Ask` for a claim of its own that
+has no allocation, or the key of a claim that others may use, or that is allocated. An allocated
+claim is usable where its allocation says. A named claim without one is allocated with the first of
+its pods: that pod is placed alone, and decides where the others can go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.device_table import DeviceTable
+from scheduler.core.devices.allocator import PodAsks
+from scheduler.core.devices.asks import Ask
+from scheduler.core.devices.kinds import Watched, both, watched_by
+from scheduler.core.devices.layouts import Layout, bits
+from scheduler.core.devices.matching import matches
+from scheduler.core.devices.model import Allocation
+from scheduler.core.devices.requests import ResolvedAsk, resolve
+from scheduler.core.devices.results import allocations
+from scheduler.core.devices.states import PLENTY, Put
+from scheduler.core.model import ClaimKey
+from scheduler.core.node_table import Bools, Ints, NodeTable
+from scheduler.core.shapes import Shape
+
+NOT_AVAILABLE: Final = "resourceclaim not available on the node"
+MOST_CONSUMERS: Final = 256
+"""The most entries in status.reservedFor of a claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a shape asks for now. `flaw` says why no node can give it.
+
+    `own` is the number of what each pod asks for by itself, `first` that of a pod that also
+    allocates the `undecided` claims, by index. `places` are the indices of the own claims.
+    `watched` are the attributes that tell devices apart for it.
+    """
+
+    flaw: str = ""
+    own: int = 0
+    first: int = 0
+    asks: tuple[Ask, ...] = ()
+    watched: Watched = frozenset()
+    undecided: tuple[tuple[int, ClaimKey], ...] = ()
+    places: tuple[int, ...] = ()
+    admitted: Bools | None = None
+    apart: bool = False
+
+
+class DynamicResources:
+    """Filter and reserve for shapes that ask for devices. Others cost nothing."""
+
+    def __init__(self, nodes: NodeTable, table: DeviceTable) -> None:
+        self._nodes = nodes
+        self._table = table
+        self._looks: dict[Shape, tuple[object, _Look]] = {}
+        self._given: dict[tuple[Shape, int], list[tuple[Allocation, ...]]] = {}
+
+    def key(self, shape: Shape) -> object:
+        """What answers about the shape depend on besides the rows of nodes; None if on nothing."""
+        return self._key(shape)[:2] if shape.requirements.asks else None
+
+    def copies(self, shape: Shape, rows: Ints | slice) -> Ints:
+        """For how many pods of the shape each row has devices, (len(rows),)."""
+        look = self._look(shape)
+        found = self._copies(look, rows, self._table.states_of(rows))
+        return found if look.admitted is None else np.where(look.admitted[rows], found, 0)
+
+    def empty_copies(self, shape: Shape, rows: slice) -> Ints:
+        """The same as if nothing were in use."""
+        look = self._look(shape)
+        return self._copies(look, rows, np.zeros(self._nodes.size, np.int64)[rows])
+
+    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
+        """Yield each reason with the nodes (N,) where it rules out one pod more than `room`."""
+        if not shape.requirements.asks:
+            return
+        look, size = self._look(shape), self._nodes.size
+        rest = np.ones(size, np.bool_)
+        if look.flaw:
+            yield look.flaw, rest
+            return
+        if look.admitted is not None:
+            yield NOT_AVAILABLE, ~look.admitted
+            rest = look.admitted
+        found: dict[str, Bools] = {}
+        rows = np.flatnonzero(rest)
+        for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
+            where = rows[at]
+            for count in np.unique(room[where]).tolist():
+                reason = self._refusal(look, layout, state, count)
+                if reason:
+                    nodes = found.setdefault(reason, np.zeros(size, np.bool_))
+                    nodes[where[room[where] == count]] = True
+        yield from found.items()
+
+    def one_at_a_time(self, shape: Shape) -> bool:
+        """Whether the devices of one pod affect on which nodes the next finds some."""
+        return bool(shape.requirements.asks) and self._look(shape).apart
+
+    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
+        """The index of the row to take the first of `count` pods; rows are best first."""
+        look = self._look(shape)
+        if not look.undecided or count == 1:
+            return 0
+        alone = np.flatnonzero(room >= count)
+        if len(alone):
+            return int(alone[0])
+        tried: set[tuple[int, int]] = set()
+        for index, row in enumerate(rows.tolist()):
+            layout, state = self._at(look, row)
+            if (layout.index, state) in tried:
+                continue
+            tried.add((layout.index, state))
+            shared = self._shared(look, layout, state, row)
+            reached = [self._table.admitted(each.nodes)[rows] for each in shared.values()]
+            if shared and int(room[np.logical_and.reduce(reached)].sum()) >= count:
+                return index
+        return 0
+
+    def layouts(self, shapes: Iterable[Shape], rows: Ints) -> list[int]:
+        """A number per row; equal ones stand for devices that are equal for all of the shapes."""
+        looks = [self._look(shape) for shape in shapes if shape.requirements.asks]
+        if not looks:
+            return [0] * len(rows)
+        watched = reduce(both, (look.watched for look in looks))
+        numbers: list[int] = self._table.sorting(watched).column[rows].tolist()
+        return numbers
+
+    def states(self, shapes: Iterable[Shape], rows: Ints) -> list[int]:
+        """The device state of each row, as a number; 0 if no shape asks for devices."""
+        if not any(shape.requirements.asks for shape in shapes):
+            return [0] * len(rows)
+        numbers: list[int] = self._table.states_of(rows).tolist()
+        return numbers
+
+    def state_with(self, shape: Shape, row: int, state: int) -> int | None:
+        """The state with one pod of the shape more on the row; None if devices are lacking."""
+        look = self._look(shape) if shape.requirements.asks else _Look()
+        if not look.asks:
+            return None if look.flaw else state
+        layout = self._layout(look, row, state)
+        after = self._table.states.step(layout, state, look.own)
+        return after if isinstance(after, int) else None
+
+    def reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
+        """Put pods on rows, or take those off again that the trial put there (negative counts).
+
+        Returns whether there were devices for all of them.
+        """
+        look = self._look(shape)
+        if look.flaw:
+            return False
+        if not len(rows) or not look.asks:
+            return True
+        if counts[0] < 0:
+            self._take_off(look, rows, -counts)
+            return True
+        if look.undecided:
+            decided = self._decide(shape, look, int(rows[0]))
+            rest = counts - (np.arange(len(rows)) == 0)
+            return decided and self.reserve(shape, rows[rest > 0], rest[rest > 0])
+        return self._put(look, rows, counts)
+
+    def allocations(
+        self, pods: Iterable[tuple[Shape, int, Sequence[ClaimKey]]]
+    ) -> Mapping[ClaimKey, Allocation]:
+        """What the claims of these pods (shape, row, claims) are given by the open trial."""
+        found: dict[ClaimKey, Allocation] = {}
+        puts: dict[tuple[int, int], list[Put]] = {}
+        given = {key: list(each) for key, each in self._given.items()}
+        rows: set[int] = set()
+        for shape, row, keys in pods:
+            look = self._look(shape)
+            found |= {key: self._table.assumed[key] for key in keys if key in self._table.assumed}
+            if not look.places:
+                continue
+            ready = given.get((shape, row))
+            if ready:
+                results: tuple[Allocation, ...] = ready.pop(0)
+            else:
+                if row not in rows:
+                    rows.add(row)
+                    for put in self._state_of(row):
+                        puts.setdefault((row, put.asks), []).append(put)
+                put = puts[row, look.own].pop(0)
+                results = self._results(look.own, put, row)
+            found |= {keys[at]: each for at, each in zip(look.places, results, strict=True)}
+        return found
+
+    # What a shape asks for
+
+    def _key(self, shape: Shape) -> tuple[object, ...]:
+        named = any(isinstance(each, tuple) for each in shape.requirements.asks)
+        table = self._table
+        claims = (table.claims_version, self._nodes.generation) if named else None
+        return (table.version, claims, table.slices_version, self._nodes.generation)
+
+    def _look(self, shape: Shape) -> _Look:
+        key = self._key(shape)
+        known = self._looks.get(shape)
+        if known is None or known[0] != key:
+            self._table.refresh()
+            known = self._looks[shape] = (self._key(shape), self._fresh(shape))
+        return known[1]
+
+    def forget(self, shape: Shape) -> None:
+        """No pod of the shape waits."""
+        self._looks.pop(shape, None)
+
+    def _fresh(self, shape: Shape) -> _Look:
+        entries = shape.requirements.asks
+        asks: list[Ask] = []
+        undecided: list[tuple[int, ClaimKey]] = []
+        places: list[int] = []
+        admitted: Bools | None = None
+        for at, entry in enumerate(entries):
+            if isinstance(entry, Ask):
+                places.append(at)
+                asks.append(entry)
+                continue
+            claim = self._table.claims.get(entry)
+            flaw = self._flaw(entry)
+            if flaw or claim is None:
+                return _Look(flaw)
+            allocation = self._table.allocation(entry)
+            if allocation is None:
+                undecided.append((len(asks), entry))
+                asks.append(claim.ask)
+            elif allocation.nodes is not None:
+                within = self._table.admitted(allocation.nodes)
+                admitted = within if admitted is None else admitted & within
+        resolved: list[ResolvedAsk] = []
+        for ask in asks:
+            answer = resolve(ask, self._table.classes)
+            if isinstance(answer, str):
+                return _Look(answer)
+            resolved.append(answer)
+        shared = {at for at, _ in undecided}
+        own = tuple(each for at, each in enumerate(resolved) if at not in shared)
+        states, watched = self._table.states, self._watched(asks)
+        return _Look(
+            own=states.number_of(own, watched),
+            first=states.number_of(tuple(resolved), watched),
+            asks=tuple(asks),
+            watched=watched,
+            undecided=tuple(undecided),
+            places=tuple(places),
+            admitted=admitted,
+            apart=len(places) < len(entries) or self._spread(own, watched),
+        )
+
+    def _flaw(self, key: ClaimKey) -> str:
+        """Why a pod cannot use the claim that it names; empty if it can."""
+        claim = self._table.claims.get(key)
+        if claim is None:
+            return f'could not find ResourceClaim "{key[0]}/{key[1]}"'
+        if claim.terminating:
+            return f'resourceclaim "{key[1]}" is being deleted'
+        if self._table.consumers(key) >= MOST_CONSUMERS:
+            return f'resourceclaim "{key[1]}" has {MOST_CONSUMERS} consumers, which are the most'
+        return ""
+
+    def _watched(self, asks: Iterable[Ask]) -> Watched:
+        """The attributes that these and the classes that they name look at."""
+        asked, classes = list(asks), self._table.classes
+        names = {name for ask in asked for name in ask.classes}
+        return watched_by(asked, [classes[name] for name in names])
+
+    def _spread(self, own: PodAsks, watched: Watched) -> bool:
+        """Whether it may get devices that several nodes can use."""
+        wide = [key for key, rows in self._table.rows_of.items() if len(rows) > 1]
+        if not wide or not own:
+            return False
+        sorting = self._table.sorting(watched)
+        looked: set[int] = set()
+        for key in wide:
+            for row in self._table.rows_of[key]:
+                layout = sorting.layouts[int(sorting.column[row])]
+                if layout.index not in looked:
+                    looked.add(layout.index)
+                    if self._matches_wide(own, layout, row):
+                        return True
+        return False
+
+    def _matches_wide(self, own: PodAsks, layout: Layout, row: int) -> bool:
+        view = self._table.view(row)
+        rows_of = self._table.rows_of
+        able = 0
+        for ask in own:
+            for request in ask.requests:
+                for wanted in request.options:
+                    able |= matches(layout, wanted, self._table.states.judge).selected
+        return any(len(rows_of[view.keys[at][:2]]) > 1 for at in bits(able))
+
+    # Devices of rows
+
+    def _copies(self, look: _Look, rows: Ints | slice, states: Ints) -> Ints:
+        found = np.full(len(states), 0 if look.flaw else PLENTY, np.int64)
+        if look.flaw or not look.asks:
+            return found
+        at = np.arange(self._nodes.size)[rows]
+        for layout, state, where in self._groups(look, at, states):
+            found[where] = self._copies_of(look, layout, state)
+        return found
+
+    def _copies_of(self, look: _Look, layout: Layout, state: int) -> int:
+        states = self._table.states
+        if not look.undecided:
+            return states.copies(layout, state, look.own)
+        after = states.step(layout, state, look.first, fix=True)
+        if not isinstance(after, int):
+            return 0
+        return min(PLENTY, 1 + states.copies(layout, after, look.own))
+
+    def _groups(self, look: _Look, rows: Ints, states: Ints) -> Iterator[tuple[Layout, int, Ints]]:
+        """Equal devices in the same state: the layout, the state, and the indices into `rows`."""
+        if not look.asks:
+            return
+        parts: dict[Watched, list[int]] = {}
+        for state in np.unique(states).tolist():
+            parts.setdefault(self._seen(look, state), []).append(state)
+        for watched, of_part in parts.items():
+            sorting = self._table.sorting(watched)
+            at = np.arange(len(rows))
+            if len(parts) > 1:
+                at = np.flatnonzero(np.isin(states, of_part))
+            keys = sorting.column[rows[at]] << 32 | states[at]
+            order = np.argsort(keys, kind="stable")
+            unique, first = np.unique(keys[order], return_index=True)
+            for key, where in zip(unique.tolist(), np.split(order, first[1:]), strict=True):
+                yield sorting.layouts[key >> 32], key & 0xFFFFFFFF, at[where]
+
+    def _seen(self, look: _Look, state: int) -> Watched:
+        """What the shape looks at, and the pods that it may have to share the node with."""
+        return both(look.watched, self._table.states.all[state].watched)
+
+    def _refusal(self, look: _Look, layout: Layout, state: int, count: int) -> str:
+        states = self._table.states
+        if not look.undecided:
+            return states.refusal(layout, state, look.own, count)
+        after = states.step(layout, state, look.first, fix=True)
+        if not isinstance(after, int):
+            return after.reason
+        return states.refusal(layout, after, look.own, count - 1) if count else ""
+
+    def _at(self, look: _Look, row: int) -> tuple[Layout, int]:
+        state = int(self._table.states_of(np.array([row]))[0])
+        return self._layout(look, row, state), state
+
+    def _layout(self, look: _Look, row: int, state: int) -> Layout:
+        sorting = self._table.sorting(self._seen(look, state))
+        return sorting.layouts[int(sorting.column[row])]
+
+    # Reserve
+
+    def _put(self, look: _Look, rows: Ints, counts: Ints) -> bool:
+        states, before = self._table.states, self._table.states_of(rows)
+        after, complete = before.copy(), True
+        for layout, state, where in self._groups(look, rows, before):
+            for count in np.unique(counts[where]).tolist():
+                same = where[counts[where] == count]
+                after[same], missing = states.put(layout, state, look.own, count, fix=look.apart)
+                complete = complete and not missing
+        self._table.set_states(rows, after)
+        if look.apart:
+            for row, state, now in zip(rows.tolist(), before.tolist(), after.tolist(), strict=True):
+                self._tell_others(row, states.all[now].fixed[len(states.all[state].fixed) :])
+        return complete
+
+    def _take_off(self, look: _Look, rows: Ints, counts: Ints) -> None:
+        before = self._table.states_of(rows).tolist()
+        after = [
+            self._table.states.without(state, look.own, count)
+            for state, count in zip(before, counts.tolist(), strict=True)
+        ]
+        self._table.set_states(rows, np.array(after, np.int64))
+
+    def _decide(self, shape: Shape, look: _Look, row: int) -> bool:
+        """Put the pod there that allocates its named claims; these are assumed from then on."""
+        layout, state = self._at(look, row)
+        states = self._table.states
+        after = states.step(layout, state, look.first, fix=True)
+        if not isinstance(after, int):
+            return False
+        put = states.all[after].fixed[-1]
+        self._table.set_states(np.array([row]), np.array([after]))
+        self._tell_others(row, (put,))
+        results = self._results(look.first, put, row)
+        shared = {at for at, _ in look.undecided}
+        for at, key in look.undecided:
+            self._table.assume(key, results[at])
+        own = tuple(each for at, each in enumerate(results) if at not in shared)
+        given = self._given.setdefault((shape, row), [])
+        given.append(own)
+        self._nodes.undo_by(partial(self._take_back, (shape, row)))
+        return True
+
+    def _take_back(self, place: tuple[Shape, int]) -> None:
+        self._given[place].pop()
+        if not self._given[place]:
+            del self._given[place]
+
+    def _tell_others(self, row: int, puts: Iterable[Put]) -> None:
+        """Devices that other nodes see, too, are in use there as well."""
+        view, table = self._table.view(row), self._table
+        for put in puts:
+            for pick in put.picks:
+                if pick.wanted.option.admin:
+                    continue
+                key = view.keys[pick.position]
+                others = sorted(table.rows_of.get(key[:2], set()) - {row})
+                if not others:
+                    continue
+                rows = np.array(others, np.int64)
+                known: dict[tuple[int, int], int] = {}
+                after: list[int] = []
+                for other, state in zip(others, table.states_of(rows).tolist(), strict=True):
+                    at = table.view(other).positions.get(key)
+                    if at is None:
+                        after.append(state)
+                        continue
+                    if (state, at) not in known:
+                        known[state, at] = table.states.taken_elsewhere(state, at, pick.consumed)
+                    after.append(known[state, at])
+                table.set_states(rows, np.array(after, np.int64))
+
+    # Results
+
+    def _shared(
+        self, look: _Look, layout: Layout, state: int, row: int
+    ) -> dict[ClaimKey, Allocation]:
+        """What the undecided claims would be given on the row; empty if they cannot be."""
+        states = self._table.states
+        after = states.step(layout, state, look.first, fix=True)
+        if not isinstance(after, int):
+            return {}
+        results = self._results(look.first, states.all[after].fixed[-1], row)
+        return {key: results[at] for at, key in look.undecided}
+
+    def _results(self, asks: int, put: Put, row: int) -> tuple[Allocation, ...]:
+        name, view = self._nodes.name_of(row), self._table.view(row)
+        return allocations(self._table.states.asks(asks), put.picks, view, name)
+
+    def _state_of(self, row: int) -> Iterable[Put]:
+        number = int(self._table.states_of(np.array([row]))[0])
+        return self._table.states.all[number].puts

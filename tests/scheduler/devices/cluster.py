@@ -1,0 +1,99 @@
+"""A cluster with devices and claims: pods ask, decisions are carried out, the checker looks on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from scheduler.core.devices.asks import Ask
+from scheduler.core.devices.model import DeviceClaimInfo, DeviceInfo, SliceInfo
+from scheduler.core.model import ClaimKey, PodInfo, Requirements
+from scheduler.core.place import Placement, Refusal
+from tests.scheduler.devices.builders import CLASSES, device, judge, pool
+from tests.scheduler.devices.checker import Checker
+from tests.scheduler.state_builder import StateBuilder, requests
+
+
+class DeviceCluster(StateBuilder):
+    def __init__(self) -> None:
+        super().__init__(judge=judge)
+        self.table = self.state.devices
+        self.slices: dict[str, SliceInfo] = {}
+        for device_class in CLASSES.values():
+            self.table.set_class(device_class)
+
+    def slice(self, info: SliceInfo) -> None:
+        self.slices[info.name] = info
+        self.table.set_slice(info)
+
+    def gpu_node(
+        self,
+        name: str,
+        *devices: DeviceInfo,
+        count: int = 0,
+        cpu: int = 64,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """A node with these devices, or so many that are alike."""
+        self.node(name, cpu, labels=labels)
+        found = devices or tuple(device(f"gpu-{at}") for at in range(count))
+        self.slice(pool(*found, pool=name, node=name))
+
+    def claim(self, name: str, ask: Ask, *, owner: str = "") -> ClaimKey:
+        key = ("ns", name)
+        self.table.set_claim(DeviceClaimInfo(key, f"uid-{name}", ask, owner))
+        return key
+
+    def asks(
+        self,
+        group: str | None,
+        *asks: Ask | ClaimKey,
+        cpu: int = 1,
+        selector: tuple[tuple[str, str], ...] = (),
+        priority: int = 0,
+    ) -> PodInfo:
+        """A waiting pod with a claim of its own for each ask, and the named ones."""
+        name = f"p{self._serial + 1:05}"
+        keys = tuple(
+            self.claim(f"{name}-{at}", each, owner=f"uid-{name}") if isinstance(each, Ask) else each
+            for at, each in enumerate(asks)
+        )
+        wants = Requirements(requests(cpu), selector=selector, asks=asks)
+        return self.pod(group, name=name, requirements=wants, device_claims=keys, priority=priority)
+
+    def write(self, decision: Placement | Refusal) -> Placement:
+        """Carry the decision out, and write what claims are given, as the shell will."""
+        self.run(decision)
+        assert isinstance(decision, Placement)
+        users: dict[ClaimKey, set[str]] = {}
+        for each in decision.pods:
+            for key in each.info.device_claims:
+                users.setdefault(key, set()).add(each.info.uid)
+        for key, allocation in (decision.devices or {}).items():
+            claim = self.table.claims[key]
+            written = replace(allocation, devices=tuple(
+                replace(d, share=f"{key[1]}-{at}") if d.share == "" else d
+                for at, d in enumerate(allocation.devices)
+            ))  # fmt: skip
+            reserved = claim.reserved | users.get(key, set())
+            self.table.set_claim(replace(claim, allocation=written, reserved=reserved))
+        return decision
+
+    def complaints(self) -> list[str]:
+        """What the checker finds about all claims, as pods that have nodes use them."""
+        labels = {info.name: info.labels for info in self.state.nodes.infos if info is not None}
+        checker = Checker(self.slices.values(), self.table.classes, judge, labels)
+        nodes: dict[str, list[str]] = {}
+        for each in self.state.pods.values():
+            for key in each.info.device_claims if each.node else ():
+                nodes.setdefault(self.table.claims[key].uid, []).append(each.node)
+        return checker.complaints(list(self.table.claims.values()), nodes)
+
+    def devices_of(self, keys: Iterable[ClaimKey]) -> list[str]:
+        """The devices that claims are given, by name, each with its pool."""
+        found = []
+        for key in keys:
+            allocation = self.table.allocation(key)
+            assert allocation is not None, key
+            found += [f"{each.key[1]}:{each.key[2]}" for each in allocation.devices]
+        return found
