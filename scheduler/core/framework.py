@@ -36,6 +36,7 @@ from scheduler.core.volume_table import VolumeTable
 
 _NODE_AFFINITY_WEIGHT: Final = 2000
 _TAINT_TOLERATION_WEIGHT: Final = 3000
+_DYNAMIC_RESOURCES_WEIGHT: Final = 2000
 """kube-scheduler's weights of these plug-ins, as a score in thousandths of a node's use."""
 
 _MOST_CACHED: Final = 8_000_000
@@ -216,6 +217,10 @@ class Framework:
             most, worst = max(1, int(affinity.max())), max(1, int(taints.max()))
             own = affinity * _NODE_AFFINITY_WEIGHT // most
             own = own - taints * _TAINT_TOLERATION_WEIGHT // worst
+            preference = own if preference is None else preference + own
+        devices = self.devices.score(shape, rows) if shape.requirements.asks else None
+        if devices is not None and len(rows):
+            own = devices * _DYNAMIC_RESOURCES_WEIGHT // max(1, int(devices.max()))
             preference = own if preference is None else preference + own
         return preference
 

@@ -105,6 +105,18 @@ class DynamicResources:
         """Whether the devices of one pod affect on which nodes the next finds some."""
         return bool(shape.requirements.asks) and self._look(shape).apart
 
+    def score(self, shape: Shape, rows: Ints) -> Ints | None:
+        """Per row (len(rows),) how early in firstAvailable lists its devices are; None: no list."""
+        if not any(request.listed for ask in _own(shape) for request in ask.requests):
+            return None
+        look = self._look(shape)
+        scores = np.zeros(len(rows), np.int64)
+        for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
+            after = self._table.states.step(layout, state, look.own)
+            if isinstance(after, int):
+                scores[at] = self._table.states.all[after].score
+        return scores
+
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
         """The index of the row to take the first of `count` pods; rows are best first."""
         look = self._look(shape)
@@ -452,3 +464,8 @@ class DynamicResources:
     def _state_of(self, row: int) -> Iterable[Put]:
         number = int(self._table.states_of(np.array([row]))[0])
         return self._table.states.all[number].puts
+
+
+def _own(shape: Shape) -> Iterator[Ask]:
+    """What the pods of the shape ask for by themselves."""
+    return (entry for entry in shape.requirements.asks if isinstance(entry, Ask))

@@ -220,6 +220,20 @@ def test_shares_of_a_device_are_counted_over_all_pods() -> None:
     assert isinstance(made.place("g"), Refusal)
 
 
+@pytest.mark.parametrize("best", ["n0", "n1"])
+def test_nodes_with_the_devices_named_first_are_preferred(best: str) -> None:
+    made = DeviceCluster()
+    for name in ("n0", "n1"):
+        made.gpu_node(name, device("d", {"size": "large" if name == best else "small"}))
+    choice = ask(first_of("l", gpu(1, LARGE, name="big"), gpu(1, SMALL, name="small")))
+    first, second = made.asks(None, choice), made.asks(None, choice)
+
+    where = [made.state.nodes.name_of(made.write(made.place_single(i)).rows[0])
+             for i in (first, second)]  # fmt: skip
+
+    assert where == [best, "n1" if best == "n0" else "n0"]
+
+
 # Claims that pods name
 
 

@@ -1,0 +1,193 @@
+"""What must always hold for devices, whatever happens in whatever order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.core.devices.asks import Ask
+from scheduler.core.devices.layouts import Usage
+from scheduler.core.model import PodInfo
+from scheduler.core.place import Placement
+from tests.scheduler.devices.builders import (
+    ask,
+    device,
+    different,
+    first_of,
+    gpu,
+    has,
+    pool,
+    same,
+)
+from tests.scheduler.devices.cluster import DeviceCluster
+from tests.scheduler.devices.instances import build, instance
+
+ASKS = (
+    ask(gpu()),
+    ask(gpu(2)),
+    ask(gpu(1, has("size", "small"))),
+    ask(gpu(2), constraints=[same("rail")]),
+    ask(gpu(2), constraints=[different("rail")]),
+    ask(first_of("l", gpu(1, has("size", "large"), name="a"), gpu(2, name="b"))),
+)
+NODES = ("n0", "n1", "n2")
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.sampled_from(ASKS)),
+        st.tuples(st.just("named"), st.integers(0, 1)),
+        st.tuples(st.just("forget"), st.integers(0, 5)),
+        st.tuples(st.just("write"), st.integers(0, 5)),
+        st.tuples(st.just("end"), st.integers(0, 5)),
+        st.tuples(st.just("slice"), st.tuples(st.sampled_from(NODES), st.integers(0, 4))),
+        st.tuples(st.just("node"), st.sampled_from(NODES)),
+    ),
+    max_size=25,
+)
+
+
+class Story:
+    """Pods that come, are placed, are given back or end, in a cluster that changes."""
+
+    def __init__(self) -> None:
+        self.made = DeviceCluster()
+        for name in NODES:
+            self.slice(name, 4)
+            self.made.node(name)
+        self.named = [self.made.claim(f"named{at}", ASKS[at]) for at in range(2)]
+        self.assumed: list[PodInfo] = []
+        self.decisions: dict[str, Placement] = {}
+
+    def slice(self, node: str, count: int) -> None:
+        found = [device(f"d{at}", {"size": ("small", "large")[at % 2], "rail": at // 2})
+                 for at in range(count)]  # fmt: skip
+        self.made.slice(pool(*found, pool=node, node=node))
+
+    def place(self, info: PodInfo) -> None:
+        decision = self.made.place_single(info)
+        if isinstance(decision, Placement):
+            self.made.run(decision)
+            self.assumed.append(info)
+            self.decisions[info.uid] = decision
+
+    def do(self, what: str, of: object) -> None:
+        if what == "ask":
+            assert isinstance(of, Ask)
+            self.place(self.made.asks(None, of))
+        elif what == "named":
+            assert isinstance(of, int)
+            self.place(self.made.asks(None, self.named[of]))
+        elif what == "slice":
+            assert isinstance(of, tuple)
+            self.slice(*of)
+        elif what == "node":
+            assert isinstance(of, str)
+            self.made.state.remove_node(of)
+            self.made.node(of)
+        elif self.assumed:
+            assert isinstance(of, int)
+            self.end(what, self.assumed[of % len(self.assumed)])
+
+    def end(self, what: str, info: PodInfo) -> None:
+        table = self.made.table
+        if what == "write":
+            for key in info.device_claims:
+                allocation = table.allocation(key)
+                if allocation is not None:
+                    table.set_claim(replace(table.claims[key], allocation=allocation))
+            return
+        self.assumed.remove(info)
+        if what == "forget":
+            self.made.state.forget(info.uid)
+            return
+        self.made.state.remove_pod(info.uid)
+        for key in info.device_claims:
+            if key not in self.named:
+                table.remove_claim(key)
+
+    def usages(self) -> dict[str, Usage]:
+        """What is in use of each node's devices, as its state says."""
+        table = self.made.table
+        numbers = table.states_of(np.arange(self.made.state.nodes.size)).tolist()
+        infos = self.made.state.nodes.infos
+        return {
+            info.name: table.states.all[number].after
+            for info, number in zip(infos, numbers, strict=True)
+            if info is not None
+        }
+
+    def held(self) -> dict[str, set[str]]:
+        """The devices that claims hold, by node, as far as they are there."""
+        found: dict[str, set[str]] = {name: set() for name in NODES}
+        for key in {*self.made.table.claims, *self.made.table.assumed}:
+            allocation = self.made.table.allocation(key)
+            for each in allocation.devices if allocation else ():
+                found[each.key[1]].add(each.key[2])
+        return found
+
+
+@settings(deadline=None, max_examples=60)
+@given(OPERATIONS)
+def test_what_is_in_use_is_what_claims_hold(operations: list[tuple[str, object]]) -> None:
+    story = Story()
+    for what, of in operations:
+        story.do(what, of)
+
+        held = story.held()
+        for name, usage in story.usages().items():
+            view = story.made.table.view(story.made.state.nodes.row_of[name])
+            used = {key[2] for at, key in enumerate(view.keys) if usage.used >> at & 1}
+            assert used == held[name] & {key[2] for key in view.keys}
+
+
+@settings(deadline=None, max_examples=40)
+@given(OPERATIONS)
+def test_no_device_is_given_away_twice(operations: list[tuple[str, object]]) -> None:
+    """Slices may take devices away that claims hold: only doubles are looked for."""
+    story = Story()
+    for what, of in operations:
+        story.do(what, of)
+
+    table = story.made.table
+    allocations = [table.allocation(key) for key in {*table.claims, *table.assumed}]
+    keys = [each.key for found in allocations if found for each in found.devices]
+    assert len(keys) == len(set(keys))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6))
+def test_a_decision_changes_nothing_and_is_the_same_again(number: int) -> None:
+    of = instance(17, number)
+    made, again = build(of), build(of)
+    rows = np.arange(made.state.nodes.size)
+    before = made.table.states_of(rows).tolist()
+    free = made.state.nodes.free.copy()
+
+    first = made.place("g")
+
+    assert made.table.states_of(rows).tolist() == before
+    assert (made.state.nodes.free == free).all()
+    second, third = made.place("g"), again.place("g")
+    assert isinstance(first, Placement) == isinstance(second, Placement)
+    if isinstance(first, Placement):
+        assert isinstance(second, Placement)
+        assert isinstance(third, Placement)
+        assert first.rows == second.rows == third.rows
+        assert first.devices == second.devices == third.devices
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_decided_is_as_the_checker_wants_it(seed: int) -> None:
+    placed = 0
+    for number in range(8):
+        made = build(instance(seed + 100, number))
+        decision = made.place("g")
+        if isinstance(decision, Placement):
+            made.write(decision)
+            placed += 1
+            assert made.complaints() == []
+    assert placed
