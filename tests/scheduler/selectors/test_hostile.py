@@ -2,6 +2,7 @@
 
 import sys
 import tracemalloc
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -104,7 +105,8 @@ def test_an_expression_takes_little_memory(name: str) -> None:
     selector = compile_selector(HOSTILE[name])
     tracemalloc.start()
     try:
-        measured(selector)
+        with suppress(SelectorError):
+            selector.judge("d", DEVICE)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -208,6 +210,7 @@ FORMS = WRITTEN_FORMS.split()
 @pytest.mark.parametrize("form", FORMS)
 def test_every_function_takes_or_refuses_values_of_any_type(form: str) -> None:
     for one in OPERANDS:
-        for other in OPERANDS:
-            verdict, _ = measured(compile_selector(f"type({form.format(one, other)}) == int"))
-            assert verdict in {True, False, None}
+        for other in OPERANDS[::3] if "{1}" in form else ("",):
+            selector = compile_selector(f"type({form.format(one, other)}) == int")
+            with suppress(SelectorError):
+                assert selector.judge("d", DEVICE) in {True, False}
