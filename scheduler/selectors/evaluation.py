@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from scheduler.selectors.entries import get, get_optional, has
 from scheduler.selectors.errors import (
     CostExceededError,
     EvaluationError,
@@ -32,12 +33,9 @@ from scheduler.selectors.syntax import (
     Select,
 )
 from scheduler.selectors.values import (
-    NONE,
     TYPES,
-    Domains,
     Maybe,
     Value,
-    is_number,
     key_of,
     same,
 )
@@ -155,72 +153,32 @@ class Lazy:
         return self._value
 
 
-def find(target: Value, key: Value) -> Maybe:
-    """The entry of a map or list; none if there is none. Raises EvaluationError."""
-    if isinstance(target, dict):
-        key = key_of(key)
-        if key in target:
-            return Maybe(target[key])
-        return Maybe({}) if isinstance(target, Domains) else NONE
-    if isinstance(target, list):
-        at = _position(key)
-        return Maybe(target[at]) if 0 <= at < len(target) else NONE
-    raise no_overload()
-
-
-def _position(key: Value) -> int:
-    if not is_number(key) or key != key // 1:
-        raise no_overload()
-    return int(key)
-
-
-def _get(target: Value, key: Value) -> Value:
-    """The entry. Of an optional value it is optional, too. Raises EvaluationError."""
-    if isinstance(target, Maybe):
-        return _get_optional(target, key)
-    found = find(target, key)
-    if not found.present:
-        what = "index out of bounds" if isinstance(target, list) else "no such key"
-        raise EvaluationError(f"{what}: {key}")
-    return found.value
-
-
-def _get_optional(target: Value, key: Value) -> Maybe:
-    if isinstance(target, Maybe):
-        if not target.present:
-            return NONE
-        target = target.value
-    return find(target, key) if isinstance(target, (dict, list)) else NONE
-
-
 def _select(node: Select, scope: Scope) -> Evaluate:
     target, name = build(node.target, scope), node.name
     if node.test:
-        return lambda frame: _has(target(frame), name)
-    get = _get_optional if node.optional else _get
+        return lambda frame: has(target(frame), name)
+    read = get_optional if node.optional else get
 
     def evaluate(frame: Frame) -> Value:
         value = target(frame)
         frame.cost += 1
         if isinstance(value, list):
             raise no_overload()
-        return get(value, name)
+        return read(value, name)
 
     return evaluate
 
 
-def _has(target: Value, name: str) -> bool:
-    return not isinstance(target, list) and _get_optional(target, name).present
-
-
 def _index(node: Index, scope: Scope) -> Evaluate:
     target, key = build(node.target, scope), build(node.key, scope)
-    get = _get_optional if node.optional else _get
+    read = get_optional if node.optional else get
 
     def evaluate(frame: Frame) -> Value:
         value = target(frame)
         frame.cost += 1
-        return get(value, key(frame))
+        if isinstance(value, Maybe) and not value.present:
+            return value  # as upstream: the key is not looked at
+        return read(value, key(frame))
 
     return evaluate
 
@@ -301,7 +259,7 @@ def _or(value: Evaluate, otherwise: Evaluate, *, unwrap: bool) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         found = value(frame)
         if not isinstance(found, Maybe):
-            raise no_overload()
+            return found  # as upstream: what is there need not be optional
         if not found.present:
             return otherwise(frame)
         return found.value if unwrap else found

@@ -24,6 +24,7 @@ from scheduler.selectors.values import (
     size_of,
     type_name,
 )
+from scheduler.selectors.versions import Version
 
 
 def tenths(length: int) -> int:
@@ -183,6 +184,8 @@ def _ordered(*wanted: int) -> Function:
 def _in(frame: Frame, item: Value, items: Value) -> Value:
     if isinstance(items, dict):
         frame.charge(1)
+        if isinstance(item, Version):
+            raise EvaluationError("a version cannot be looked up in a map")
         return is_key(item) and item in items
     if not isinstance(items, list):
         raise no_overload()
