@@ -28,6 +28,8 @@ SERVICES = Kind("", "v1", "services", "Service")
 EVENTS = Kind("", "v1", "events", "Event")
 JOBS = Kind("batch", "v1", "jobs", "Job")
 JOBSETS = Kind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+CLAIMS = Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+CLAIM_TEMPLATES = Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 PDBS = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
 WatchType = Literal["ADDED", "MODIFIED", "DELETED"]

@@ -4,7 +4,17 @@ import asyncio
 from typing import Any
 
 from localcluster.clock import Clock, SystemClock
-from localcluster.controllers.api_protocol import JOBS, JOBSETS, NODES, PDBS, PODS, SERVICES, Server
+from localcluster.controllers.api_protocol import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    JOBS,
+    JOBSETS,
+    NODES,
+    PDBS,
+    PODS,
+    SERVICES,
+    Server,
+)
 from localcluster.controllers.client import CachedClient
 from localcluster.controllers.disruption import DisruptionController
 from localcluster.controllers.event_recorder import EventRecorder
@@ -12,9 +22,10 @@ from localcluster.controllers.jobs.controller import JobController
 from localcluster.controllers.jobsets.controller import JobSetController
 from localcluster.controllers.node_lifecycle import NodeLifecycle
 from localcluster.controllers.nodes import Nodes
+from localcluster.controllers.resource_claims.controller import ResourceClaimController
 from localcluster.workqueue import Loop, cancel
 
-WATCHED = (NODES, PODS, JOBS, JOBSETS, SERVICES, PDBS)
+WATCHED = (NODES, PODS, JOBS, JOBSETS, SERVICES, PDBS, CLAIMS, CLAIM_TEMPLATES)
 
 
 class ControllerManager:
@@ -38,6 +49,7 @@ class ControllerManager:
             JobController(self._client, clock, self._recorder).loop,
             JobSetController(self._client, clock, self._recorder, scaling=jobset_scaling).loop,
             DisruptionController(self._client, clock).loop,
+            ResourceClaimController(self._client, clock, self._recorder).loop,
         ]
         self._task: asyncio.Task[None] | None = None
 

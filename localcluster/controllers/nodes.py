@@ -1,8 +1,8 @@
 """Simulated nodes: one loop plays the kubelet of every node in the cluster.
 
 A node object is enough, whoever makes it: its kubelet reports Ready and from then on starts the
-pods that are bound to it, refuses those that do not fit, ends those that are to end, and removes
-those that are deleted.
+pods that are bound to it once their claims are reserved for them, refuses those that do not fit,
+ends those that are to end, and removes those that are deleted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Literal
 
 from localcluster.clock import Clock
 from localcluster.controllers import kubelet
-from localcluster.controllers.api_protocol import NODES, PODS
+from localcluster.controllers.api_protocol import CLAIMS, NODES, PODS
 from localcluster.controllers.client import CachedClient
 from localcluster.controllers.kubelet import Phase, Readiness
 from localcluster.controllers.objects import (
@@ -26,6 +26,7 @@ from localcluster.controllers.objects import (
     with_status,
 )
 from localcluster.controllers.pod_requests import Amounts, pod_requests
+from localcluster.controllers.resource_claims import claims
 from localcluster.errors import StatusError
 from localcluster.selectors import parse_labels
 from localcluster.workqueue import Loop
@@ -61,7 +62,9 @@ class Nodes:
         self.loop: Loop[NodesKey] = Loop("kubelet", clock, self._reconcile)
         client[PODS].add_index(BY_NODE, node_name)
         client[PODS].subscribe(self._pod_changed)
+        client[PODS].add_index(claims.BY_CLAIM, claims.by_claim)
         client[NODES].subscribe(self._node_changed)
+        client[CLAIMS].subscribe(self._claim_changed)
 
     async def add(
         self,
@@ -134,6 +137,11 @@ class Nodes:
         if old is None or old.get("status") != new.get("status"):
             self._wake_pods(name)
 
+    def _claim_changed(self, old: Obj | None, new: Obj | None) -> None:
+        for pod in self._client[PODS].by_index(claims.BY_CLAIM, key_of(new or old or {})):
+            if pod["spec"].get("nodeName"):
+                self.loop.queue.add(("pod", key_of(pod)))
+
     def _wake_pods(self, name: str) -> None:
         for pod in self._client[PODS].by_index(BY_NODE, name):
             self.loop.queue.add(("pod", key_of(pod)))
@@ -166,12 +174,26 @@ class Nodes:
         if is_deleting(pod):
             return await self._stop(pod)
         if phase_of(pod) == "Pending":
-            await self._start(pod, node)
+            if self._has_claims(pod):
+                await self._start(pod, node)
         elif phase_of(pod) == "Running":
             self._admit(pod, node["metadata"]["name"], pod_requests(pod))
             if phase := kubelet.wanted_end(pod):
                 await self._end(pod, phase)
         return None
+
+    def _has_claims(self, pod: Obj) -> bool:
+        """Whether the pod may use all its claims; until then its containers do not start."""
+        return all(self._may_use(pod, entry) for entry in claims.entries_of(pod))
+
+    def _may_use(self, pod: Obj, entry: Obj) -> bool:
+        name = claims.claim_name(pod, entry)
+        if name is None:  # not told yet, or told that there is none to wait for
+            return not claims.waits_for_claim(pod, entry)
+        claim = self._client[CLAIMS].get((pod["metadata"]["namespace"], name))
+        if claim is None or not claims.is_of(claim, pod, entry):
+            return False
+        return claims.is_reserved_for(claim, pod)
 
     async def _report(self, name: str) -> Obj | None:
         """Write the node's status."""

@@ -1,0 +1,1 @@
+"""Resource claims: made from templates for pods, reserved for them, and given back."""
