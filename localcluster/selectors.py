@@ -159,6 +159,10 @@ _BUILT_IN: dict[tuple[str, str], dict[str, Getter]] = {
 }
 
 
+# Kinds that name themselves when they refuse a field.
+_TOLD_WITH_KIND = {("resource.k8s.io", "resourceslices")}
+
+
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
     """Pairs of a field's getter, the wanted value, and whether it must be equal or differ."""
@@ -196,5 +200,7 @@ def _getter(info: ResourceInfo, key: str) -> Getter:
     if known is None and key in info.selectable_fields:
         known = _at(key)
     if known is None:
-        raise bad_request(f"field label not supported: {key}")
+        told = info.collection in _TOLD_WITH_KIND
+        kind = f" for {info.api_version}, Kind={info.kind}" if told else ""
+        raise bad_request(f"field label not supported{kind}: {key}")
     return known
