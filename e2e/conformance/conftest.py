@@ -1,4 +1,4 @@
-"""A namespace for each test, and a node for those that run pods."""
+"""A namespace for each test, a node for those that run pods, an account without rights."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from e2e.clusters.protocol import Cluster
+from e2e.conformance.accounts import Account
 from e2e.conformance.objects import Namespace
+from e2e.support import accounts
 from e2e.support.rest import Rest
 
 
@@ -27,3 +29,14 @@ async def node(cluster: Cluster) -> AsyncIterator[str]:
     await cluster.add_node(name, capacity={"pods": "1000", "cpu": "100"})
     yield name
     await cluster.remove_node(name)
+
+
+@pytest.fixture
+async def account(rest: Rest, ns: Namespace) -> AsyncIterator[Account]:
+    """A ServiceAccount in the test's namespace."""
+    (await rest.post(ns.core("serviceaccounts"), {"metadata": {"name": "account"}})).expect(201)
+    token = await accounts.token(rest, ns.name, "account")
+    async with Rest(rest.access, token=token) as own:
+        made = Account(rest, own, ns, "account")
+        yield made
+        await made.close()
