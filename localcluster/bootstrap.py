@@ -12,6 +12,23 @@ from localcluster.resources import (
 )
 
 
+async def complete_roles(api: Api) -> None:
+    """Give the roles of a cluster that an earlier version saved the rules that came since."""
+    for role in cluster_roles():
+        stored = api.store.get(CLUSTER_ROLES.collection, ("", role["metadata"]["name"]))
+        if stored is None:
+            await api.create(CLUSTER_ROLES, role)
+            continue
+        known = stored.obj.get("rules") or []
+        missing = [rule for rule in role["rules"] if rule not in known]
+        if missing:
+            await api.update(CLUSTER_ROLES, {**stored.obj, "rules": [*known, *missing]})
+    for binding in cluster_role_bindings():
+        key = ("", binding["metadata"]["name"])
+        if api.store.get(CLUSTER_ROLE_BINDINGS.collection, key) is None:
+            await api.create(CLUSTER_ROLE_BINDINGS, binding)
+
+
 async def bootstrap(api: Api) -> None:
     """Make the standard namespaces, the system's priority classes and roles, and the Service."""
     for name in sorted(KEPT):

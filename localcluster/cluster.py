@@ -13,7 +13,7 @@ from localcluster.admission.webhooks import Webhooks
 from localcluster.api import Api
 from localcluster.audit import AuditLog
 from localcluster.auth import Tokens
-from localcluster.bootstrap import bootstrap
+from localcluster.bootstrap import bootstrap, complete_roles
 from localcluster.clock import Clock, SystemClock
 from localcluster.controllers.garbage_collector import GarbageCollector
 from localcluster.controllers.jobsets.admission import JobSetAdmission
@@ -155,6 +155,7 @@ class LocalCluster:
             self.tokens.load(path)
         if earlier is not None:
             earlier.restore(self.api.store, self.tokens)
+            await complete_roles(self.api)
         else:
             await bootstrap(self.api)
             if self._has_jobset:

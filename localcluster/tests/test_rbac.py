@@ -9,7 +9,7 @@ import pytest
 from localcluster import resources
 from localcluster.api import Api
 from localcluster.audit import AuditLog
-from localcluster.bootstrap import bootstrap
+from localcluster.bootstrap import bootstrap, complete_roles
 from localcluster.errors import StatusError
 from localcluster.hooks import User
 from localcluster.rbac.attributes import Attributes, attributes_of, refusal
@@ -177,3 +177,22 @@ def test_the_audit_log_has_a_line_for_each_request(tmp_path: Path) -> None:
     assert second["responseStatus"] == {"code": 403}
     assert second["annotations"]["authorization.k8s.io/decision"] == "forbid"
     assert "objectRef" not in second
+
+
+async def test_a_saved_clusters_roles_get_the_rules_that_came_since(api: Api) -> None:
+    name = "system:kube-controller-manager"
+    whole = api.get(resources.CLUSTER_ROLES, name).obj["rules"]
+    own = rule("pods", "get")
+    patch = {"rules": [own, *whole[:1]]}
+    await api.patch(resources.CLUSTER_ROLES, name, patch)
+    await api.delete(resources.CLUSTER_ROLES, "system:discovery")
+    await api.delete(resources.CLUSTER_ROLE_BINDINGS, "system:discovery")
+
+    await complete_roles(api)
+    revision = api.store.revision
+    await complete_roles(api)
+
+    assert api.store.revision == revision
+    assert api.get(resources.CLUSTER_ROLES, name).obj["rules"] == [own, *whole]
+    assert api.get(resources.CLUSTER_ROLES, "system:discovery").obj["rules"]
+    assert api.get(resources.CLUSTER_ROLE_BINDINGS, "system:discovery").obj["subjects"]
