@@ -28,7 +28,7 @@ from kube.errors import (
 )
 from kube.freeze import Freeze
 from kube.meta import HasMeta, Key
-from kube.metrics import WATCH_LAG, WATCH_RELISTS
+from kube.metrics import QUARANTINED, WATCH_LAG, WATCH_RELISTS
 from kube.pace import Pace
 from kube.quarantine import Quarantine
 from kube.resources import Resource
@@ -124,6 +124,7 @@ class Reflector(Generic[T]):
         self._state = WatchState(decode)
         self._quarantine = Quarantine() if quarantine is None else quarantine
         self._on_set_aside = on_set_aside
+        QUARANTINED.labels(resource.full_name)  # 0, as nothing is set aside yet
         self._pace = Pace(f"watch {resource.full_name}", self._clock)
         self._last_received = self._clock.monotonic()
         self._whole_list = False

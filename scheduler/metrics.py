@@ -106,6 +106,14 @@ STATUS_WRITES = Counter(
     ["kind", "result"],
 )
 
+# A counter that is new at its first event has not increased, as far as Prometheus can tell.
+for _result in ("evict", "wait", "delayed", "paused", "none"):
+    PREEMPTIONS.labels(_result)
+for _result in ("finished", "continued", "given_up", "unreadable"):
+    RESUMED.labels(_result)
+for _reason in ("refused", "unanswered"):
+    VICTIMS_SPARED.labels(_reason)
+
 
 def no_longer_leading() -> None:
     """Nothing is open or waits here any more: the next leader tells of it."""

@@ -169,10 +169,11 @@ async def catch_up(reflectors: Iterable[Reflector[Any]], since: float, clock: Cl
 
 async def _catch_up(reflector: Reflector[Any], since: float, clock: Clock) -> None:
     resource = reflector.resource
+    stale = TAKEOVERS_STALE.labels(resource.full_name)  # before it increases, for Prometheus
     if resource in (NODES, PODS):
         await reflector.catch_up(since)
     elif not await done_within(reflector.catch_up(since), _PATIENCE, clock):
-        TAKEOVERS_STALE.labels(resource.full_name).inc()
+        stale.inc()
         _log.error("leads with an old cache", resource=resource.full_name, waited=_PATIENCE)
 
 

@@ -1,0 +1,56 @@
+"""Every metric that Muster exports, read from its own code."""
+
+from __future__ import annotations
+
+from itertools import chain
+from types import ModuleType
+
+from prometheus_client import Counter, Gauge, Histogram
+
+import kube.metrics
+import scheduler.metrics
+import webhooks.metrics
+from kube.clock import SystemClock
+from kube.freeze import Freeze
+from scheduler.core.state import State
+from scheduler.gang_times import GangTimes
+from scheduler.state_metrics import StateMetrics
+
+MODULES = (kube.metrics, scheduler.metrics, webhooks.metrics)
+
+
+def exported() -> dict[str, frozenset[str]]:
+    """The names of the metrics, counters with `_total`, and the names of their labels."""
+    state = State()
+    times = GangTimes(state, SystemClock())
+    families = StateMetrics(state, times, Freeze(), ["zone"]).metrics()
+    live = {each.name: frozenset(getattr(each, "_labelnames", ())) for each in families}
+    return live | dict(chain.from_iterable(map(_of, MODULES)))
+
+
+def series() -> dict[str, frozenset[str]]:
+    """The same by the names under which Prometheus stores them: histograms have three."""
+    found = exported()
+    for module in MODULES:
+        for name, labels in _of(module):
+            if name.endswith(("_seconds", "_steps")) and name in _histograms(module):
+                del found[name]
+                found |= {f"{name}_count": labels, f"{name}_sum": labels}
+                found[f"{name}_bucket"] = labels | {"le"}
+    return found
+
+
+def _histograms(module: ModuleType) -> set[str]:
+    return {each._name for each in vars(module).values() if isinstance(each, Histogram)}
+
+
+def _of(module: ModuleType) -> list[tuple[str, frozenset[str]]]:
+    kinds = (Counter, Gauge, Histogram)
+    metrics = [each for each in vars(module).values() if isinstance(each, kinds)]
+    return [
+        (
+            f"{each._name}_total" if isinstance(each, Counter) else each._name,
+            frozenset(each._labelnames),
+        )
+        for each in metrics
+    ]
