@@ -168,6 +168,7 @@ class Reflector(Generic[T]):
 
     async def _step(self) -> None:
         """One list or one watch; the loop around it is trivial: endless loops are hard to test."""
+        log = _log.warning
         try:
             if await self._list_or_watch():
                 return
@@ -180,8 +181,10 @@ class Reflector(Generic[T]):
             self._state.forget()
             problem = str(error)
             if not self._expired:
-                # The server answers again: earlier failures do not count any more.
+                # The server answers again: earlier failures do not count any more. It tells a
+                # watch of an old version to list anew, as for a resource that seldom changes.
                 self._backoff.reset()
+                log = _log.info
             self._expired = True
         except (Unreachable, TooManyRequests, ConfigError) as error:
             problem = str(error)
@@ -192,7 +195,7 @@ class Reflector(Generic[T]):
             if self._backoff.failures + 1 >= _TRIES_FROM_ONE_VERSION:
                 self._state.forget()
         wait = self._backoff.next()
-        _log.warning(
+        log(
             "watch interrupted",
             resource=self._resource.full_name,
             problem=problem,

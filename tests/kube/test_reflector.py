@@ -250,6 +250,21 @@ async def test_a_silent_stream_is_renewed_at_once_and_without_a_word(
     assert {log["log_level"] for log in logs} == {"debug"}
 
 
+async def test_an_old_version_is_a_warning_only_if_the_new_one_is_old_too(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a"), failure(410, "Expired"), page("a"), failure(410, "Expired"))
+
+    with capture_logs() as logs:
+        async with following():
+            for _ in range(2):
+                await clock.sleeping()
+                await clock.advance_to_next()
+
+    levels = [log["log_level"] for log in logs if log["event"] == "watch interrupted"]
+    assert levels[:2] == ["info", "warning"]
+
+
 async def test_a_silent_server_that_accepts_no_watch_is_told_of(
     server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
 ) -> None:
