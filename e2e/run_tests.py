@@ -22,6 +22,7 @@ from e2e.controlplane.progress import Progress
 REAL_SUITES = (
     "e2e/suite",
     "e2e/admission/test_owners.py",
+    "e2e/chart",
     "e2e/conformance",
     "e2e/client",
     "e2e/docs",
