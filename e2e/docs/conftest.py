@@ -7,9 +7,10 @@ import pytest
 
 from e2e.clusters.protocol import Cluster
 from e2e.docs.reader import PATH
-from e2e.muster import Muster
+from e2e.muster import NAMESPACE, Muster
 from e2e.suite.environment import Environment
 from kube.client import Client
+from kube.resources import LEASES
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -21,7 +22,13 @@ def kubectl() -> None:
 
 @pytest.fixture
 async def default(cluster: Cluster, muster: Muster, client: Client) -> AsyncIterator[Environment]:
-    """That of somebody who names none, on the cluster that all suites share."""
+    """The namespace of somebody who names none, on the cluster that all suites share."""
     env = Environment(cluster, muster, client, "default")
+    await env.until("both leaders", lambda: _both_lead(client))
     yield env
     await env.clear()
+
+
+async def _both_lead(client: Client) -> bool:
+    leases = (await client.list(LEASES, NAMESPACE))["items"]
+    return [bool(lease["spec"].get("holderIdentity")) for lease in leases] == [True, True]

@@ -6,10 +6,9 @@ import pytest
 
 from e2e.clusters.protocol import Cluster
 from e2e.docs.reader import Reader
-from e2e.muster import NAMESPACE
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, job, pod_group
-from kube.resources import JOBS, LEASES
+from kube.resources import JOBS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -27,7 +26,6 @@ async def test_every_command_of_the_page_works(reader: Reader, default: Environm
     await default.grouped("pg-job-theirs")
     kept = (await default.group("mine"))["spec"]
 
-    await default.until("both to lead", lambda: both_lead(default))
     await reader.follow("Leaders")
     await reader.follow("What to keep")
     await default.clear()
@@ -36,8 +34,3 @@ async def test_every_command_of_the_page_works(reader: Reader, default: Environm
     reader.finish()
     assert (await default.group("mine"))["spec"] == kept
     assert await default.remaining() == {POD_GROUPS.plural: ["mine"]}
-
-
-async def both_lead(env: Environment) -> bool:
-    leases = (await env.client.list(LEASES, NAMESPACE))["items"]
-    return [bool(lease["spec"].get("holderIdentity")) for lease in leases] == [True, True]

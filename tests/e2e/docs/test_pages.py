@@ -6,6 +6,7 @@ from e2e.controlplane.places import ROOT
 from e2e.docs.page import blocks
 
 RUN = {
+    "doctor.md": "test_doctor.py",
     "guide.md": "test_guide.py",
     "install.md": "test_install.py",
     "operations.md": "test_operations.py",

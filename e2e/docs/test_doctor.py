@@ -1,0 +1,28 @@
+"""docs/doctor.md, on an installation in order: an exit code other than 0 would fail."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from e2e.clusters.protocol import Cluster
+from e2e.docs.reader import Reader
+from e2e.suite.environment import Environment
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def reader(cluster: Cluster, tmp_path: Path) -> Reader:
+    return Reader("doctor.md", cluster.kubeconfig, tmp_path)
+
+
+async def test_every_command_of_the_page_works(
+    reader: Reader, default: Environment, tmp_path: Path
+) -> None:
+    await reader.follow("What is wrong, and what to do")
+    await reader.follow("A support bundle")
+
+    reader.finish()
+    with tarfile.open(tmp_path / "checkout" / "support.tar.gz") as archive:
+        assert "muster-support/missing.json" in archive.getnames()
