@@ -22,8 +22,10 @@ VERSION = next(numbers.read(ROOT))[1]
 
 
 @pytest.fixture(scope="module")
-def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def released(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of a release of what is checked out."""
+    if server_kind != "real":
+        pytest.skip("made once, by the kubectl of the real control plane: run with --cluster=real")
     if not (BIN / "kubectl").is_file():
         pytest.skip("kubectl is not built: make e2e-modules")
     out = tmp_path_factory.mktemp("release") / "dist"
