@@ -12,6 +12,7 @@ from e2e.clusters.local import Local
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import DEVICES, QUOTA_AND_VOLUMES, ROLES, Options
 from e2e.controlplane.controlplane import ControlPlane
+from e2e.controlplane.places import KUBERNETES
 from e2e.muster import Muster
 from e2e.running import Started, installed, started
 from e2e.suite.environment import Environment
@@ -41,13 +42,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--record", action="store_true", help="write what docs/ shows of a run anew")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    real = config.getoption("--cluster") == "real" and not config.getoption("--kubeconfig")
     for item in items:
         if not item.path.is_relative_to(Path(__file__).parent):
             continue
+        since = item.get_closest_marker("since")
+        if since is not None and real and before(since.args[0]):
+            reason = f"{since.args[1]}; this is Kubernetes {KUBERNETES}"
+            item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("timeout") is None:
             # The first test of a run also starts the cluster.
             item.add_marker(pytest.mark.timeout(120))
+
+
+def before(version: str, running: str = KUBERNETES) -> bool:
+    """Whether the real control plane that is run is older than this: `1.36`, for instance."""
+    major, minor = (int(part) for part in version.split("."))
+    return tuple(int(part) for part in running.split(".")[:2]) < (major, minor)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from e2e import run_tests
+from e2e.conftest import before
 from e2e.controlplane import build
 from e2e.controlplane.down import running
 from e2e.controlplane.places import ROOT
@@ -179,3 +180,16 @@ def test_the_summary_names_what_failed_and_what_was_left_out() -> None:
         "  FAILED    b: 3 s",
         "  left out  c: no Go",
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "running", "want"),
+    [
+        pytest.param("1.36", "1.36.3", False, id="the same"),
+        pytest.param("1.36", "1.34.4", True, id="older"),
+        pytest.param("1.9", "1.33.13", False, id="numbers, not letters"),
+        pytest.param("1.36", "2.0.0", False, id="the next major version"),
+    ],
+)
+def test_flows_of_a_later_kubernetes_are_left_out(version: str, running: str, want: bool) -> None:
+    assert before(version, running) == want

@@ -48,7 +48,10 @@ DEFAULT = "default-scheduler"
 OURS = "muster-scheduler"
 READS = {"get", "list", "watch"}
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.since("1.36", "Kubernetes has PodGroups and these gates since 1.36"),
+]
 
 
 @pytest.fixture(scope="module")
