@@ -18,6 +18,7 @@ from kube.clock import Clock, SystemClock
 from kube.errors import (
     ApiError,
     ConfigError,
+    Forbidden,
     Gone,
     KubeError,
     ProtocolError,
@@ -144,15 +145,19 @@ class Reflector(Generic[T]):
         """Seconds since the last sign of life: a list, an event, a bookmark, an accepted watch."""
         return self._clock.monotonic() - self._last_received
 
-    async def catch_up(self, since: float, patience: float = 1.0) -> None:
+    async def catch_up(
+        self, since: float, patience: float = 1.0, *, permitted: bool = True
+    ) -> None:
         """Return once the sink has all that the server had at that monotonic time, or later.
 
         A watch may be silent because its connection is dead. If it is not at the server's version
-        within `patience` seconds, or the resource is small, it is listed anew. Retries for ever.
+        within `patience` seconds, or the resource is small, it is listed anew. Retries for ever,
+        or where the right to read may be gone (`permitted` is False) raises Forbidden: waiting
+        gives it back to nobody.
         """
         if self._listed >= since:
             return
-        wanted = await self._current_version()
+        wanted = await self._current_version(permitted=permitted)
         until = self._clock.monotonic() + patience
         while not is_at(self._version, wanted):
             if self._state.size <= self._page_size or self._clock.monotonic() >= until:
@@ -225,8 +230,8 @@ class Reflector(Generic[T]):
         while self._complete < wanted:
             await self._clock.sleep(_LOOK)
 
-    async def _current_version(self) -> str:
-        """The server's version of the resource, by a consistent read."""
+    async def _current_version(self, *, permitted: bool) -> str:
+        """The server's version of the resource, by a consistent read. Raises as `catch_up`."""
         waits = Backoff(random=self._jitter)
         params = self._params | {"limit": "1"}
         while True:
@@ -234,6 +239,8 @@ class Reflector(Generic[T]):
                 body = await self._client.request("GET", self._path, params=params)
                 return version_of_list(body)
             except KubeError as error:
+                if not permitted and isinstance(error, Forbidden):
+                    raise
                 _log.warning(
                     "version not read", resource=self._resource.full_name, problem=str(error)
                 )

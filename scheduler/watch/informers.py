@@ -12,7 +12,7 @@ import structlog
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
 from kube.clock import Clock
-from kube.errors import ConfigError, NotFound
+from kube.errors import ConfigError, Forbidden, NotFound
 from kube.freeze import Freeze
 from kube.meta import HasMeta, decode_partial, decode_raw
 from kube.quarantine import Quarantine
@@ -160,7 +160,8 @@ async def catch_up(reflectors: Iterable[Reflector[Any]], since: float, clock: Cl
     """Until each has what the server had at that monotonic time.
 
     Nothing is decided without nodes and pods. Others are waited for as long as `_PATIENCE`: a kind
-    whose lists fail must not stop all scheduling.
+    whose lists fail must not stop all scheduling. A kind that may not be read any more is not
+    waited for: while a version goes back to an earlier one, the roles are already those of that.
     """
     async with asyncio.TaskGroup() as group:
         for reflector in reflectors:
@@ -172,9 +173,15 @@ async def _catch_up(reflector: Reflector[Any], since: float, clock: Clock) -> No
     stale = TAKEOVERS_STALE.labels(resource.full_name)  # before it increases, for Prometheus
     if resource in (NODES, PODS):
         await reflector.catch_up(since)
-    elif not await done_within(reflector.catch_up(since), _PATIENCE, clock):
-        stale.inc()
-        _log.error("leads with an old cache", resource=resource.full_name, waited=_PATIENCE)
+        return
+    try:
+        if await done_within(reflector.catch_up(since, permitted=False), _PATIENCE, clock):
+            return
+        problem = f"not read within {_PATIENCE:.0f} s"
+    except Forbidden as error:
+        problem = str(error)
+    stale.inc()
+    _log.error("leads with an old cache", resource=resource.full_name, problem=problem)
 
 
 async def read(

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from kube import config
 from kube.client import Client
+from kube.errors import Forbidden
 from kube.freeze import Freeze
 from kube.meta import decode_partial
 from kube.reflector import Reflector
@@ -515,6 +516,24 @@ async def test_catching_up_outlives_failures_of_the_server(
         await server.received(2)
         broken = failure(500, "InternalError"), Drop(), Reply("no list")
         await server.answer(*broken, at("20"), failure(429, "TooManyRequests"), page("b"), Stream())
+        await clock.play(reflector.catch_up(clock.monotonic() + 1))
+
+    assert sink.told == ["+a", "+b", "-a"]
+
+
+async def test_catching_up_without_the_right_ends_where_that_may_be_so(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a"), Stream())
+    refused = failure(403, "Forbidden")
+
+    async with following() as reflector:
+        await reflector.synced.wait()
+        await server.received(2)
+        await server.answer(refused)
+        with pytest.raises(Forbidden):
+            await clock.play(reflector.catch_up(clock.monotonic() + 1, permitted=False))
+        await server.answer(refused, at("20"), page("b"), Stream())
         await clock.play(reflector.catch_up(clock.monotonic() + 1))
 
     assert sink.told == ["+a", "+b", "-a"]

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from prometheus_client import REGISTRY
 
+from kube.errors import Forbidden
 from kube.reflector import Reflector
 from kube.resources import NODES, PDBS, PODS, Resource
 from scheduler.watch.informers import catch_up
@@ -21,9 +22,12 @@ class SlowReflector:
     resource: Resource
     current: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[float] = field(default_factory=list)
+    refused: bool = False
 
-    async def catch_up(self, since: float) -> None:
+    async def catch_up(self, since: float, *, permitted: bool = True) -> None:
         self.asked.append(since)
+        if self.refused and not permitted:
+            raise Forbidden(403, "Forbidden", "no")
         await self.current.wait()
 
 
@@ -61,6 +65,31 @@ async def test_a_kind_that_cannot_be_listed_does_not_stop_all_scheduling() -> No
     await task
 
     assert stale(PDBS) == before + 1
+
+
+async def test_a_kind_that_may_not_be_read_any_more_is_not_waited_for() -> None:
+    """The roles of an earlier version are in force before its replicas lead."""
+    clock = FakeClock()
+    before = stale(PDBS)
+
+    task = begin(clock, SlowReflector(PDBS, refused=True))
+    await settle()
+
+    assert task.done()
+    await task
+    assert stale(PDBS) == before + 1
+
+
+async def test_nodes_and_pods_that_may_not_be_read_are_waited_for() -> None:
+    for resource in (NODES, PODS):
+        clock = FakeClock()
+        reflector = SlowReflector(resource, refused=True)
+
+        task = begin(clock, reflector)
+        await clock.advance(3600)
+        assert not task.done()
+        reflector.current.set()
+        await task
 
 
 async def test_nothing_is_decided_without_nodes_and_pods() -> None:
