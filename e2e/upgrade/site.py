@@ -28,7 +28,8 @@ from kube.resources import JOBS, NAMESPACES, PODS, PRIORITY_CLASSES
 SIZE = 8
 _BOUND = 3
 """How many of a gang's pods are bound when its scheduler is killed."""
-_ELECTION = {"leaseSeconds": 3, "renewSeconds": 2, "retrySeconds": 0.5}
+# A leader that is killed is replaced within seconds, and a slow machine loses none that lives.
+_ELECTION = {"leaseSeconds": 8, "renewSeconds": 6, "retrySeconds": 0.5}
 # Also a field that only the old versions have by this name: one ConfigMap serves both.
 _CONFIG = {
     "namespace": NAMESPACE,
