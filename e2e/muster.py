@@ -108,14 +108,14 @@ class Muster:
             self._processes[name].process.start()
         await asyncio.gather(*(self.ready(name) for name in names))
 
-    async def ready(self, name: str) -> None:
+    async def ready(self, name: str, timeout: float = 30) -> None:
         """Wait until `/readyz` says so. Raises ProcessFailedError with the end of the log."""
         part = self._processes[name]
 
         async def probe() -> bool:
             return await healthy(self.page(name, "/readyz"))
 
-        await part.process.ready(probe, timeout=30)
+        await part.process.ready(probe, timeout=timeout)
 
     def page(self, name: str, path: str) -> str:
         """The URL of one of a process's own pages, `/metrics` for instance."""

@@ -26,6 +26,8 @@ from kube.errors import NotFound
 from kube.resources import LEASES
 
 REPLICAS = 2
+_READY_SECONDS = 180.0
+"""A rollout waits ten minutes; what fails here is seen sooner."""
 _GRACE_SECONDS = 30.0
 """terminationGracePeriodSeconds of the manifests."""
 _DRAIN_SECONDS = 2.0
@@ -97,7 +99,7 @@ class Fleet:
         self.replicas.append(replica)
         if process == WEBHOOK:
             await self._join_service(replica, port)
-        await self._muster.ready(replica.name)
+        await self._muster.ready(replica.name, _READY_SECONDS)
         return replica
 
     async def replace(self, process: str, version: Version) -> None:
