@@ -25,7 +25,7 @@ from e2e.webhook.endpoint_slices import EndpointSlices
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-CONFIG = f"/api/v1/namespaces/{NAMESPACE}/configmaps/muster"
+CONFIGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 HOOK = "app.kubernetes.io/name=muster-uninstall"
 PROCESSES = ("webhook", "controller", "scheduler")
 
@@ -116,9 +116,9 @@ class Release:
         access = self._folder / f"{account}.kubeconfig"
         token = await accounts.token(self._rest, NAMESPACE, account)
         kubeconfig.derive(self._admin, access, token)
-        config: dict[str, Any] = yaml.safe_load(
-            (await self._rest.get(CONFIG)).ok()["data"]["muster.yaml"]
-        )
+        (name,) = (it["configMap"]["name"] for it in spec["volumes"] if "configMap" in it)
+        held = (await self._rest.get(f"{CONFIGS}/{name}")).ok()
+        config: dict[str, Any] = yaml.safe_load(held["data"]["muster.yaml"])
         if port:
             config["webhook"] = config.get("webhook", {}) | {"port": port}
         file = self._folder / f"{account}.yaml"

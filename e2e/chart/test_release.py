@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from e2e.chart.helm import NAMESPACE, Object, helm
-from e2e.chart.release import DEPLOYMENTS, Release
+from e2e.chart.release import CONFIGS, DEPLOYMENTS, Release
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
@@ -205,6 +205,9 @@ async def installed_again_and_removed_with_its_kinds(release: Release, rest: Res
     assert await conversions(rest) == {"Webhook"}
     assert (await rest.get(f"{GROUPS}/kept")).status == 200
 
+    # As after a removal that was interrupted: whoever does it again ends it.
+    for path in (f"{CONFIGS}/muster", f"{DEPLOYMENTS}/muster-webhook", CONFIGURATION):
+        (await rest.delete(path)).ok()
     await release.uninstall()
     (await rest.delete(f"/apis/batch/v1/namespaces/{OTHERS}/jobs/plain", BACKGROUND)).ok()
 

@@ -130,6 +130,7 @@ def changed(home: Path, defaults: dict[Key, Object], values: Object) -> dict[Key
 
 DEPLOYMENTS = {deployment(name) for name in PROCESSES}
 HOOK = ("Job", NAMESPACE, "muster-uninstall")
+HOOK_CONFIG = ("ConfigMap", NAMESPACE, "muster-uninstall")
 
 
 @pytest.mark.parametrize("process", PROCESSES)
@@ -211,11 +212,12 @@ def test_the_configuration_is_one_that_the_processes_read(
         },
     )
     # Whoever reads it is started anew.
-    assert found.keys() == {CONFIG, *DEPLOYMENTS}
+    assert found.keys() == {CONFIG, HOOK_CONFIG, *DEPLOYMENTS}
+    assert found[HOOK_CONFIG]["data"] == found[CONFIG]["data"]
     assert all(
         {**template(obj), "metadata": None} == {**template(defaults[it]), "metadata": None}
         for it, obj in found.items()
-        if it != CONFIG
+        if it in DEPLOYMENTS
     )
     file = tmp_path / "muster.yaml"
     file.write_text(found[CONFIG]["data"]["muster.yaml"])
@@ -237,7 +239,7 @@ def test_scheduler_names_are_in_configuration_and_registration(
     found = changed(home, defaults, {"profiles": profiles})
     registered = {key(obj): obj for obj in load_manifests(names)}
 
-    assert found.keys() == {CONFIG, *DEPLOYMENTS, *registered}
+    assert found.keys() == {CONFIG, HOOK_CONFIG, *DEPLOYMENTS, *registered}
     assert {it: found[it] for it in registered} == registered
     file = tmp_path / "muster.yaml"
     file.write_text(found[CONFIG]["data"]["muster.yaml"])
