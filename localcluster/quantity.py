@@ -23,7 +23,10 @@ def _split(text: str) -> tuple[Decimal, str]:
         return number * _BINARY[suffix], "binary"
     if suffix in _DECIMAL:
         return number.scaleb(_DECIMAL[suffix]), "decimal"
-    return number.scaleb(int(suffix[1:])), "exponent"
+    try:
+        return number.scaleb(int(suffix[1:])), "exponent"
+    except ArithmeticError as error:  # beyond what any number can be
+        raise ValueError(PROBLEM) from error
 
 
 def parse(value: str | float) -> Decimal:

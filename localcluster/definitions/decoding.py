@@ -6,18 +6,14 @@ that the type does not have are dropped and named; nulls count as not given.
 
 import datetime as dt
 import functools
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from localcluster import quantity
 from localcluster.definitions.notation import Type
 
 Read = Callable[[Any], "list[str] | None"]
 
-_QUANTITY = re.compile(r"[+-]?[0-9.]+(?:[numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?")
-_BAD_QUANTITY = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 
 
@@ -77,8 +73,12 @@ def _number(value: Any) -> None:
 
 def _quantity(value: Any) -> None:
     is_number = type(value) in {int, float}
-    if not is_number and not (isinstance(value, str) and _QUANTITY.fullmatch(value)):
-        raise DecodingError(_BAD_QUANTITY)
+    if not is_number and not isinstance(value, str):
+        raise DecodingError(quantity.PROBLEM)
+    try:
+        quantity.parse(value)
+    except ValueError as error:
+        raise DecodingError(str(error)) from error
 
 
 def _int_or_string(value: Any) -> None:

@@ -12,6 +12,7 @@ from localcluster.api import Api
 from localcluster.cel import Checker
 from localcluster.errors import StatusError
 from localcluster.hooks import User
+from localcluster.tests.api_server import ApiServer
 from localcluster.tests.core import make_api, now_of
 
 Object = dict[str, Any]
@@ -192,3 +193,31 @@ def test_types_of_ones_own_are_checked(text: str, result: str) -> None:
     checker = Checker({"a": "Tree", "m": "{[any]}"}, functions)
 
     assert checker.compile(text).result.replace("kubernetes", "tests") == result
+
+
+@pytest.mark.parametrize("amount", ["1.2.3", ".", "1e999999999"])
+async def test_amounts_that_cannot_be_read_are_refused(apiserver: ApiServer, amount: str) -> None:
+    policy = {"default": amount, "validRange": {"min": "0", "step": "1"}}
+
+    with pytest.raises(StatusError, match="quantities must match") as refused:
+        await apiserver.add(resources.RESOURCE_SLICES, _slice_with(policy))
+
+    assert refused.value.code == 400
+
+
+async def test_amounts_beyond_all_measure_cost_nothing(apiserver: ApiServer) -> None:
+    policy = {"default": "1e9999", "validRange": {"min": "1e9999", "step": "1e99999"}}
+
+    with pytest.raises(StatusError) as refused:
+        await apiserver.add(resources.RESOURCE_SLICES, _slice_with(policy))
+
+    assert refused.value.code == 422
+    assert len(refused.value.message) < 2000
+
+
+def _slice_with(policy: Object) -> Object:
+    capacity = {"mem": {"value": "8Gi", "requestPolicy": policy}}
+    device = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": capacity}
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "a.example.com", "nodeName": "n1", "pool": pool, "devices": [device]}
+    return {"metadata": {"name": "s"}, "spec": spec}

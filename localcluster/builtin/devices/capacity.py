@@ -1,6 +1,7 @@
 """The capacity of a device, and which parts of it may be asked for."""
 
 import itertools
+from decimal import Decimal
 from typing import Any
 
 from localcluster.builtin.devices.fields import distinct
@@ -11,6 +12,7 @@ from localcluster.quantity import canonical, parse
 Object = dict[str, Any]
 
 MOST_VALUES = 10
+LARGEST = Decimal(2**63 - 1)
 
 
 def capacity_causes(capacity: Object, at: str, *, shared: bool) -> list[Cause]:
@@ -92,11 +94,11 @@ def _step(bounds: Object, default: str, most: str, at: str) -> list[Cause]:
 
 
 def _whole(value: str) -> int:
-    """The number, rounded up if it has a fraction."""
-    return int(-(-parse(value) // 1))
+    """The number, rounded up if it has a fraction, and no larger than the server counts."""
+    return int(-(-max(-LARGEST, min(parse(value), LARGEST)) // 1))
 
 
 def _sum(one: str, other: str) -> str:
     """The sum, in the form of the first."""
-    total = parse(one) + parse(other)
+    total = min(parse(one) + parse(other), LARGEST)
     return canonical(f"{total / 1024}Ki" if one.endswith("i") else f"{total:f}")

@@ -1,5 +1,6 @@
 """Selectors of devices: which expressions are accepted when their object is stored."""
 
+import functools
 from typing import Any
 
 from localcluster import cel
@@ -20,10 +21,16 @@ def selector_causes(selector: dict[str, Any], at: str) -> list[Cause]:
     if len(text.encode()) > MOST_BYTES:
         return [too_long(where, MOST_BYTES)]
     try:
-        result = _CHECKER.compile(text).result
+        result = _result(text)
     except cel.CompileError as error:
         return [cel.refusal(where, error)]
     if result in {"BOOL", "DYN"}:
         return []
     kind = _KINDS.get(result, result.lower())
     return [invalid(where, text, f"must evaluate to bool or the unknown type, not {kind}")]
+
+
+@functools.lru_cache(maxsize=4096)
+def _result(text: str) -> str:
+    """The type of an expression: claims of one template say the same. Raises CompileError."""
+    return _CHECKER.compile(text).result
