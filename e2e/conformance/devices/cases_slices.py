@@ -133,6 +133,7 @@ SLICES = [
     ),
     device("capacity", ("capacity", {"mem": {"value": "1024Mi"}, "a.b/cores": {"value": 1.5}})),
     device("capacity that is no quantity", ("capacity", {"mem": {"value": "much"}})),
+    device("capacity with two points", ("capacity", {"mem": {"value": "1.2.3"}})),
     device(
         "a policy without sharing",
         ("capacity", {"m": {"value": 1, "requestPolicy": {"default": 1}}}),
