@@ -7,6 +7,8 @@ capacities   what a request takes of a device that several claims may share
 kinds        devices that nothing tells apart
 layouts      the devices of a node by position; usage: which of them are in use
 requests     what asks mean once their classes are known
+matching     which devices an option of a request can take
 allocator    allocate(layout, usage, pods, steps) -> Solution | Refused
+states       what is in use on a node, as a number, and the steps from state to state
 results      a solution as the allocations of claims
 """
