@@ -253,5 +253,5 @@ class _Known:
 _COMPILED: Final = 2048
 """How many selectors are kept."""
 
-_TEXT: Final = 512 * 1024
-"""How long the kept selectors are together: compiled, each byte may take a hundred."""
+_TEXT: Final = 256 * 1024
+"""How long the kept selectors are together: compiled, a byte of text takes up to 180 bytes."""

@@ -60,7 +60,7 @@ def test_what_is_kept_is_bounded() -> None:
     for at in range(200):
         text = f"device.driver != '{'x' * 9000}{at}'"
         assert selectors.judge(text, "d", Device()) is True
-    assert selectors.length <= 512 * 1024
+    assert selectors.length <= 256 * 1024
 
 
 def test_one_selector_with_more_devices_than_are_kept_forgets_its_own() -> None:
