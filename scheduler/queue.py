@@ -348,11 +348,12 @@ class Queue:
 
     def _drop(self, key: GroupKey) -> None:
         self._active.pop(key, None)
-        self._stale.pop(key, None)
-        self._due.discard(key)
         self._woken.pop(key, None)
+        self._due.discard(key)
         self._equal.discard(key)
-        self._unschedulable.discard(key)
+        if key in self._unschedulable:  # only those that were refused have numbers to renew
+            self._unschedulable.discard(key)
+            self._stale.pop(key, None)
 
     def _forget(self, key: GroupKey) -> None:
         """It cannot be decided any more; others may have to be in its stead."""

@@ -34,6 +34,9 @@ class RefusedRoots:
     def __iter__(self) -> Iterator[GroupKey]:
         return iter(self._roots)
 
+    def __contains__(self, key: GroupKey) -> bool:
+        return key in self._roots
+
     def __getitem__(self, key: GroupKey) -> RefusedRoot:
         return self._roots[key]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Literal, TypeVar
 
 from scheduler.core.groups import Group, GroupState, Pod, Traits
@@ -47,8 +47,8 @@ class GroupCounters:
             group.available += sign
         elif not ended:
             self._count_idle(group, pod, sign)
-        priorities = {info.priority: sign} if alive else {}
-        schedulers = {info.scheduler: sign} if alive and info.ours else {}
+        priorities = ((info.priority, sign),) if alive else ()
+        schedulers = ((info.scheduler, sign),) if alive and info.ours else ()
         self._add(
             group,
             sign * waiting,
@@ -106,8 +106,8 @@ class GroupCounters:
         parent = group.parent
         if parent is None:
             raise LookupError(group.key)
-        priorities = {p: sign * count for p, count in group.priorities.items()}
-        schedulers = {name: sign * count for name, count in group.schedulers.items()}
+        priorities = [(p, sign * count) for p, count in group.priorities.items()]
+        schedulers = [(name, sign * count) for name, count in group.schedulers.items()]
         self._add(
             parent,
             sign * group.pending_total,
@@ -213,8 +213,8 @@ class GroupCounters:
         assumed: int,
         *,
         size: int = 0,
-        priorities: Mapping[int, int],
-        schedulers: Mapping[str, int],
+        priorities: Iterable[tuple[int, int]],
+        schedulers: Iterable[tuple[str, int]],
     ) -> None:
         """Add to the counters of the group and all ancestors; priorities and names are few."""
         node: Group | None = group
@@ -225,10 +225,10 @@ class GroupCounters:
             node.running_total += running
             node.assumed_total += assumed
             node.size += size
-            for priority, count in priorities.items():
+            for priority, count in priorities:
                 _add_to(node.priorities, priority, count)
             mixed = len(node.schedulers) > 1
-            for name, count in schedulers.items():
+            for name, count in schedulers:
                 _add_to(node.schedulers, name, count)
             if mixed != (len(node.schedulers) > 1):
                 changed.append(node)
@@ -368,13 +368,13 @@ def _faulty(group: Group) -> bool:
     ):
         return True
     mixed = group.foreign > 0 or len(group.schedulers) > 1
-    return group.known and (mixed or has_other_priorities(group))
+    return (mixed or has_other_priorities(group)) and group.known
 
 
 def has_other_priorities(group: Group) -> bool:
     """Whether a pod of the leaf has another priority than the leaf. Composites have no pods."""
     priority = group.spec.priority if group.spec is not None else None
     present = group.priorities
-    if priority is None or group.composite or not present:
+    if priority is None or not present or group.composite:
         return False
     return len(present) > 1 or priority not in present
