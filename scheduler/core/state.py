@@ -206,10 +206,8 @@ class State:
             self._uncount(pod)
             self._update(pod, info, shape)
         self._move(pod)
-        self._count(pod)
         # Most events only confirm that an assumed pod is bound; they change none of these.
-        if before is None or before != (pod.waiting, pod.running, info.priority):
-            self._touch_pod(pod, reconsider=True)
+        self._count(pod, reconsider=before != (pod.waiting, pod.running, info.priority))
         return pod
 
     def remove_pod(self, uid: str) -> None:
@@ -314,8 +312,7 @@ class State:
         pod.assumed = False
         self.devices.give_back(pod.info.device_claims, uid)
         self._move(pod)
-        self._count(pod)
-        self._touch_pod(pod, reconsider=True)
+        self._count(pod, reconsider=True)
 
     def end_nomination(self, root: GroupKey) -> bool:
         """Drop the root's nomination, so that others may use its places. False if it had none."""
@@ -453,9 +450,8 @@ class State:
             self._take(shape, pod.row)
             self._take(pod.shape, pod.row, -1)
         self._set_shape(pod, shape)
-        self._count(pod)
         # A root that was refused with the old shape must be reconsidered with the new one.
-        self._touch_pod(pod, reconsider=pod.waiting)
+        self._count(pod, reconsider=pod.waiting)
 
     def _vacate(self, pod: Pod) -> None:
         if not pod.node:
@@ -489,7 +485,7 @@ class State:
             self.framework.volumes.reserve(gone.shape.matches.counted, gone.row, more=False)
         return rows
 
-    def _count(self, pod: Pod) -> None:
+    def _count(self, pod: Pod, *, reconsider: bool = False) -> None:
         self.units.stale(pod)
         self.shapes.count(pod.shape, 0, pod.waiting)
         if pod.group is not None:
@@ -498,7 +494,7 @@ class State:
             self.singles[pod.key] = pod
         if pod.info.nominated and not pod.info.ours:
             self._nominate(pod)
-        self._touch_pod(pod)
+        self._touch_pod(pod, reconsider=reconsider)
 
     def _nominate(self, pod: Pod) -> None:
         """Keep the place that another scheduler nominated for its waiting pod."""
