@@ -59,6 +59,8 @@ class Site:
         self._starting = Environment(plane, muster, client, "starting")
         self._preempting = Environment(plane, muster, client, "preempting")
         self._number = 0
+        self.crossed = 0
+        """How many half-bound gangs were begun by one version and finished by the other."""
         self._bindings: Bindings | None = None
 
     @classmethod
@@ -149,7 +151,7 @@ class Site:
         await self._starting.until("what users made and deleted to be gone", gone)
 
     async def _replace_schedulers(self, version: Version) -> None:
-        """The leader is the last of the old; it is killed while a gang is half-bound."""
+        """The leader is the last of the old; whoever leads is killed while a gang is half-bound."""
         leader = await self._fleet.leader(self._client)
         (other,) = (one for one in self._fleet.of(SCHEDULER) if one is not leader)
         await self._fleet.add(SCHEDULER, version)
@@ -164,17 +166,20 @@ class Site:
         await self._starting.create(JOBS, job(name, self._starting.name, pods=SIZE))
         async with asyncio.timeout(60):
             await pause.reached.wait()
-        assert await self._fleet.leader(self._client) is leader, "another leads already"
 
         async def half_bound() -> bool:
             return await self._starting.bound(of_job(name)) == _BOUND
 
         await self._starting.until(f"{_BOUND} pods of {name} to be bound", half_bound)
-        self._muster.kill(leader.name)
-        await self._fleet.forget(leader)
+        holder = await self._fleet.leader(self._client)
+        self._muster.kill(holder.name)
+        await self._fleet.forget(holder)
         self._proxy.end(pause)
-        follows = await self._fleet.leader(self._client)
-        assert follows.version is version, f"{follows.name} leads"
+        if holder is leader:
+            self.crossed += 1
+        else:  # on a slow machine it can lose its lease to a new one before
+            await self._fleet.add(SCHEDULER, version)
+            await self._fleet.end(leader)
         await self._runs_whole(name)
 
     async def _a_gang_runs(self, name: str) -> None:

@@ -29,5 +29,7 @@ async def test_nobody_notices_upgrades_and_ways_back(
             if number == 0:
                 await site.settle("newcomers")
         await site.leave()
+        assert site.crossed, "no gang was begun under one version and finished under another"
+        print(f"{site.crossed} half-bound gangs were finished by the other version")
         traffic = site.traffic
         print(f"{traffic.made} requests, none refused, {traffic.deferred} told to come again")
