@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test test-long test-monitoring check docs docs-serve format generate verify e2e \
-  e2e-modules e2e-upgrade test-versions up down bench bench-e2e lock version release clean
+  e2e-modules e2e-operate e2e-upgrade test-versions up down bench bench-e2e lock version release clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -64,6 +64,10 @@ e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus, which is built first
 	$(BIN)/python -m e2e.controlplane.build --monitoring
 	$(BIN)/python -m pytest e2e/monitoring --cluster=local
+
+e2e-operate: e2e-modules ## a whole life of an installation, by the real helm, kubectl and Prometheus
+	$(BIN)/python -m e2e.controlplane.build --monitoring
+	$(BIN)/python -m pytest e2e/operate --cluster=real
 
 e2e-modules: .venv ## build the real control plane into .cache/controlplane/bin
 	$(BIN)/python -m e2e.controlplane.build

@@ -5,6 +5,7 @@ so has the hook of the removal.
 """
 
 import asyncio
+import json
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -55,6 +56,11 @@ class Release:
         file.write_text(yaml.safe_dump(values))
         options = ("--install", "--create-namespace", f"--values={file}")
         return await self._helm("upgrade", RELEASE, str(CHART), *options, fails=fails)
+
+    async def keep(self) -> None:
+        """`helm rollback` to the last revision, as a removal that was refused stays begun."""
+        said = json.loads(await self._helm("history", RELEASE, "--output=json", fails=False))
+        await self._helm("rollback", RELEASE, str(said[-1]["revision"]), fails=False)
 
     async def uninstall(self, *, fails: bool = False) -> str:
         """`helm uninstall`, whose hook is run as its Job says: what both say."""

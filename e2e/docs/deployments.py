@@ -8,6 +8,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +25,8 @@ from e2e.webhook.endpoint_slices import SLICES, own_address
 NAMESPACE = "muster-system"
 WEBHOOK = "muster-webhook"
 _PROBE_SECONDS = 0.1
+_Key = tuple[str, int]
+"""UID and generation of a Deployment."""
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 _CONFIGURATION = f"/api/v1/namespaces/{NAMESPACE}/configmaps/muster"
 _SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/{WEBHOOK}"
@@ -32,21 +35,29 @@ _SLICES = SLICES.format(namespace=NAMESPACE)
 
 @dataclass
 class _Running:
-    """The process of one Deployment."""
+    """The process of one Deployment in one generation."""
 
+    name: str
     process: Process
     port: int
-    ready_url: str
+    address: str
     told: bool = False
+
+    @property
+    def ready_url(self) -> str:
+        return f"http://{self.address}/readyz"
 
 
 class Deployments:
-    """An async context manager: inside it every Deployment in `muster-system` has its process."""
+    """An async context manager: inside it every Deployment in `muster-system` has its process.
+
+    One that changes gets a new process, and the old one ends when that is ready.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._admin = cluster.kubeconfig
         self._folder = Path(tempfile.mkdtemp(prefix="muster-deployments-"))
-        self._running: dict[str, _Running] = {}
+        self._running: dict[_Key, _Running] = {}
         self._following: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -67,17 +78,38 @@ class Deployments:
         """The ends of all logs."""
         return "\n".join(log.read_text()[-3000:] for log in self._folder.glob("logs/*.log"))
 
+    def process(self, name: str) -> Process:
+        """The newest process of a Deployment."""
+        return self._newest(name).process
+
+    def address(self, name: str) -> str:
+        """HOST:PORT of the pages of its newest process."""
+        return self._newest(name).address
+
+    def _newest(self, name: str) -> _Running:
+        return [it for it in self._running.values() if it.name == name][-1]
+
     async def _follow(self) -> None:
         async with Rest.open(self._admin) as rest:
             while True:
-                there = {one["metadata"]["uid"]: one for one in await _listed(rest)}
-                for uid in self._running.keys() - there.keys():
-                    self._running.pop(uid).process.kill()
-                for uid, deployment in there.items():
-                    if uid not in self._running:
-                        self._running[uid] = await self._start(rest, deployment)
-                    await _tell(rest, deployment, self._running[uid])
+                there = {_key(one): one for one in await _listed(rest)}
+                for key, deployment in there.items():
+                    if key not in self._running:
+                        self._running[key] = await self._start(rest, deployment)
+                    await _tell(rest, deployment, self._running[key])
+                for key in self._running.keys() - there.keys():
+                    await self._end_old(rest, key, there)
                 await asyncio.sleep(_PROBE_SECONDS)
+
+    async def _end_old(self, rest: Rest, old: _Key, there: Mapping[_Key, Object]) -> None:
+        """It serves until its successor does, if it has one."""
+        successors = [self._running[key] for key in there if key[0] == old[0]]
+        if any(not it.told for it in successors):
+            return
+        running = self._running.pop(old)
+        if running.name == WEBHOOK and successors:
+            (await rest.delete(f"{_SLICES}/{WEBHOOK}-{running.port}")).ok()
+        running.process.kill()
 
     async def _start(self, rest: Rest, deployment: Object) -> _Running:
         name = deployment["metadata"]["name"]
@@ -90,18 +122,23 @@ class Deployments:
         said = [it for it in pod["containers"][0]["args"] if not it.startswith(("--config", "--h"))]
         own = [f"--kubeconfig={access}", f"--config={config}", f"--health=127.0.0.1:{health}"]
         command = [sys.executable, "-m", "cli", *said, *own]
-        process = Process(name, command, logs=self._folder / "logs")
+        process = Process(f"{name}-{port}", command, logs=self._folder / "logs")
         process.start()
-        return _Running(process, port, f"http://127.0.0.1:{health}/readyz")
+        return _Running(name, process, port, f"127.0.0.1:{health}")
 
     async def _configuration(self, rest: Rest, name: str, port: int) -> Path:
         """That of the ConfigMap; the port is one that is free here."""
         said = (await rest.get(_CONFIGURATION)).ok()["data"]["muster.yaml"]
         content: dict[str, Any] = yaml.safe_load(said)
         content["webhook"] = {**content.get("webhook", {}), "host": "0.0.0.0", "port": port}
-        path = self._folder / f"{name}.yaml"
+        path = self._folder / f"{name}-{port}.yaml"
         path.write_text(yaml.safe_dump(content))
         return path
+
+
+def _key(deployment: Object) -> _Key:
+    meta = deployment["metadata"]
+    return meta["uid"], meta["generation"]
 
 
 async def _listed(rest: Rest) -> list[Object]:
