@@ -242,6 +242,8 @@ class Queue:
 
     def share(self, key: GroupKey, kind: EqualKind | None, answer: Answer, *, known: bool) -> None:
         """The answer for a root that was just refused holds for its equals, if it has any."""
+        if key not in self._unschedulable:
+            return  # made ready again, or gone, since then
         (head, _), entity = self._heads.pop(key, (None, None)), self.entity(key)
         shared = answer.refusal.shortage.kind in ("capacity", "constraint")
         if kind is not None and entity is not None and shared:

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from scheduler import cycle as cycle_module
 from scheduler.core.decide import decide
-from scheduler.core.explain import Blocker
+from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
+from scheduler.equal_roots import Answer
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.clock import FakeClock
@@ -162,6 +163,31 @@ def test_an_equal_root_goes_on_where_the_woken_one_may_not_be_decided(way: str) 
     run.settle()
 
     assert run.placed_roots == [keys[1]]
+
+
+def test_a_root_made_ready_during_its_refusal_is_not_left_to_its_equals() -> None:
+    """A refusal may give way before its answer is shared."""
+    run = Run()
+    run.builder.nodes(1, cpu=1)
+    runs = run.builder.pod(node="n0")
+    others = run.singles(2, cpu=2)
+    run.settle()
+    [key] = run.singles(1)
+    run.refresh()
+    entity = run.queue.entity(key)
+    assert run.queue.pop() == key
+    assert entity is not None
+    refusal = decide(run.state, entity, SearchBudget())
+    assert isinstance(refusal, Refusal)
+    kind = run.queue.equal_kind(entity)
+    run.queue.refuse(key, refusal, 0.0)
+    run.queue.review(key)
+    run.queue.share(key, kind, Answer(refusal, explain(run.state, refusal)), known=False)
+    run.state.remove_pod(runs.uid)
+    run.settle()
+
+    assert run.placed_roots == [key]
+    assert run.queue.sizes()["unschedulable"] == len(others)
 
 
 def test_a_refusal_does_not_speak_for_another_priority_shape_or_size(
