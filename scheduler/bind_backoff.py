@@ -40,22 +40,16 @@ class _Pause:
 
 
 class BindBackoff:
-    """Times are seconds of a monotonic clock, given by the caller."""
+    """Times are seconds of a monotonic clock, given by the caller.
+
+    `waiting` are the roots that wait; it follows all changes.
+    """
 
     def __init__(self) -> None:
         self._failures: dict[GroupKey, int] = {}
         self._pauses: dict[GroupKey, _Pause] = {}
         self._until = Timers()
-
-    def __contains__(self, key: GroupKey) -> bool:
-        return key in self._until
-
-    def __len__(self) -> int:
-        return len(self._until)
-
-    def keys(self) -> Iterable[GroupKey]:
-        """The roots that wait."""
-        return self._until
+        self.waiting = self._until.keys
 
     def failures(self, key: GroupKey) -> int:
         """How often in a row binding the root failed."""
@@ -98,10 +92,9 @@ class BindBackoff:
             del self._pauses[key]
             self._until.discard(key)
 
-    def take_due(self, now: float) -> Iterator[GroupKey]:
-        """The roots that have waited long enough; they wait no more."""
-        while (key := self._until.pop_due(now)) is not None:
-            yield key
+    def pop_due(self, now: float) -> GroupKey | None:
+        """A root that has waited long enough, and waits no more; None if there is none."""
+        return self._until.pop_due(now)
 
     def next_time(self) -> float | None:
         """When the next root is due, if any waits."""

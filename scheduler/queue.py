@@ -94,14 +94,14 @@ class Queue:
 
     def waiting(self) -> list[GroupKey]:
         """All entities, in the order in which they would be decided if all were ready."""
-        keys = {*self._active, *self._unschedulable, *self._backoff.keys()}
+        keys = {*self._active, *self._unschedulable, *self._backoff.waiting}
         entities = ((key, self.entity(key)) for key in keys)
         ranked = ((_rank(entity), key) for key, entity in entities if entity is not None)
         return [key for _, key in sorted(ranked)]
 
     def sizes(self) -> dict[str, int]:
         """How many roots each part has."""
-        sizes = (len(self._active), len(self._unschedulable), len(self._backoff))
+        sizes = (len(self._active), len(self._unschedulable), len(self._backoff.waiting))
         return dict(zip(QUEUES, sizes, strict=True))
 
     def refresh(self, changes: Changes, now: float) -> None:
@@ -114,7 +114,7 @@ class Queue:
         self._now = now
         if changes.everything:
             self._equal.expire_all()
-        for key in sorted(changes.entities | changes.reconsider):
+        for key in sorted(changes.entities):
             if key in changes.reconsider:
                 self._backoff.reconsider(key, self._state.forest.groups.get(key))
                 self.review(key)
@@ -124,10 +124,10 @@ class Queue:
             yield
         self._rows |= changes.rows
         for _ in range(_STEPS):
+            if not (self._rows or self._to_scan):
+                break
             self._look_for_room(now)
             yield
-            if not self._to_scan:
-                break
         self._behind = changes.more or bool(self._to_scan or self._rows)
         if self._state.nodes.generation != self._generation:
             # Nodes were added, removed or relabelled: counts that were made on them are outdated.
@@ -336,7 +336,7 @@ class Queue:
 
     def review(self, key: GroupKey) -> None:
         """Make it ready if it may be decided, else drop it."""
-        if key in self._backoff or key in self._blocked:
+        if key in self._backoff.waiting or key in self._blocked:
             return
         self._drop(key)
         entity = self.entity(key)
@@ -352,8 +352,8 @@ class Queue:
         self._active.pop(key, None)
         self._woken.pop(key, None)
         self._due.discard(key)
-        self._equal.discard(key)
-        if key in self._unschedulable:  # only those that were refused have numbers to renew
+        if key in self._unschedulable:  # only those that were refused have equals, and numbers
+            self._equal.discard(key)
             self._unschedulable.discard(key)
             self._stale.pop(key, None)
 
@@ -440,8 +440,8 @@ class Queue:
         return shape is None or self._state.nominations.free(key, shape) >= refused.needed
 
     def _wake_due(self, now: float) -> Iterator[None]:
-        for key in self._backoff.take_due(now):
-            self.review(key)
+        while (waited := self._backoff.pop_due(now)) is not None:
+            self.review(waited)
             yield
         while (due_now := self._due.pop_due(now)) is not None:
             self.review(due_now)

@@ -71,5 +71,7 @@ class RefusedRoots:
 
     def first_due(self) -> tuple[GroupKey, float] | None:
         """The root that is tried again first, and when."""
-        first = next(iter(self._roots.items()), None)
-        return (first[0], first[1].retry_at) if first is not None else None
+        if not self._roots:
+            return None
+        key, refused = next(iter(self._roots.items()))
+        return (key, refused.retry_at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import KeysView
 from typing import Final
 
 from scheduler.core.model import GroupKey
@@ -12,20 +12,15 @@ _SLACK: Final = 64
 
 
 class Timers:
-    """One moment for each key; a later one replaces it."""
+    """One moment for each key; a later one replaces it.
+
+    `keys` are those that have one; it follows all changes.
+    """
 
     def __init__(self) -> None:
         self._at: dict[GroupKey, float] = {}
+        self.keys: KeysView[GroupKey] = self._at.keys()
         self._heap: list[tuple[float, GroupKey]] = []
-
-    def __len__(self) -> int:
-        return len(self._at)
-
-    def __iter__(self) -> Iterator[GroupKey]:
-        return iter(self._at)
-
-    def __contains__(self, key: GroupKey) -> bool:
-        return key in self._at
 
     def set(self, key: GroupKey, at: float) -> None:
         """The key is due at that moment."""
@@ -50,6 +45,8 @@ class Timers:
 
     def pop_due(self, now: float) -> GroupKey | None:
         """Remove a key that is due by now, the first one; None if there is none."""
+        if not self._heap:
+            return None
         at = self.next()
         if at is None or at > now:
             return None

@@ -8,7 +8,7 @@ deeper than MAX_DEPTH. Objects may arrive in any order: a group that only others
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,13 +61,17 @@ class NotReady:
 
 
 class Forest:
-    """All groups, and the templates of the Workloads that they name."""
+    """All groups, and the templates of the Workloads that they name.
+
+    `moved` are the groups that postponed steps linked or compared anew, until `take_moved`.
+    """
 
     def __init__(self) -> None:
         self.groups: dict[GroupKey, Group] = {}
         self.templates: dict[WorkloadKey, Templates] = {}
         self._counters = GroupCounters()
         self._links = GroupLinks(self._counters, self.group, self.prune)
+        self.moved: Sequence[Group] = self._links.moved
         self._made_from: dict[WorkloadKey, dict[GroupKey, Group]] = {}
 
     @property
@@ -155,8 +159,9 @@ class Forest:
         return self._links.catch_up(steps)
 
     def take_moved(self) -> list[Group]:
-        """The groups that postponed steps linked or compared anew since the last call."""
-        moved, self._links.moved = self._links.moved, []
+        """The groups in `moved`, which is empty then."""
+        moved = self._links.moved.copy()
+        self._links.moved.clear()
         return moved
 
     def count(self, group: Group, pod: Pod, sign: int) -> None:

@@ -91,8 +91,9 @@ class Pod:
     def waiting(self) -> bool:
         """Whether this scheduler has to place the pod now."""
         info = self.info
-        blocked = info.gated or info.exceeds or info.terminating or self.ended
-        return info.ours and not self.placed and not blocked
+        if not info.ours or info.node or self.assumed:
+            return False
+        return not (info.gated or info.exceeds or info.terminating or self.ended)
 
     @property
     def running(self) -> bool:
@@ -100,7 +101,7 @@ class Pod:
         info = self.info
         if info.terminating or info.phase == "Failed":
             return False
-        return self.placed or info.phase == "Succeeded"
+        return bool(info.node) or self.assumed or info.phase == "Succeeded"
 
     @property
     def failed(self) -> bool:
@@ -157,16 +158,17 @@ class Group:
 
     __slots__ = (
         "alive", "assumed_total", "available", "bound", "bound_children", "bound_pods",
-        "child_traits", "children", "clashing", "cut_children", "cut_from", "described_children",
-        "exceeding", "failed", "faulty", "faulty_children", "foreign", "gated", "heights", "held",
-        "initially_scheduled", "initially_scheduled_children", "key", "leaving", "members",
-        "parent", "pending", "pending_total", "priorities", "quorate", "quorate_children",
-        "running", "running_total", "schedulers", "settled", "size", "spec", "standing",
-        "standing_children", "state", "template_flaw", "traits",
+        "child_traits", "children", "clashing", "composite", "cut_children", "cut_from",
+        "described_children", "exceeding", "failed", "faulty", "faulty_children", "foreign",
+        "gated", "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
+        "leaving", "members", "parent", "pending", "pending_total", "priorities", "quorate",
+        "quorate_children", "running", "running_total", "schedulers", "settled", "size", "spec",
+        "standing", "standing_children", "state", "template_flaw", "traits",
     )  # fmt: skip
 
     def __init__(self, key: GroupKey) -> None:
         self.key = key
+        self.composite = key[0] == COMPOSITE_POD_GROUP
         self.spec: GroupSpec | None = None
         self.parent: Group | None = None
         self.children: dict[GroupKey, Group] = {}
@@ -217,10 +219,6 @@ class Group:
     @property
     def name(self) -> str:
         return self.key[2]
-
-    @property
-    def composite(self) -> bool:
-        return self.key[0] == COMPOSITE_POD_GROUP
 
     @property
     def words(self) -> str:

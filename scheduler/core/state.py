@@ -193,7 +193,7 @@ class State:
             self.remove_pod(info.uid)
             return None
         pod = self.pods.get(info.uid)
-        before = None if pod is None else (pod.waiting, pod.running, pod.info.priority)
+        before = None if pod is None else _standing(pod)
         if pod is None:
             pod = Pod(info, self.pod_shapes.shape_of(info), self._group_of(info))
             self.shapes.count(pod.shape, 1, 0)
@@ -207,7 +207,7 @@ class State:
             self._update(pod, info, shape)
         self._move(pod)
         # Most events only confirm that an assumed pod is bound; they change none of these.
-        self._count(pod, reconsider=before != (pod.waiting, pod.running, info.priority))
+        self._count(pod, reconsider=before is None or before != _standing(pod))
         return pod
 
     def remove_pod(self, uid: str) -> None:
@@ -352,7 +352,8 @@ class State:
         self.pod_shapes.sweep(self.nominations)
         self.devices.tidy()
         more = self.forest.catch_up(_STEPS)
-        self._moved()
+        if self.forest.moved:
+            self._moved()
         changes, self.changes = self.changes, Changes()
         changes.more = more
         if self._room_anywhere or self.pod_shapes.affects_others:
@@ -540,3 +541,8 @@ class State:
         if reconsider:
             changes.reconsider.add(group.key)
             changes.reconsider.add(node.key)
+
+
+def _standing(pod: Pod) -> tuple[bool, bool, int]:
+    """What of a pod, besides its shape, its root's decision depends on."""
+    return (pod.waiting, pod.running, pod.info.priority)
