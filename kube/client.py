@@ -21,7 +21,6 @@ from yarl import URL
 
 from kube import config
 from kube.clock import Clock, ServerClock, SystemClock
-from kube.config import RestConfig
 from kube.connections import ConnectionPool, Response, ResponseTooLarge
 from kube.decoding import decode_deep
 from kube.errors import (
@@ -40,6 +39,7 @@ from kube.open_sockets import OpenSockets
 from kube.patch import Operation, PatchBuilder
 from kube.proxied import ProxiedPool
 from kube.resources import PODS, Resource
+from kube.rest_config import RestConfig
 from kube.watch_session import watch_session
 
 JSON_PATCH = "application/json-patch+json"

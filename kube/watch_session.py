@@ -5,8 +5,8 @@ from typing import Final
 
 import aiohttp
 
-from kube.config import RestConfig
 from kube.open_sockets import OpenSockets
+from kube.rest_config import RestConfig
 
 READ_BUFFER: Final = 2 * 1024 * 1024
 

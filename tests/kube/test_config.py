@@ -9,7 +9,7 @@ from kube import config
 from kube.client import Client
 from kube.errors import ConfigError, Unauthorized
 from kube.resources import NODES
-from tests.support.api_server import Reply, ScriptedServer, failure
+from tests.support.api_server import Reply, ScriptedServer, failure, server_certificate
 from tests.support.clock import FakeClock
 
 
@@ -47,22 +47,22 @@ async def test_the_environment_names_the_file(
 async def test_a_pod_uses_its_service_account(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kubernetes.aio.config import incluster_config
-
-    from tests.support.api_server import server_certificate
-
     token = tmp_path / "token"
     token.write_text("first")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", server_certificate())
+    monkeypatch.setattr(config, "TOKEN", token)
+    monkeypatch.setattr(config, "AUTHORITIES", Path(server_certificate()))
+    clock = FakeClock()
 
-    await server.answer(Reply({}))
-    async with await Client.connect() as client:
+    await server.answer(Reply({}), Reply({}))
+    async with Client(await config.load(), clock=clock) as client:
+        await client.get(NODES, "n")
+        token.write_text("second\n")
+        clock.jump(61)
         await client.get(NODES, "n")
 
-    assert server.seen[0].headers["Authorization"].lower() == "bearer first"
+    assert tokens(server) == ["Bearer first", "Bearer second"]
 
 
 async def test_a_pod_without_its_token_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +71,32 @@ async def test_a_pod_without_its_token_says_so(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(ConfigError, match="in-cluster"):
         await config.load()
+
+
+async def test_a_pod_with_an_empty_token_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr(config, "TOKEN", token)
+
+    with pytest.raises(ConfigError, match="token is empty"):
+        await config.load()
+
+
+async def test_a_pod_finds_a_server_with_an_ipv6_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("t")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr(config, "TOKEN", token)
+    monkeypatch.setattr(config, "AUTHORITIES", Path(server_certificate()))
+
+    assert (await config.load()).server == "https://[fd00::1]:443"
 
 
 async def test_a_token_file_is_read_again_after_a_minute(
@@ -146,7 +172,7 @@ async def test_basic_credentials_are_sent_as_such(server: ScriptedServer, tmp_pa
 @pytest.mark.parametrize(
     ("content", "want"),
     [
-        pytest.param(None, "File does not exist", id="missing"),
+        pytest.param(None, "client-certificate: .*No such file", id="missing"),
         pytest.param("no certificate", "certificates for", id="no certificate"),
     ],
 )
