@@ -29,6 +29,7 @@ CATEGORY: Final = "muster"
 SCHEDULER_NAME: Final = "muster-scheduler"  # unless others are configured
 # The scheduler's process, whatever pods call it: its lease, and the prefix of its messages on pods.
 SCHEDULER_COMPONENT: Final = "muster-scheduler"
+CONTROLLER_COMPONENT: Final = "muster-controller"
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 
 WORKLOAD: Final = KindName(GROUP, VERSION, "workloads", "Workload")

@@ -11,7 +11,7 @@ from api.constants import POD_GROUP
 from api.defaults import defaults
 from api.priority import PriorityClass
 from api.reading import dig, text
-from api.rules import validate
+from api.rules.validation import validate
 from kube.errors import ConfigError
 from scheduler.core.model import SINGLE_POD
 

@@ -1,12 +1,13 @@
-"""The configuration file: one for all processes, each reads its part. All fields are optional."""
+"""The configuration file: one for all processes, each reads its part. All fields are optional.
+
+Nothing here imports a process: commands read the file too, and start quickly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from msgspec import Meta
 
@@ -15,13 +16,9 @@ from api.integration.autoscalers import KNOWN_KEYS, Autoscalers
 from api.names import is_label_key
 from api.rules.table import LABEL_KEY_TEXT
 from api.scheduler_names import SchedulerNames, faults_of
-from certs.authority import Lifetimes
-from kube.errors import ConfigError
 from kube.settings import LeaderElection, Seconds, Section, read
 from scheduler.config import Config as Scheduler
-from scheduler.core.search.node_selection import Profile as Scoring
-from webhooks.app import WebhookConfig
-from webhooks.registration import ServiceTarget, UrlTarget
+from scheduler.core.profiles import Profile as Scoring
 
 Days = Annotated[float, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -44,12 +41,6 @@ class Certificates(Section, frozen=True):
         """Raises ValueError, which names the fields, when renewing would gain nothing."""
         if not self.ca_days >= self.server_days > self.ahead_days:
             raise ValueError("caDays >= serverDays > aheadDays must hold")
-
-    @property
-    def lifetimes(self) -> Lifetimes:
-        """The three times as `certs` takes them."""
-        days = (self.ca_days, self.server_days, self.ahead_days)
-        return Lifetimes(*(timedelta(days=each) for each in days))
 
 
 class TellAutoscalers(Section, frozen=True):
@@ -147,36 +138,3 @@ class File(Section, frozen=True):
 def load(path: str | Path | None) -> File:
     """The file; None gives the defaults. Raises ConfigError."""
     return read(path, File)
-
-
-def webhook_config(file: File, url: str | None) -> WebhookConfig:
-    """The webhook's part; `url` instead of the Service. Raises ConfigError."""
-    part = file.webhook
-    target: ServiceTarget | UrlTarget
-    if url is None:
-        inject = part.certificates.mounted is None
-        target = ServiceTarget(part.service, file.namespace, inject)
-        host, port, drain = "0.0.0.0", 9443, 10.0  # noqa: S104 - a pod is called from outside
-    else:
-        try:
-            target, parts = UrlTarget(url), urlsplit(url)
-            host, port, drain = parts.hostname or "", parts.port or 443, 0.0
-        except ValueError as error:
-            raise ConfigError(f"--url: {error}") from error
-    return WebhookConfig(
-        target=target,
-        host=part.host or host,
-        port=port if part.port is None else part.port,
-        cert_dir=_path(part.cert_dir),
-        secret=part.secret,
-        mounted_certificates=_path(part.certificates.mounted),
-        lifetimes=part.certificates.lifetimes,
-        announced_seconds=part.certificates.announced_seconds,
-        drain_seconds=drain if part.drain_seconds is None else part.drain_seconds,
-        scheduler_names=file.scheduler_names,
-        autoscalers=part.autoscalers.told,
-    )
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None

@@ -1,7 +1,7 @@
 """The `muster` command: server processes, and the commands for users.
 
 Server processes (`cli.servers`) need the base installation only. The commands for users need
-the extra `cli` (typer, rich).
+the extra `cli` (typer, rich). Each of the two is imported only if it is asked for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cli import servers
+from cli.process_names import PROCESSES
 from kube.errors import ConfigError
 
 
@@ -17,7 +17,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code (2: bad arguments or configuration)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        if arguments and arguments[0] in servers.PROCESSES:
+        if arguments and arguments[0] in PROCESSES:
+            from cli import servers
+
             return servers.main(arguments)
         return _user_command(arguments)
     except ConfigError as error:

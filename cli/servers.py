@@ -15,7 +15,8 @@ from typing import Any
 
 import structlog
 
-from cli.config import File, load, webhook_config
+from cli.config import File, load
+from cli.process_names import PROCESSES
 from kube import process
 from kube.client import Client
 from kube.process import Check, Details, Page, StatusServer
@@ -41,6 +42,7 @@ class Server:
 
 def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Server:
     """The webhook, reached by `--url` or by its Service."""
+    from cli.webhook_config import webhook_config
     from webhooks.app import run
     from webhooks.readiness import Readiness
 
@@ -77,11 +79,10 @@ def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Ser
     return Server(decider.checks, decider.run, decider.pages, decider.actions, decider.details)
 
 
-PROCESSES: Mapping[str, Sequence[Callable[[Client, File, argparse.Namespace], Server]]] = {
-    "webhook": (webhook,),
-    "controller": (controller,),
-    "scheduler": (scheduler,),
-    "all": (webhook, controller, scheduler),
+_SERVERS: Mapping[str, Callable[[Client, File, argparse.Namespace], Server]] = {
+    "webhook": webhook,
+    "controller": controller,
+    "scheduler": scheduler,
 }
 
 
@@ -149,12 +150,10 @@ def main(argv: Sequence[str]) -> int:
 async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         servers: dict[str, Server] = {}
-        for make in PROCESSES[arguments.command]:
-            client = await Client.connect(
-                arguments.kubeconfig, user_agent=f"muster-{make.__name__}"
-            )
+        for name in PROCESSES[arguments.command]:
+            client = await Client.connect(arguments.kubeconfig, user_agent=f"muster-{name}")
             await stack.enter_async_context(client)
-            servers[make.__name__] = make(client, file, arguments)
+            servers[name] = _SERVERS[name](client, file, arguments)
         host, port = arguments.health
         checks = {
             check if len(servers) == 1 else f"{name}-{check}": holds

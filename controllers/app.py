@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from api.constants import CONTROLLER_COMPONENT
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.coscheduling import CoschedulingController
 from controllers.group_writer import GroupWriter
@@ -25,7 +26,7 @@ from kube.process import run_until
 from kube.quarantine import Quarantine
 from kube.settings import LeaderElection
 
-LEASE = "muster-controller"
+LEASE: Final = CONTROLLER_COMPONENT
 
 
 class Reconciler(Protocol):

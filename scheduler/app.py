@@ -28,7 +28,7 @@ from scheduler.binder import Binder
 from scheduler.config import Config
 from scheduler.core.place import SearchBudget
 from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.search.node_selection import Profile
+from scheduler.core.profiles import Profile
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor

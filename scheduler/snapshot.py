@@ -39,7 +39,7 @@ from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.node_daemons import DaemonSetKey
 from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.search.node_selection import Profile
+from scheduler.core.profiles import Profile
 from scheduler.core.search.search_budget import nothing
 from scheduler.core.shapes import Shape
 from scheduler.core.starvation import ClosedFor

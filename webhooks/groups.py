@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from api import conversion, inherit, priority, rules
+from api import conversion, inherit, priority
 from api.causes import Cause
 from api.constants import POD_GROUP, WORKLOAD
 from api.defaults import defaults
 from api.reading import annotations_of, dig, mapping, text
-from api.rules import table
+from api.rules import table, validation
 from kube.patch import Operation
 from webhooks import warnings
 from webhooks.informers import Lister
@@ -71,7 +71,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     403 when its parent is being deleted, or when a template would preempt and its class does not.
     """
     new = request.object or {}
-    result = rules.validate(
+    result = validation.validate(
         request.kind.kind,
         new,
         request.old_object,

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from api.constants import CONTROLLER_COMPONENT, SCHEDULER_COMPONENT
 from api.reading import dig, integer, text
 from cli.doctor.findings import About, Finding, error, info, warning
-from controllers.app import LEASE as CONTROLLER_LEASE
 from kube.client import Client
 from kube.errors import NotFound
 from kube.meta import Json
 from kube.resources import LEASES
-from scheduler.app import LEASE as SCHEDULER_LEASE
 
-NAMES: Final = {CONTROLLER_LEASE: "controller", SCHEDULER_LEASE: "scheduler"}
+NAMES: Final = {CONTROLLER_COMPONENT: "controller", SCHEDULER_COMPONENT: "scheduler"}
+"""The leases by what each is of: they have the names of the components."""
+
 TOLERANCE: Final = timedelta(seconds=10)
 """How far clocks may be apart before it is said."""
 

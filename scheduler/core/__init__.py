@@ -26,6 +26,7 @@ forest             all groups, and whether a tree may be tried
 tree_validation    trees that must not be tried
 decide             decide(state, root, budget) -> Placement | Refusal: the gate, then place
 starvation         the gate that can be closed for a starving root
+profiles           how the pods of one schedulerName are placed: pack or spread
 place              place(state, root, budget) -> Placement | Refusal
 search/            finds nodes for a tree: topology placements, attempts, packing, batches
 nominations        places reserved for roots whose victims are still terminating

@@ -9,7 +9,8 @@ import pytest
 
 from api.integration.autoscalers import KNOWN_KEYS, Autoscalers
 from certs.authority import DEFAULT_LIFETIMES
-from cli.config import File, load, webhook_config
+from cli.config import File, load
+from cli.webhook_config import webhook_config
 from kube.errors import ConfigError
 
 URL = "https://127.0.0.1:9000"

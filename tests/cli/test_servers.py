@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from cli.child_processes import ChildProcesses, answers, free_port
-from cli.config import File, load, webhook_config
+from cli.config import File, load
 from cli.demo import install_kinds
 from cli.main import main
 from cli.servers import address
+from cli.webhook_config import webhook_config
 from kube.client import Client
 from kube.errors import ConfigError
 from kube.resources import NAMESPACES

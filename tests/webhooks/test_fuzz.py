@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD, KindName
 from api.models import v1alpha3
 from api.priority import PriorityClass
-from api.rules import validate
+from api.rules.validation import validate
 from tests.api.strategies import objects
 from tests.webhooks.listener_thread import Caller, serving
 from tests.webhooks.reviews import FakeLister, encoded, pod_group, review_of

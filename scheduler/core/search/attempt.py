@@ -15,9 +15,10 @@ import numpy as np
 from scheduler.core.forest import Group, Pod
 from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints
+from scheduler.core.profiles import Profile
 from scheduler.core.reasons import reasons
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
-from scheduler.core.search.node_selection import Profile, choose, waves
+from scheduler.core.search.node_selection import choose, waves
 from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage

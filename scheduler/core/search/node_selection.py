@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from scheduler.core.domain_quotas import Quotas
 from scheduler.core.framework import Framework
 from scheduler.core.node_table import Ints
+from scheduler.core.profiles import Profile
 from scheduler.core.shapes import Shape
 
 _NEVER: Final = np.iinfo(np.int64).max
-
-Profile = Literal["pack", "spread"]
 
 _PREFERENCE_WAVES: Final = 16
 """The number of waves that respect preferences; later ones take whatever room there is."""

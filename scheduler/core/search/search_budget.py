@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from scheduler.core.search.node_selection import Profile
+from scheduler.core.profiles import Profile
 
 
 def never() -> bool:

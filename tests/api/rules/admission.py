@@ -9,7 +9,7 @@ from api.constants import GROUP, VERSION
 from api.defaults import defaults
 from api.inherit import is_incomplete
 from api.reading import mapping
-from api.rules import validate
+from api.rules.validation import validate
 from tests.support.admission import Case
 from tests.support.admission.case import CLASSES, SYSTEM_CLASSES
 

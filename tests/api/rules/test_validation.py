@@ -6,7 +6,8 @@ import pytest
 
 from api.causes import Cause, ValidationResult
 from api.constants import GROUP
-from api.rules import table, validate
+from api.rules import table
+from api.rules.validation import validate
 from tests.support.admission.objects import (
     ALL_MODE,
     REF,

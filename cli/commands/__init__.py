@@ -1,0 +1,127 @@
+"""The commands for users: a table of where each is, so that only the one that runs is imported."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import typer
+
+from cli.process_names import PROCESSES
+
+
+class Command(NamedTuple):
+    """Where a command's function is, and the first line of its help."""
+
+    module: str
+    function: str
+    summary: str
+
+    def load(self) -> Callable[..., Any]:
+        """The function, whose parameters are the command's."""
+        found: Callable[..., Any] = getattr(importlib.import_module(self.module), self.function)
+        return found
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "demo": Command(
+        "cli.commands.local",
+        "demo",
+        "Start an embedded cluster with Muster, place the examples, check the outcome.",
+    ),
+    "tree": Command(
+        "cli.commands.tree",
+        "tree",
+        "Print the trees of groups: what is placed where, and what waits for what.",
+    ),
+    "explain": Command(
+        "cli.commands.explain",
+        "explain",
+        "Say why a pod, group, Job or JobSet waits, or where it would go now.",
+    ),
+    "simulate": Command(
+        "cli.commands.simulate",
+        "simulate_",
+        "Say whether manifests would fit, where, and if not why; exit code 1 if one would not.",
+    ),
+    "snapshot": Command(
+        "cli.commands.snapshots",
+        "snapshot_",
+        "Write the whole input of the scheduler to one file, for explain, tree and replay.",
+    ),
+    "replay": Command(
+        "cli.commands.snapshots",
+        "replay",
+        "Decide a snapshot's queue again; exit code 1 if a recorded decision comes out"
+        " differently.",
+    ),
+    "doctor": Command(
+        "cli.commands.doctor",
+        "doctor",
+        "Say what is wrong with an installation, and what to do; changes nothing.",
+    ),
+    "support-bundle": Command(
+        "cli.commands.support_bundle",
+        "support_bundle",
+        "Write what others need to help: findings, logs, metrics, snapshot, Muster's objects,"
+        " events.",
+    ),
+    "manifests": Command(
+        "cli.commands.manifests",
+        "manifests",
+        "Print the webhook registration for the schedulerNames of a configuration file, as YAML.",
+    ),
+    "gc": Command(
+        "cli.commands.gc",
+        "gc",
+        "List groups and Workloads whose owner is gone, and finalizers that nothing needs.",
+    ),
+    "uninstall": Command(
+        "cli.commands.uninstall",
+        "uninstall",
+        "Remove Muster with all its objects; exit code 1 if gangs are in use or something stays.",
+    ),
+    "localcluster": Command(
+        "cli.commands.local",
+        "localcluster",
+        "Run the embedded cluster until Ctrl-C.",
+    ),
+}
+
+
+def application(arguments: Sequence[str]) -> typer.Typer:
+    """The command line; of its commands only the one that `arguments` name is loaded."""
+    app = typer.Typer(
+        name="muster",
+        no_args_is_help=True,
+        add_completion=False,
+        help="Gangs and trees of gangs for Jobs and JobSets on Kubernetes.",
+        epilog="Server processes: " + ", ".join(PROCESSES) + " (muster COMMAND --help).",
+    )
+    named = next(_words(arguments), None)
+    for name, command in COMMANDS.items():
+        if name == named:
+            app.command(name)(command.load())
+        else:
+            app.command(name, help=command.summary)(_only_listed)
+    return app
+
+
+def _words(arguments: Sequence[str]) -> Iterator[str]:
+    """What is no option. `muster` itself has no option with a value: the first is the command."""
+    return (argument for argument in arguments if not argument.startswith("-"))
+
+
+def _only_listed() -> None:
+    """Stands in the list of commands for one that is not asked for."""
+    raise AssertionError("the command that is named is loaded")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command; returns its exit code."""
+    try:
+        application(arguments)(list(arguments), standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    return 0

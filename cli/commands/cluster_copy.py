@@ -1,0 +1,80 @@
+"""What the commands that ask the solver work on: a cluster, read once, or a snapshot file."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import typer
+
+from api.priority import PriorityClass
+from api.scheduler_names import USUAL, SchedulerNames
+from cli.config import File
+from kube.client import Client
+from kube.errors import ConfigError
+from scheduler import snapshot as snapshots
+from scheduler.config import Preemption
+from scheduler.core.model import GroupKey
+from scheduler.core.place import SearchBudget
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.state import State
+from scheduler.snapshot import Limits, Snapshot
+from scheduler.watch.informers import read
+from scheduler.watch.objects import GroupObject
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCopy:
+    """A copy of a cluster to decide on; `observed` is empty for a snapshot, which has no owners."""
+
+    state: State
+    limits: Limits
+    priorities: list[PriorityClass]
+    observed: Mapping[GroupKey, GroupObject] = field(default_factory=dict)
+
+    @property
+    def scheduler_names(self) -> SchedulerNames:
+        """Whose pods are Muster's there."""
+        names = tuple(self.limits.profiles)
+        return SchedulerNames(names) if names else USUAL
+
+    @property
+    def budget(self) -> SearchBudget:
+        return self.limits.budget()
+
+
+def cluster_copy(kubeconfig: Path | None, snapshot: Path | None, file: File) -> ClusterCopy:
+    """The snapshot if there is one, else the cluster. Raises ConfigError, KubeError."""
+    if snapshot is not None:
+        recorded = read_snapshot(snapshot)
+        state, _ = snapshots.restore(recorded)
+        return ClusterCopy(state, recorded.limits, recorded.priorities)
+
+    async def read_cluster() -> ClusterCopy:
+        async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
+            sources = await read(client, scheduler_names=file.scheduler_names)
+            effort = Effort.at(time.time(), Preemption().patience_seconds)
+            limits = Limits.of(SearchBudget(profiles=file.scoring), effort)
+            return ClusterCopy(
+                sources.state, limits, sources.priority_classes.all(), sources.observed
+            )
+
+    return asyncio.run(read_cluster())
+
+
+def read_snapshot(file: Path) -> Snapshot:
+    """The snapshot in the file. Raises ConfigError."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+    return snapshots.decode(data, str(file))
+
+
+def echo(lines: Iterable[str]) -> None:
+    """Prints the lines."""
+    for line in lines:
+        typer.echo(line)

@@ -1,0 +1,34 @@
+"""`muster doctor`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
+from cli.commands.options import Kubeconfig
+from cli.doctor.examination import Examination, Options, own_version
+from cli.doctor.findings import EXIT_CODES, highest, json_report, text_lines
+
+
+def doctor(
+    kubeconfig: Kubeconfig = None,
+    system_namespace: SystemNamespace = "muster-system",
+    trial_namespace: TrialNamespace = "default",
+    health: Health = None,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="errors and warnings only")] = False,
+) -> None:
+    """Say what is wrong with an installation, and what to do; changes nothing.
+
+    Exit code: 0 nothing is wrong, 1 warnings, 3 errors, 2 no cluster could be examined.
+    """
+    options = Options(system_namespace, trial_namespace, tuple(health or ()))
+    found = on_cluster(kubeconfig, lambda client: Examination(client, options).run())
+    if json:
+        typer.echo(json_report(found, own_version()).decode())
+    else:
+        typer.echo("\n".join(text_lines(found, all_of_them=not quiet)))
+    raise typer.Exit(EXIT_CODES[highest(found)])

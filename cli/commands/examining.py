@@ -1,0 +1,40 @@
+"""What `muster doctor` and `muster support-bundle` share: their options, and the connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from kube.client import Client
+from kube.errors import KubeError
+
+SystemNamespace = Annotated[
+    str, typer.Option("--system-namespace", help="where Muster is installed")
+]
+TrialNamespace = Annotated[
+    str, typer.Option("--trial-namespace", help="where groups are created with dryRun")
+]
+Health = Annotated[
+    list[str] | None,
+    typer.Option("--health", help="URL of a process outside of the cluster (its --health address)"),
+]
+
+T = TypeVar("T")
+
+
+def on_cluster(kubeconfig: Path | None, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+    """Runs `work` with a client; ends with exit code 2 if the cluster cannot be reached."""
+
+    async def connected() -> T:
+        async with await Client.connect(kubeconfig, user_agent="muster-doctor") as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(connected())
+    except KubeError as problem:
+        typer.echo(f"muster: {problem}", err=True)
+        raise typer.Exit(2) from problem

@@ -1,0 +1,42 @@
+"""`muster demo` and `muster localcluster`: the embedded cluster."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import demo as demo_cluster
+
+
+def demo(
+    *, keep: Annotated[bool, typer.Option("--keep", help="stay up until Ctrl-C")] = False
+) -> None:
+    """Start an embedded cluster with Muster, place the examples, check the outcome."""
+    _need_localcluster()
+    raise typer.Exit(demo_cluster.main(keep=keep))
+
+
+def localcluster(
+    kubeconfig: Annotated[Path, typer.Option(help="where to write it")],
+    port: Annotated[int, typer.Option(help="0: any free port")] = 0,
+) -> None:
+    """Run the embedded cluster until Ctrl-C."""
+    _need_localcluster()
+    sys.argv = ["localcluster", "--kubeconfig", str(kubeconfig), "--port", str(port)]
+    runpy.run_module("localcluster", run_name="__main__")
+
+
+def _need_localcluster() -> None:
+    """Ends with exit code 2 where the embedded cluster is not installed."""
+    if importlib.util.find_spec("localcluster") is None:
+        typer.echo(
+            "muster: the embedded cluster is not installed; `pip install muster[demo]` brings it,"
+            " and so does `make .venv` in a checkout.",
+            err=True,
+        )
+        raise typer.Exit(2)

@@ -1,0 +1,33 @@
+"""Options that several commands have, and how errors are shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kube.errors import KubeError
+
+Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="Muster's configuration file, for its schedulerNames"),
+]
+SnapshotFile = Annotated[
+    Path | None, typer.Option("--snapshot", help="a snapshot file instead of the live cluster")
+]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="for names without one")]
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """Prints errors that a user can act on without a traceback; exit code 2."""
+    try:
+        yield
+    except (KubeError, OSError) as error:
+        sys.stderr.write(f"muster: {error}\n")
+        raise typer.Exit(2) from error

@@ -1,0 +1,37 @@
+"""`muster simulate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.commands.cluster_copy import cluster_copy, echo
+from cli.commands.options import ConfigFile, Kubeconfig, Namespace, SnapshotFile, user_errors
+from cli.config import load
+from cli.simulate import documents_of, simulate
+
+
+def simulate_(
+    files: Annotated[list[Path], typer.Option("--filename", "-f", help="YAML manifests")],
+    kubeconfig: Kubeconfig = None,
+    snapshot: SnapshotFile = None,
+    namespace: Namespace = "default",
+    config: ConfigFile = None,
+) -> None:
+    """Say whether manifests would fit, where, and if not why; exit code 1 if one would not."""
+    with user_errors():
+        documents = list(documents_of(files))
+        copy = cluster_copy(kubeconfig, snapshot, load(config))
+        lines = simulate(
+            copy.state,
+            documents,
+            namespace,
+            copy.budget,
+            copy.priorities,
+            schedulers=copy.scheduler_names,
+        )
+    echo(lines or ["nothing to place"])
+    if any(line.startswith("  waits") for line in lines):
+        raise typer.Exit(1)

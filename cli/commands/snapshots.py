@@ -1,0 +1,76 @@
+"""`muster snapshot` and `muster replay`, and the trees of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.commands.cluster_copy import cluster_copy, echo, read_snapshot
+from cli.commands.options import ConfigFile, Kubeconfig, user_errors
+from cli.config import load
+from cli.explain import blocker_lines, placed_line, qualified_name
+from cli.snapshot_tree import branches
+from cli.text import tree_lines
+from scheduler import snapshot as snapshots
+from scheduler.snapshot import Decision, encode
+
+
+def snapshot_(
+    file: Annotated[Path, typer.Argument(help="where to write it")],
+    kubeconfig: Kubeconfig = None,
+    config: ConfigFile = None,
+) -> None:
+    """Write the whole input of the scheduler to one file, for explain, tree and replay."""
+    with user_errors():
+        copy = cluster_copy(kubeconfig, None, load(config))
+        queue = snapshots.queue_of(copy.state)
+        taken = snapshots.take(copy.state, queue, copy.limits, copy.priorities)
+        data = encode(taken)
+        file.write_bytes(data)
+    typer.echo(f"{file}: {len(data)} bytes, {len(queue.waiting())} roots wait")
+
+
+def replay(file: Annotated[Path, typer.Argument(help="a snapshot")]) -> None:
+    """Decide a snapshot's queue again; exit code 1 if a recorded decision comes out differently."""
+    with user_errors():
+        recorded = read_snapshot(file)
+        state, queue = snapshots.restore(recorded)
+        again = list(snapshots.decide_all(state, queue.waiting(), recorded.limits))
+    same = True
+    for now, then in zip_longest(again, recorded.decisions):
+        agrees = then is None or (now is not None and encode(now) == encode(then))
+        same = same and agrees
+        echo(_decision_lines(now or then, "" if then is None else _verdict(agrees=agrees)))
+        if not agrees and now and then:
+            echo(["  it was recorded as:", *_decision_lines(then, "")])
+    if not same:
+        raise typer.Exit(1)
+
+
+def tree_of(file: Path) -> list[str]:
+    """The trees of a snapshot. Raises ConfigError."""
+    recorded = read_snapshot(file)
+    state, _ = snapshots.restore(recorded)
+    return tree_lines(branches(state, recorded.limits.budget()))
+
+
+def _decision_lines(decision: Decision | None, result: str) -> Iterator[str]:
+    if decision is None:
+        return
+    yield f"{qualified_name(decision.root)}{result}"
+    if decision.blocker is None:
+        yield f"  placed: {placed_line(decision.placed or {})}"
+    else:
+        yield from (f"  {line}" for line in blocker_lines(decision.blocker))
+    if decision.evicts:
+        yield f"  evicts {', '.join(decision.evicts)}"
+    if decision.nominated is not None:
+        yield f"  then goes to {placed_line(decision.nominated)}"
+
+
+def _verdict(*, agrees: bool) -> str:
+    return ": as recorded" if agrees else ": NOT as recorded"

@@ -1,0 +1,35 @@
+"""`muster support-bundle`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
+from cli.commands.options import Kubeconfig
+from cli.doctor.examination import Options
+from cli.support_bundle import collect, write
+
+
+def support_bundle(
+    file: Annotated[Path, typer.Argument(help="where to write it, a .tar.gz")],
+    kubeconfig: Kubeconfig = None,
+    system_namespace: SystemNamespace = "muster-system",
+    trial_namespace: TrialNamespace = "default",
+    health: Health = None,
+) -> None:
+    """Write what others need to help: findings, logs, metrics, snapshot, Muster's objects, events.
+
+    Without Secrets, environment variables, commands and arguments.
+    """
+    options = Options(system_namespace, trial_namespace, tuple(health or ()))
+    members = on_cluster(kubeconfig, lambda client: collect(client, options))
+    try:
+        write(file, members)
+    except OSError as problem:
+        typer.echo(f"muster: {file}: {problem.strerror}", err=True)
+        raise typer.Exit(2) from problem
+    size = file.stat().st_size
+    typer.echo(f"{file}: {len(members)} files, {size} bytes; look through it before you send it on")

@@ -1,0 +1,63 @@
+"""`muster uninstall`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from cli.commands.options import ConfigFile, Kubeconfig, user_errors
+from cli.config import load
+from cli.uninstall.command import uninstall as remove
+from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
+from kube.client import Client
+from kube.errors import KubeError
+
+
+def uninstall(
+    kubeconfig: Kubeconfig = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="where Muster runs")
+    ] = INSTALLED_IN,
+    timeout: Annotated[float, typer.Option(help="seconds that each wait may take")] = 120.0,
+    config: ConfigFile = None,
+    *,
+    release: Annotated[
+        bool, typer.Option("--release", help="give what waits to the default scheduler")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what would be done, and do nothing")
+    ] = False,
+    prepare: Annotated[
+        bool,
+        typer.Option("--prepare", help="end Muster, and leave the rest to who installed it"),
+    ] = False,
+) -> None:
+    """Remove Muster with all its objects; exit code 1 if gangs are in use or something stays.
+
+    With `--prepare` only what must go before the rest can: the webhooks, the processes and their
+    rights, finalizers. The CRDs stay, and `helm uninstall` or `kubectl delete` removes the rest.
+    """
+    with user_errors():
+        names = load(config).scheduler_names
+
+    async def run() -> int:
+        async with await Client.connect(kubeconfig, user_agent="muster-uninstall") as client:
+            return await remove(
+                client,
+                namespace,
+                typer.echo,
+                release=release,
+                dry_run=dry_run,
+                timeout=timeout,
+                prepare=prepare,
+                names=names,
+            )
+
+    try:
+        code = asyncio.run(run())
+    except KubeError as error:
+        typer.echo(f"muster: {error}", err=True)
+        raise typer.Exit(2) from error
+    raise typer.Exit(code)

@@ -1,0 +1,45 @@
+"""The table of commands says what the commands say of themselves."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from cli import commands
+from cli.commands import COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_summary_is_the_first_line_of_the_help(name: str) -> None:
+    command = COMMANDS[name]
+
+    assert (inspect.getdoc(command.load()) or "").partition("\n")[0] == command.summary
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_its_own_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main([name, "--help"]) == 0
+
+    said = capsys.readouterr().out
+    assert f" {name} [OPTIONS]" in said
+    assert COMMANDS[name].summary.split()[0] in said
+
+
+def test_the_list_has_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["--help"]) == 0
+
+    said = capsys.readouterr().out
+    assert [name for name in COMMANDS if f" {name} " not in said] == []
+
+
+def test_options_before_the_command_do_not_hide_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["--no-such-option", "gc"]) == 2
+
+    assert "--no-such-option" in capsys.readouterr().err
+
+
+def test_an_unknown_command_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["explian"]) == 2
+
+    assert "explain" in capsys.readouterr().err
