@@ -291,11 +291,10 @@ def test_a_service_monitor_finds_the_metrics(home: Path, defaults: dict[Key, Obj
         "path": "/metrics",
         "interval": "10s",
     }
+    wanted = made["spec"]["selector"]["matchLabels"].items()
     services = {it: obj for it, obj in defaults.items() if it[0] == "Service"}
     selected = [
-        it[2]
-        for it, obj in services.items()
-        if "app.kubernetes.io/component" not in obj["metadata"]["labels"]
+        it[2] for it, obj in services.items() if wanted <= obj["metadata"]["labels"].items()
     ]
     assert selected == ["muster-metrics"]
 
