@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from scheduler.core.devices.asks import Ask, DeviceConstraint, DeviceRequest, exactly
+from scheduler.core.devices.kinds import NOTHING
 from scheduler.core.devices.model import (
     Attribute,
     DeviceClaimInfo,
@@ -131,7 +132,7 @@ def main() -> None:
 
 
 def _sort(state: State) -> int:
-    state.devices.sorting(frozenset())
+    state.devices.sorting(NOTHING)
     return state.nodes.size
 
 

@@ -6,16 +6,17 @@ claim's status says that it is not, or the claim is gone. Only claims hold devic
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
 
+from scheduler.core.devices.allowance import Allowance
 from scheduler.core.devices.asks import Amounts
-from scheduler.core.devices.kinds import Judge, Kinds, Watched
-from scheduler.core.devices.layouts import Layout, Layouts, Usage, View
+from scheduler.core.devices.contents import Seen
+from scheduler.core.devices.kinds import Judge, Watched
+from scheduler.core.devices.layouts import Usage, View
 from scheduler.core.devices.model import (
     Allocation,
     DeviceClaimInfo,
@@ -26,16 +27,17 @@ from scheduler.core.devices.model import (
     SliceInfo,
 )
 from scheduler.core.devices.pools import gather
+from scheduler.core.devices.sortings import Sorting, Sortings
 from scheduler.core.devices.states import DeviceStates
 from scheduler.core.model import ClaimKey, Term
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.plugins.node_affinity import meets
 
-_MOST_SORTINGS: Final = 16
-"""For so many sets of watched attributes, what tells devices apart is kept."""
-
 _MOST_STATES: Final = 4096
 """States are forgotten when there are more than this plus twice the number of nodes."""
+
+_MOST_GONE: Final = 4096
+"""Devices that are gone are forgotten when there are more of them than this, and most are gone."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -47,30 +49,6 @@ _NO_VIEW: Final = View.of((), lambda _scope: False)
 def no_judge(expression: str, _driver: str, _device: object) -> str:
     """Stands for the judge where there is none: no selector can be evaluated."""
     return f"CEL is not available to evaluate {expression}"
-
-
-class Sorting:
-    """The layout of each node, where certain attributes tell devices apart.
-
-    `column` (capacity,) has the number of each row's layout.
-    """
-
-    def __init__(self, watched: Watched, numbers: Iterator[int], size: int) -> None:
-        self.column: Ints = np.zeros(size, np.int64)
-        self.stale: set[int] = set(range(size))
-        self.layouts: dict[int, Layout] = {}
-        self._layouts = Layouts(Kinds(watched), numbers)
-
-    def refresh(self, view_of: Mapping[int, View], size: int) -> None:
-        """Sort the devices of the rows whose views changed."""
-        if size > len(self.column):
-            self.stale.update(range(len(self.column), size))
-            self.column = np.pad(self.column, (0, size - len(self.column)))
-        for row in self.stale:
-            layout = self._layouts.of(view_of.get(row, _NO_VIEW))
-            self.layouts[layout.index] = layout
-            self.column[row] = layout.index
-        self.stale.clear()
 
 
 class DeviceTable:
@@ -86,7 +64,9 @@ class DeviceTable:
         self.claims: dict[ClaimKey, DeviceClaimInfo] = {}
         self.slices: dict[str, SliceInfo] = {}
         self.assumed: dict[ClaimKey, Allocation] = {}
-        self.states = DeviceStates(judge)
+        self.allowance = Allowance()
+        self.states = DeviceStates(self.allowance)
+        self.sortings = Sortings(judge, self.allowance)
         self.version = 0
         self.claims_version = 0
         self.slices_version = 0
@@ -101,8 +81,7 @@ class DeviceTable:
         self._users: dict[ClaimKey, set[str]] = {}
         self._stale_views: set[int] = set()
         self._stale_states: set[int] = set()
-        self._sortings: dict[Watched, Sorting] = {}
-        self._numbers = itertools.count()
+        self._seen: dict[int, Seen] = {}
 
     # Events
 
@@ -196,14 +175,9 @@ class DeviceTable:
     # Rows
 
     def sorting(self, watched: Watched) -> Sorting:
-        """The layouts for these attributes; those asked for the longest ago give way."""
+        """The layouts where these tell devices apart. Raises PostponedError, as the judge does."""
         self.refresh()
-        found = self._sortings.pop(watched, None) or Sorting(watched, self._numbers, 0)
-        self._sortings[watched] = found
-        while len(self._sortings) > _MOST_SORTINGS:
-            del self._sortings[next(iter(self._sortings))]
-        found.refresh(self._views, self.nodes.size)
-        return found
+        return self.sortings.of(watched, self._seen, self.nodes.size)
 
     def states_of(self, rows: Ints | slice) -> Ints:
         """The number of each row's device state."""
@@ -239,8 +213,7 @@ class DeviceTable:
         for row in self._stale_views:
             self._set_view(row, self._view_of(row, wide.get(row, ())))
         self._stale_states |= self._stale_views
-        for sorting in self._sortings.values():
-            sorting.stale |= self._stale_views
+        self.sortings.stale(self._stale_views)
         rows = np.array(sorted(self._stale_states), np.int64)
         self._stale_views.clear()
         self._stale_states.clear()
@@ -255,6 +228,10 @@ class DeviceTable:
             self._column[:] = 0
             self._stale_states.update(self._views)
             self.version += 1
+        devices = sum(len(each.devices) for each in self.slices.values())
+        if len(self.sortings.contents) > _MOST_GONE + 2 * devices:
+            self.sortings.clear()
+            self._stale_views.update(self._views)
 
     def _restore(self, rows: Ints, numbers: Ints) -> None:
         self._column[rows] = numbers
@@ -337,6 +314,7 @@ class DeviceTable:
         )
 
     def _set_view(self, row: int, view: View) -> None:
+        self._seen.pop(row, None)
         for pool in self._views.pop(row, _NO_VIEW).pools:
             rows = self.rows_of.get(pool.key)
             if rows is not None:
@@ -345,6 +323,7 @@ class DeviceTable:
                     del self.rows_of[pool.key]
         if view is not _NO_VIEW:
             self._views[row] = view
+            self._seen[row] = self.sortings.contents.seen(view)
         for pool in view.pools:
             self.rows_of.setdefault(pool.key, set()).add(row)
 

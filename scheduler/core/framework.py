@@ -311,8 +311,7 @@ class Framework:
         """Room for the free resources; if few rows changed, only those are computed again."""
         nodes, cached = self.nodes, shape.cache.room
         key = (nodes.generation, nodes.size, nodes.resources.epoch, self.devices.key(shape))
-        before = cached.stamp
-        cached.stamp = nodes.stamp
+        before, now = cached.stamp, nodes.stamp
         if cached.key == key:
             rows = nodes.changed_since(before)
             if len(rows) * 8 < nodes.size:
@@ -320,8 +319,11 @@ class Framework:
                 if len(rows):
                     room = room.copy()  # callers may still use the old array
                     room[rows] = self._room_at(shape, rows)
+                cached.stamp = now
                 return cached.set(key, room)
-        return cached.set(key, self.room(shape))
+        room = self.room(shape)
+        cached.stamp = now  # not before: what judges selectors may raise
+        return cached.set(key, room)
 
     def _permitted_at(self, shape: Shape, rows: Ints | slice) -> Bools:
         """Like `permitted`, for these rows; few rows are looked at without caching all."""

@@ -4,7 +4,10 @@ asks         what claims ask for, as values
 model        devices, slices, classes, claims and allocations, as values
 pools        the pools of devices that a node sees, in their order
 capacities   what a request takes of a device that several claims may share
-kinds        devices that nothing tells apart
+allowance    how much work one decision may spend on devices
+contents     devices by what they are, as numbers and columns
+kinds        devices that no selector in question tells apart
+sortings     the layout of each node, by the answers of selectors; made in steps
 layouts      the devices of a node by position; usage: which of them are in use
 requests     what asks mean once their classes are known
 matching     which devices an option of a request can take

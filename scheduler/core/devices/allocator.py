@@ -18,10 +18,8 @@ from typing import Final
 
 from scheduler.core.devices.asks import MOST_RESULTS, Amounts
 from scheduler.core.devices.capacities import left
-from scheduler.core.devices.kinds import Judge
 from scheduler.core.devices.layouts import Layout, Usage, bits
 from scheduler.core.devices.matching import Matches, matches
-from scheduler.core.devices.model import Attribute
 from scheduler.core.devices.requests import ResolvedAsk, ResolvedRequest, Wanted
 
 MOST_STEPS: Final = 2048
@@ -87,14 +85,13 @@ def allocate(
     layout: Layout,
     usage: Usage,
     pods: Sequence[PodAsks],
-    judge: Judge,
     *,
     steps: int = MOST_STEPS,
 ) -> Solution | Refused:
     """Devices for all of the pods, or why there are none."""
     search: _Search | None = None
     try:
-        search = _Search(layout, usage, pods, judge, steps)
+        search = _Search(layout, usage, pods, steps)
         found = search.run()
     except _StopError as stop:
         return Refused(stop.reason, search.steps if search else 0, cut=stop.cut)
@@ -127,14 +124,11 @@ class _Entry:
 class _Search:
     """One depth-first search. What it has taken so far is undone on the way back."""
 
-    def __init__(
-        self, layout: Layout, usage: Usage, pods: Sequence[PodAsks], judge: Judge, steps: int
-    ) -> None:
+    def __init__(self, layout: Layout, usage: Usage, pods: Sequence[PodAsks], steps: int) -> None:
         self.layout = layout
         self.pods = pods
         self.steps = 0
         self._usage = usage
-        self._judge = judge
         self._most_steps = steps
         self._used = usage.used
         self._shares = {at: Counter(dict(consumed)) for at, consumed in usage.shares}
@@ -145,7 +139,7 @@ class _Search:
         self._by_claim: dict[tuple[int, int], int] = {}
         self._by_pod: dict[int, int] = {}
         self._results: Counter[tuple[int, int]] = Counter()
-        self._values: dict[tuple[int, int, int], list[Attribute]] = {}
+        self._values: dict[tuple[int, int, int], list[int]] = {}
         self._score = 0
 
     def run(self) -> bool:
@@ -198,7 +192,7 @@ class _Search:
                 f"request {option.name}: asks for all devices, but resource pool"
                 f" {self.layout.flaws[0]}"
             )
-        found = matches(self.layout, wanted, self._judge)
+        found = matches(self.layout, wanted)
         able = found.tolerated | found.failing
         if not option.every:
             return _Option(wanted, found, option.count, [], able)
@@ -379,15 +373,14 @@ class _Search:
 
     def _constrain(self, entry: _Entry, option: _Option, position: int, *, must: bool) -> bool:
         """Whether the device keeps all constraints; its values are noted then."""
-        kind = self.layout.kinds[position]
         constraints = self.pods[entry.pod][entry.claim].constraints
-        noted: list[list[Attribute]] = []
+        noted: list[list[int]] = []
         for index in option.wanted.constraints:
             constraint = constraints[index]
             values = self._values.setdefault((entry.pod, entry.claim, index), [])
-            value = kind.attribute(constraint.attribute)
-            same = value is not None and (value in values) != constraint.distinct
-            if value is None or not (same or not values):
+            value = self.layout.values[constraint.attribute][position]
+            kept = not values or (value in values) != constraint.distinct
+            if not value or not kept:
                 for each in noted:
                     each.pop()
                 if must:

@@ -7,13 +7,12 @@ is its `Usage`, in which a device is a bit.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler.core.devices.asks import Amounts
-from scheduler.core.devices.kinds import Kind, Kinds
+from scheduler.core.devices.kinds import Kind
 from scheduler.core.devices.model import DeviceInfo, DeviceKey, NodeScope, SliceInfo
 from scheduler.core.devices.pools import Pool
 
@@ -50,6 +49,11 @@ class View:
     positions: dict[DeviceKey, int]
     visible: int
 
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        """Which pools cannot be used."""
+        return tuple(_flaw(pool) for pool in self.pools if not pool.usable)
+
     @classmethod
     def of(cls, pools: Iterable[Pool], admits: Callable[[NodeScope], bool]) -> View:
         """The view of these pools; `admits` says of a device's own scope if the node is in it."""
@@ -73,8 +77,9 @@ class Layout:
     """Per position its kind, pool and twin number; positions with one twin number are alike.
 
     `flaws` say which pools cannot be used; `invalid`: one of them breaks the rules. `counters` is
-    what each pool shares, by pool, counter set and counter. `matches` is the allocator's, which
-    looks up there what it found out before.
+    what each pool shares, by pool, counter set and counter. `values` has for each attribute that a
+    constraint compares a number per position: equal for equal values, 0 where there is none.
+    `matches` is the allocator's, which looks up there what it found out before.
     """
 
     index: int
@@ -86,60 +91,36 @@ class Layout:
     flaws: tuple[str, ...]
     invalid: bool
     counters: dict[tuple[int, str, str], int]
+    values: Mapping[str, tuple[int, ...]]
     matches: dict[object, Any] = field(default_factory=dict, compare=False)
 
 
-class Layouts:
-    """All layouts for one set of watched attributes."""
-
-    def __init__(self, kinds: Kinds, numbers: Iterator[int] | None = None) -> None:
-        """`numbers` gives the indices, so that several `Layouts` may have none in common."""
-        self.kinds = kinds
-        self._numbers = itertools.count() if numbers is None else numbers
-        self._known: dict[object, Layout] = {}
-
-    def of(self, view: View) -> Layout:
-        """The layout of what a node sees."""
-        kinds: list[Kind] = []
-        pools: list[int] = []
-        for number, pool in enumerate(view.pools):
-            for _, device in pool.devices() if pool.usable else ():
-                kinds.append(self.kinds.of(pool.key[0], device))
-                pools.append(number)
-        flaws = tuple(_flaw(pool) for pool in view.pools if not pool.usable)
-        counters = tuple(pool.counters for pool in view.pools)
-        key = (tuple(kind.index for kind in kinds), tuple(pools), view.visible, flaws, counters)
-        layout = self._known.get(key)
-        if layout is None:
-            layout = self._new(kinds, pools, view.visible, flaws, counters)
-            self._known[key] = layout
-        return layout
-
-    def _new(
-        self,
-        kinds: Sequence[Kind],
-        pools: Sequence[int],
-        visible: int,
-        flaws: tuple[str, ...],
-        counters: Sequence[tuple[tuple[str, Amounts], ...]],
-    ) -> Layout:
-        numbers: dict[tuple[int, int], int] = {}
-        twins: list[int] = []
-        shared = 0
-        for at, (kind, pool) in enumerate(zip(kinds, pools, strict=True)):
-            alike = (kind.index, pool if kind.sample.counters else -1)
-            twins.append(numbers.setdefault(alike, len(numbers)))
-            shared |= kind.sample.shared << at
-        amounts = {
-            (pool, name, counter): amount
-            for pool, sets in enumerate(counters)
-            for name, of_set in sets
-            for counter, amount in of_set
-        }
-        return Layout(
-            next(self._numbers), tuple(kinds), tuple(pools), tuple(twins), visible, shared, flaws,
-            any(flaw.endswith(_INVALID) for flaw in flaws), amounts,
-        )  # fmt: skip
+def layout_of(
+    index: int,
+    view: View,
+    pools: Sequence[int],
+    kinds: Sequence[Kind],
+    values: Mapping[str, tuple[int, ...]],
+) -> Layout:
+    """The layout of what a node sees, given the pool and the kind of each position."""
+    numbers: dict[object, int] = {}
+    twins: list[int] = []
+    shared = 0
+    for at, (kind, pool) in enumerate(zip(kinds, pools, strict=True)):
+        compared = tuple(of[at] for of in values.values())
+        alike = (kind.index, pool if kind.sample.counters else -1, compared)
+        twins.append(numbers.setdefault(alike, len(numbers)))
+        shared |= kind.sample.shared << at
+    counters = {
+        (number, name, counter): amount
+        for number, pool in enumerate(view.pools)
+        for name, of_set in pool.counters
+        for counter, amount in of_set
+    }
+    return Layout(
+        index, tuple(kinds), tuple(pools), tuple(twins), view.visible, shared, view.flaws,
+        any(flaw.endswith(_INVALID) for flaw in view.flaws), counters, values,
+    )  # fmt: skip
 
 
 def _flaw(pool: Pool) -> str:

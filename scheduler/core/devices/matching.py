@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from scheduler.core.devices.asks import Amounts, DeviceToleration
 from scheduler.core.devices.capacities import consumption
-from scheduler.core.devices.kinds import Judge, Kind
+from scheduler.core.devices.kinds import Kind
 from scheduler.core.devices.layouts import Layout, bits
 from scheduler.core.devices.model import DeviceTaint
 from scheduler.core.devices.requests import Wanted
@@ -35,25 +35,25 @@ class Matches:
         return sum(1 << at for at in self.errors)
 
 
-def matches(layout: Layout, wanted: Wanted, judge: Judge) -> Matches:
+def matches(layout: Layout, wanted: Wanted) -> Matches:
     """The devices that match; found out once per layout."""
     known = layout.matches.get(wanted.look)
     if known is None:
         if len(layout.matches) >= _MOST_KNOWN:
             layout.matches.clear()
-        known = layout.matches[wanted.look] = _matches(layout, wanted, judge)
+        known = layout.matches[wanted.look] = _matches(layout, wanted)
     found: Matches = known
     return found
 
 
-def _matches(layout: Layout, wanted: Wanted, judge: Judge) -> Matches:
+def _matches(layout: Layout, wanted: Wanted) -> Matches:
     found = Matches()
     by_kind: dict[int, tuple[bool, bool, str]] = {}
     for at in bits(layout.visible):
         kind = layout.kinds[at]
         answer = by_kind.get(kind.index)
         if answer is None:
-            answer = by_kind[kind.index] = _judge_kind(found, kind, wanted, judge)
+            answer = by_kind[kind.index] = _judge_kind(found, kind, wanted)
         selected, tolerated, error = answer
         if error:
             found.errors[at] = error
@@ -63,14 +63,13 @@ def _matches(layout: Layout, wanted: Wanted, judge: Judge) -> Matches:
     return found
 
 
-def _judge_kind(found: Matches, kind: Kind, wanted: Wanted, judge: Judge) -> tuple[bool, bool, str]:
+def _judge_kind(found: Matches, kind: Kind, wanted: Wanted) -> tuple[bool, bool, str]:
     """Whether devices of the kind are selected, and tolerated, and what went wrong."""
-    for selector in wanted.selectors:
-        verdict = kind.verdict(selector.expression, judge)
-        if isinstance(verdict, str):
-            return False, False, f"{selector.source}: {verdict}"
-        if not verdict:
-            return False, False, ""
+    verdict = kind.verdicts[wanted.chain]
+    if not verdict:
+        return False, False, ""
+    if isinstance(verdict, tuple):
+        return False, False, f"{wanted.selectors[verdict[0]].source}: {verdict[1]}"
     consumed = consumption(kind.sample.capacity, wanted.option.capacity)
     if consumed is None:
         return False, False, ""

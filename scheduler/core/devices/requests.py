@@ -15,6 +15,9 @@ from scheduler.core.devices.asks import (
 )
 from scheduler.core.devices.model import DeviceClassInfo
 
+Chain = tuple[str, ...]
+"""CEL expressions which all must select a device; they are judged in order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selector:
@@ -32,6 +35,11 @@ class Wanted:
     index: int
     selectors: tuple[Selector, ...]
     constraints: tuple[int, ...]
+
+    @property
+    def chain(self) -> Chain:
+        """The expressions of the selectors."""
+        return tuple(each.expression for each in self.selectors)
 
     @property
     def look(self) -> tuple[tuple[Selector, ...], Amounts, tuple[DeviceToleration, ...]]:

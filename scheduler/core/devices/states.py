@@ -8,12 +8,13 @@ the trial lasts: whether one more fits is asked for all of them together if need
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from scheduler.core.devices.allocator import Pick, PodAsks, Refused, Solution, allocate
+from scheduler.core.devices.allowance import Allowance, PostponedError
 from scheduler.core.devices.asks import Amounts
-from scheduler.core.devices.kinds import Judge, Watched, both
+from scheduler.core.devices.kinds import NOTHING, Watched
 from scheduler.core.devices.layouts import FREE, Layout, Usage
 
 PLENTY: Final = 1 << 40
@@ -21,6 +22,10 @@ PLENTY: Final = 1 << 40
 
 MOST_COPIES: Final = 128
 """As many pods of one shape are counted per node; a node that has more room is asked again."""
+
+
+MOST_ANSWERS: Final = 1 << 16
+"""Steps and rooms that are known; those of pods that have the most give way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +40,14 @@ class Put:
 class DeviceState:
     """`base` is in use by claims and by `fixed` pods, `after` also by `pods`, which may change.
 
-    `watched` are the attributes that the pods' claims look at.
+    `watched` is what tells devices apart for the pods' claims.
     """
 
     base: Usage
     fixed: tuple[Put, ...] = ()
     pods: tuple[Put, ...] = ()
     after: Usage = FREE
-    watched: Watched = frozenset()
+    watched: Watched = NOTHING
     score: int = 0
 
     @property
@@ -50,26 +55,65 @@ class DeviceState:
         return self.fixed + self.pods
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """For how many more pods a node has devices, and why not for one more; empty if it may.
+
+    `score` is that of the first pod's devices: lists, the more the better.
+    """
+
+    count: int
+    reason: str = ""
+    score: int = 0
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found out about pods that ask for the same, by layout and state."""
+
+    steps: dict[tuple[int, int, bool], int | Refused] = field(default_factory=dict)
+    rooms: dict[tuple[int, int, int | None], Room] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.steps) + len(self.rooms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """The first pods of a room that was not counted to its end."""
+
+    key: tuple[int, int, int, int | None]
+    room: Room
+    state: DeviceState
+
+
 class DeviceStates:
     """All states by number, and the steps between them. State 0 is a node with nothing in use.
 
-    A layout that is given with a state must tell apart what the pods of both look at.
+    A layout that is given with a state must tell apart what the pods of both look at. Counting room
+    makes no states: only nodes on which pods are put get new ones.
     """
 
-    def __init__(self, judge: Judge) -> None:
-        self.judge = judge
+    def __init__(self, allowance: Allowance) -> None:
         self.all: list[DeviceState] = []
         self.searches = 0
+        self._allowance = allowance
         self._asks: list[tuple[PodAsks, Watched]] = []
         self._asks_of: dict[PodAsks, int] = {}
         self._by_usage: dict[Usage, int] = {}
-        self._steps: dict[tuple[int, int, int, bool], int | Refused] = {}
-        self._copies: dict[tuple[int, int, int], int] = {}
+        self._found: dict[int, _Found] = {}
+        self._answers = 0
+        self._unfinished: _Unfinished | None = None
         self.clear()
 
     def __len__(self) -> int:
         """How many states and contents of claims are known."""
         return len(self.all) + len(self._asks)
+
+    @property
+    def answers(self) -> int:
+        """How many steps and rooms are known."""
+        return self._answers
 
     def clear(self) -> None:
         """Forget all states but 0, and all that was found out. Not inside a trial."""
@@ -77,8 +121,9 @@ class DeviceStates:
         self._asks.clear()
         self._asks_of.clear()
         self._by_usage.clear()
-        self._steps.clear()
-        self._copies.clear()
+        self._found.clear()
+        self._answers = 0
+        self._unfinished = None
         self.of(FREE)
 
     def of(self, usage: Usage) -> int:
@@ -89,7 +134,7 @@ class DeviceStates:
         return number
 
     def number_of(self, asks: PodAsks, watched: Watched) -> int:
-        """The number that stands for what a pod asks for, which looks at these attributes."""
+        """The number that stands for what a pod asks for; `watched` tells devices apart for it."""
         number = self._asks_of.get(asks)
         if number is None:
             number = self._asks_of[asks] = len(self._asks)
@@ -102,31 +147,54 @@ class DeviceStates:
     def step(self, layout: Layout, state: int, asks: int, *, fix: bool = False) -> int | Refused:
         """The state with one more pod, or why there are no devices for it.
 
-        With `fix`, the pod keeps what it gets.
+        With `fix`, the pod keeps what it gets. Raises PostponedError.
         """
-        key = (layout.index, state, asks, fix)
-        found = self._steps.get(key)
+        steps = self._found.setdefault(asks, _Found()).steps
+        key = (layout.index, state, fix)
+        found = steps.get(key)
         if found is None:
-            found = self._steps[key] = self._step(layout, self.all[state], asks, fix=fix)
+            after = self._next(layout, self.all[state], asks, fix=fix)
+            found = after if isinstance(after, Refused) else self._add(after)
+            steps[key] = found
+            self._count()
         return found
 
-    def copies(self, layout: Layout, state: int, asks: int) -> int:
-        """How many more pods that ask for this the node has devices for, up to MOST_COPIES."""
-        key = (layout.index, state, asks)
-        known = self._copies.get(key)
-        if known is not None:
-            return known
-        count, current = 0, state
-        while count < MOST_COPIES:
-            after = self.step(layout, current, asks)
+    def room(self, layout: Layout, state: int, asks: int, first: int | None = None) -> Room:
+        """How many more pods that ask for this the node has devices for, up to MOST_COPIES.
+
+        `first` is what the first of them asks for, if that is something else; it keeps what it
+        gets. Raises PostponedError.
+        """
+        rooms = self._found.setdefault(asks, _Found()).rooms
+        key = (layout.index, state, first)
+        found = rooms.get(key)
+        if found is None:
+            found = rooms[key] = self._room(layout, state, asks, first)
+            self._count()
+        return found
+
+    def _room(self, layout: Layout, state: int, asks: int, first: int | None) -> Room:
+        key = (layout.index, state, asks, first)
+        room, current = Room(0), self.all[state]
+        if self._unfinished is not None and self._unfinished.key == key:
+            room, current = self._unfinished.room, self._unfinished.state
+        while True:
+            alone = first is not None and not room.count
+            try:
+                after = self._next(
+                    layout, current, first if first is not None and alone else asks, fix=alone
+                )
+            except PostponedError:
+                self._unfinished = _Unfinished(key, room, current)
+                raise
             if isinstance(after, Refused):
-                break
-            if self.all[after].after == self.all[current].after:
-                count = PLENTY
-                break
-            count, current = count + 1, after
-        self._copies[key] = count
-        return count
+                return replace(room, reason=after.reason)
+            if after.after == current.after and not alone:
+                return replace(room, count=PLENTY, score=room.score or after.score)
+            if room.count >= MOST_COPIES + (first is not None):
+                return room
+            room = Room(room.count + 1, "", room.score if room.count else after.score)
+            current = after
 
     def put(
         self, layout: Layout, state: int, asks: int, count: int, *, fix: bool = False
@@ -138,12 +206,6 @@ class DeviceStates:
                 return state, count - number
             state = after
         return state, 0
-
-    def refusal(self, layout: Layout, state: int, asks: int, count: int) -> str:
-        """Why the node has no devices for one pod more than `count`; empty if it has."""
-        state, _ = self.put(layout, state, asks, min(count, MOST_COPIES))
-        after = self.step(layout, state, asks)
-        return after.reason if isinstance(after, Refused) else ""
 
     def without(self, state: int, asks: int, count: int) -> int:
         """The state without so many of the pods that were put there last and ask for this."""
@@ -173,35 +235,50 @@ class DeviceStates:
         self.all.append(state)
         return len(self.all) - 1
 
-    def _step(self, layout: Layout, state: DeviceState, asks: int, *, fix: bool) -> int | Refused:
-        self.searches += 1
+    def _next(
+        self, layout: Layout, state: DeviceState, asks: int, *, fix: bool
+    ) -> DeviceState | Refused:
         wanted, watched = self._asks[asks]
-        found = allocate(layout, state.after, [wanted], self.judge)
+        found = self._search(layout, state.after, [wanted])
         if isinstance(found, Solution):
             put = Put(asks, found.pods[0])
             if fix:
                 base = _with(state.base, put.picks)
                 fixed = (*state.fixed, put)
-                return self._add(
-                    replace(state, base=base, fixed=fixed, after=found.usage, score=found.score)
-                )
-            return self._joined(state, (*state.pods, put), found, watched)
+                return replace(state, base=base, fixed=fixed, after=found.usage, score=found.score)
+            return _joined(state, (*state.pods, put), found, watched)
         if not state.pods or fix:
             return found
         numbers = [*(put.asks for put in state.pods), asks]
-        joint = allocate(layout, state.base, [self.asks(n) for n in numbers], self.judge)
+        joint = self._search(layout, state.base, [self.asks(n) for n in numbers], begun=True)
         if isinstance(joint, Refused):
             return found
         pods = tuple(Put(n, picks) for n, picks in zip(numbers, joint.pods, strict=True))
-        return self._joined(state, pods, joint, watched)
+        return _joined(state, pods, joint, watched)
 
-    def _joined(
-        self, state: DeviceState, pods: tuple[Put, ...], found: Solution, watched: Watched
-    ) -> int:
-        seen = both(state.watched, watched)
-        return self._add(
-            replace(state, pods=pods, after=found.usage, watched=seen, score=found.score)
-        )
+    def _search(
+        self, layout: Layout, usage: Usage, pods: list[PodAsks], *, begun: bool = False
+    ) -> Solution | Refused:
+        if not begun:
+            self._allowance.check()
+        self.searches += 1
+        found = allocate(layout, usage, pods)
+        self._allowance.charge(1 + found.steps)
+        return found
+
+    def _count(self) -> None:
+        """Note that there is one answer more. Those about the pods with the most give way."""
+        self._answers += 1
+        if self._answers > MOST_ANSWERS:
+            most = max(self._found, key=lambda number: len(self._found[number]))
+            self._answers -= len(self._found.pop(most))
+
+
+def _joined(
+    state: DeviceState, pods: tuple[Put, ...], found: Solution, watched: Watched
+) -> DeviceState:
+    seen = state.watched | watched
+    return replace(state, pods=pods, after=found.usage, watched=seen, score=found.score)
 
 
 def _with(usage: Usage, picks: Iterable[Pick]) -> Usage:

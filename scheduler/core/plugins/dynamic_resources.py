@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from operator import or_
 from typing import Final
 
 import numpy as np
@@ -18,13 +19,13 @@ import numpy as np
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.devices.allocator import PodAsks
 from scheduler.core.devices.asks import Ask
-from scheduler.core.devices.kinds import Watched, both, watched_by
+from scheduler.core.devices.kinds import NOTHING, Watched, watched_by
 from scheduler.core.devices.layouts import Layout, bits
 from scheduler.core.devices.matching import matches
 from scheduler.core.devices.model import Allocation
 from scheduler.core.devices.requests import ResolvedAsk, resolve
 from scheduler.core.devices.results import allocations
-from scheduler.core.devices.states import PLENTY, Put
+from scheduler.core.devices.states import PLENTY, Put, Room
 from scheduler.core.model import ClaimKey
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.shapes import Shape
@@ -40,14 +41,14 @@ class _Look:
 
     `own` is the number of what each pod asks for by itself, `first` that of a pod that also
     allocates the `undecided` claims, by index. `places` are the indices of the own claims.
-    `watched` are the attributes that tell devices apart for it.
+    `watched` is what tells devices apart for it.
     """
 
     flaw: str = ""
     own: int = 0
     first: int = 0
     asks: tuple[Ask, ...] = ()
-    watched: Watched = frozenset()
+    watched: Watched = NOTHING
     undecided: tuple[tuple[int, ClaimKey], ...] = ()
     places: tuple[int, ...] = ()
     admitted: Bools | None = None
@@ -94,11 +95,10 @@ class DynamicResources:
         rows = np.flatnonzero(rest)
         for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
             where = rows[at]
-            for count in np.unique(room[where]).tolist():
-                reason = self._refusal(look, layout, state, count)
-                if reason:
-                    nodes = found.setdefault(reason, np.zeros(size, np.bool_))
-                    nodes[where[room[where] == count]] = True
+            devices = self._room(look, layout, state)
+            if devices.reason:
+                nodes = found.setdefault(devices.reason, np.zeros(size, np.bool_))
+                nodes[where[room[where] >= devices.count]] = True
         yield from found.items()
 
     def one_at_a_time(self, shape: Shape) -> bool:
@@ -112,9 +112,7 @@ class DynamicResources:
         look = self._look(shape)
         scores = np.zeros(len(rows), np.int64)
         for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
-            after = self._table.states.step(layout, state, look.own)
-            if isinstance(after, int):
-                scores[at] = self._table.states.all[after].score
+            scores[at] = self._table.states.room(layout, state, look.own).score
         return scores
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
@@ -142,7 +140,7 @@ class DynamicResources:
         looks = [self._look(shape) for shape in shapes if shape.requirements.asks]
         if not looks:
             return [0] * len(rows)
-        watched = reduce(both, (look.watched for look in looks))
+        watched = reduce(or_, (look.watched for look in looks))
         numbers: list[int] = self._table.sorting(watched).column[rows].tolist()
         return numbers
 
@@ -257,7 +255,7 @@ class DynamicResources:
             resolved.append(answer)
         shared = {at for at, _ in undecided}
         own = tuple(each for at, each in enumerate(resolved) if at not in shared)
-        states, watched = self._table.states, self._watched(asks)
+        states, watched = self._table.states, watched_by(resolved)
         return _Look(
             own=states.number_of(own, watched),
             first=states.number_of(tuple(resolved), watched),
@@ -279,12 +277,6 @@ class DynamicResources:
         if self._table.consumers(key) >= MOST_CONSUMERS:
             return f'resourceclaim "{key[1]}" has {MOST_CONSUMERS} consumers, which are the most'
         return ""
-
-    def _watched(self, asks: Iterable[Ask]) -> Watched:
-        """The attributes that these and the classes that they name look at."""
-        asked, classes = list(asks), self._table.classes
-        names = {name for ask in asked for name in ask.classes}
-        return watched_by(asked, [classes[name] for name in names])
 
     def _spread(self, own: PodAsks, watched: Watched) -> bool:
         """Whether it may get devices that several nodes can use."""
@@ -309,7 +301,7 @@ class DynamicResources:
         for ask in own:
             for request in ask.requests:
                 for wanted in request.options:
-                    able |= matches(layout, wanted, self._table.states.judge).selected
+                    able |= matches(layout, wanted).selected
         return any(len(rows_of[view.keys[at][:2]]) > 1 for at in bits(able))
 
     # Devices of rows
@@ -320,17 +312,12 @@ class DynamicResources:
             return found
         at = np.arange(self._nodes.size)[rows]
         for layout, state, where in self._groups(look, at, states):
-            found[where] = self._copies_of(look, layout, state)
+            found[where] = self._room(look, layout, state).count
         return found
 
-    def _copies_of(self, look: _Look, layout: Layout, state: int) -> int:
-        states = self._table.states
-        if not look.undecided:
-            return states.copies(layout, state, look.own)
-        after = states.step(layout, state, look.first, fix=True)
-        if not isinstance(after, int):
-            return 0
-        return min(PLENTY, 1 + states.copies(layout, after, look.own))
+    def _room(self, look: _Look, layout: Layout, state: int) -> Room:
+        first = look.first if look.undecided else None
+        return self._table.states.room(layout, state, look.own, first)
 
     def _groups(self, look: _Look, rows: Ints, states: Ints) -> Iterator[tuple[Layout, int, Ints]]:
         """Equal devices in the same state: the layout, the state, and the indices into `rows`."""
@@ -352,16 +339,7 @@ class DynamicResources:
 
     def _seen(self, look: _Look, state: int) -> Watched:
         """What the shape looks at, and the pods that it may have to share the node with."""
-        return both(look.watched, self._table.states.all[state].watched)
-
-    def _refusal(self, look: _Look, layout: Layout, state: int, count: int) -> str:
-        states = self._table.states
-        if not look.undecided:
-            return states.refusal(layout, state, look.own, count)
-        after = states.step(layout, state, look.first, fix=True)
-        if not isinstance(after, int):
-            return after.reason
-        return states.refusal(layout, after, look.own, count - 1) if count else ""
+        return look.watched | self._table.states.all[state].watched
 
     def _at(self, look: _Look, row: int) -> tuple[Layout, int]:
         state = int(self._table.states_of(np.array([row]))[0])

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from scheduler.core.devices.asks import Ask
+from scheduler.core.devices.kinds import Judge
 from scheduler.core.devices.model import DeviceClaimInfo, DeviceInfo, SliceInfo
 from scheduler.core.model import ClaimKey, PodInfo, Requirements
 from scheduler.core.place import Placement, Refusal
@@ -15,8 +16,9 @@ from tests.scheduler.state_builder import StateBuilder, requests
 
 
 class DeviceCluster(StateBuilder):
-    def __init__(self) -> None:
+    def __init__(self, judge: Judge = judge) -> None:
         super().__init__(judge=judge)
+        self.judge = judge
         self.table = self.state.devices
         self.slices: dict[str, SliceInfo] = {}
         for device_class in CLASSES.values():
@@ -82,7 +84,7 @@ class DeviceCluster(StateBuilder):
     def complaints(self) -> list[str]:
         """What the checker finds about all claims, as pods that have nodes use them."""
         labels = {info.name: info.labels for info in self.state.nodes.infos if info is not None}
-        checker = Checker(self.slices.values(), self.table.classes, judge, labels)
+        checker = Checker(self.slices.values(), self.table.classes, self.judge, labels)
         nodes: dict[str, list[str]] = {}
         for each in self.state.pods.values():
             for key in each.info.device_claims if each.node else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 
 from scheduler.core.devices.allocator import (
@@ -11,12 +12,15 @@ from scheduler.core.devices.allocator import (
     Solution,
     allocate,
 )
+from scheduler.core.devices.allowance import Allowance
 from scheduler.core.devices.asks import Amounts, Ask
-from scheduler.core.devices.kinds import Kinds, watched_by
-from scheduler.core.devices.layouts import Layout, Layouts, Usage, View
+from scheduler.core.devices.contents import Contents
+from scheduler.core.devices.kinds import watched_by
+from scheduler.core.devices.layouts import Layout, Usage, View
 from scheduler.core.devices.model import DeviceClassInfo, NodeScope, SliceInfo
 from scheduler.core.devices.pools import gather
-from scheduler.core.devices.requests import resolve
+from scheduler.core.devices.requests import ResolvedAsk, resolve
+from scheduler.core.devices.sortings import Sorting
 from tests.scheduler.devices.builders import CLASSES, HERE, judge
 
 
@@ -40,10 +44,11 @@ def view_of(
     return View.of(gather(filter(counts, every), whole), admits)
 
 
-def layout_of(
-    view: View, asks: Iterable[Ask], classes: Mapping[str, DeviceClassInfo] = CLASSES
-) -> Layout:
-    return Layouts(Kinds(watched_by(asks, classes.values()))).of(view)
+def layout_of(view: View, asks: Iterable[ResolvedAsk]) -> Layout:
+    contents = Contents()
+    seen = contents.seen(view)
+    sorting = Sorting(watched_by(asks), contents, judge, Allowance(), itertools.count())
+    return sorting.layout(seen)
 
 
 def resolved(asks: Iterable[Ask], classes: Mapping[str, DeviceClassInfo] = CLASSES) -> PodAsks:
@@ -73,11 +78,10 @@ def outcome(
 ) -> tuple[Solution | Refused, View]:
     """What the allocator answers for these pods, each with its claims."""
     view = view_of(slices, inside=inside)
-    asks = [list(pod) for pod in pods]
-    layout = layout_of(view, [each for pod in asks for each in pod], classes)
+    asked = [resolved(pod, classes) for pod in pods]
+    layout = layout_of(view, [each for pod in asked for each in pod])
     usage = usage_of(view, used, shares)
-    asked = [resolved(pod, classes) for pod in asks]
-    return allocate(layout, usage, asked, judge, steps=steps), view
+    return allocate(layout, usage, asked, steps=steps), view
 
 
 def devices(answer: Solution | Refused, view: View) -> str:

@@ -1,15 +1,20 @@
-"""What tells devices apart, and that each selector is judged once for what it does not."""
+"""What tells devices apart: what a selector looks at, and which verdicts a chain has."""
 
 from __future__ import annotations
 
 import pytest
 
-from scheduler.core.devices.kinds import Kinds, watched_by
-from scheduler.core.devices.model import DeviceInfo
+from scheduler.core.devices.kinds import NOTHING, Watched, looked_at, verdict, watched_by
+from scheduler.core.devices.model import DeviceClassInfo
+from scheduler.core.devices.requests import Chain
+from tests.scheduler.core.devices.solving import resolved
 from tests.scheduler.devices.builders import (
+    CLASS,
     DRIVER,
     ask,
     device,
+    different,
+    first_of,
     gpu,
     has,
     judge,
@@ -37,51 +42,50 @@ from tests.scheduler.devices.builders import (
     ],
 )
 def test_what_a_selector_looks_at(text: str, want: set[str] | None) -> None:
-    watched = watched_by([ask(gpu(1, text))], ())
+    found = looked_at([("device.driver == 'y'",), (text,)])
 
-    assert watched == (None if want is None else frozenset(want))
-
-
-def test_constraints_look_at_attributes_too() -> None:
-    watched = watched_by([ask(gpu(2), constraints=[same("rail")])], ())
-
-    assert watched == frozenset({"rail"})
+    assert found == (None if want is None else frozenset(want))
 
 
-def test_devices_that_differ_in_nothing_watched_are_one_kind() -> None:
-    kinds = Kinds(frozenset({"model"}))
-    first = kinds.of(DRIVER, device("a", {"model": "x", "uuid": "1"}))
+def test_options_are_watched_with_their_classes_and_constraints_with_their_attributes() -> None:
+    classes = {CLASS: DeviceClassInfo(CLASS, ("of class",))}
+    choice = first_of("l", gpu(1, "a", "b"), gpu(1, "c", name="other"))
+    asked = resolved([ask(choice, gpu(2), constraints=[same("rail"), different("slot")])], classes)
 
-    assert kinds.of(DRIVER, device("b", {"model": "x", "uuid": "2"})) is first
-    assert kinds.of(DRIVER, device("c", {"model": "y", "uuid": "1"})) is not first
-    assert kinds.of("other.com", device("a", {"model": "x"})) is not first
-    assert kinds.of(DRIVER, device("d", {"model": "x"}, capacity={"m": 1})) is not first
-    assert len(kinds) == 4
+    watched = watched_by(asked)
 
-
-def test_a_domain_in_front_of_a_watched_name_tells_apart() -> None:
-    kinds = Kinds(frozenset({"model"}))
-
-    assert kinds.of(DRIVER, device("a", {"x.com/model": 1})) is not kinds.of(DRIVER, device("a"))
+    assert watched.chains == {("of class", "a", "b"), ("of class", "c"), ("of class",)}
+    assert watched.compared == {f"{DRIVER}/rail", f"{DRIVER}/slot"}
 
 
-def test_true_is_not_one() -> None:
-    kinds = Kinds(None)
-    one, true = device("a", {"x": 1}), device("b", {"x": True})
+def test_two_are_watched_together() -> None:
+    one = Watched(frozenset({("a",)}), frozenset({"x"}))
+    other = Watched(frozenset({("b",)}))
 
-    assert kinds.of(DRIVER, one) is not kinds.of(DRIVER, true)
+    assert one | NOTHING is one
+    assert one | other == other | one
+    assert (one | other).chains == {("a",), ("b",)}
 
 
-def test_a_selector_is_judged_once_per_kind() -> None:
-    judged: list[str] = []
+@pytest.mark.parametrize(
+    ("chain", "want", "judged"),
+    [
+        pytest.param((), True, 0, id="no selector"),
+        pytest.param((has("x", 1), "true"), True, 2, id="all select"),
+        pytest.param((has("x", 2), "nonsense"), False, 1, id="one does not"),
+        pytest.param(
+            ("true", has("y", 1), "true"), (1, "CEL runtime error: no such key: y"), 2, id="error"
+        ),
+    ],
+)
+def test_a_chain_ends_with_the_first_that_does_not_select(
+    chain: Chain, want: object, judged: int
+) -> None:
+    asked: list[str] = []
 
-    def counting(expression: str, driver: str, sample: DeviceInfo) -> bool | str:
-        judged.append(expression)
-        return judge(expression, driver, sample)
+    def counting(expression: str, driver: str, sample: object) -> bool | str:
+        asked.append(expression)
+        return judge(expression, driver, device("d", {"x": 1}))
 
-    kind = Kinds(frozenset({"model"})).of(DRIVER, device("a", {"model": "x"}))
-
-    assert kind.verdict(has("model", "x"), counting) is True
-    assert kind.verdict(has("model", "x"), counting) is True
-    assert kind.verdict(has("model", "y"), counting) is False
-    assert judged == [has("model", "x"), has("model", "y")]
+    assert verdict(chain, DRIVER, device("d", {"x": 1}), counting) == want
+    assert asked == list(chain[:judged])

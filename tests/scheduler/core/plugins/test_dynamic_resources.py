@@ -465,14 +465,6 @@ def test_states_that_are_not_needed_any_more_are_forgotten(
     assert isinstance(made.place_single(made.asks(None, ask(gpu(3)))), Refusal)
 
 
-def test_many_attributes_in_selectors_keep_few_sortings() -> None:
-    made = cluster(nodes=2)
-    for at in range(20):
-        made.place_single(made.asks(None, ask(gpu(1, "true && " + has(f"a{at}", 1)))))
-
-    assert len(made.table._sortings) == 16
-
-
 def test_distinct_values_of_each_pod() -> None:
     made = DeviceCluster()
     made.gpu_node("n", *(device(f"d{at}", {"rail": at % 2}) for at in range(4)))

@@ -1,0 +1,136 @@
+"""All devices by what they are, without their names: equal ones have one number.
+
+A column has a code for each number, and equal codes stand for equal values. Columns are made when
+they are first looked at, and only for attributes that some device has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from scheduler.core.devices.layouts import View
+from scheduler.core.devices.model import DeviceInfo
+
+_Key = tuple[bool, str]
+"""Whether a column is for one qualified name, and the name; else it is without domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a node sees besides the contents of devices. Equal frames are one object."""
+
+    number: int
+    pools: tuple[int, ...]
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a node sees: the content of each position, by number."""
+
+    frame: Frame
+    contents: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Column:
+    codes: list[int] = field(default_factory=list)
+    known: dict[object, int] = field(default_factory=lambda: {None: 0})
+
+
+class Contents:
+    """Grows with the devices that come; to forget those that are gone, make a new one."""
+
+    def __init__(self) -> None:
+        self.samples: list[DeviceInfo] = []
+        self.drivers: list[str] = []
+        self.fixed: list[int] = []
+        """By content, the number of all that it has besides attributes."""
+        self._known: dict[object, tuple[int, dict[object, int]]] = {}
+        self._written: set[tuple[str, tuple[str, ...]]] = set()
+        self._frames: dict[object, Frame] = {}
+        self._names: set[_Key] = set()
+        self._columns: dict[_Key, _Column] = {}
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def seen(self, view: View) -> Seen:
+        """What the node of the view sees, in numbers."""
+        contents: list[int] = []
+        pools: list[int] = []
+        for number, pool in enumerate(view.pools):
+            for _, device in pool.devices() if pool.usable else ():
+                contents.append(self._number(pool.key[0], device))
+                pools.append(number)
+        counters = tuple(pool.counters for pool in view.pools)
+        key = (tuple(pools), view.visible, view.flaws, counters)
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = Frame(len(self._frames), tuple(pools), view)
+        return Seen(frame, tuple(contents))
+
+    def named(self, name: str) -> list[int]:
+        """The column of the attributes of this name, whatever their domains."""
+        ending = f"/{name}"
+
+        def values(_driver: str, device: DeviceInfo) -> object:
+            found = tuple(
+                each for each in device.attributes if each[0] == name or each[0].endswith(ending)
+            )
+            return found or None
+
+        return self._column((False, name), values)
+
+    def compared(self, name: str) -> list[int]:
+        """The column of the attribute of this qualified name; 0 where there is none.
+
+        One without a domain belongs to the driver's.
+        """
+        domain, slash, plain = name.partition("/")
+
+        def value(driver: str, device: DeviceInfo) -> object:
+            attributes = dict(device.attributes)
+            found = attributes.get(name)
+            return attributes.get(plain) if found is None and slash and domain == driver else found
+
+        return self._column((True, name), value)
+
+    def _number(self, driver: str, device: DeviceInfo) -> int:
+        fixed = (
+            driver, device.capacity, device.taints, device.counters, device.shared,
+            device.binds_to_node, device.binding_conditions,
+        )  # fmt: skip
+        same = self._known.setdefault(fixed, (len(self._known), {}))
+        number = same[1].get(device.attributes)
+        if number is None:
+            number = same[1][device.attributes] = len(self.samples)
+            self.samples.append(device)
+            self.drivers.append(driver)
+            self.fixed.append(same[0])
+            written = (driver, tuple(name for name, _ in device.attributes))
+            if written not in self._written:
+                self._written.add(written)
+                self._names.update(_names(*written))
+        return number
+
+    def _column(self, key: _Key, value: Callable[[str, DeviceInfo], object]) -> list[int]:
+        if key not in self._names:
+            return [0] * len(self.samples)
+        column = self._columns.setdefault(key, _Column())
+        codes, known = column.codes, column.known
+        for number in range(len(codes), len(self.samples)):
+            found = value(self.drivers[number], self.samples[number])
+            codes.append(known.setdefault(found, len(known)))
+        return codes
+
+
+def _names(driver: str, names: Iterable[str]) -> Iterable[_Key]:
+    """The columns in which a device with attributes of these names has a value."""
+    for name in names:
+        plain = name.rpartition("/")[2]
+        yield (False, plain)
+        yield (True, name)
+        if plain == name:
+            yield (True, f"{driver}/{name}")
