@@ -20,6 +20,8 @@ import httptools
 from kube import fencing
 from kube.errors import LeaseLost
 
+_CLOSING_SECONDS: Final = 1.0
+"""uvloop does not always tell a protocol that it was aborted right after its handshake."""
 _IDLE_SECONDS: Final = 15.0
 """A connection that was idle for longer may have been dropped by a middlebox."""
 
@@ -108,7 +110,7 @@ class ConnectionPool:
         self._idle.clear()
         gone = [connection.abort() for connection in self._open]
         if gone:
-            await asyncio.wait(gone)
+            await asyncio.wait(gone, timeout=_CLOSING_SECONDS)
 
     async def _send(self, method: str, path: str, data: bytes, largest: int | None) -> Response:
         if self._closed:

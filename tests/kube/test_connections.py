@@ -173,6 +173,22 @@ async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
     assert len(server.connections) == 1
 
 
+async def test_closing_does_not_wait_for_ever_for_a_connection_that_never_says_it_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As uvloop's, when it is aborted right after its handshake."""
+    async with pair(OK) as (_, pool):
+        await pool.exchange("GET", "/", {}, None, 5)
+        (connection,) = pool._open
+        transport = connection._transport
+        assert transport is not None
+        monkeypatch.setattr(connection, "connection_lost", lambda _exc: None)
+
+        await pool.close()
+
+        assert transport.is_closing()
+
+
 async def test_connections_opened_beforehand_are_used_and_not_opened_twice() -> None:
     async with pair(OK, OK) as (server, pool):
         await pool.open(2)
