@@ -8,6 +8,9 @@ import pytest
 from e2e.controlplane.places import ROOT
 from e2e.upgrade.versions import MissingCommitError, Released, find, released
 
+_WHOLE = 400
+"""Commits that the history had when the first version was released."""
+
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
@@ -71,8 +74,7 @@ def test_every_released_version_names_a_whole_commit() -> None:
 
 
 def test_this_clone_has_every_released_version() -> None:
-    shallow = git(ROOT, "rev-parse", "--is-shallow-repository")
-    if shallow == "true":
-        pytest.skip("this clone is shallow")
+    if int(git(ROOT, "rev-list", "--count", "HEAD")) < _WHOLE:
+        pytest.skip("this clone came without its history")
 
     assert [find(version) for version in released()] == [one.commit for one in released()]
