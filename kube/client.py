@@ -162,23 +162,26 @@ class Client:
         pool = self._urgent if urgent else self._calls
         target = f"{path}?{urlencode(params)}" if params else path
         while True:
-            try:
-                return await self._once(
-                    pool,
-                    method,
-                    target,
-                    body=body,
-                    content_type=content_type,
-                    timeout=timeout,
-                    largest=largest,
-                    accept=accept,
-                )
-            except TooManyRequests as error:
-                if throttle_retries <= 0 or error.retry_after is None:
-                    raise
-                throttle_retries -= 1
-                wait = error.retry_after
-            await self._clock.sleep(wait)
+            answer = await self._exchange(
+                pool,
+                method,
+                target,
+                body=body,
+                content_type=content_type,
+                timeout=timeout,
+                largest=largest,
+                accept=accept,
+            )
+            self.server_clock.heard(answer.date)
+            if answer.status < 400:
+                return answer.body
+            error = self._error_of(method, target.partition("?")[0], answer)
+            if not isinstance(error, TooManyRequests) or error.retry_after is None:
+                raise error
+            if throttle_retries <= 0:
+                raise error
+            throttle_retries -= 1
+            await self._clock.sleep(error.retry_after)
 
     async def behind(self, path: str, *, timeout: float, largest: int) -> Response:
         """The 2xx answer of a process behind the API server's proxy, in whatever form it has.
@@ -381,33 +384,6 @@ class Client:
             raise kind("WATCH", path, _error_text(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable("WATCH", path, _error_text(error)) from error
-
-    async def _once(
-        self,
-        pool: ConnectionPool | ProxiedPool,
-        method: str,
-        target: str,
-        *,
-        body: bytes | None,
-        content_type: str,
-        timeout: float,
-        largest: int | None,
-        accept: str | None,
-    ) -> bytes:
-        answer = await self._exchange(
-            pool,
-            method,
-            target,
-            body=body,
-            content_type=content_type,
-            timeout=timeout,
-            largest=largest,
-            accept=accept,
-        )
-        self.server_clock.heard(answer.date)
-        if answer.status >= 400:
-            raise self._error_of(method, target.partition("?")[0], answer)
-        return answer.body
 
     async def _exchange(
         self,
