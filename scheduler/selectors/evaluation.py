@@ -8,7 +8,7 @@ length. Functions charge for what they are about to make before they make it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from scheduler.selectors.entries import get, get_optional, has
@@ -311,27 +311,28 @@ def _map(node: MapOf, scope: Scope) -> Evaluate:
     return evaluate
 
 
+def settled(every: bool, attempts: Iterable[Evaluate], frame: Frame) -> bool:
+    """Whether all (`every`) or any are true; one that decides passes over the errors of others."""
+    failure: EvaluationError | None = None
+    for attempt in attempts:
+        try:
+            value = attempt(frame)
+        except EvaluationError as error:
+            failure = failure or error
+            continue
+        if value is (not every):
+            return not every
+        if value is not every:
+            failure = failure or no_overload()
+    if failure is not None:
+        raise failure
+    return every
+
+
 def _logic(node: Logic, scope: Scope) -> Evaluate:
     terms = tuple(build(term, scope) for term in node.terms)
     every = node.every
-
-    def evaluate(frame: Frame) -> bool:
-        failure: EvaluationError | None = None
-        for term in terms:
-            try:
-                value = term(frame)
-            except EvaluationError as error:
-                failure = failure or error
-                continue
-            if value is (not every):
-                return not every
-            if value is not every:
-                failure = failure or no_overload()
-        if failure is not None:
-            raise failure
-        return every
-
-    return evaluate
+    return lambda frame: settled(every, terms, frame)
 
 
 def _conditional(node: Conditional, scope: Scope) -> Evaluate:

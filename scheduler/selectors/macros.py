@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from scheduler.selectors.errors import EvaluationError, no_overload
-from scheduler.selectors.evaluation import Evaluate, Frame, Lazy, Scope, build
+from scheduler.selectors.evaluation import Evaluate, Frame, Lazy, Scope, build, settled
 from scheduler.selectors.lists import sorted_by
 from scheduler.selectors.syntax import Macro
 from scheduler.selectors.values import NONE, Maybe, Value, key_of, type_name
@@ -68,24 +68,12 @@ def _pairs(slot: int) -> Walk:
 
 def _quantified(every: bool) -> Callable[..., Evaluate]:
     def make(target: Evaluate, walk: Walk, _: Evaluate | None, body: Evaluate) -> Evaluate:
-        def evaluate(frame: Frame) -> bool:
-            failure: EvaluationError | None = None
+        def attempts(frame: Frame) -> Iterator[Evaluate]:
             for _ in walk(frame, target(frame)):
                 frame.charge(1)
-                try:
-                    value = body(frame)
-                except EvaluationError as error:
-                    failure = failure or error
-                    continue
-                if value is (not every):
-                    return not every
-                if value is not every:
-                    failure = failure or no_overload()
-            if failure is not None:
-                raise failure
-            return every
+                yield body
 
-        return evaluate
+        return lambda frame: settled(every, attempts(frame), frame)
 
     return make
 
