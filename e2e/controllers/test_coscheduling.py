@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api.constants import (
     COSCHEDULING,
@@ -16,48 +15,26 @@ from api.constants import (
     LABEL_SUBSET,
     PLUGINS_POD_GROUP,
 )
+from e2e.controllers import definitions
 from e2e.controllers.queries import change, items, wait_for_objects
 from e2e.muster import CONTROLLER, SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, pod, resource
 from e2e.support.intercepting_proxy import InterceptingProxy
-from kube.errors import NotFound
 from kube.patch import PatchBuilder
-from kube.resources import CRDS, EVENTS, NAMESPACES, PODS, Resource
+from kube.resources import EVENTS, NAMESPACES, PODS, Resource
 
 OURS, PLUGINS = resource(COSCHEDULING), resource(PLUGINS_POD_GROUP)
-CRD = Path(__file__).parent / "crds" / "podgroups.scheduling.x-k8s.io.yaml"
 SLOW = "slow-scheduler"
 
 
 @pytest.fixture
 async def plugins(env: Environment) -> AsyncIterator[None]:
     """scheduler-plugins' CRD is installed for the test."""
-    crd = yaml.safe_load(CRD.read_text())
-    name = crd["metadata"]["name"]
-    await env.client.create(CRDS, crd)
-
-    async def served() -> bool:
-        status = (await env.client.get(CRDS, name)).get("status") or {}
-        conditions = {it["type"]: it["status"] for it in status.get("conditions") or []}
-        return conditions.get("Established") == "True"
-
-    await env.until("the CRD to be established", served)
-    await env.cluster.kinds_installed()
-    # The controllers look for new kinds four times a minute; one that starts looks at once.
-    await env.muster.restart(CONTROLLER)
-    yield
-    await env.client.delete(CRDS, name)
-
-    async def gone() -> bool:
-        try:
-            await env.client.get(CRDS, name)
-        except NotFound:
-            return True
-        return False
-
-    await env.until("the CRD to be gone", gone)
-    await env.muster.restart(CONTROLLER)
+    async with definitions.installed(env, "podgroups.scheduling.x-k8s.io.yaml"):
+        # The controllers look for new kinds four times a minute; one that starts looks at once.
+        await env.muster.restart(CONTROLLER)
+        yield
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """Requests for capacity: the suite plays the autoscaler, which answers them and adds nodes."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api.constants import (
     ANNOTATION_CAPACITY_REQUESTED,
@@ -16,6 +14,7 @@ from api.constants import (
     PROVISIONING_REQUEST,
 )
 from api.provisioning import BEST_EFFORT_ATOMIC, CHECK_CAPACITY, consumed
+from e2e.controllers import definitions
 from e2e.muster import CONTROLLER
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members
@@ -34,39 +33,17 @@ from e2e.suite.objects import (
 )
 from kube.errors import NotFound
 from kube.patch import PatchBuilder
-from kube.resources import CRDS, JOBS, JOBSETS, PODS
+from kube.resources import JOBS, JOBSETS, PODS
 
 REQUESTS, TEMPLATES = resource(PROVISIONING_REQUEST), resource(POD_TEMPLATE)
-CRD = Path(__file__).parent / "crds" / "provisioningrequests.autoscaling.x-k8s.io.yaml"
 ATOMIC = {ANNOTATION_PROVISIONING_REQUEST: BEST_EFFORT_ATOMIC}
 
 
 @pytest.fixture
 async def installed(env: Environment) -> AsyncIterator[None]:
     """The CRD comes while Muster runs, and goes after the test."""
-    crd = yaml.safe_load(CRD.read_text())
-    name = crd["metadata"]["name"]
-    await env.client.create(CRDS, crd)
-
-    async def served() -> bool:
-        status = (await env.client.get(CRDS, name)).get("status") or {}
-        conditions = {it["type"]: it["status"] for it in status.get("conditions") or []}
-        return conditions.get("Established") == "True"
-
-    await env.until("the CRD to be established", served)
-    await env.cluster.kinds_installed()
-    yield
-    await env.client.delete(CRDS, name)
-
-    async def gone() -> bool:
-        try:
-            await env.client.get(CRDS, name)
-        except NotFound:
-            return True
-        return False
-
-    await env.until("the CRD to be gone", gone)
-    await env.muster.restart(CONTROLLER)
+    async with definitions.installed(env, "provisioningrequests.autoscaling.x-k8s.io.yaml"):
+        yield
 
 
 @pytest.fixture

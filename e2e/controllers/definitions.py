@@ -1,0 +1,42 @@
+"""Other projects' kinds that come while Muster runs, and go after a flow."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import yaml
+
+from e2e.muster import CONTROLLER
+from e2e.suite.environment import Environment
+from kube.errors import NotFound
+from kube.resources import CRDS
+
+FOLDER = Path(__file__).parent / "crds"
+
+
+@asynccontextmanager
+async def installed(env: Environment, file: str) -> AsyncIterator[None]:
+    """The CRD in a file of `crds/` is there inside; the controllers know when it is gone."""
+    crd = yaml.safe_load((FOLDER / file).read_text())
+    name = crd["metadata"]["name"]
+    await env.client.create(CRDS, crd)
+
+    async def served() -> bool:
+        status = (await env.client.get(CRDS, name)).get("status") or {}
+        conditions = {it["type"]: it["status"] for it in status.get("conditions") or []}
+        return conditions.get("Established") == "True"
+
+    await env.until("the CRD to be established", served)
+    await env.cluster.kinds_installed()
+    yield
+    await env.client.delete(CRDS, name)
+
+    async def gone() -> bool:
+        try:
+            await env.client.get(CRDS, name)
+        except NotFound:
+            return True
+        return False
+
+    await env.until("the CRD to be gone", gone)
+    await env.muster.restart(CONTROLLER)
