@@ -6,7 +6,6 @@ own: elsewhere the gates are off, as they are by default.
 """
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import Muster
 from e2e.running import installed, started
-from e2e.suite.environment import Environment
+from e2e.suite.environment import TAINT, Environment
 from e2e.suite.groups import members
 from e2e.suite.objects import (
     POD_GROUPS,
@@ -169,31 +168,40 @@ async def test_gangs_of_kube_scheduler_are_not_touched(
     assert touched(cluster.audit_log, env.name) == []
 
 
-async def test_both_wait_for_the_same_room_and_neither_starts_half(
-    env: Environment, cluster: ControlPlane
-) -> None:
+async def test_both_wait_for_the_same_room_and_neither_starts_half(env: Environment) -> None:
     """Room for three: nothing of either runs. Room for a gang: one of them, whole."""
     await env.add_node(cpu=3)
     await native_gang(env, "theirs", 4)
     await env.create(POD_GROUPS, pod_group("ours", 4))
     for index in range(4):
-        await env.create(PODS, pod(f"ours-{index}", env.name, group="ours"))
+        member = pod(f"ours-{index}", env.name, group="ours")
+        member["spec"]["tolerations"] = [{"key": TAINT, "operator": "Exists"}]
+        await env.create(PODS, member)
     await env.waits("ours", needed=4)
     await waiting(env, "gang=theirs", 4)
     assert await env.bound() == 0
 
-    # Two schedulers may take the same room in the same moment: one of them sees it first here.
-    scheduler = cluster.processes["kube-scheduler"]
-    scheduler.send(signal.SIGSTOP)
-    try:
-        await env.add_node(cpu=1)
-        await env.runs(members("ours"), 4)
-    finally:
-        scheduler.send(signal.SIGCONT)
+    # Two schedulers may take the same room in the same moment: the taint lets one of them go first.
+    node = await env.add_node(cpu=1, tainted=True)
+    await env.runs(members("ours"), 4)
+    await kube_scheduler_has_seen_all_pods(env)
+    await env.untaint_node(node)
     await settled(env)
     assert await env.bound("gang=theirs") == 0
     await env.add_node(cpu=4)
-    await env.runs("", 8)
+    await env.runs("gang=theirs", 4)
+
+
+async def kube_scheduler_has_seen_all_pods(env: Environment) -> None:
+    """It places a pod that is newer than all Bindings; its watch has brought these first."""
+    late = pod("late", env.name, scheduler=DEFAULT)
+    late["spec"]["containers"][0]["resources"] = {}
+    await env.create(PODS, late)
+
+    async def placed() -> bool:
+        return "nodeName" in (await env.client.get(PODS, "late", env.name))["spec"]
+
+    await env.until("kube-scheduler to place a pod", placed)
 
 
 async def test_gangs_of_muster_are_whole_where_the_job_controller_makes_groups_too(

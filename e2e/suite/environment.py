@@ -31,7 +31,7 @@ After one, Kubernetes' own controllers (garbage collection, Jobs, taints of new 
 minute and more before they try again.
 """
 
-_TAINT = "test.muster.dev/tainted"
+TAINT = "test.muster.dev/tainted"
 _KINDS = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 
 
@@ -83,7 +83,7 @@ class Environment:
         name = f"{self.name}-{next(self._numbers)}"
         self._nodes.append(name)
         capacity = {"cpu": str(cpu), "pods": "200"}
-        own = [{"key": _TAINT, "effect": "NoSchedule"}] if tainted else []
+        own = [{"key": TAINT, "effect": "NoSchedule"}] if tainted else []
         await self.cluster.add_node(
             name,
             labels={NODE_LABEL: self.name, **(labels or {})},
@@ -100,7 +100,7 @@ class Environment:
     async def untaint_node(self, name: str) -> None:
         """Remove the taint of a node. Unlike a new node this needs no other component."""
         node = await self.client.get(NODES, name)
-        kept = [taint for taint in node["spec"]["taints"] if taint["key"] != _TAINT]
+        kept = [taint for taint in node["spec"]["taints"] if taint["key"] != TAINT]
         await self.client.patch(NODES, name, PatchBuilder().replace("/spec/taints", kept))
 
     async def create(self, resource: Resource, obj: Json) -> Json:
