@@ -9,13 +9,12 @@ import pytest
 import yaml
 
 from e2e import permissions
-from e2e.controlplane.places import BIN
 from e2e.permissions import Right
 from e2e.support import manifests
+from e2e.support.binaries import binary
 
 Object = dict[str, Any]
 
-KUBECTL = BIN / "kubectl"
 BASE = manifests.load()
 
 
@@ -28,9 +27,7 @@ def of_kind(objects: list[Object], *kinds: str) -> list[Object]:
 
 
 def kustomized(folder: str) -> list[Object]:
-    if not KUBECTL.is_file():
-        pytest.skip("kubectl is not built: make e2e-modules")
-    command = [str(KUBECTL), "kustomize", str(manifests.MANIFESTS / folder)]
+    command = [str(binary("kubectl")), "kustomize", str(manifests.MANIFESTS / folder)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return list(yaml.safe_load_all(text))
 

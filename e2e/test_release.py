@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from e2e.controlplane.places import BIN, ROOT
+from e2e.support.binaries import binary
 from release import numbers
 from release.__main__ import make
 from release.errors import ReleaseError
@@ -26,8 +27,7 @@ def released(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path
     """The files of a release of what is checked out."""
     if server_kind != "real":
         pytest.skip("made once, by the kubectl of the real control plane: run with --cluster=real")
-    if not (BIN / "kubectl").is_file():
-        pytest.skip("kubectl is not built: make e2e-modules")
+    binary("kubectl")
     out = tmp_path_factory.mktemp("release") / "dist"
     make(ROOT, "HEAD", VERSION, out)
     return out

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
-from e2e.controlplane.places import BIN, ROOT
+from e2e.controlplane.places import ROOT
+from e2e.support.binaries import binary
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]
@@ -18,15 +18,6 @@ Key = tuple[str, str, str]
 
 CHART = ROOT / "charts" / "muster"
 RELEASE, NAMESPACE = "muster", "muster-system"
-
-_HELM = BIN / "helm"
-
-
-def helm() -> str:
-    """Its path. Skips the test where it is not built."""
-    if not _HELM.is_file():
-        pytest.skip("helm is not built: make e2e-modules")
-    return str(_HELM)
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -39,7 +30,7 @@ def run(*arguments: str, values: Mapping[str, Any], home: Path) -> subprocess.Co
     file = home / "values.yaml"
     file.write_text(json.dumps(values))
     return subprocess.run(
-        [helm(), *arguments, f"--values={file}"],
+        [str(binary("helm")), *arguments, f"--values={file}"],
         env=environment(home),
         capture_output=True,
         text=True,

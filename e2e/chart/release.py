@@ -16,9 +16,10 @@ from typing import Any, Self
 
 import yaml
 
-from e2e.chart.helm import CHART, NAMESPACE, RELEASE, Object, environment, helm
+from e2e.chart.helm import CHART, NAMESPACE, RELEASE, Object, environment
 from e2e.controlplane.process import Process
 from e2e.support import accounts, kubeconfig, ports
+from e2e.support.binaries import binary
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually, healthy
 from e2e.webhook.balancer import Backend
@@ -95,7 +96,7 @@ class Release:
 
     async def _helm(self, *arguments: str, fails: bool) -> str:
         options = (f"--kubeconfig={self._admin}", f"--namespace={NAMESPACE}")
-        code, said = await _output(helm(), *arguments, *options, home=self._folder)
+        code, said = await _output(str(binary("helm")), *arguments, *options, home=self._folder)
         assert (code != 0) == fails, said
         return said
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from e2e.chart.helm import NAMESPACE, Object, helm
+from e2e.chart.helm import NAMESPACE, Object
 from e2e.chart.release import CONFIGS, DEPLOYMENTS, Release
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import Options
@@ -12,6 +12,7 @@ from e2e.controlplane.controlplane import ControlPlane
 from e2e.removal import inventory
 from e2e.running import started
 from e2e.suite.objects import POD_GROUPS, job, of_job, pod_group
+from e2e.support.binaries import binary
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
 
@@ -48,7 +49,7 @@ def cluster(server_kind: str) -> Iterator[Cluster]:
     """One of its own, as what is installed and removed here is missing elsewhere."""
     if server_kind != "real":
         pytest.skip("Helm needs a server of all kinds, and here an empty one")
-    helm()
+    binary("helm")
     made = ControlPlane(Options(routes_services=True))
     with started(made):
         yield made

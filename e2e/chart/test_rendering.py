@@ -15,8 +15,9 @@ from cli import chart
 from cli.config import load
 from e2e import permissions
 from e2e.chart.helm import CHART, NAMESPACE, RELEASE, Key, Object, is_hook, key, render, run
-from e2e.controlplane.places import BIN, ROOT
+from e2e.controlplane.places import ROOT
 from e2e.support import manifests
+from e2e.support.binaries import binary
 from webhooks.registration import load_manifests
 
 PROCESSES = ("webhook", "controller", "scheduler")
@@ -35,7 +36,7 @@ def template(obj: Object) -> Object:
 
 
 def kustomized(folder: str) -> dict[Key, Object]:
-    command = [str(BIN / "kubectl"), "kustomize", str(manifests.MANIFESTS / folder)]
+    command = [str(binary("kubectl")), "kustomize", str(manifests.MANIFESTS / folder)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return {key(obj): obj for obj in yaml.safe_load_all(text)}
 

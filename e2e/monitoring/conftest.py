@@ -4,26 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from e2e.controlplane.places import BIN
-
-
-def _built(name: str) -> Path:
-    path = BIN / name
-    if not path.is_file():
-        pytest.skip(f"{name} is not built: run python -m e2e.controlplane.build [--monitoring]")
-    return path
+from e2e.support.binaries import binary
 
 
 @pytest.fixture(scope="session")
 def promtool() -> Path:
-    return _built("promtool")
+    return binary("promtool")
 
 
 @pytest.fixture(scope="session")
 def prometheus_binary() -> Path:
-    return _built("prometheus")
+    return binary("prometheus")
 
 
 @pytest.fixture(scope="session")
 def kubectl() -> Path:
-    return _built("kubectl")
+    return binary("kubectl")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.chart.helm import Object, environment, helm
+from e2e.chart.helm import Object, environment
 from e2e.chart.release import Release
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import QUOTA_AND_VOLUMES, ROLES, Options
@@ -26,6 +26,7 @@ from e2e.monitoring.prometheus import Prometheus
 from e2e.removal import inventory
 from e2e.running import started
 from e2e.suite.objects import job, of_job
+from e2e.support.binaries import binary
 from e2e.support.manifests import MANIFESTS
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
@@ -54,10 +55,8 @@ def cluster(server_kind: str) -> Iterator[Cluster]:
     """One of its own: it is compared with itself afterwards."""
     if server_kind != "real":
         pytest.skip("Helm needs a server of all kinds, and here an empty one")
-    helm()
-    for name in ("kubectl", "prometheus"):
-        if not (BIN / name).is_file():
-            pytest.skip(f"{name} is not built: make e2e-operate builds it")
+    for name in ("helm", "kubectl", "prometheus"):
+        binary(name)
     extra = (*QUOTA_AND_VOLUMES, *ROLES)
     made = ControlPlane(Options(routes_services=True, extra_controllers=extra))
     with started(made):
