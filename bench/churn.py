@@ -196,26 +196,28 @@ class Meter:
 
     def __init__(self, pids: dict[str, int]) -> None:
         self._pids = pids
-        self._before = {name: _cpu(pid) for name, pid in pids.items()}
+        self._before = {name: cpu(pid) for name, pid in pids.items()}
 
     def resident(self) -> dict[str, float]:
         """MiB of each."""
-        return {name: _resident(pid) for name, pid in self._pids.items()}
+        return {name: resident(pid) for name, pid in self._pids.items()}
 
     def used(self) -> dict[str, float]:
         """Seconds of processor time of each since the last call."""
-        now = {name: _cpu(pid) for name, pid in self._pids.items()}
+        now = {name: cpu(pid) for name, pid in self._pids.items()}
         used = {name: now[name] - self._before[name] for name in now}
         self._before = now
         return used
 
 
-def _resident(pid: int) -> float:
+def resident(pid: int) -> float:
+    """MiB of physical memory that the process has."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * _PAGE_SIZE / 2**20
 
 
-def _cpu(pid: int) -> float:
+def cpu(pid: int) -> float:
+    """Seconds of processor time of the process, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 

@@ -27,6 +27,7 @@ from typing import Any
 
 import uvloop
 from fastapi import FastAPI, Request, Response
+from starlette.applications import Starlette
 
 from api.integration.workloads import OwnerName
 from api.membership import Owners
@@ -136,7 +137,7 @@ def bare() -> FastAPI:
     return app
 
 
-def muster() -> FastAPI:
+def muster() -> Starlette:
     readiness = Readiness()
     readiness.met(SERVING)
     return build(Reviewer(StaticLister()), readiness)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
-from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.requests import ClientDisconnect
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from webhooks import conversion
@@ -57,9 +59,8 @@ def build(
     *,
     body_seconds: float = BODY_SECONDS,
     intake: Intake | None = None,
-) -> FastAPI:
+) -> Starlette:
     """The application. `body_seconds` bounds reading a body, `intake` what is held at a time."""
-    app = FastAPI(title="Muster webhook", openapi_url=None, docs_url=None, redoc_url=None)
     rooms = intake or Intake()
 
     async def review(request: Request, body: bytes) -> bytes:
@@ -70,16 +71,14 @@ def build(
             return conversion.review(body)
         return await asyncio.to_thread(conversion.review, body)
 
-    # Plain routes: nothing of a review is a parameter, and FastAPI's own would cost more than
-    # most rules do.
+    routes = _pages(readiness)
     for path, limit, answer in (
         (CONVERT, CONVERSION_LIMIT, convert),
         ("/{phase}/{plural}", BODY_LIMIT, review),
     ):
         endpoint = _Endpoint(answer, limit, body_seconds, rooms, readiness)
-        app.add_route(path, cast("Any", endpoint), methods=["POST"])
-    _add_pages(app, readiness)
-    return app
+        routes.append(Route(path, cast("Any", endpoint), methods=["POST"]))
+    return Starlette(routes=routes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +159,11 @@ async def _answered(request: Request, limit: int, seconds: float, answer: Answer
         return _failure(400, "BadRequest", f"not a review: {error}", {"causes": causes})
 
 
-def _add_pages(app: FastAPI, readiness: Readiness) -> None:
-    @app.get("/healthz")
-    async def healthz() -> Response:
+def _pages(readiness: Readiness) -> list[Route]:
+    async def healthz(_request: Request) -> Response:
         return Response("ok", media_type="text/plain")
 
-    @app.get("/readyz")
-    async def readyz() -> Response:
+    async def readyz(_request: Request) -> Response:
         lines = [f"{check}: {problem}" for check, problem in readiness.problems.items()]
         return Response(
             "\n".join(lines) or "ok",
@@ -174,9 +171,11 @@ def _add_pages(app: FastAPI, readiness: Readiness) -> None:
             media_type="text/plain",
         )
 
-    @app.get("/metrics")
-    async def metrics() -> Response:
+    async def metrics(_request: Request) -> Response:
         return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+    return [Route(path, page) for path, page in pages.items()]
 
 
 def _announced(request: Request, limit: int) -> int:

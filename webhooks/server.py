@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from webhooks.connections import Connections
@@ -136,7 +136,7 @@ class Listener:
     may be given new certificates at any time.
     """
 
-    def __init__(self, app: FastAPI, context: ssl.SSLContext, sock: socket.socket) -> None:
+    def __init__(self, app: Starlette, context: ssl.SSLContext, sock: socket.socket) -> None:
         self._socket = sock
         config: dict[str, Any] = {
             "http": _TimeoutProtocol,

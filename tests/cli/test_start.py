@@ -119,7 +119,7 @@ COMMAND_CASES: Final = {
 PROCESS_CASES: Final = {
     "webhook": Case(
         ("webhook",),
-        ("fastapi", "webhooks.app"),
+        ("starlette", "webhooks.app"),
         (*TERMINAL, *SOLVER, "controllers", "scheduler.app"),
     ),
     "controller": Case(
