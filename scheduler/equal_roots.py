@@ -52,7 +52,7 @@ class EqualKind:
 
     @classmethod
     def of(cls, entity: Group | Pod, signature: Signature) -> EqualKind:
-        source = entity.info if isinstance(entity, Pod) else entity.spec
+        source = entity.info.preemption if isinstance(entity, Pod) else entity.spec
         if source is None:
             raise LookupError(entity.key)
         return cls(signature, source.preempts, source.delay)

@@ -57,7 +57,7 @@ Message = Callable[[str], str]
 
 def granted(info: PodInfo) -> float:
     """The seconds that a victim has to end: its own grace period, up to the longest."""
-    return max(1.0, min(info.grace, LONGEST_GRACE))
+    return max(1.0, min(info.preemption.grace, LONGEST_GRACE))
 
 
 class Evictor:
@@ -162,12 +162,12 @@ class Evictor:
         self._state.units.forget_choices()
         units: dict[GroupKey, dict[str, Pod]] = {}
         for pod in self._state.pods.values():
-            if pod.info.targeted and pod.placed and not pod.info.terminating:
+            if pod.info.preemption.targeted and pod.placed and not pod.info.terminating:
                 group, _ = unit_owner(pod, self._state.forest)
                 unit = units.setdefault(pod.key if group is None else group.key, {})
                 unit[pod.info.uid] = pod
                 for other in _running(group) if group is not None else ():
-                    if _ran_before(other, pod.info.targeted_at):
+                    if _ran_before(other, pod.info.preemption.targeted_at):
                         unit[other.info.uid] = other
         if units:
             victims = [list(unit.values()) for unit in units.values()]
@@ -282,7 +282,7 @@ class Evictor:
         Of a pod that others deleted, it shortens the grace period, which the API server allows.
         """
         info = pod.info
-        shorter = info.terminating or info.grace > LONGEST_GRACE
+        shorter = info.terminating or info.preemption.grace > LONGEST_GRACE
         grace = int(granted(info)) if shorter else None
         try:
             await self._api.delete(

@@ -116,10 +116,10 @@ _MISSPELT: Final = "create it, or correct the name that its pods give"
 
 def _admitted(pod: Pod) -> str:
     """Of a group that admission named: the controllers make it."""
-    if not pod.info.managed:
+    if not pod.info.membership.managed:
         return ""
     jobset = pod.info.labels.get(JOBSET_LABEL_NAME)
-    maker = f'JobSet "{jobset}"' if jobset else pod.info.maker
+    maker = f'JobSet "{jobset}"' if jobset else pod.info.membership.maker
     return _made_by_muster(maker) if maker else ""
 
 
@@ -145,7 +145,7 @@ def _by_label(pod: Pod, name: str) -> str:
 def _maker(group: Group) -> str:
     """What makes its pods, by one of those that are there."""
     pod = next(iter(group.members.values()), None)
-    return pod.info.maker if pod is not None else ""
+    return pod.info.membership.maker if pod is not None else ""
 
 
 def _words(owner: tuple[str, str]) -> str:

@@ -247,5 +247,5 @@ def _requested(entity: Group | Pod) -> float | None:
 
 def _delay(entity: Group | Pod) -> float:
     if isinstance(entity, Pod):
-        return entity.info.delay
+        return entity.info.preemption.delay
     return entity.spec.delay if entity.spec is not None else 0.0

@@ -48,7 +48,7 @@ from scheduler.core.workload_templates import Template, TemplateKey, WorkloadKey
 from scheduler.queue import Queue
 from scheduler.watch.decode import NEVER
 
-FORMAT = 6
+FORMAT = 7
 
 _PART: Final = 256
 """Values that are collected, or encoded, between two pauses."""

@@ -197,7 +197,7 @@ class GroupCounters:
             _count_exceeding(group, pod, sign)
         if info.terminating:
             group.leaving += sign
-        elif info.held:
+        elif info.membership.held:
             self.held_groups -= group.held > 0
             group.held += sign
             self.held_groups += group.held > 0
@@ -355,7 +355,9 @@ def _was_bound(group: Group, minimum: int | None) -> bool:
 
 def failed_since(group: Group, pod: Pod) -> bool:
     """Whether the pod failed after it was bound while the group's object was there."""
-    return pod.failed and group.spec is not None and pod.info.bound_at >= group.spec.created
+    return (
+        pod.failed and group.spec is not None and pod.info.membership.bound_at >= group.spec.created
+    )
 
 
 def _faulty(group: Group) -> bool:

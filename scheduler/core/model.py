@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from scheduler.core.devices.asks import Ask
 
@@ -342,24 +342,60 @@ class GroupSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionInfo:
+    """What preemption goes by of a pod, besides its priority; `PodInfo` has what others need too.
+
+    As a preemptor: `preempts` is false for preemptionPolicy Never; `delay` is as in GroupSpec. As a
+    victim: `targeted` means that this scheduler set the DisruptionTarget condition to evict it, at
+    the time `targeted_at` (as in `created`). `leaves_by` is the deletionTimestamp in seconds since
+    1970, 0 if unset. `grace` is the terminationGracePeriodSeconds. `daemon_set` is the UID of the
+    DaemonSet that it says controls it, `mirror_of` that of the node whose static pod it says it
+    shows.
+    """
+
+    preempts: bool = True
+    delay: float = 0.0
+    targeted: bool = False
+    targeted_at: str = ""
+    leaves_by: float = 0.0
+    grace: float = 30.0
+    daemon_set: str = ""
+    mirror_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipInfo:
+    """What a pod has to do with its PodGroup.
+
+    `claims` says whose the group must be (`api.membership`), `managed` means that admission named
+    it. `maker` is the kind and name of the controller of a pod that has a group. `held` means gated
+    by this scheduler, as the group is not the pod's. `bound_at` is when a Failed pod was bound (as
+    `created`).
+    """
+
+    claims: tuple[str, ...] = ()
+    maker: str = ""
+    managed: bool = False
+    held: bool = False
+    bound_at: str = ""
+
+
+_PREEMPTION: Final = PreemptionInfo()
+_MEMBERSHIP: Final = MembershipInfo()
+
+
+@dataclass(frozen=True, slots=True)
 class PodInfo:
     """A pod; `ours` if its schedulerName is one of this scheduler's, which `scheduler` then is.
 
-    `node` is empty until the pod is bound; `group` is the name of its PodGroup, `claims` says whose
-    that must be (`api.membership`), `managed` means that admission named it. `maker` is the kind
-    and name of the controller of a pod that has a group. `held` means gated by this scheduler, as
-    the group is not the pod's. `group_affinity` is required affinity that its requirements leave
-    out, as long as a topology constraint of its groups says the same. `exceeds`: the group is to
-    grow, and has to be as large as its owner before the pod may be placed. `started` is the
-    startTime in seconds since 1970, 0 if unset.
-    `preempts` is false for preemptionPolicy Never; `delay` is as in GroupSpec. `targeted` means
-    that this scheduler set the DisruptionTarget condition to evict it, at the time `targeted_at`
-    (as in `created`). `nominated` is the nominatedNodeName. `leaves_by` is the deletionTimestamp in
-    seconds since 1970, 0 if unset. `generation` is metadata.generation, 0 if the API server does
-    not maintain it. `grace` is the terminationGracePeriodSeconds. `daemon_set` is the UID of the
-    DaemonSet that it says controls it, `mirror_of` that of the node whose static pod it says it
-    shows. `bound_at` is when a Failed pod was bound (as `created`). `device_claims` are the keys of
-    the ResourceClaims that `requirements.asks` are about, in the same order.
+    `node` is empty until the pod is bound; `group` is the name of its PodGroup. `group_affinity` is
+    required affinity that its requirements leave out, as long as a topology constraint of its
+    groups says the same. `exceeds`: the group is to grow, and has to be as large as its owner
+    before the pod may be placed. `started` is the startTime in seconds since 1970, 0 if unset.
+    `nominated` is the nominatedNodeName. `generation` is metadata.generation, 0 if the API server
+    does not maintain it. `device_claims` are the keys of the ResourceClaims that
+    `requirements.asks` are about, in the same order. Most pods share `preemption` and `membership`:
+    each field costs every event of every pod.
     """
 
     uid: str
@@ -373,25 +409,14 @@ class PodInfo:
     phase: str = "Pending"
     ours: bool = True
     gated: bool = False
+    exceeds: bool = False
     started: float = 0.0
-    preempts: bool = True
-    delay: float = 0.0
-    targeted: bool = False
-    leaves_by: float = 0.0
     terminating: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     generation: int = 0
-    targeted_at: str = ""
     nominated: str = ""
-    grace: float = 30.0
-    daemon_set: str = ""
-    mirror_of: str = ""
-    claims: tuple[str, ...] = ()
-    exceeds: bool = False
-    bound_at: str = ""
-    maker: str = ""
-    managed: bool = False
-    held: bool = False
     scheduler: str = ""
     group_affinity: tuple[GroupTerm, ...] = ()
     device_claims: tuple[ClaimKey, ...] = ()
+    preemption: PreemptionInfo = _PREEMPTION
+    membership: MembershipInfo = _MEMBERSHIP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple
 from datetime import datetime
 from sys import intern
 from typing import Final
@@ -25,7 +26,16 @@ from api.membership import NOBODY, Owners, claims_of
 from api.ownership import made_for
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import OwnerReference
-from scheduler.core.model import GroupKey, GroupSpec, NodeInfo, PodInfo, Taint, Topology
+from scheduler.core.model import (
+    GroupKey,
+    GroupSpec,
+    MembershipInfo,
+    NodeInfo,
+    PodInfo,
+    PreemptionInfo,
+    Taint,
+    Topology,
+)
 from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.watch import limits
 from scheduler.watch.objects import (
@@ -46,8 +56,9 @@ NEVER: Final = "Never"
 MIRROR: Final = "kubernetes.io/config.mirror"
 """The annotation of mirror pods, which show static pods of a kubelet."""
 
-_GRACE: Final = 30.0
-"""Kubernetes' default of terminationGracePeriodSeconds."""
+_USUAL_PREEMPTION: Final = PreemptionInfo()
+_USUAL_VALUES: Final = astuple(_USUAL_PREEMPTION)
+_NO_MEMBERSHIP: Final = MembershipInfo()
 
 _LONGEST: Final = 253
 """The longest name of an object."""
@@ -84,9 +95,6 @@ def pod_info(
     else:
         requirements, to_group = requirements_of_others(pod), ()
     group, claims = _group_and_claims(pod, owner, ours=ours)
-    maker = intern(f'{owner.kind} "{owner.name}"') if group and owner else ""
-    mark = next(filter(_targets, pod.status.conditions), None)
-    grace = spec.termination_grace_period_seconds
     return PodInfo(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -102,22 +110,46 @@ def pod_info(
         terminating=meta.deletion_timestamp is not None,
         labels=limits.labels(meta.labels),
         started=_seconds(pod.status.start_time),
-        preempts=spec.preemption_policy != NEVER,
-        delay=_duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
-        targeted=mark is not None,
-        targeted_at=(mark.last_transition_time or "") if mark is not None else "",
-        leaves_by=_seconds(meta.deletion_timestamp),
         generation=meta.generation,
         nominated=pod.status.nominated_node_name,
-        grace=_GRACE if grace is None else float(grace),
-        daemon_set=_owner_uid(owner, "apps/", "DaemonSet"),
-        mirror_of=_owner_uid(owner, "v1", "Node") if MIRROR in meta.annotations else "",
-        claims=claims,
-        bound_at=_bound_at(pod) if pod.status.phase == "Failed" else "",
-        maker=maker,
         group_affinity=to_group,
-        managed=group is not None and meta.annotations.get(ANNOTATION_MANAGED_GROUP) == group,
         scheduler=intern(spec.scheduler_name) if ours else "",
+        preemption=_preemption(pod, owner),
+        membership=_membership(pod, owner, group, claims),
+    )
+
+
+def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
+    """What preemption goes by; one value for all pods that say nothing of it."""
+    meta, spec = pod.metadata, pod.spec
+    mark = next(filter(_targets, pod.status.conditions), None)
+    grace = spec.termination_grace_period_seconds
+    values = (
+        spec.preemption_policy != NEVER,
+        _duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
+        mark is not None,
+        (mark.last_transition_time or "") if mark is not None else "",
+        _seconds(meta.deletion_timestamp),
+        _USUAL_PREEMPTION.grace if grace is None else float(grace),
+        _owner_uid(owner, "apps/", "DaemonSet"),
+        _owner_uid(owner, "v1", "Node") if MIRROR in meta.annotations else "",
+    )
+    return _USUAL_PREEMPTION if values == _USUAL_VALUES else PreemptionInfo(*values)
+
+
+def _membership(
+    pod: Pod, owner: OwnerReference | None, group: str | None, claims: Owners
+) -> MembershipInfo:
+    """What it has to do with its group; one value for all pods that have no other."""
+    failed = pod.status.phase == "Failed"
+    managed = group is not None and pod.metadata.annotations.get(ANNOTATION_MANAGED_GROUP) == group
+    if not (claims or managed or failed or (group and owner)):
+        return _NO_MEMBERSHIP
+    return MembershipInfo(
+        claims=claims,
+        maker=intern(f'{owner.kind} "{owner.name}"') if group and owner else "",
+        managed=managed,
+        bound_at=_bound_at(pod) if failed else "",
     )
 
 

@@ -31,7 +31,7 @@ class Membership:
             return info
         key = (info.namespace, info.group)
         owners = self._owners.get(key)
-        if owners is None or belongs(info.claims, owners):
+        if owners is None or belongs(info.membership.claims, owners):
             return info
         self._named[info.uid] = key
         self._strangers.setdefault(key, {})[info.uid] = info
@@ -78,7 +78,9 @@ class Membership:
 
 def _as_a_stranger(info: PodInfo) -> PodInfo:
     over = info.node or info.phase in ("Succeeded", "Failed")
-    return replace(info, group=None) if over else replace(info, gated=True, held=True)
+    if over:
+        return replace(info, group=None)
+    return replace(info, gated=True, membership=replace(info.membership, held=True))
 
 
 def _owners(group: GroupObject | None) -> Owners | None:

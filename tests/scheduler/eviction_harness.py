@@ -112,7 +112,8 @@ class FakeEvictorApi(FakeApi):
         if info is not None:
             self.marks[name] = condition
             targeted = condition["status"] == "True"
-            self.builder.state.set_pod(replace(info, targeted=targeted))
+            preemption = replace(info.preemption, targeted=targeted)
+            self.builder.state.set_pod(replace(info, preemption=preemption))
         if condition["status"] == "True":
             self.marked.append(f"{resource.kind}/{name}")
             self.order.append(f"mark {resource.kind}/{name}")

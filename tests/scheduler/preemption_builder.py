@@ -13,6 +13,7 @@ from scheduler.core.model import (
     GroupKey,
     GroupSpec,
     PodInfo,
+    PreemptionInfo,
     Requirements,
     Topology,
 )
@@ -94,7 +95,7 @@ class PreemptionBuilder(StateBuilder):
             name = f"w{self._serial:05}"
             info = PodInfo(
                 f"uid-{name}", "ns", name, requirements, "", group, priority,
-                created=f"{self._serial:05}", preempts=preempts,
+                created=f"{self._serial:05}", preemption=PreemptionInfo(preempts=preempts),
             )  # fmt: skip
             self.state.set_pod(info)
             infos.append(info)

@@ -17,6 +17,7 @@ from scheduler.core.model import (
     GroupKey,
     GroupSpec,
     GroupTerm,
+    MembershipInfo,
     NodeInfo,
     PodInfo,
     Requirements,
@@ -128,12 +129,12 @@ class StateBuilder:
             phase=phase or ("Running" if node else "Pending"),
             ours=ours,
             gated=gated,
-            held=held,
             terminating=terminating,
             labels=labels or {},
             scheduler=scheduler,
             group_affinity=group_affinity,
             device_claims=device_claims,
+            membership=MembershipInfo(held=held),
         )
         self.state.set_pod(info)
         return info

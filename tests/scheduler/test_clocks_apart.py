@@ -14,6 +14,7 @@ from kube.client import Client
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.config import Config, Preemption
+from scheduler.core.model import PreemptionInfo
 from scheduler.core.place import Refusal, SearchBudget, place
 from tests.scheduler.harness import Harness
 from tests.scheduler.preemption_builder import PreemptionBuilder
@@ -48,7 +49,7 @@ async def test_a_victim_that_leaves_in_time_is_waited_for(
     builder.runs(None, "n1", priority=1)
     by = (there + timedelta(seconds=leaves_in)).timestamp()
     info = builder.single(leaving).info
-    builder.state.set_pod(replace(info, terminating=True, leaves_by=by))
+    builder.state.set_pod(replace(info, terminating=True, preemption=PreemptionInfo(leaves_by=by)))
     (high,) = builder.waits(None, priority=5)
     pod = builder.single(high)
     refusal = place(builder.state, pod, SearchBudget())

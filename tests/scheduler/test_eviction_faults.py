@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from kube.errors import Forbidden, KubeError, ServerError
-from scheduler.core.model import PodInfo
+from scheduler.core.model import PodInfo, PreemptionInfo
 from scheduler.evictor import LONGEST_GRACE, SPARED_FOR
 from tests.scheduler.eviction_harness import EvictionHarness
 
@@ -113,7 +113,7 @@ async def test_the_mark_of_a_spared_pod_is_taken_back(error: KubeError) -> None:
     async with harness.leading():
         await harness.settle(80)
 
-    assert harness.builder.single(first).info.targeted is False
+    assert harness.builder.single(first).info.preemption.targeted is False
 
 
 async def test_a_new_leader_does_not_evict_what_an_earlier_one_could_not() -> None:
@@ -156,7 +156,8 @@ async def test_a_mark_on_a_terminating_pod_says_nothing_about_those_that_came_la
     harness.builder.nodes(2, cpu=1)
     harness.builder.group("g", 1, mode="all")
     (stuck,) = harness.builder.runs("g", "n0")
-    harness.builder.state.set_pod(replace(stuck, targeted=True, terminating=True, leaves_by=1.0))
+    marked = PreemptionInfo(targeted=True, leaves_by=1.0)
+    harness.builder.state.set_pod(replace(stuck, terminating=True, preemption=marked))
     harness.builder.runs("g", "n1")
 
     harness.evictor.resume()
@@ -171,7 +172,8 @@ async def test_a_pod_that_came_after_the_mark_is_not_evicted_with_its_unit() -> 
     harness.builder.nodes(3, cpu=1)
     harness.builder.group("g", 3, mode="all")
     marked, before, after = harness.builder.runs("g", "n0", "n1", "n2")
-    harness.builder.state.set_pod(replace(marked, targeted=True, targeted_at=before.created))
+    mark = PreemptionInfo(targeted=True, targeted_at=before.created)
+    harness.builder.state.set_pod(replace(marked, preemption=mark))
 
     harness.evictor.resume()
     async with harness.leading():
@@ -198,7 +200,8 @@ async def test_the_grace_period_of_a_victim(
     harness.builder.nodes(1, cpu=1)
     (low,) = harness.builder.runs(None, "n0")
     leaves_by = harness.clock.now().timestamp() + 1e8 if terminating else 0.0
-    info = replace(low, grace=grace, terminating=terminating, leaves_by=leaves_by)
+    preemption = PreemptionInfo(grace=grace, leaves_by=leaves_by)
+    info = replace(low, terminating=terminating, preemption=preemption)
     harness.builder.state.set_pod(info)
     harness.builder.waits(None, priority=5)
 

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 
 from kube.errors import Forbidden, ServerError
 from scheduler.config import Preemption
-from scheduler.core.model import POD_GROUP, PodInfo
+from scheduler.core.model import POD_GROUP, PodInfo, PreemptionInfo
 from scheduler.core.nominations import Nomination
 from scheduler.watch.decode import FAR_AWAY
 from tests.scheduler.eviction_harness import WRITERS, EvictionHarness
@@ -261,7 +261,7 @@ async def test_a_victim_that_does_not_terminate_is_not_waited_for_for_ever() -> 
         assert set(harness.evictor_api.deleted) == names(stuck)
         by = harness.clock.now().timestamp() + 30
         info = harness.builder.single(stuck[0]).info
-        harness.builder.state.set_pod(replace(info, leaves_by=by))
+        harness.builder.state.set_pod(replace(info, preemption=PreemptionInfo(leaves_by=by)))
         await harness.settle(180)
         harness.evictor_api.leaving.remove(stuck[0].name)
         harness.evictor_api.end()
@@ -309,7 +309,7 @@ async def test_a_new_leader_completes_evictions_that_were_begun(marked: int) -> 
     harness = EvictionHarness()
     low = full_rack(harness)
     for info in low[:marked]:
-        harness.builder.state.set_pod(replace(info, targeted=True))
+        harness.builder.state.set_pod(replace(info, preemption=PreemptionInfo(targeted=True)))
 
     harness.evictor.resume()
     async with harness.leading():

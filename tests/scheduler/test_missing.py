@@ -15,7 +15,7 @@ from api.constants import (
     LABEL_WORKLOAD,
 )
 from scheduler.conditions import waiting_for
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
+from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, MembershipInfo, PodInfo
 from tests.scheduler.state_builder import StateBuilder
 
 JOB, JOBSET = ("Job", "t"), ("JobSet", "a")
@@ -78,7 +78,7 @@ def said(builder: StateBuilder, kind: str = POD_GROUP, name: str = "g") -> str:
             JOB,
             lambda builder: [
                 member(builder, terminating=True, node="n"),
-                member(builder, phase="Failed", node="n", bound_at="1"),
+                member(builder, phase="Failed", node="n", membership=MembershipInfo(bound_at="1")),
             ],
             "has 0 of 2 pods, besides 1 being deleted and 1 failed: "
             'if Job "t" makes no others, its status and events say why',
@@ -113,7 +113,7 @@ def said(builder: StateBuilder, kind: str = POD_GROUP, name: str = "g") -> str:
         ),
         pytest.param(
             None,
-            lambda builder: member(builder, maker='StatefulSet "s"'),
+            lambda builder: member(builder, membership=MembershipInfo(maker='StatefulSet "s"')),
             'has 1 of 2 pods: if StatefulSet "s" makes no others, its status and events say why',
             id="a maker of which the scheduler knows nothing",
         ),
@@ -147,14 +147,14 @@ def said(builder: StateBuilder, kind: str = POD_GROUP, name: str = "g") -> str:
         ),
         pytest.param(
             None,
-            lambda builder: member(builder, gated=True, held=True),
+            lambda builder: member(builder, gated=True, membership=MembershipInfo(held=True)),
             "has 0 of 2 pods, besides 1 held: those are meant for a group that Muster makes under"
             " this name: delete this one",
             id="a name that Muster needs",
         ),
         pytest.param(
             JOB,
-            lambda builder: member(builder, gated=True, held=True),
+            lambda builder: member(builder, gated=True, membership=MembershipInfo(held=True)),
             "has 0 of 2 pods, besides 1 held: those are of another owner, and go on once this"
             " group is gone and theirs is made",
             id="a group of an earlier owner",
@@ -183,15 +183,21 @@ def test_a_basic_group_waits_for_any_pod() -> None:
     [
         ({}, "create it, or correct the name that its pods give"),
         (
-            {"managed": True, "maker": 'Job "t"'},
+            {"membership": MembershipInfo(maker='Job "t"', managed=True)},
             'Muster makes it for Job "t", whose events say if it cannot',
         ),
         (
-            {"managed": True, "maker": 'Job "a-w-0"', "labels": {JOBSET_LABEL_NAME: "a"}},
+            {
+                "labels": {JOBSET_LABEL_NAME: "a"},
+                "membership": MembershipInfo(maker='Job "a-w-0"', managed=True),
+            },
             'Muster makes it for JobSet "a", whose events say if it cannot',
         ),
         (
-            {"labels": {LABEL_POD_GROUP: "g"}, "maker": 'Job "t"'},
+            {
+                "labels": {LABEL_POD_GROUP: "g"},
+                "membership": MembershipInfo(maker='Job "t"'),
+            },
             "create it, or correct the name that its pods give",
         ),
         (

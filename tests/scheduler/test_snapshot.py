@@ -17,6 +17,7 @@ from scheduler.core.model import (
     GroupTerm,
     PodSelector,
     PodTerm,
+    PreemptionInfo,
     Requirements,
     Taint,
 )
@@ -236,7 +237,7 @@ def test_taking_a_snapshot_changes_nothing() -> None:
 def test_a_file_that_is_no_snapshot_is_refused_by_name(data: bytes | None, want: str) -> None:
     builder, queue = churned(0)
     if data is None:
-        data = encode(take(builder.state, queue, LIMITS)).replace(b'"format":6', b'"format":99')
+        data = encode(take(builder.state, queue, LIMITS)).replace(b'"format":7', b'"format":99')
 
     with pytest.raises(ConfigError, match=want):
         decode(data, "broken")
@@ -275,10 +276,12 @@ def test_who_may_be_evicted_is_the_same_after_writing_and_reading() -> None:
     builder = StateBuilder()
     builder.node("n0", cpu=9)
     daemon = builder.pod(node="n0")
-    builder.state.set_pod(replace(daemon, daemon_set="uid-ds"))
+    builder.state.set_pod(replace(daemon, preemption=PreemptionInfo(daemon_set="uid-ds")))
     builder.state.units.daemons.set(("ns", "uid-ds"))
     leaving = builder.pod(node="n0")
-    builder.state.set_pod(replace(leaving, terminating=True, leaves_by=999.0))
+    builder.state.set_pod(
+        replace(leaving, terminating=True, preemption=PreemptionInfo(leaves_by=999.0))
+    )
     victim = builder.pod(node="n0")
     builder.state.units.mark_evicting([builder.single(victim)], 7.0)
     foreign = builder.pod(ours=False, priority=9)

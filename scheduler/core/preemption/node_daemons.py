@@ -44,9 +44,10 @@ class NodeDaemons:
     def add(self, pod: Pod) -> bool:
         """Remember a running pod; whether it belongs to its node."""
         info = pod.info
-        if not info.daemon_set:
-            return bool(info.mirror_of) and info.mirror_of == self._node_uid(pod.row)
-        key = (info.namespace, info.daemon_set)
+        daemon_set, mirror_of = info.preemption.daemon_set, info.preemption.mirror_of
+        if not daemon_set:
+            return bool(mirror_of) and mirror_of == self._node_uid(pod.row)
+        key = (info.namespace, daemon_set)
         self._pods.setdefault(key, {})[info.uid] = pod
         self._key_of[info.uid] = key
         return key in self._daemon_sets

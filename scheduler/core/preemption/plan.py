@@ -146,7 +146,7 @@ def may_preempt(state: State, root: Group | Pod) -> bool:
     to their class; so a group cannot evict for pods that could not evict for themselves.
     """
     if isinstance(root, Pod):
-        return root.info.preempts
+        return root.info.preemption.preempts
     if root.spec is None or not root.spec.preempts:
         return False
     if root.spec.priority_class in state.modest_classes:
@@ -154,7 +154,7 @@ def may_preempt(state: State, root: Group | Pod) -> bool:
     waiting = (
         pod for leaf in root.leaves() for pods in leaf.pending.values() for pod in pods.values()
     )
-    return all(pod.info.preempts for pod in waiting)
+    return all(pod.info.preemption.preempts for pod in waiting)
 
 
 class _Choice:

@@ -191,16 +191,16 @@ class Units:
         info = pod.info
         if info.uid in self._evicting:
             return True
-        return info.targeted and info.uid not in self._spared
+        return info.preemption.targeted and info.uid not in self._spared
 
     def _leaves_by(self, pod: Pod) -> float:
         """When a leaving pod should be gone, in seconds since 1970; infinity if unknown."""
-        at = pod.info.leaves_by or np.inf
+        at = pod.info.preemption.leaves_by or np.inf
         if pod.info.uid not in self._evicting:
             return at
         # A deletion that was shortened counts from the first request, so it may lie in the past.
         by = self._evicting[pod.info.uid]
-        return max(at, by) if pod.info.leaves_by else by
+        return max(at, by) if pod.info.preemption.leaves_by else by
 
     @property
     def evicting(self) -> Mapping[str, float]:
@@ -356,7 +356,7 @@ class Units:
             unit.spared.add(uid)
         self.owners[slot] = unit.index
         self.ranks[slot] = rank
-        self.ends[unit.index] = pod.info.leaves_by if pod.info.terminating else np.inf
+        self.ends[unit.index] = pod.info.preemption.leaves_by if pod.info.terminating else np.inf
         unit.priorities[rank] += 1
         self._judge(unit)
 

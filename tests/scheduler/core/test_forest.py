@@ -243,7 +243,9 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
     groups = forest.groups.values()
     states = Counter((g.key[0], g.state) for g in groups if g.state)
     assert +Counter(forest.states) == states
-    counts = [sum(p.info.held and p in alive(g) for p in g.members.values()) for g in groups]
+    counts = [
+        sum(p.info.membership.held and p in alive(g) for p in g.members.values()) for g in groups
+    ]
     assert forest.held == (sum(counts), sum(1 for each in counts if each))
 
 

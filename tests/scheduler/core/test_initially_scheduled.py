@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core.groups import Group
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP
+from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, MembershipInfo
 from tests.scheduler.state_builder import StateBuilder
 
 BEFORE, SINCE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
@@ -26,7 +26,9 @@ def created(builder: StateBuilder, name: str = "g", minimum: int = 2) -> Group:
 
 def failed(builder: StateBuilder, bound_at: str) -> None:
     info = builder.pod("g", node="n0")
-    builder.state.set_pod(replace(info, phase="Failed", bound_at=bound_at))
+    builder.state.set_pod(
+        replace(info, phase="Failed", membership=MembershipInfo(bound_at=bound_at))
+    )
 
 
 def test_a_pod_that_fails_before_the_last_one_is_seen_bound_counts() -> None:

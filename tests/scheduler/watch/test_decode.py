@@ -432,7 +432,7 @@ def test_a_pod_that_kubernetes_gave_a_group_stays_in_the_one_that_muster_named()
 
     info = decode.pod_info(decode_pod(msgspec.json.encode(document)))
 
-    assert (info.group, info.managed) == ("g", True)
+    assert (info.group, info.membership.managed) == ("g", True)
 
 
 def test_a_pod_of_another_scheduler_only_takes_room() -> None:
@@ -463,7 +463,9 @@ def test_when_a_failed_pod_was_bound(phase: str, conditions: list[Any], want: st
     meta = {"name": "p", "uid": "u", "creationTimestamp": "2026-01-01T00:00:01Z"}
     document = {"metadata": meta, "status": {"phase": phase, "conditions": conditions}}
 
-    assert decode.pod_info(decode_pod(msgspec.json.encode(document))).bound_at == want
+    info = decode.pod_info(decode_pod(msgspec.json.encode(document)))
+
+    assert info.membership.bound_at == want
 
 
 @pytest.mark.parametrize(
@@ -484,7 +486,11 @@ def test_who_makes_a_member_and_whether_admission_named_its_group(
 
     info = decode.pod_info(decode_pod(msgspec.json.encode(document)))
 
-    assert (info.maker, info.managed) == want
+    assert (info.membership.maker, info.membership.managed) == want
+
+
+def test_pods_without_a_group_share_one_membership() -> None:
+    assert pod().membership is pod(nodeName="n").membership
 
 
 def test_a_node() -> None:

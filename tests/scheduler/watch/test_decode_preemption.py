@@ -29,7 +29,7 @@ def test_only_never_keeps_a_pod_and_a_group_from_preempting(policy: str, preempt
     group = {"metadata": {"name": "g", "namespace": "ns"}, "spec": {"preemptionPolicy": policy}}
     spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
 
-    assert pod(spec={"preemptionPolicy": policy}).preempts is preempts
+    assert pod(spec={"preemptionPolicy": policy}).preemption.preempts is preempts
     assert spec.preempts is preempts
 
 
@@ -38,7 +38,7 @@ def test_only_never_keeps_a_pod_and_a_group_from_preempting(policy: str, preempt
     [("90s", 90), ("5m", 300), ("1h", 3600), ("", 0), ("soon", 0), ("-5s", 0), ("1.5m", 0)],
 )
 def test_the_delay_is_a_number_with_a_unit(text: str, seconds: float) -> None:
-    assert pod(meta={"annotations": {DELAY: text}}).delay == seconds
+    assert pod(meta={"annotations": {DELAY: text}}).preemption.delay == seconds
 
 
 def test_a_root_says_how_long_its_bindings_may_take() -> None:
@@ -61,7 +61,7 @@ def test_a_root_says_how_long_its_bindings_may_take() -> None:
 def test_only_our_own_mark_makes_a_pod_a_victim(message: str, status: str, ours: bool) -> None:
     mark = {"type": "DisruptionTarget", "status": status, "message": message}
 
-    assert pod(status={"conditions": [mark]}).targeted is ours
+    assert pod(status={"conditions": [mark]}).preemption.targeted is ours
 
 
 def test_start_and_end_of_grace_are_seconds() -> None:
@@ -70,7 +70,7 @@ def test_start_and_end_of_grace_are_seconds() -> None:
         status={"startTime": "1970-01-01T00:01:00Z"},
     )
 
-    assert (info.started, info.leaves_by, info.terminating) == (60.0, 120.0, True)
+    assert (info.started, info.preemption.leaves_by, info.terminating) == (60.0, 120.0, True)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,9 @@ def test_the_grace_period_is_the_pods_or_the_default(written: int | None, grace:
         {"terminationGracePeriodSeconds": written} if written is not None else {}
     )
 
-    assert repr(pod(spec=spec).grace) == repr(grace)  # a snapshot is the same once it was read
+    assert repr(pod(spec=spec).preemption.grace) == repr(
+        grace
+    )  # a snapshot is the same once it was read
 
 
 def test_what_another_scheduler_nominated_is_read() -> None:
@@ -123,15 +125,25 @@ def owned(version: str, kind: str, *, controller: bool = True) -> dict[str, obje
 def test_a_pod_of_a_daemon_set_names_it_as_its_controller(
     meta: dict[str, object], daemon_set: str
 ) -> None:
-    assert pod(meta=meta).daemon_set == daemon_set
+    assert pod(meta=meta).preemption.daemon_set == daemon_set
 
 
 def test_a_mirror_pod_has_the_annotation_and_belongs_to_a_node() -> None:
     note: dict[str, object] = {"annotations": {"kubernetes.io/config.mirror": "hash"}}
 
-    assert pod(meta=note | owned("v1", "Node")).mirror_of == "uid-o"
-    assert pod(meta=note).mirror_of == ""
-    assert pod(meta=owned("v1", "Node")).mirror_of == ""
+    assert pod(meta=note | owned("v1", "Node")).preemption.mirror_of == "uid-o"
+    assert pod(meta=note).preemption.mirror_of == ""
+    assert pod(meta=owned("v1", "Node")).preemption.mirror_of == ""
+
+
+def test_pods_that_say_nothing_of_preemption_share_one_value() -> None:
+    """Most pods are such: a value of its own for each would cost every event."""
+    usual = pod(
+        spec={"terminationGracePeriodSeconds": 30, "preemptionPolicy": "PreemptLowerPriority"}
+    ).preemption
+
+    assert usual is pod().preemption
+    assert pod(spec={"terminationGracePeriodSeconds": 31}).preemption is not usual
 
 
 @pytest.mark.parametrize(
@@ -144,7 +156,7 @@ def test_a_mirror_pod_has_the_annotation_and_belongs_to_a_node() -> None:
 )
 def test_a_pod_may_be_deleted_with_any_grace_period(moment: str, want: float) -> None:
     """An API server writes years of more than four digits."""
-    assert pod(meta={"deletionTimestamp": moment}).leaves_by == want
+    assert pod(meta={"deletionTimestamp": moment}).preemption.leaves_by == want
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.model import POD_GROUP, PodInfo
+from scheduler.core.model import POD_GROUP, PodInfo, PreemptionInfo
 from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
@@ -90,7 +90,9 @@ def test_pods_that_others_deleted_and_that_stay_for_years_are_not_waited_for() -
     builder = PreemptionBuilder()
     builder.nodes(2, cpu=1)
     (stays,) = builder.runs(None, "n0", priority=1)
-    builder.state.set_pod(replace(stays, terminating=True, leaves_by=NOW + YEARS))
+    builder.state.set_pod(
+        replace(stays, terminating=True, preemption=PreemptionInfo(leaves_by=NOW + YEARS))
+    )
     (other,) = builder.runs(None, "n1", priority=0)
     (high,) = builder.waits(None, priority=5)
 
@@ -101,7 +103,9 @@ def test_a_pod_that_stays_for_years_can_itself_be_evicted() -> None:
     builder = PreemptionBuilder()
     builder.nodes(1, cpu=1)
     (stays,) = builder.runs(None, "n0", priority=1)
-    builder.state.set_pod(replace(stays, terminating=True, leaves_by=NOW + YEARS))
+    builder.state.set_pod(
+        replace(stays, terminating=True, preemption=PreemptionInfo(leaves_by=NOW + YEARS))
+    )
     (high,) = builder.waits(None, priority=5)
     (equal,) = builder.waits(None, priority=1)
 
@@ -113,7 +117,9 @@ def test_pods_that_others_deleted_and_that_go_soon_are_waited_for() -> None:
     builder = PreemptionBuilder()
     builder.nodes(2, cpu=1)
     (goes,) = builder.runs(None, "n0")
-    builder.state.set_pod(replace(goes, terminating=True, leaves_by=NOW + 30))
+    builder.state.set_pod(
+        replace(goes, terminating=True, preemption=PreemptionInfo(leaves_by=NOW + 30))
+    )
     builder.runs(None, "n1")
     (high,) = builder.waits(None, priority=5)
 
@@ -138,7 +144,9 @@ def test_a_shortened_deletion_counts_from_when_it_was_shortened() -> None:
     builder.nodes(2, cpu=1)
     (stays,) = builder.runs(None, "n0")
     # The API server counts the shorter period from the first deletion, a day ago.
-    builder.state.set_pod(replace(stays, terminating=True, leaves_by=NOW - 86400))
+    builder.state.set_pod(
+        replace(stays, terminating=True, preemption=PreemptionInfo(leaves_by=NOW - 86400))
+    )
     builder.runs(None, "n1")
     builder.state.units.mark_evicting([builder.single(stays)], NOW + 30)
     (high,) = builder.waits(None, priority=5)
@@ -150,7 +158,9 @@ def test_a_finalizer_does_not_make_others_wait() -> None:
     builder = PreemptionBuilder()
     builder.nodes(2, cpu=1)
     (stuck,) = builder.runs(None, "n0")
-    builder.state.set_pod(replace(stuck, terminating=True, leaves_by=NOW - 61))
+    builder.state.set_pod(
+        replace(stuck, terminating=True, preemption=PreemptionInfo(leaves_by=NOW - 61))
+    )
     (other,) = builder.runs(None, "n1")
     (high,) = builder.waits(None, priority=5)
 
@@ -161,7 +171,7 @@ def test_pods_of_a_daemon_set_are_never_victims() -> None:
     builder = PreemptionBuilder()
     builder.nodes(1, cpu=1)
     (agent,) = builder.runs(None, "n0")
-    builder.state.set_pod(replace(agent, daemon_set="uid-ds"))
+    builder.state.set_pod(replace(agent, preemption=PreemptionInfo(daemon_set="uid-ds")))
     (high,) = builder.waits(None, priority=5)
     before = builder.victims(high.name)
 
@@ -179,7 +189,7 @@ def test_a_daemon_set_of_another_namespace_protects_nobody() -> None:
     builder.nodes(1, cpu=1)
     builder.state.units.daemons.set(("kube-system", "uid-ds"))
     (forged,) = builder.runs(None, "n0")
-    builder.state.set_pod(replace(forged, daemon_set="uid-ds"))
+    builder.state.set_pod(replace(forged, preemption=PreemptionInfo(daemon_set="uid-ds")))
     (high,) = builder.waits(None, priority=5)
 
     assert builder.victims(high.name) == names(forged)
@@ -191,7 +201,7 @@ def test_a_daemon_in_a_gang_does_not_protect_the_gang() -> None:
     builder.state.units.daemons.set(("ns", "uid-ds"))
     builder.group("g", 2, mode="all")
     agent, low = builder.runs("g", "n0", "n1")
-    builder.state.set_pod(replace(agent, daemon_set="uid-ds"))
+    builder.state.set_pod(replace(agent, preemption=PreemptionInfo(daemon_set="uid-ds")))
     (high,) = builder.waits(None, priority=5)
 
     assert builder.victims(high.name) == names(low)
@@ -204,7 +214,7 @@ def test_mirror_pods_are_never_victims_if_they_know_their_nodes_uid(
     builder = PreemptionBuilder()
     builder.state.set_node(replace(builder.node("n0", cpu=1), uid="uid-n0"))
     (mirror,) = builder.runs(None, "n0")
-    builder.state.set_pod(replace(mirror, mirror_of=says))
+    builder.state.set_pod(replace(mirror, preemption=PreemptionInfo(mirror_of=says)))
     (high,) = builder.waits(None, priority=5)
 
     assert isinstance(builder.preempt(high.name), Refusal) is protected
@@ -215,7 +225,7 @@ def test_pods_that_belonged_to_daemon_sets_leave_nothing_behind() -> None:
     builder.nodes(1, cpu=9)
     for number in range(9):
         (agent,) = builder.runs(None, "n0")
-        builder.state.set_pod(replace(agent, daemon_set=f"uid-{number}"))
+        builder.state.set_pod(replace(agent, preemption=PreemptionInfo(daemon_set=f"uid-{number}")))
         units_of(builder)
         builder.state.remove_pod(agent.uid)
     daemons = units_of(builder).daemons
