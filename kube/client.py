@@ -108,6 +108,11 @@ class Client:
         """The base URL of the API server."""
         return self._config.server
 
+    @property
+    def namespace(self) -> str:
+        """That of the kubeconfig's context, or of the pod we run in; `default` if neither says."""
+        return self._config.namespace
+
     async def open_connections(self, connections: int) -> None:
         """Open so many connections before they are needed: handshakes are expensive for both sides.
 

@@ -8,9 +8,10 @@ from typing import Final
 
 from kube import kubeconfig as plain
 from kube.errors import ConfigError
-from kube.rest_config import RestConfig, TlsMaterial
+from kube.rest_config import DEFAULT_NAMESPACE, RestConfig, TlsMaterial
 
 TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 AUTHORITIES: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 
 _HOST: Final = "KUBERNETES_SERVICE_HOST"
@@ -43,7 +44,17 @@ def _in_cluster() -> RestConfig:
     async def authorization() -> str | None:
         return f"Bearer {_service_account(TOKEN).decode()}"
 
-    return RestConfig(server=server, authorization=authorization, tls=tls)
+    return RestConfig(
+        server=server, authorization=authorization, tls=tls, namespace=_own_namespace()
+    )
+
+
+def _own_namespace() -> str:
+    # A token that is mounted by hand may come without it; no process depends on it.
+    try:
+        return NAMESPACE.read_text("utf-8").strip() or DEFAULT_NAMESPACE
+    except (OSError, ValueError):
+        return DEFAULT_NAMESPACE
 
 
 def _service_account(path: Path) -> bytes:

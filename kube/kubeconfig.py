@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from kube.errors import ConfigError
-from kube.rest_config import Authorization, RestConfig, TlsMaterial
+from kube.rest_config import DEFAULT_NAMESPACE, Authorization, RestConfig, TlsMaterial
 
 
 class _Context(msgspec.Struct):
     cluster: str
     user: str | None = None
+    namespace: str | None = None
 
 
 class _NamedContext(msgspec.Struct):
@@ -95,6 +96,7 @@ def _read(path: Path) -> RestConfig | None:
         tls=tls,
         server_name=cluster.tls_server_name or None,
         proxy=cluster.proxy_url or None,
+        namespace=context.namespace or DEFAULT_NAMESPACE,
     )
 
 

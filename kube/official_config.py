@@ -14,14 +14,14 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, load_kube_config
 
 from kube.errors import ConfigError
-from kube.rest_config import Authorization, RestConfig, TlsMaterial
+from kube.rest_config import DEFAULT_NAMESPACE, Authorization, RestConfig, TlsMaterial
 
 
 async def read(files: str) -> RestConfig:
     """The current context of the files, which os.pathsep separates. Raises ConfigError."""
     settings = Configuration()
     loader = await _read(files, settings)
-    return _connection(settings, _renewal(files, loader, settings))
+    return _connection(settings, _renewal(files, loader, settings), _namespace(loader))
 
 
 async def _read(files: str, settings: Any) -> Any:
@@ -34,6 +34,10 @@ async def _read(files: str, settings: Any) -> Any:
         raise ConfigError(f"kubeconfig {files}: {error}") from error
     _check_exec(files, loader)
     return loader
+
+
+def _namespace(loader: Any) -> str:
+    return str(loader.current_context["context"].get("namespace") or DEFAULT_NAMESPACE)
 
 
 def _check_exec(files: str, loader: Any) -> None:
@@ -72,7 +76,7 @@ def _renewal(files: str, loader: Any, settings: Any) -> Authorization:
     return fixed
 
 
-def _connection(settings: Any, authorization: Authorization) -> RestConfig:
+def _connection(settings: Any, authorization: Authorization, namespace: str) -> RestConfig:
     server = settings.host.rstrip("/")
     return RestConfig(
         server=server,
@@ -80,6 +84,7 @@ def _connection(settings: Any, authorization: Authorization) -> RestConfig:
         tls=_material(settings).context(server) if server.startswith("https") else None,
         server_name=settings.tls_server_name or None,
         proxy=settings.proxy or None,
+        namespace=namespace,
     )
 
 

@@ -8,8 +8,11 @@ import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from kube.errors import ConfigError
+
+DEFAULT_NAMESPACE: Final = "default"
 
 Authorization = Callable[[], Awaitable[str | None]]
 
@@ -19,7 +22,8 @@ class RestConfig:
     """The server and the credentials, as client-go's `rest.Config`.
 
     `authorization` gives the value of the header, None for none; it renews expired credentials and
-    should be called about once a minute. `tls` is None for plain HTTP.
+    should be called about once a minute. `tls` is None for plain HTTP. `namespace` is that of the
+    context, or of the pod we run in: what a command means that names none.
     """
 
     server: str
@@ -27,6 +31,7 @@ class RestConfig:
     tls: ssl.SSLContext | None = None
     server_name: str | None = None
     proxy: str | None = None
+    namespace: str = DEFAULT_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

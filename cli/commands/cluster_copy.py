@@ -15,6 +15,7 @@ from api.scheduler_names import USUAL, SchedulerNames
 from cli.config import File
 from kube.client import Client
 from kube.errors import ConfigError
+from kube.rest_config import DEFAULT_NAMESPACE
 from scheduler import snapshot as snapshots
 from scheduler.config import Preemption
 from scheduler.core.model import GroupKey
@@ -28,12 +29,16 @@ from scheduler.watch.objects import GroupObject
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopy:
-    """A copy of a cluster to decide on; `observed` is empty for a snapshot, which has no owners."""
+    """A copy of a cluster to decide on; `observed` is empty for a snapshot, which has no owners.
+
+    `namespace` is that of the kubeconfig's context, for names without one.
+    """
 
     state: State
     limits: Limits
     priorities: list[PriorityClass]
     observed: Mapping[GroupKey, GroupObject] = field(default_factory=dict)
+    namespace: str = DEFAULT_NAMESPACE
 
     @property
     def scheduler_names(self) -> SchedulerNames:
@@ -59,7 +64,11 @@ def cluster_copy(kubeconfig: Path | None, snapshot: Path | None, file: File) -> 
             effort = Effort.at(time.time(), Preemption().patience_seconds)
             limits = Limits.of(SearchBudget(profiles=file.scoring), effort)
             return ClusterCopy(
-                sources.state, limits, sources.priority_classes.all(), sources.observed
+                sources.state,
+                limits,
+                sources.priority_classes.all(),
+                sources.observed,
+                client.namespace,
             )
 
     return asyncio.run(read_cluster())

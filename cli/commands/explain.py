@@ -16,11 +16,11 @@ def explain(
     what: Annotated[str, typer.Argument(help="KIND/NAME, such as jobset/train or podgroup/pg-a")],
     kubeconfig: Kubeconfig = None,
     snapshot: SnapshotFile = None,
-    namespace: Namespace = "default",
+    namespace: Namespace = None,
     config: ConfigFile = None,
 ) -> None:
     """Say why a pod, group, Job or JobSet waits, or where it would go now."""
     with user_errors():
         copy = cluster_copy(kubeconfig, snapshot, load(config))
-        for entity in find(copy.state, copy.observed, what, namespace):
+        for entity in find(copy.state, copy.observed, what, namespace or copy.namespace):
             echo(explain_lines(copy.state, entity, copy.budget))

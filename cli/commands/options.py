@@ -20,7 +20,10 @@ ConfigFile = Annotated[
 SnapshotFile = Annotated[
     Path | None, typer.Option("--snapshot", help="a snapshot file instead of the live cluster")
 ]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="for names without one")]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="for names without one; default: the context's"),
+]
 
 
 @contextmanager

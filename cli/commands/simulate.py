@@ -17,7 +17,7 @@ def simulate_(
     files: Annotated[list[Path], typer.Option("--filename", "-f", help="YAML manifests")],
     kubeconfig: Kubeconfig = None,
     snapshot: SnapshotFile = None,
-    namespace: Namespace = "default",
+    namespace: Namespace = None,
     config: ConfigFile = None,
 ) -> None:
     """Say whether manifests would fit, where, and if not why; exit code 1 if one would not."""
@@ -27,7 +27,7 @@ def simulate_(
         lines = simulate(
             copy.state,
             documents,
-            namespace,
+            namespace or copy.namespace,
             copy.budget,
             copy.priorities,
             schedulers=copy.scheduler_names,

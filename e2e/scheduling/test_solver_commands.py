@@ -66,6 +66,15 @@ def manifest(folder: Path, *documents: Json) -> str:
     return str(file)
 
 
+def of_namespace(env: Environment, folder: Path) -> tuple[str, str]:
+    """The option for a kubeconfig whose context has the namespace, as kubectl writes it."""
+    document = yaml.safe_load(env.cluster.kubeconfig.read_text())
+    document["contexts"][0]["context"]["namespace"] = env.name
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(document))
+    return "--kubeconfig", str(file)
+
+
 async def test_all_commands_agree_with_the_scheduler(
     env: Environment, important: str, tmp_path: Path
 ) -> None:
@@ -78,6 +87,8 @@ async def test_all_commands_agree_with_the_scheduler(
 
     explained = await muster(env, "explain", "jobset/late", *here)
     assert f"waits (capacity): {blocker['summary']}" in explained
+    context = of_namespace(env, tmp_path)
+    assert await muster(env, "explain", "jobset/late", *context) == explained
     running = await muster(env, "explain", "jobset/train", *here)
     assert "4 of 4 pods placed" in running
     assert "nothing of it waits" in running

@@ -53,10 +53,14 @@ async def test_a_pod_uses_its_service_account(
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
     monkeypatch.setattr(config, "TOKEN", token)
     monkeypatch.setattr(config, "AUTHORITIES", Path(server_certificate()))
+    namespace = tmp_path / "namespace"
+    namespace.write_text("team\n")
+    monkeypatch.setattr(config, "NAMESPACE", namespace)
     clock = FakeClock()
 
     await server.answer(Reply({}), Reply({}))
     async with Client(await config.load(), clock=clock) as client:
+        assert client.namespace == "team"
         await client.get(NODES, "n")
         token.write_text("second\n")
         clock.jump(61)
@@ -96,7 +100,11 @@ async def test_a_pod_finds_a_server_with_an_ipv6_address(
     monkeypatch.setattr(config, "TOKEN", token)
     monkeypatch.setattr(config, "AUTHORITIES", Path(server_certificate()))
 
-    assert (await config.load()).server == "https://[fd00::1]:443"
+    monkeypatch.setattr(config, "NAMESPACE", tmp_path / "nowhere")
+
+    read = await config.load()
+
+    assert (read.server, read.namespace) == ("https://[fd00::1]:443", "default")
 
 
 async def test_a_token_file_is_read_again_after_a_minute(

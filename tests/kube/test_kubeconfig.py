@@ -65,6 +65,28 @@ def test_plug_ins_and_providers_are_left_to_the_official_client(
     assert kubeconfig.read(written(tmp_path, {}, user)) is None
 
 
+@pytest.mark.parametrize(
+    ("context", "want"),
+    [
+        pytest.param({"namespace": "team"}, "team", id="said"),
+        pytest.param({"namespace": ""}, "default", id="empty"),
+        pytest.param({"namespace": None}, "default", id="null"),
+        pytest.param({}, "default", id="not said"),
+    ],
+)
+async def test_the_namespace_of_the_context_means_the_same_to_both(
+    tmp_path: Path, context: dict[str, Any], want: str
+) -> None:
+    path = written(tmp_path, {}, {"token": "t"})
+    document = yaml.safe_load(path.read_text())
+    document["contexts"][0]["context"] |= context
+    path.write_text(yaml.safe_dump(document))
+    ours = kubeconfig.read(path)
+
+    assert ours is not None
+    assert [ours.namespace, (await official_config.read(str(path))).namespace] == [want, want]
+
+
 async def test_several_files_are_merged(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -172,6 +194,7 @@ async def facts(read: RestConfig) -> dict[str, Any]:
         "server": read.server,
         "server name": read.server_name,
         "proxy": read.proxy,
+        "namespace": read.namespace,
         "authorization": await read.authorization(),
         "tls": tls and (tls.verify_mode, tls.check_hostname, tls.get_ca_certs()),
     }
