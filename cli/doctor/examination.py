@@ -103,7 +103,7 @@ class Examination:
         if first is not None and self.installed.config.leader_election.enabled:
             await clock.sleep(since + options.renewals - clock.monotonic())
             await self._leases(first, timedelta(seconds=clock.monotonic() - since), namespace)
-        return self._found
+        return list(self.installed.advised(self._found))
 
     async def _leases(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,8 @@ from kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
 PARTS: Final = ("webhook", "controller", "scheduler")
 SELECTOR: Final = "app.kubernetes.io/name=muster"
 APPLY: Final = "kubectl apply -k manifests/base (or the overlay that you use)"
+_UPGRADE: Final = "helm upgrade {0} charts/muster --namespace {1} --reset-then-reuse-values"
+_RELEASE: Final = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 _CRASHING: Final = {
@@ -57,6 +59,22 @@ class Installation:
             for part in parts_of(one)
         }
         return found or {part: f"muster-{part}" for part in PARTS}
+
+    @property
+    def release(self) -> tuple[str, str] | None:
+        """Name and namespace of the Helm release that the Deployments are of, if of any."""
+        for one in self.deployments:
+            name, namespace = (text(dig(one, "metadata", "annotations", key)) for key in _RELEASE)
+            if name and namespace:
+                return name, namespace
+        return None
+
+    def advised(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """What says to apply the manifests says to upgrade the release, where there is one."""
+        release = self.release
+        advice = APPLY if release is None else _UPGRADE.format(*release)
+        for one in findings:
+            yield replace(one, action=advice) if one.action == APPLY else one
 
 
 async def read_installation(client: Client, namespace: str) -> Installation:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cli.config import File
-from cli.doctor.findings import Severity
+from cli.doctor.findings import About, Severity, error
 from cli.doctor.installation import (
+    APPLY,
     Installation,
     check_definitions,
     check_parts,
@@ -98,6 +99,45 @@ def test_deployments(deployments: list[Json], want: Severity, text: str) -> None
     assert max(one.severity for one in found) == want
     assert any(text in one.problem and one.severity == want for one in found)
     assert all(one.action for one in found if one.severity > INFO)
+
+
+def of_release(obj: Json, **annotations: Any) -> Json:
+    said = {"release-name": "gangs", "release-namespace": "muster-system"} | annotations
+    obj["metadata"]["annotations"] = {f"meta.helm.sh/{key}": value for key, value in said.items()}
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("deployments", "want"),
+    [
+        pytest.param(three()[:2], "kubectl apply -k manifests/base", id="by manifests"),
+        pytest.param([], "kubectl apply -k manifests/base", id="nothing is there"),
+        pytest.param(
+            [of_release(deployment("webhook"))],
+            "helm upgrade gangs charts/muster --namespace muster-system",
+            id="by Helm",
+        ),
+        pytest.param(
+            [deployment("webhook"), of_release(deployment("scheduler"))],
+            "helm upgrade gangs",
+            id="one of them is Helm's",
+        ),
+        pytest.param(
+            [of_release(deployment("webhook"), **{"release-name": 7})],
+            "kubectl apply",
+            id="odd types",
+        ),
+    ],
+)
+def test_who_installed_muster_is_who_mends_it(deployments: list[Json], want: str) -> None:
+    installed = Installation("muster-system", deployments)
+    missing = error("registration", About("ValidatingWebhookConfiguration", "muster"), "x", APPLY)
+    other = error("parts", About("Pod", "p"), "x", "look at its log")
+
+    advised, as_it_was = installed.advised([missing, other])
+
+    assert advised.action.startswith(want)
+    assert (advised.problem, as_it_was) == (missing.problem, other)
 
 
 def muster_pod(**status: Any) -> Json:
