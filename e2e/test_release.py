@@ -68,6 +68,7 @@ def test_every_file_is_there_and_has_its_checksum(released: Path) -> None:
         f"muster-{VERSION}-manifests.yaml",
         f"muster-{VERSION}-cert-manager.yaml",
         f"muster-{VERSION}-single.yaml",
+        f"muster-{VERSION}-monitoring.yaml",
         f"muster-{VERSION}-protection.yaml",
         f"muster-{VERSION}-sbom.cdx.json",
         f"muster-{VERSION}-changes.md",

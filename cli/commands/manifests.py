@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 import yaml
 
+from api.scheduler_names import USUAL
 from cli.commands.options import ConfigFile, user_errors
 from cli.config import load
+from cli.packaged_manifests import write
 from webhooks.registration import load_manifests
 
 
-def manifests(config: ConfigFile = None) -> None:
+def manifests(
+    config: ConfigFile = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="write all manifests into this new folder instead, for kubectl apply -k"),
+    ] = None,
+) -> None:
     """Print the webhook registration for the schedulerNames of a configuration file, as YAML.
 
     Apply it after `manifests/base`, or use it there as a patch: the conditions that say who is
-    asked about name the usual schedulerName alone.
+    asked about name the usual schedulerName alone. What `--output` writes has them already.
     """
     with user_errors():
-        typer.echo(
-            yaml.safe_dump_all(load_manifests(load(config).scheduler_names), sort_keys=False)
-        )
+        names = load(config).scheduler_names
+        registration = load_manifests(names)
+        if output is None:
+            typer.echo(yaml.safe_dump_all(registration, sort_keys=False))
+        else:
+            # With the usual names they are the files as they are, comments and all.
+            write(output, () if names == USUAL else registration)

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
-import cli
 from api.reading import dig
-from cli.packaged_manifests import objects
-from kube.packaged import packaged
-from webhooks.registration import MANIFESTS as WEBHOOK
+from cli.packaged_manifests import folder_of, objects
 
 NAMESPACE: Final = "muster-system"
 LABEL: Final = "app.kubernetes.io/name"
@@ -58,13 +54,8 @@ def quotas() -> list[str]:
 
 @cache
 def _objects() -> tuple[dict[str, Any], ...]:
-    found = (obj for folder in _FOLDERS for obj in objects(_folder(folder)))
+    found = (obj for folder in _FOLDERS for obj in objects(folder_of(folder)))
     return tuple(obj for obj in found if dig(obj, "metadata", "name"))
-
-
-def _folder(name: str) -> Path:
-    # The wheel has each file once, and the webhook needs its own.
-    return WEBHOOK if name == "webhook" else packaged(cli.__file__, f"manifests/{name}")
 
 
 def _item(obj: dict[str, Any], namespace: str) -> Item:

@@ -30,6 +30,29 @@ def test_without_a_file_it_is_what_the_manifests_say(capsys: pytest.CaptureFixtu
     assert list(yaml.safe_load_all(capsys.readouterr().out)) == load_manifests()
 
 
+def test_what_is_written_has_the_configured_names(tmp_path: Path) -> None:
+    path = tmp_path / "muster.yaml"
+    path.write_text("profiles: [{schedulerName: team-pack}]")
+    folder = tmp_path / "manifests"
+
+    assert main(["manifests", "--config", str(path), "--output", str(folder)]) == 0
+
+    written = load_manifests(folder=folder / "webhook")
+    assert written == load_manifests(SchedulerNames(("team-pack",)))
+    assert "team-pack" in str(written)
+
+
+def test_a_folder_with_files_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").write_text("precious")
+
+    assert main(["manifests", "--output", str(tmp_path)]) == 2
+
+    assert "name a folder that is new or empty" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
 def test_a_wrong_file_ends_with_its_fault(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -141,9 +141,10 @@ def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     sources = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     assert modules == {str(path.relative_to(ROOT)) for path in sources}
     data = {str(Path(name).parent) for name in inside if name.endswith((".yaml", "Kustomization"))}
-    manifests = {"base", "crd", "overlays/cert-manager", "overlays/single", "protection"}
-    removed = {f"cli/manifests/{folder}" for folder in manifests}
-    assert data == {"webhooks/manifests/webhook", "cli/examples"} | removed
+    overlays = {"overlays/cert-manager", "overlays/single"}
+    manifests = {"base", "crd", "monitoring", "protection"} | overlays
+    ours = {f"cli/manifests/{folder}" for folder in manifests}
+    assert data == {"webhooks/manifests/webhook", "cli/examples"} | ours
 
 
 def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
@@ -189,6 +190,23 @@ def test_nothing_of_the_checkout_can_be_imported(installed: Environment) -> None
         assert Path(found[name]).is_relative_to(installed.site)
     paths = [Path(line).resolve() for line in lines if line and "=" not in line]
     assert not [path for path in paths if path.is_relative_to(ROOT)]
+
+
+def test_the_command_writes_all_manifests_of_the_checkout(
+    installed: Environment, tmp_path: Path
+) -> None:
+    folder = tmp_path / "manifests"
+    said = installed.run("muster", "manifests", f"--output={folder}")
+
+    assert said.returncode == 0, said.stderr
+    written = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert "monitoring/dashboard.json" in written
+    for name in written:
+        assert (folder / name).read_bytes() == (ROOT / "manifests" / name).read_bytes()
+    kustomizations = {str(path) for path in written if "ustomization" in path}
+    named = yaml.safe_load((folder / "base" / "kustomization.yaml").read_text())["resources"]
+    assert {"base/kustomization.yaml", "overlays/single/kustomization.yaml"} <= kustomizations
+    assert all((folder / "base" / name).exists() for name in named)
 
 
 def test_the_processes_find_what_comes_with_the_wheel(installed: Environment) -> None:
