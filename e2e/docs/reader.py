@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from e2e.controlplane.places import BIN, ROOT
@@ -20,15 +21,16 @@ SECONDS = 180
 class Reader:
     """Has a kubeconfig, kubectl and muster on the path, and what a checkout has to apply.
 
-    `follow` runs the blocks below a heading. `finish` fails if one was forgotten.
+    `follow` runs the blocks below a heading. `finish` fails if one was forgotten. `checkout` is the
+    folder in which they run.
     """
 
     def __init__(self, page: str, kubeconfig: Path, folder: Path) -> None:
         self._blocks = blocks(DOCS / page)
         self._left = [block for block in self._blocks if not block.not_run]
-        self._checkout = folder / "checkout"
-        for name in ("examples", "manifests"):
-            shutil.copytree(ROOT / name, self._checkout / name)
+        self.checkout = folder / "checkout"
+        for name in ("charts", "examples", "manifests"):
+            shutil.copytree(ROOT / name, self.checkout / name)
         self._environment = {
             "HOME": str(folder),
             "KUBECONFIG": str(kubeconfig),
@@ -47,10 +49,12 @@ class Reader:
                 await self._run(block)
         self._left = [block for block in self._left if block not in found]
 
-    def finish(self) -> None:
-        """Every block was run, or says why not."""
-        left = [f"{block.where}, below {block.heading!r}" for block in self._left]
-        assert not left, f"not run: {left}"
+    def finish(self, elsewhere: Collection[str] = ()) -> None:
+        """Every block was run, or says why not; what is below these headings another test runs."""
+        unknown = set(elsewhere) - {block.heading for block in self._blocks}
+        assert not unknown, f"no such headings with commands: {unknown}"
+        left = [block for block in self._left if block.heading not in elsewhere]
+        assert not left, f"not run: {[f'{it.where}, below {it.heading!r}' for it in left]}"
 
     async def _run(self, block: Block) -> None:
         for command in block.commands:
@@ -65,7 +69,7 @@ class Reader:
         """Exit code and output of both kinds; a command that takes too long is ended."""
         process = await asyncio.create_subprocess_exec(
             *("/bin/bash", "-euo", "pipefail", "-c", command.script),
-            cwd=self._checkout,
+            cwd=self.checkout,
             env=self._environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

@@ -1,4 +1,7 @@
-"""docs/upgrade.md: what going back leaves behind is taken away."""
+"""docs/upgrade.md: what going back leaves behind is taken away.
+
+`e2e/upgrade/test_chart.py` runs the commands for Helm.
+"""
 
 from pathlib import Path
 
@@ -8,6 +11,7 @@ from e2e.clusters.protocol import Cluster
 from e2e.docs.reader import Reader
 from e2e.support import manifests
 from e2e.support.rest import Rest
+from e2e.upgrade.test_chart import BY_CHART
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -29,7 +33,7 @@ async def test_every_command_of_the_page_works(reader: Reader, rest: Rest) -> No
 
     await reader.follow("Going back")
 
-    reader.finish()
+    reader.finish(elsewhere=BY_CHART)
     assert await names(rest) == set()
 
 

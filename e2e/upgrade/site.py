@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
@@ -63,6 +63,11 @@ class Site:
         """How many half-bound gangs were begun by one version and finished by the other."""
         self._bindings: Bindings | None = None
 
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self._plane.kubeconfig
+
     @classmethod
     @asynccontextmanager
     async def opened(cls, version: Version, folder: Path) -> AsyncIterator[Self]:
@@ -114,15 +119,18 @@ class Site:
         await residents.settle_in()
         self._residents.append(residents)
 
-    async def transition(self, version: Version) -> None:
+    async def transition(
+        self, version: Version, install: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
         """To another version, one replica at a time. Raises AssertionError, TimeoutError.
 
-        Meanwhile a gang is half-bound when the scheduler that leads is killed, and another waits
-        for the end of the pods that it has preempted.
+        `install` brings its objects into the cluster, kubectl unless it is given. Meanwhile a gang
+        is half-bound when the scheduler that leads is killed, and another waits for the end of the
+        pods that it has preempted.
         """
         self._number += 1
         preempting = await self._begin_preemption()
-        await self._fleet.apply(version)
+        await (self._fleet.apply(version) if install is None else install())
         await asyncio.gather(
             self._fleet.replace(WEBHOOK, version),
             self._fleet.replace(CONTROLLER, version),
