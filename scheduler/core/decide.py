@@ -78,6 +78,7 @@ def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) ->
     own = {uid for leaf in members for uid in leaf.members}
     with state.nodes.trial():
         state.units.release(state.units.slots_besides(own))
+        state.units.release_returning()
         alone = place(state, root, budget, extras=False, nominations=False)
         return isinstance(alone, Placement)
 

@@ -6,17 +6,18 @@ claim's status says that it is not, or the claim is gone. Only claims hold devic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
 
+from scheduler.core.claim_consumers import ClaimConsumers
+from scheduler.core.device_use import DeviceUse
 from scheduler.core.devices.allowance import Allowance
-from scheduler.core.devices.asks import Amounts
 from scheduler.core.devices.contents import Seen
 from scheduler.core.devices.kinds import Judge, Watched
-from scheduler.core.devices.layouts import Usage, View
+from scheduler.core.devices.layouts import Layout, View
 from scheduler.core.devices.model import (
     Allocation,
     DeviceClaimInfo,
@@ -28,7 +29,7 @@ from scheduler.core.devices.model import (
 )
 from scheduler.core.devices.pools import gather
 from scheduler.core.devices.sortings import Sorting, Sortings
-from scheduler.core.devices.states import DeviceStates
+from scheduler.core.devices.states import DeviceStates, UsageChange
 from scheduler.core.model import ClaimKey, Term
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.plugins.node_affinity import meets
@@ -54,12 +55,20 @@ def no_judge(expression: str, _driver: str, _device: object) -> str:
 class DeviceTable:
     """Updated by events; `assume` and `set_states` are undone with the open trial.
 
+    `freed` are the claims that have given their devices back in the open trial.
     `version` changes with classes, `claims_version` with claims and assumed allocations,
     `slices_version` with slices.
     """
 
-    def __init__(self, nodes: NodeTable, judge: Judge = no_judge) -> None:
+    def __init__(
+        self,
+        nodes: NodeTable,
+        judge: Judge = no_judge,
+        lives: Callable[[str], bool] = lambda _uid: True,
+    ) -> None:
+        """`lives` says of a UID whether such a pod is there and has not ended."""
         self.nodes = nodes
+        self.consumers = ClaimConsumers(lives)
         self.classes: dict[str, DeviceClassInfo] = {}
         self.claims: dict[ClaimKey, DeviceClaimInfo] = {}
         self.slices: dict[str, SliceInfo] = {}
@@ -76,9 +85,8 @@ class DeviceTable:
         self._pools: dict[PoolKey, dict[str, SliceInfo]] = {}
         self._local: dict[str, dict[str, SliceInfo]] = {}
         self._wide: dict[str, SliceInfo] = {}
-        self._held: dict[ClaimKey, Allocation] = {}
-        self._holders: dict[DeviceKey, dict[ClaimKey, list[Amounts | None]]] = {}
-        self._users: dict[ClaimKey, set[str]] = {}
+        self.use = DeviceUse(self.rows_of, self._views)
+        self.freed: set[ClaimKey] = set()
         self._stale_views: set[int] = set()
         self._stale_states: set[int] = set()
         self._seen: dict[int, Seen] = {}
@@ -111,15 +119,16 @@ class DeviceTable:
 
     def set_claim(self, info: DeviceClaimInfo) -> None:
         self.claims[info.key] = info
+        self.consumers.reserve(info.key, info.reserved, elsewhere=info.reserved_elsewhere)
         if info.allocation is not None:
             self._put_assumed(info.key, None)
-            self._users.pop(info.key, None)
+            self.consumers.confirm(info.key)
         self._hold(info.key)
         self._claims_changed()
 
     def remove_claim(self, key: ClaimKey) -> None:
         if self.claims.pop(key, None) is not None:
-            self._users.pop(key, None)
+            self.consumers.forget(key)
             self._put_assumed(key, None)
             self._hold(key)
             self._claims_changed()
@@ -138,39 +147,82 @@ class DeviceTable:
             if claim is None or claim.allocation is None:
                 self._put_assumed(key, allocation)
 
-    def use(self, keys: Iterable[ClaimKey], uid: str) -> None:
+    def use_by(self, keys: Iterable[ClaimKey], uid: str) -> None:
         """Note that an assumed pod uses these claims, as far as their allocation is assumed."""
         for key in keys:
             if key in self.assumed:
-                self._users.setdefault(key, set()).add(uid)
+                self.consumers.assume(key, uid)
 
     def give_back(self, keys: Iterable[ClaimKey], uid: str) -> None:
         """The pod is not assumed any more: allocations that nobody else uses are dropped."""
         for key in keys:
-            users = self._users.get(key)
-            if users is None:
-                continue
-            users.discard(uid)
-            if not users:
-                del self._users[key]
+            if self.consumers.give_back(key, uid):
                 self._put_assumed(key, None)
 
     def assume(self, key: ClaimKey, allocation: Allocation) -> None:
         """Assume an allocation in the open trial. Its devices are in use by the pod's state."""
-        self.assumed[key] = allocation
-        self._claims_changed()
-        self.nodes.undo_by(partial(self._unassume, key))
+        self.nodes.undo_by(partial(self._set_assumed, key, self.assumed.get(key)))
+        self._set_assumed(key, allocation)
 
     def allocation(self, key: ClaimKey) -> Allocation | None:
         """What the claim has, or is assumed to have."""
         claim = self.claims.get(key)
-        return claim.allocation if claim and claim.allocation else self.assumed.get(key)
+        if claim is None or claim.allocation is None or key in self.freed:
+            return self.assumed.get(key)
+        return claim.allocation
 
-    def consumers(self, key: ClaimKey) -> int:
-        """How many pods the claim is reserved for, or assumed to be."""
+    # Preemption
+
+    def free(self, keys: Sequence[ClaimKey], *, again: bool = False) -> None:
+        """Let claims give back what they have, in the open trial; `again`: take it once more.
+
+        While they have not, they have no allocation. Raises PostponedError.
+        """
+        self.refresh()
+        for key in keys if self.assumed else ():
+            self._assume_freed(key, again=again)
+        self._set_freed(keys, freed=not again)
+        self.nodes.undo_by(partial(self._set_freed, keys, freed=again))
+        self._change_states(keys, again=again)
+
+    def _assume_freed(self, key: ClaimKey, *, again: bool) -> None:
+        """What is assumed of a claim ends, and comes back with its devices."""
+        before, now = self.assumed.get(key), self.use.allocation(key) if again else None
         claim = self.claims.get(key)
-        reserved: frozenset[str] = claim.reserved if claim else frozenset()
-        return len(reserved | self._users.get(key, set()))
+        if before is not now and not (claim and claim.allocation):
+            self.nodes.undo_by(partial(self._set_assumed, key, before))
+            self._set_assumed(key, now)
+
+    def _change_states(self, keys: Sequence[ClaimKey], *, again: bool) -> None:
+        changes = self.use.changes(keys, self.freed, again=again)
+        rows = np.array(list(changes), np.int64)
+        if not len(rows):
+            return
+        after: list[int] = []
+        known: dict[tuple[int, int, UsageChange], int] = {}
+        numbers = self._column[rows].tolist()
+        for (row, change), number in zip(changes.items(), numbers, strict=True):
+            layout = self._layout_of(row, number)
+            of = (layout.index if layout else -1, number, change)
+            if of not in known:
+                known[of] = self.states.changed(layout, number, change)
+            after.append(known[of])
+        self.set_states(rows, np.array(after, np.int64))
+
+    def _layout_of(self, row: int, number: int) -> Layout | None:
+        """The layout of a row as the pods that the trial put there see it; None without pods."""
+        state = self.states.all[number]
+        if not state.puts:
+            return None
+        sorting = self.sorting(state.watched)
+        return sorting.layouts[int(sorting.column[row])]
+
+    def clash(self, rows: Ints) -> Bools:
+        """Per row whether claims took devices again that the trial has given to pods."""
+        numbers, at = np.unique(self._column[rows], return_inverse=True)
+        clashes = [self.states.all[number].clash for number in numbers.tolist()]
+        found: Bools = np.array(clashes, np.bool_)[at]
+        return found
 
     # Rows
 
@@ -210,6 +262,8 @@ class DeviceTable:
         if not (self._stale_views or self._stale_states):
             return
         wide = self._wide_of(self._stale_views)
+        if self._stale_views:
+            self.use.moved()
         for row in self._stale_views:
             self._set_view(row, self._view_of(row, wide.get(row, ())))
         self._stale_states |= self._stale_views
@@ -218,7 +272,7 @@ class DeviceTable:
         self._stale_views.clear()
         self._stale_states.clear()
         for row in rows.tolist():
-            self._column[row] = self.states.of(self._usage_of(self._views.get(row, _NO_VIEW)))
+            self._column[row] = self.states.of(self.use.usage(self._views.get(row, _NO_VIEW)))
 
     def tidy(self) -> None:
         """Forget states that no node is in, if there are many. Not inside a trial."""
@@ -237,8 +291,17 @@ class DeviceTable:
         self._column[rows] = numbers
         self.nodes.touch_rows(rows)
 
-    def _unassume(self, key: ClaimKey) -> None:
+    def _set_assumed(self, key: ClaimKey, allocation: Allocation | None) -> None:
         self.assumed.pop(key, None)
+        if allocation is not None:
+            self.assumed[key] = allocation
+        self._claims_changed()
+
+    def _set_freed(self, keys: Iterable[ClaimKey], *, freed: bool) -> None:
+        if freed:
+            self.freed.update(keys)
+        else:
+            self.freed.difference_update(keys)
         self._claims_changed()
 
     def _claims_changed(self) -> None:
@@ -339,40 +402,13 @@ class DeviceTable:
 
     def _hold(self, key: ClaimKey) -> None:
         """Let the claim hold what it has now, and nothing else."""
-        before, now = self._held.pop(key, None), self.allocation(key)
-        if now is not None:
-            self._held[key] = now
-        if before == now:
-            return
-        for each in before.devices if before else ():
-            _drop(self._holders, each.key, key)
-            self._used_otherwise(each.key)
-        for each in now.devices if now else ():
-            if not each.admin:
-                consumed = None if each.share is None else each.consumed
-                self._holders.setdefault(each.key, {}).setdefault(key, []).append(consumed)
-                self._used_otherwise(each.key)
+        for device in self.use.hold(key, self.allocation(key)):
+            self._used_otherwise(device)
 
     def _used_otherwise(self, device: DeviceKey) -> None:
         rows = self.rows_of.get(device[:2], set())
         self._stale_states |= rows
         self.nodes.touch_rows(np.array(sorted(rows), np.int64))
-
-    def _usage_of(self, view: View) -> Usage:
-        used = 0
-        shares: dict[int, dict[str, int]] = {}
-        for position, key in enumerate(view.keys):
-            for holder in self._holders.get(key, {}).values():
-                for consumed in holder:
-                    if consumed is None:
-                        used |= 1 << position
-                        continue
-                    amounts = shares.setdefault(position, {})
-                    for name, amount in consumed:
-                        amounts[name] = amounts.get(name, 0) + amount
-        return Usage(
-            used, tuple((at, tuple(sorted(of.items()))) for at, of in sorted(shares.items()))
-        )
 
 
 def _drop(table: dict[_K, dict[_V, _T]], key: _K, inner: _V) -> None:

@@ -82,22 +82,22 @@ class State:
 
         `judge` evaluates the CEL selectors of devices.
         """
+        self.pods: dict[str, Pod] = {}
         self.nodes = NodeTable()
         self.topologies = Topologies(self.nodes)
         self.selectors = PodSelectors(self.nodes.match_counts)
         self.volumes = VolumeTable(self.nodes, claim_changed)
-        self.devices = DeviceTable(self.nodes, judge)
+        self.devices = DeviceTable(self.nodes, judge, self._lives)
         self.framework = Framework(
             self.nodes, self.topologies, self.selectors, self.volumes, self.devices
         )
         self.shapes = Shapes(self.selectors, self.framework)
         self.forest = Forest()
-        self.units = Units(self.framework, self.forest)
+        self.units = Units(self.framework, self.forest, self.devices)
         self.disruption_budgets = DisruptionBudgets()
         self.nominations = Nominations(self.framework)
         self.starvation = StarvationGate()
         self.modest_classes: set[str] = set()
-        self.pods: dict[str, Pod] = {}
         self.singles: dict[GroupKey, Pod] = {}
         self.changes = Changes()
         self._on_node: dict[str, dict[str, Pod]] = {}
@@ -199,12 +199,16 @@ class State:
             self.shapes.count(pod.shape, 1, 0)
             self.pods[info.uid] = pod
             self.pod_shapes.label_index.add(info)
+            self.devices.consumers.pod_changed(info.uid)
         elif pod.info == info:
             return pod
         else:
             shape = self._new_shape(pod, info)
             self._uncount(pod)
+            ended = pod.ended
             self._update(pod, info, shape)
+            if pod.ended != ended:
+                self.devices.consumers.pod_changed(info.uid)
         self._move(pod)
         # Most events only confirm that an assumed pod is bound; they change none of these.
         self._count(pod, reconsider=before is None or before != _standing(pod))
@@ -224,6 +228,7 @@ class State:
         self._touch_pod(pod, reconsider=True)
         # Last: what breaks off before leaves a pod that can be discarded.
         del self.pods[uid]
+        self.devices.consumers.pod_changed(uid)
         if pod.group is not None:
             self.forest.prune(pod.group)
 
@@ -236,6 +241,7 @@ class State:
         if pod is None:
             return
         rows = self._recount_nodes(pod)
+        self.devices.consumers.pod_changed(uid)
         self.pod_shapes.discard(uid)
         if self.singles.get(pod.key) is pod:
             del self.singles[pod.key]
@@ -295,7 +301,7 @@ class State:
             self._uncount(pod)
             pod.assumed = True
             self._set_node(pod, self.nodes.name_of(row), row)
-            self.devices.use(pod.info.device_claims, pod.info.uid)
+            self.devices.use_by(pod.info.device_claims, pod.info.uid)
             self._count(pod)
         # Pods of a gang often share a node: account for them together.
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
@@ -377,6 +383,11 @@ class State:
     def entity(self, pod: Pod) -> GroupKey:
         """The key of the pod's queue entry: the topmost group of its tree, or the pod itself."""
         return pod.key if pod.group is None else pod.group.top.key
+
+    def _lives(self, uid: str) -> bool:
+        """Whether the pod is there and has not ended."""
+        pod = self.pods.get(uid)
+        return pod is not None and not pod.ended
 
     def _domains_changed(self) -> None:
         """Topology domains changed: pods with terms about other pods may fit on other nodes."""

@@ -37,10 +37,34 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageChange:
+    """Positions that claims give back or take: `freed` and `taken` by mask.
+
+    `shares` has what is taken of shared devices from now on, None where nobody has a share.
+    """
+
+    freed: int = 0
+    taken: int = 0
+    shares: tuple[tuple[int, Amounts | None], ...] = ()
+
+    def of(self, usage: Usage, keep: int) -> Usage:
+        """The usage after the change, without which the positions of `keep` are in use as well."""
+        shares = dict(usage.shares)
+        for position, amounts in self.shares:
+            shares.pop(position, None)
+            if amounts is not None:
+                shares[position] = amounts
+        used = usage.used & ~(self.freed & ~keep) | self.taken
+        return Usage(used, tuple(sorted(shares.items())))
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceState:
     """`base` is in use by claims and by `fixed` pods, `after` also by `pods`, which may change.
 
-    `watched` is what tells devices apart for the pods' claims.
+    `watched` is what tells devices apart for the pods' claims. Claims that took their devices again
+    may find the trial's pods there: `overlap` are positions that both have then, and `crowded`
+    means that the devices do not suffice for both.
     """
 
     base: Usage
@@ -49,6 +73,13 @@ class DeviceState:
     after: Usage = FREE
     watched: Watched = NOTHING
     score: int = 0
+    overlap: int = 0
+    crowded: bool = False
+
+    @property
+    def clash(self) -> bool:
+        """Whether claims and pods of the trial have the same devices."""
+        return self.crowded or bool(self.overlap)
 
     @property
     def puts(self) -> tuple[Put, ...]:
@@ -230,6 +261,35 @@ class DeviceStates:
         if not before.fixed and not before.pods:
             return self.of(base)
         return self._add(replace(before, base=base, after=after))
+
+    def changed(self, layout: Layout | None, state: int, change: UsageChange) -> int:
+        """The state after claims gave devices back, or took theirs again.
+
+        `layout` may be None if the trial has put no pods there.
+        """
+        before = self.all[state]
+        base = change.of(before.base, before.overlap)
+        overlap = before.overlap & ~change.freed | before.base.used & change.taken
+        if not (before.puts or overlap):
+            return self.of(base)
+        return self._add(self._settled(layout, replace(before, base=base, overlap=overlap), change))
+
+    def _settled(
+        self, layout: Layout | None, state: DeviceState, change: UsageChange
+    ) -> DeviceState:
+        """The state in which the pods have other devices if claims took theirs again."""
+        after = _with(state.base, (pick for put in state.pods for pick in put.picks))
+        picked = _with(FREE, (pick for put in state.pods for pick in put.picks)).used
+        crowded = bool(picked & state.base.used)
+        took = change.taken or change.shares
+        if layout and state.pods and took and (crowded or change.shares or layout.counters):
+            numbers = [put.asks for put in state.pods]
+            found = self._search(layout, state.base, [self.asks(n) for n in numbers], begun=True)
+            if isinstance(found, Solution):
+                pods = tuple(Put(n, picks) for n, picks in zip(numbers, found.pods, strict=True))
+                return replace(_joined(state, pods, found, NOTHING), crowded=False)
+            crowded = True
+        return replace(state, after=after, crowded=crowded)
 
     def _add(self, state: DeviceState) -> int:
         self.all.append(state)

@@ -55,6 +55,18 @@ class _Look:
     apart: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceNeeds:
+    """Which devices pods of a shape can take, and how many each takes at least.
+
+    `able` has per node (N,) their positions as a mask, of which `free` (N,) are not in use.
+    """
+
+    least: int
+    able: list[int]
+    free: Ints
+
+
 class DynamicResources:
     """Filter and reserve for shapes that ask for devices. Others cost nothing."""
 
@@ -134,6 +146,26 @@ class DynamicResources:
             if shared and int(room[np.logical_and.reduce(reached)].sum()) >= count:
                 return index
         return 0
+
+    def needs(self, shape: Shape) -> DeviceNeeds | None:
+        """What a pod of the shape takes at least; None if it may share devices, or needs none."""
+        look = self._look(shape) if shape.requirements.asks else _Look()
+        if look.flaw or not look.asks:
+            return None
+        asks = self._table.states.asks(look.first if look.undecided else look.own)
+        options = [o for ask in asks for request in ask.requests for o in request.options]
+        if any(wanted.option.admin for wanted in options):
+            return None
+        able, free = [0] * self._nodes.size, np.zeros(self._nodes.size, np.int64)
+        rows = np.arange(self._nodes.size)
+        for layout, state, where in self._groups(look, rows, self._table.states_of(rows)):
+            mask = reduce(or_, (matches(layout, wanted).tolerated for wanted in options))
+            if mask & layout.shared:
+                return None
+            free[where] = (mask & ~self._table.states.all[state].after.used).bit_count()
+            for row in where.tolist():
+                able[row] = mask
+        return DeviceNeeds(sum(ask.least for ask in asks), able, free)
 
     def layouts(self, shapes: Iterable[Shape], rows: Ints) -> list[int]:
         """A number per row; equal ones stand for devices that are equal for all of the shapes."""
@@ -274,7 +306,7 @@ class DynamicResources:
             return f'could not find ResourceClaim "{key[0]}/{key[1]}"'
         if claim.terminating:
             return f'resourceclaim "{key[1]}" is being deleted'
-        if self._table.consumers(key) >= MOST_CONSUMERS:
+        if len(self._table.consumers.of(key)) >= MOST_CONSUMERS:
             return f'resourceclaim "{key[1]}" has {MOST_CONSUMERS} consumers, which are the most'
         return ""
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.forest import Group
-from scheduler.core.node_table import Ints, NodeTable
+from scheduler.core.node_table import Floats, Ints, NodeTable
 from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.resource_table import LARGEST, total
 from scheduler.core.shapes import Shape
@@ -34,11 +34,14 @@ class EvictionScopes:
         wanted = demand(dry_run)
         # The estimates are for one shape: the one that most pods have.
         self._shape = max(wanted, key=lambda s: (wanted[s], -s.index))
+        self._wide = bool(self._shape.requirements.asks) and dry_run.state.devices.use.wide()
         self._count = sum(wanted.values())
         nodes, framework = dry_run.state.nodes, dry_run.state.framework
         with nodes.trial():
             dry_run.release(np.zeros(0, np.int64))
             self._now = framework.slots(self._shape).copy()
+            self._needs = framework.devices.needs(self._shape)
+            self._held = self._devices_held()
             self._price = self._prices(nodes)
             dry_run.pause()
             self._tell_apart()
@@ -66,10 +69,19 @@ class EvictionScopes:
                 self._dry_run.release(np.zeros(0, np.int64))
                 free = np.maximum(nodes.free[resource][: nodes.size], 0)
             held = np.bincount(owners, weights=units.released(self._slots, resource))
-            most = np.cumsum(np.sort(held)[::-1])
             missing = float(amount - self._most_free(free))
-            least = max(least, int(np.searchsorted(most, missing)) + 1)
+            least = max(least, _fewest(held, missing))
+        if self._needs is not None and wanted.keys() == {self._shape}:
+            by_unit = np.bincount(owners, weights=self._held)
+            amount = self._needs.least * wanted[self._shape]
+            least = max(least, _fewest(by_unit, float(amount - int(self._needs.free.sum()))))
         return least
+
+    def _devices_held(self) -> Ints:
+        """How many devices that the shape can take the pod of each slot keeps at most."""
+        if self._needs is None:
+            return np.zeros(len(self._slots), np.int64)
+        return self._units.devices_held(self._slots, self._needs.able)
 
     def _certain(self) -> dict[Shape, int]:
         """The pods that the root needs in any case; none if it has a choice."""
@@ -109,6 +121,8 @@ class EvictionScopes:
         there = np.zeros(len(self._now), np.bool_)
         there[rows[self._gain[rows] > 0]] = True
         slots = self._slots[there[self._units.rows[self._slots]]]
+        if self._wide:
+            slots = np.concatenate((slots, self._units.seen_from(self._slots, there)))
         scope: Ints = np.unique(self._units.owners[slots])
         return scope
 
@@ -183,10 +197,25 @@ class EvictionScopes:
             missing = np.minimum(amount - (free - self._now * amount), LARGEST)
             released = self._units.released(self._slots, resource)
             by_unit = np.minimum(np.bincount(where, weights=released), LARGEST).astype(np.int64)
-            largest = np.zeros(size, np.int64)
-            np.maximum.at(largest, pairs % size, by_unit)
-            price = np.maximum(price, missing * 1000 // np.maximum(largest, 1))
+            price = np.maximum(price, self._prices_by_unit(pairs % size, by_unit, missing))
+        if self._needs is not None:
+            missing = self._needs.least - (self._needs.free - self._now * self._needs.least)
+            by_unit = np.bincount(where, weights=self._held).astype(np.int64)
+            price = np.maximum(price, self._prices_by_unit(pairs % size, by_unit, missing))
         return price
+
+    def _prices_by_unit(self, rows: Ints, by_unit: Ints, missing: Ints) -> Ints:
+        """The price per node (N,) if so much is missing and each unit has so much on its rows."""
+        largest = np.zeros(len(self._now), np.int64)
+        np.maximum.at(largest, rows, by_unit)
+        found: Ints = missing * 1000 // np.maximum(largest, 1)
+        return found
+
+
+def _fewest(held: Ints | Floats, missing: float) -> int:
+    """How many units must go at least to gain what is missing; `held` is what each of them has."""
+    most = np.cumsum(np.sort(held)[::-1])
+    return int(np.searchsorted(most, missing)) + 1
 
 
 def demand(dry_run: DryRun) -> dict[Shape, int]:

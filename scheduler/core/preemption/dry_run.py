@@ -41,7 +41,7 @@ class DryRun:
     """Dry runs for one root; each set of units is solved once.
 
     Sets of units are sorted arrays of indices. Pods that leave soon, and are not overdue, count
-    as gone.
+    as gone. `waits`: what they, or claims without pods, give back soon may be enough.
     """
 
     def __init__(
@@ -62,6 +62,8 @@ class DryRun:
         self._budget = budget
         self.pause = budget.pause
         self.leaving = state.units.departing(effort.overdue, effort.soon)
+        asks = any(shape.requirements.asks for shape in refusal.shapes)
+        self.waits = bool(len(self.leaving)) or (asks and bool(state.devices.consumers.returning))
         self._known: dict[bytes, Placement | None] = {}
 
     @property
@@ -89,9 +91,13 @@ class DryRun:
         return self._known[key]
 
     def release(self, units: Ints) -> None:
-        """Take the pods of the units and all leaving pods off their nodes, in the open trial."""
+        """Take the pods of the units and all leaving pods off their nodes, in the open trial.
+
+        Claims whose pods are gone already count as given back: evicting others would not help.
+        """
         slots = self.state.units.slots_of(units)
         self.state.units.release(np.concatenate((self.leaving, slots)))
+        self.state.units.release_returning()
 
     def _solve(self, units: Ints) -> Placement | None:
         with self.state.nodes.trial():

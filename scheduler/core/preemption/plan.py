@@ -86,7 +86,7 @@ def preempt(
         return refusal
     state.units.refresh()
     dry_run = DryRun(state, root, refusal, budget, effort or Effort())
-    if len(dry_run.leaving):
+    if dry_run.waits:
         placement = dry_run.fits(NONE)
         if placement is not None:
             return Plan(refusal.root, placement, (), None, dry_run.solves)
@@ -293,20 +293,20 @@ class _Choice:
             mark = nodes.mark()
             own = units.slots_of(np.array([index]))
             units.release(own, -1)
-            if nodes.overcommitted(units.rows[own]).any():
+            if units.overcommitted(units.rows[own]).any():
                 nodes.rollback(mark)
                 yield index
 
     def _return_singles(self, order: list[int]) -> Iterator[int]:
         """The same for units of one pod each, in rounds of one per node: so many are common."""
-        nodes, units = self.dry_run.state.nodes, self.units
+        units = self.units
         indices = np.array(order, np.int64)
         slots = np.array([next(iter(units.unit(index).slots)) for index in order], np.int64)
         while len(slots):
             self.dry_run.pause()
             rows, first = np.unique(units.rows[slots], return_index=True)
             units.release(slots[first], -1)
-            crowded = first[nodes.overcommitted(rows)]
+            crowded = first[units.overcommitted(rows)]
             units.release(slots[crowded])
             yield from indices[crowded].tolist()
             indices, slots = np.delete(indices, first), np.delete(slots, first)

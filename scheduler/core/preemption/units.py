@@ -7,17 +7,19 @@ table is updated pod by pod, so a decision reads arrays and walks no trees.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
+from scheduler.core.device_table import DeviceTable
 from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.framework import Framework
 from scheduler.core.model import GroupKey
 from scheduler.core.node_table import Bools, Floats, Ints
 from scheduler.core.preemption.node_daemons import NodeDaemons
+from scheduler.core.preemption.released_claims import ReleasedClaims
 from scheduler.core.search.search_budget import nothing
 from scheduler.core.shapes import Shape
 
@@ -91,8 +93,10 @@ class Units:
     other units never do (infinity).
     """
 
-    def __init__(self, framework: Framework, forest: Forest) -> None:
+    def __init__(self, framework: Framework, forest: Forest, devices: DeviceTable) -> None:
         self._framework = framework
+        self._devices = devices
+        self._claims = ReleasedClaims(devices)
         self._forest = forest
         self.daemons = NodeDaemons(framework.nodes, self.stale)
         self._dirty: dict[str, Pod] = {}
@@ -300,13 +304,32 @@ class Units:
         return np.array(sorted(s for uid, s in self._slots.items() if uid not in uids), np.int64)
 
     def release(self, slots: Ints, sign: int = 1) -> None:
-        """Take the pods of these slots off their nodes, in the open trial; -1 puts them back."""
+        """Take the pods of these slots off their nodes, in the open trial; -1 puts them back.
+
+        Claims that no other living pod uses give their devices back.
+        """
         rows, shapes = self.rows[slots], self.shapes[slots]
         for index in np.flatnonzero(np.bincount(shapes)).tolist():
             counts = np.bincount(rows[shapes == index])
             at = np.flatnonzero(counts)
             shape = self._shapes[index]
             self._framework.reserve(shape, at, -sign * counts[at], devices=False)
+        if len(self._devices.consumers):
+            self._claims.release(self._uids(slots), sign)
+
+    def release_returning(self) -> None:
+        """Let claims whose pods are gone give their devices back, in the open trial."""
+        self._claims.release_returning()
+
+    def overcommitted(self, rows: Ints) -> Bools:
+        """Per row whether its pods use more than there is, devices included."""
+        crowded = self._framework.nodes.overcommitted(rows)
+        if len(self._devices.consumers):
+            crowded |= self._devices.clash(rows)
+        return crowded
+
+    def _uids(self, slots: Ints) -> list[str]:
+        return [pod.info.uid for slot in slots.tolist() if (pod := self._pods[slot]) is not None]
 
     def released(self, slots: Ints, resource: int) -> Ints:
         """How much of a resource the pod of each slot requests, (len(slots),)."""
@@ -315,6 +338,37 @@ class Units:
             table[index] = dict(shape.demands).get(resource, 0)
         held: Ints = table[self.shapes[slots]]
         return held
+
+    def devices_held(self, slots: Ints, able: Sequence[int]) -> Ints:
+        """How many of the devices that are `able`, by row, the pod of each slot keeps at most.
+
+        A claim of several pods counts for each of them.
+        """
+        claims_of, use = self._devices.consumers.claims_of, self._devices.use
+        held: list[int] = []
+        for uid in self._uids(slots):
+            count = 0
+            for key in claims_of(uid):
+                place = use.place(key)
+                if place is None:
+                    count += len(use.held(key))
+                elif place[1]:
+                    count += (place[1] & able[place[0]]).bit_count()
+            held.append(count)
+        return np.array(held, np.int64)
+
+    def seen_from(self, slots: Ints, rows: Bools) -> Ints:
+        """Those of the slots whose pods keep devices that several nodes see, one of `rows` (N,)."""
+        consumers, use = self._devices.consumers, self._devices.use
+        keeps = [
+            any(
+                use.place(key) is None and rows[list(use.rows(key))].any()
+                for key in consumers.claims_of(uid)
+            )
+            for uid in self._uids(slots)
+        ]
+        found: Ints = slots[np.array(keeps, np.bool_)]
+        return found
 
     def depart(self, uids: Iterable[str], overdue: float) -> bool:
         """Whether one of these pods was evicted and is about to end, and not `overdue`."""

@@ -124,12 +124,16 @@ class ExactSolver:
             self._node(number, node)
 
     def feasible(self) -> bool:
+        return self.solve() is not None
+
+    def solve(self) -> cp_model.CpSolver | None:
+        """The solver with its solution; None if there is none."""
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 1
         status = solver.solve(self._model)
         assert status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.INFEASIBLE)
-        return status != cp_model.INFEASIBLE
+        return None if status == cp_model.INFEASIBLE else solver
 
     def _pod(self, cpu: int, each: Ask) -> None:
         here = [self._bool() for _ in self._of.nodes]
@@ -180,11 +184,15 @@ class ExactSolver:
             for var in each:
                 self._model.add(var <= values[value])
 
+    def _held(self, _number: int, _at: int) -> list[cp_model.LinearExprT]:
+        """Whether others keep a device: variables that are 1 if they do."""
+        return []
+
     def _node(self, number: int, node: Node) -> None:
         self._model.add(sum(self._cpu[number]) <= node.cpu)
         memory: list[cp_model.LinearExprT] = []
         for at, info in enumerate(node.devices):
-            users = self._takers[number, at]
+            users = [*self._takers[number, at], *self._held(number, at)]
             self._model.add(sum(users) <= 1)
             memory += (amount // NANO * sum(users) for _, of in info.counters for _, amount in of)
         if node.memory is not None:

@@ -74,7 +74,7 @@ def test_a_gang_gets_all_its_devices_or_none(count: int, want: bool) -> None:
         made.asks("g", ONE)
 
     assert placed(made, "g") == want
-    assert len(made.table._holders) == (4 if want else 0)
+    assert len(made.table.use) == (4 if want else 0)
 
 
 def test_a_gang_stays_in_the_rack_that_has_the_devices() -> None:
