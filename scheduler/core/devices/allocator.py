@@ -110,6 +110,12 @@ class _Option:
     devices: list[int]
     able: int
 
+    @property
+    def fails(self) -> bool:
+        """Whether the search may end in an error here."""
+        all_alike = self.wanted.option.every and bool(self.wanted.constraints)
+        return all_alike or bool(self.matches.errors)
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -202,13 +208,13 @@ class _Search:
         return _Option(wanted, found, max(1, len(devices)), devices, able)
 
     def _too_few(self) -> bool:
-        """Whether devices are too few for the requests that have no choice; errors are left."""
+        """Whether devices are too few for the requests that have no choice; errors come first."""
         needed: Counter[int] = Counter()
         for entry in self._entries:
+            if any(option.fails for option in entry.options):
+                return False
             option = entry.options[0]
             wanted = option.wanted.option
-            if option.matches.errors:
-                return False
             plain = not (entry.listed or wanted.every or wanted.admin)
             if plain and not option.able & self.layout.shared:
                 needed[option.able] += option.size
@@ -269,7 +275,11 @@ class _Search:
     def _any(self, at: int, count: int, start: int, entry: _Entry, option: _Option) -> bool:
         free = option.able & ~self._closed(entry, option) & (-1 << start)
         failed: set[object] = set()
-        while free.bit_count() >= option.size - count:
+        while free:
+            if free.bit_count() < option.size - count:
+                free &= option.matches.failing  # too few, and all of them are looked at
+                if not free:
+                    break
             low = free & -free
             free ^= low
             position = low.bit_length() - 1

@@ -100,17 +100,18 @@ class DynamicResources:
         if look.flaw:
             yield look.flaw, rest
             return
-        if look.admitted is not None:
-            yield NOT_AVAILABLE, ~look.admitted
-            rest = look.admitted
         found: dict[str, Bools] = {}
-        rows = np.flatnonzero(rest)
+        rows = np.arange(size)
         for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
-            where = rows[at]
             devices = self._room(look, layout, state)
             if devices.reason:
                 nodes = found.setdefault(devices.reason, np.zeros(size, np.bool_))
-                nodes[where[room[where] >= devices.count]] = True
+                nodes[at[room[at] >= devices.count]] = True
+                if not devices.count:
+                    rest[at] = False
+        # As in kube-scheduler, of a pod with several claims this is said last.
+        if look.admitted is not None:
+            yield NOT_AVAILABLE, ~look.admitted & rest
         yield from found.items()
 
     def one_at_a_time(self, shape: Shape) -> bool:

@@ -126,6 +126,27 @@ def tolerating(*tolerations: DeviceToleration, count: int = 1) -> Any:
             id="not on one after the solution",
         ),
         pytest.param(
+            [ODD],
+            [ask(gpu(3, LARGE))],
+            "",
+            "request gpu: selector #0: CEL runtime error: no such key: size",
+            id="a selector fails, where too few devices are left besides",
+        ),
+        pytest.param(
+            [ODD],
+            [ask(first_of("gpu", gpu(3, LARGE, name="big"), gpu(name="any")))],
+            "",
+            "request gpu/big: selector #0: CEL runtime error: no such key: size",
+            id="a selector of the first option fails, though there are too few for it",
+        ),
+        pytest.param(
+            [ODD],
+            [ask(first_of("gpu", gpu(name="any"), gpu(1, LARGE, name="big")), gpu(4))],
+            "",
+            "request gpu/big: selector #0: CEL runtime error: no such key: size",
+            id="a selector of the second option fails, before there are too few for another",
+        ),
+        pytest.param(
             [gpus(1)],
             [ask(gpu(1, "what"))],
             "",
@@ -167,6 +188,14 @@ def tolerating(*tolerations: DeviceToleration, count: int = 1) -> Any:
             "request list/a: asks for all devices, but resource pool gpu.example.com/other is"
             " currently being updated",
             id="which ends a list, too",
+        ),
+        pytest.param(
+            [pool(device("a", {"rail": 1}), device("b", {"rail": 2}))],
+            [ask(every(), constraints=[same("rail")]), ask(gpu(3))],
+            "",
+            "request all: cannot add all devices because a claim constraint on"
+            " gpu.example.com/rail would not be satisfied",
+            id="a constraint that all break comes before too few for a later claim",
         ),
         pytest.param(
             [pool(device("a", {"rail": 1}), device("b", {"rail": 2}))],

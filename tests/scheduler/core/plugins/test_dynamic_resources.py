@@ -349,6 +349,21 @@ def test_an_allocated_claim_says_where_its_pods_can_go() -> None:
     )
 
 
+def test_that_an_allocated_claim_is_elsewhere_is_said_last() -> None:
+    """As kube-scheduler says it: first what is wrong with the devices of the other claims."""
+    made = cluster(nodes=3, count=1)
+    key = made.claim("c", ONE)
+    made.write(made.place_single(made.asks(None, key)))
+    made.write(made.place_single(made.asks(None, ONE)))
+    info = made.asks(None, key, ONE)
+
+    assert isinstance(made.place_single(info), Refusal)
+    assert reasons(made.state.framework, made.single(info).shape) == (
+        ("cannot allocate all claims", 2),
+        ("resourceclaim not available on the node", 1),
+    )
+
+
 # News
 
 
