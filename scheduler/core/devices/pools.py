@@ -60,7 +60,9 @@ def gather(
 
 
 def _order(pool: Pool) -> tuple[bool, bytes, bytes]:
-    binding = any(device.binding_conditions for _, device in pool.devices())
+    binding = pool.usable and any(
+        device.binding_conditions for each, device in pool.devices() if each.name in pool.seen
+    )
     return (binding, pool.key[0].encode(), pool.key[1].encode())
 
 
@@ -82,14 +84,14 @@ def _pool(
         frozenset(each.name for each in slices),
         counters,
         incomplete=wanted not in (len(slices), len(current)),
-        invalid=_invalid(slices, counters),
+        invalid=_double_names(slices, counters)
+        or _wrong_counters(slices if len(slices) == wanted else current, counters),
     )
 
 
-def _invalid(slices: Iterable[SliceInfo], counters: tuple[tuple[str, Amounts], ...]) -> str:
-    """Why nothing of the pool can be used; empty if it can."""
-    sets = {name: {counter for counter, _ in amounts} for name, amounts in counters}
-    if len(sets) < len(counters):
+def _double_names(slices: Iterable[SliceInfo], counters: tuple[tuple[str, Amounts], ...]) -> str:
+    """Which name of the slices that count for the node is there twice; empty if none is."""
+    if len(dict(counters)) < len(counters):
         return "a counter set is there twice"
     names: set[str] = set()
     for each in slices:
@@ -97,6 +99,14 @@ def _invalid(slices: Iterable[SliceInfo], counters: tuple[tuple[str, Amounts], .
             if device.name in names:
                 return f"duplicate device name {device.name}"
             names.add(device.name)
+    return ""
+
+
+def _wrong_counters(slices: Iterable[SliceInfo], counters: tuple[tuple[str, Amounts], ...]) -> str:
+    """Which device takes from counters that are not there; empty if none does."""
+    sets = {name: {counter for counter, _ in amounts} for name, amounts in counters}
+    for each in slices:
+        for device in each.devices:
             for name, amounts in device.counters:
                 if not {counter for counter, _ in amounts} <= sets.get(name, set()):
                     return f"device {device.name} uses counters of {name} that are not there"

@@ -83,6 +83,16 @@ A, B = device("a"), device("b")
             id="a counter that is not in the set",
         ),
         pytest.param(
+            [
+                pool(device("a", uses={"x": {"c": 1}}), name="1", slices=3),
+                pool(device("b", uses={"y": {"c": 1}}), name="2", slices=3, node="m"),
+                pool(name="3", slices=3, counters={"x": {"c": 1}}),
+            ],
+            "",
+            "invalid",
+            id="a counter set that only a device of another node looks for",
+        ),
+        pytest.param(
             [pool(A), pool(B, pool="other", slices=2)],
             "a",
             "being updated",
@@ -98,3 +108,33 @@ def test_pools(slices: list[SliceInfo], want: str, flaws: str) -> None:
         "being updated" if pool.incomplete else "invalid" for pool in view.pools if not pool.usable
     ]
     assert (" ".join(seen), " ".join(found)) == (want, flaws)
+
+
+READY = device("r", binding=["Ready"])
+
+
+@pytest.mark.parametrize(
+    ("slices", "want"),
+    [
+        pytest.param(
+            [pool(READY, pool="1"), pool(A, pool="2")], "2 1", id="tried after the others"
+        ),
+        pytest.param(
+            [pool(READY, pool="1", slices=2), pool(A, pool="2", slices=2)],
+            "1 2",
+            id="named in its place, where it gives no devices",
+        ),
+        pytest.param(
+            [
+                pool(A, name="1", pool="1", slices=3),
+                pool(READY, name="2", pool="1", slices=3, node="m"),
+                pool(name="3", pool="1", slices=3, counters={"x": {"c": 1}}),
+                pool(B, pool="2"),
+            ],
+            "1 2",
+            id="tried in its place, where only another node sees the device",
+        ),
+    ],
+)
+def test_a_pool_with_binding_conditions(slices: list[SliceInfo], want: str) -> None:
+    assert " ".join(pool.key[1] for pool in view_of(slices).pools) == want
