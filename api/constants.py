@@ -63,12 +63,22 @@ POD_TEMPLATE: Final = KindName("", "v1", "podtemplates", "PodTemplate")
 ANNOTATION_CONSUMES_REQUEST: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 ANNOTATION_PROVISIONING_CLASS: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 
+# Kubernetes' kinds of Dynamic Resource Allocation.
+RESOURCE_GROUP: Final = "resource.k8s.io"
+RESOURCE_CLAIM: Final = KindName(RESOURCE_GROUP, "v1", "resourceclaims", "ResourceClaim")
+RESOURCE_CLAIM_TEMPLATE: Final = KindName(
+    RESOURCE_GROUP, "v1", "resourceclaimtemplates", "ResourceClaimTemplate"
+)
+
 # Limits of the rules and of the names.
 MAX_TEMPLATES: Final = 8
 MAX_DEPTH: Final = 4
 MAX_RESOURCE_CLAIMS: Final = 4
+# Kubernetes' limit: how many pods one claim may be reserved for.
+MAX_CLAIM_CONSUMERS: Final = 256
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 LABEL_VALUE_LENGTH: Final = 63
+OBJECT_NAME_LENGTH: Final = 253
 
 # Labels on pods: how a pod names its group.
 LABEL_POD_GROUP: Final = f"{GROUP}/pod-group"
@@ -167,6 +177,7 @@ EVENT_NAME_TAKEN: Final = "NameTaken"
 EVENT_CAPACITY_REQUESTED: Final = "CapacityRequested"
 EVENT_CAPACITY_FAILED: Final = "CapacityRequestFailed"
 EVENT_CAPACITY_NOT_REQUESTED: Final = "CapacityNotRequested"
+EVENT_CLAIM_NOT_MADE: Final = "FailedResourceClaimCreation"  # kube-controller-manager's word
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
 EVENT_WORKLOAD_CONFLICT: Final = "WorkloadConflict"
 EVENT_WORKLOAD_IGNORED: Final = "WorkloadIgnored"

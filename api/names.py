@@ -8,7 +8,15 @@ import hashlib
 import re
 from typing import Final
 
-from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, LABEL_VALUE_LENGTH, POD_GROUP, WORKLOAD
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    JOB,
+    JOBSET,
+    LABEL_VALUE_LENGTH,
+    OBJECT_NAME_LENGTH,
+    POD_GROUP,
+    WORKLOAD,
+)
 
 _HEAD: Final = 52
 _HASH: Final = 10
@@ -89,6 +97,19 @@ def implicit_pod_group(workload: str, template: str, replica_key: str = "") -> s
     return "-".join(part for part in (workload, template, replica_key) if part)
 
 
+def group_claim(group: str, entry: str) -> str:
+    """The ResourceClaim of a PodGroup for an entry of its `spec.resourceClaims`: `GROUP.ENTRY`.
+
+    An entry is a DNS label and has no dots: no other group and entry give the same name. Where it
+    is longer than names may be the group is cut: `-` and 10 hex of its SHA-256 are before the dot.
+    """
+    usual = f"{group}.{entry}"
+    if len(usual) <= OBJECT_NAME_LENGTH:
+        return usual
+    head = group[: OBJECT_NAME_LENGTH - len(entry) - _HASH - 2].rstrip(".-")
+    return f"{head}-{_digest(group)}.{entry}"
+
+
 def is_dns_label(text: str) -> bool:
     """RFC 1123 label: at most 63 of a-z, 0-9, `-`, alphanumeric at both ends."""
     return len(text) <= 63 and _LABEL.fullmatch(text) is not None
@@ -99,7 +120,7 @@ def is_dns_subdomain(text: str) -> bool:
 
     As in Kubernetes, the parts' own lengths are not limited.
     """
-    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+    return len(text) <= OBJECT_NAME_LENGTH and _SUBDOMAIN.fullmatch(text) is not None
 
 
 def is_label_key(text: str) -> bool:

@@ -29,6 +29,12 @@ SUBDOMAIN = st.lists(DNS, min_size=1, max_size=3).map(".".join).filter(lambda it
             names.implicit_pod_group("w", "t", "0"), "w-t-0", id="implicit group with a key"
         ),
         pytest.param(names.implicit_pod_group("w", "t"), "w-t", id="implicit group without a key"),
+        pytest.param(names.group_claim("g", "imex"), "g.imex", id="claim of a PodGroup"),
+        pytest.param(
+            names.group_claim("x" * 250, "imex"),
+            "x" * 237 + "-086d4a1c29" + ".imex",
+            id="a claim's name over 253 characters is hashed",
+        ),
         pytest.param(
             names.shorten("x" * 64, "PodGroup", "ns"),
             "x" * 52 + "-" + "b403d6aceb",
@@ -86,3 +92,15 @@ def test_a_template_name_is_a_dns_label(name: str, namespace: str) -> None:
 )
 def test_label_keys(text: str, want: bool) -> None:
     assert names.is_label_key(text) is want
+
+
+@given(one=SUBDOMAIN, other=SUBDOMAIN, first=DNS, second=DNS)
+def test_each_entry_of_each_group_has_a_claim_of_its_own(
+    one: str, other: str, first: str, second: str
+) -> None:
+    assume((one, first) != (other, second))
+
+    made = [names.group_claim(one, first), names.group_claim(other, second)]
+
+    assert made[0] != made[1]
+    assert all(map(names.is_dns_subdomain, made))
