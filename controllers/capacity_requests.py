@@ -1,11 +1,11 @@
 """Requests for capacity as the controllers see them, and how many a namespace may have."""
 
-import math
 from typing import Final
 
 import msgspec
 
 from api.constants import ANNOTATION_ATTEMPT, POD_TEMPLATE, PROVISIONING_REQUEST
+from controllers.namespace_pace import NamespacePace
 from kube.clock import Clock
 from kube.meta import ObjectMeta
 from kube.resources import Resource
@@ -16,7 +16,7 @@ POD_TEMPLATES = Resource(*POD_TEMPLATE)
 MOST_REQUESTS: Final = 100
 """Open requests of one namespace; its other roots take turns."""
 
-_BURST: Final = 20.0
+_BURST: Final = 20
 """Requests of one namespace that may be made or deleted at once; then one each second."""
 
 # What ends a request; the first of these that is True says why. Whatever it had is not kept.
@@ -112,11 +112,10 @@ class NamespaceLimits:
 
     def __init__(self, clock: Clock, most: int = MOST_REQUESTS) -> None:
         """`most` is the number of requests of one namespace."""
-        self._clock = clock
+        self._pace = NamespacePace(clock, _BURST, 1.0)
         self._most = most
         self._holders: dict[str, dict[RootKey, None]] = {}
         self._waiting: dict[str, dict[RootKey, None]] = {}
-        self._busy_until: dict[str, float] = {}
 
     def take(self, key: RootKey) -> bool:
         """Whether the root may have a request; if not it waits, and `release` names it."""
@@ -144,14 +143,7 @@ class NamespaceLimits:
 
     def wait(self, namespace: str) -> float:
         """Seconds until a request may be made or deleted there; 0 counts as one that is."""
-        now = self._clock.monotonic()
-        if len(self._busy_until) > 2 * len(self._holders) + 64:
-            self._busy_until = {it: at for it, at in self._busy_until.items() if at > now}
-        until = max(now, self._busy_until.get(namespace, -math.inf))
-        if until - now >= _BURST:
-            return until - now - _BURST + 1.0
-        self._busy_until[namespace] = until + 1.0
-        return 0.0
+        return self._pace.wait(namespace)
 
     @staticmethod
     def _forget(table: dict[str, dict[RootKey, None]], key: RootKey) -> None:

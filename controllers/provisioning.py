@@ -38,12 +38,13 @@ from controllers.capacity_requests import (
 )
 from controllers.capacity_writer import CapacityWriter
 from controllers.informers import Caches
-from controllers.objects import COMPOSITES, JOBS, JOBSETS, POD_GROUPS, Group, Pod
+from controllers.known_objects import known_objects
+from controllers.objects import COMPOSITES, POD_GROUPS, Group, Pod
 from controllers.runtime import BlockedError, Controller, RequeueError, Writer, queue_all
 from controllers.waiting_roots import Waiting, WaitingRoots, asked_by, root_of
 from kube.clock import Clock, rfc3339
 from kube.errors import Forbidden, Invalid, NotFound
-from kube.events import EventType, ObjectReference, Recorder
+from kube.events import EventType, Recorder
 from kube.patch import PatchBuilder, pointer
 from kube.resources import Resource
 
@@ -65,7 +66,6 @@ _BURST_SECONDS: Final = 0.5
 _CACHE_LAG_SECONDS: Final = 5.0
 _NOTE: Final = pointer("metadata", "annotations", ANNOTATION_CAPACITY_REQUESTED)
 _RESOURCES: Final = {it.kind: it for it in (POD_GROUPS, COMPOSITES)}
-_OWNERS: Final = {(it.group, it.kind): it for it in (JOBS, JOBSETS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,14 +323,7 @@ class ProvisioningController:
         if notes.told.get(reason) == text:
             return
         notes.told[reason] = text
-        regarding = [ObjectReference.of(_RESOURCES[key[0]], group.metadata)]
-        owner = made_for(group.metadata)
-        known = _OWNERS.get(owner[:2]) if owner is not None else None
-        if owner is not None and known is not None:
-            regarding.append(
-                ObjectReference(known.api_version, known.kind, key[1], owner.name, owner.uid)
-            )
-        for reference in regarding:
+        for reference in known_objects(_RESOURCES[key[0]], group.metadata):
             self._recorder.event(reference, event_type, reason, text)
 
     def _on_served(self, resource: Resource) -> None:

@@ -1,0 +1,22 @@
+"""Which objects a user looks at for what concerns a group: the group, and its Job or JobSet."""
+
+from typing import Final
+
+from api.ownership import made_for
+from controllers.objects import JOBS, JOBSETS
+from kube.events import ObjectReference
+from kube.meta import ObjectMeta
+from kube.resources import Resource
+
+_OWNERS: Final = {(it.group, it.kind): it for it in (JOBS, JOBSETS)}
+
+
+def known_objects(resource: Resource, meta: ObjectMeta) -> list[ObjectReference]:
+    """Those that an event about a group is to be on."""
+    found = [ObjectReference.of(resource, meta)]
+    owner = made_for(meta)
+    known = _OWNERS.get(owner[:2]) if owner is not None else None
+    if owner is not None and known is not None:
+        kind, namespace = known.kind, meta.namespace
+        found.append(ObjectReference(known.api_version, kind, namespace, owner.name, owner.uid))
+    return found
