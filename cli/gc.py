@@ -55,7 +55,7 @@ async def check(
     """The findings in a namespace, or in all; `schedulers` are Muster's. Raises kube errors."""
     caches = Caches(schedulers)
     # Dependents first: an owner that is created meanwhile is found, a deleted one is not missed.
-    for resource in (*GENERATED, PODS, *OWNERS[1:]):
+    for resource in (*GENERATED[::-1], PODS, *(it for it in OWNERS if it not in GENERATED)):
         cache, decode = caches.sources[resource]
         for item in await list_items(client, resource, namespace):
             cache.upsert(decode(msgspec.json.encode(item)))

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 from api.constants import CONTROLLER_COMPONENT
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.coscheduling import CoschedulingController
+from controllers.group_claims import GroupClaims
 from controllers.group_writer import GroupWriter
 from controllers.implicit_groups import ImplicitGroups
 from controllers.informers import Caches, Informers
@@ -79,6 +80,7 @@ class ControllerProcess:
             ),
             ImplicitGroups(self._caches, self._writer, group_writer, self._recorder, clock),
             TemplateValues(self._caches, self._writer, clock),
+            GroupClaims(self._caches, self._writer, self._recorder, clock),
             ProtectionController(self._caches, self._writer, clock),
             OrphanCollector(self._caches, self._writer, clock),
             ProvisioningController(self._caches, self._writer, self._recorder, clock),

@@ -20,6 +20,8 @@ from api.scheduler_names import USUAL, SchedulerNames
 from controllers.capacity_requests import REQUESTS, CapacityRequest, decode_request
 from controllers.member_counts import MemberCounts
 from controllers.objects import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
     COMPOSITES,
     COSCHEDULINGS,
     JOBS,
@@ -28,6 +30,7 @@ from controllers.objects import (
     POD_GROUPS,
     WORKLOADS,
     Group,
+    NamedObject,
     Owner,
     Pod,
     Workload,
@@ -35,6 +38,7 @@ from controllers.objects import (
     decode_group,
     decode_job,
     decode_jobset,
+    decode_named,
     decode_plugins_pod_group,
     decode_pod,
     decode_workload,
@@ -50,8 +54,12 @@ from kube.resources import NAMESPACES, PODS, Resource
 
 _PROBE_SECONDS = 15.0
 COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
-_SELECTORS = {REQUESTS: f"{LABEL_MANAGED_BY}={MANAGED_BY}"}
+_OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
+_SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
 """Kinds of others of which only Muster's own objects matter."""
+
+_OPTIONAL = (JOBSETS, REQUESTS, CLAIMS, CLAIM_TEMPLATES, *COSCHEDULING_KINDS)
+"""Kinds that a cluster need not serve."""
 
 Decode = Callable[[bytes], HasMeta]
 
@@ -70,6 +78,8 @@ BY_PARENT = "parent"
 """Groups by (namespace, parent composite)."""
 BY_TEMPLATE = "template"
 """PodGroups without a policy by (namespace, Workload) whose template they wait for."""
+BY_CLAIM_TEMPLATE = "claim template"
+"""PodGroups by (namespace, ResourceClaimTemplate), for each that their claims are made from."""
 BY_GROUP = "group"
 """Active pods by (namespace, group), for every group they name; Jobs by that of their pods."""
 BY_WORKLOAD = "workload"
@@ -96,6 +106,8 @@ class Caches:
         self.member_counts = MemberCounts(self.pods)
         self.namespaces: Cache[Partial] = Cache()
         self.requests: Cache[CapacityRequest] = Cache()
+        self.claims: Cache[Partial] = Cache()
+        self.claim_templates: Cache[NamedObject] = Cache()
         self.served: set[Resource] = set()
         self._on_served: list[Callable[[Resource], None]] = []
         self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
@@ -109,6 +121,8 @@ class Caches:
             PODS: (self.pods, partial(decode_pod, schedulers=scheduler_names)),
             NAMESPACES: (self.namespaces, decode_partial),
             REQUESTS: (self.requests, decode_request),
+            CLAIMS: (self.claims, decode_partial),
+            CLAIM_TEMPLATES: (self.claim_templates, decode_named),
         }
         self._owners = {
             JOBS: self.jobs,
@@ -117,15 +131,17 @@ class Caches:
             PLUGINS_POD_GROUPS: self.plugins_pod_groups,
         }
         self._by_kind: Mapping[tuple[str, ...], Cache[Any]] = {
-            (it.group, it.kind): self.sources[it][0] for it in (*self._owners, WORKLOADS)
+            (it.group, it.kind): self.sources[it][0]
+            for it in (*self._owners, WORKLOADS, POD_GROUPS)
         }
         self.jobs.add_index(BY_GROUP, _group_of_job)
         self.jobs.add_index(BY_DELEGATION, _delegated_by)
-        for generated in (self.workloads, self.pod_groups, self.composites):
+        for generated in (self.workloads, self.pod_groups, self.composites, self.claims):
             generated.add_index(BY_OWNER, _made_for)
             generated.add_index(BY_OWNER_NAME, _made_for_name)
         self.workloads.add_index(BY_CONTROLLER_REF, _controller_ref)
         self.pod_groups.add_index(BY_TEMPLATE, _awaited_workload)
+        self.pod_groups.add_index(BY_CLAIM_TEMPLATE, _claim_templates)
         for groups in (self.pod_groups, self.composites):
             groups.add_index(BY_PARENT, _parent)
         self.pods.add_index(BY_GROUP, _groups)
@@ -233,8 +249,8 @@ class Caches:
 class Informers:
     """The reflectors that fill `Caches`.
 
-    JobSets, the coscheduling kinds and requests for capacity are watched from the time their CRDs
-    are installed.
+    JobSets, the coscheduling kinds, requests for capacity and the claims of groups are watched from
+    the time that they are served.
     """
 
     def __init__(
@@ -257,7 +273,7 @@ class Informers:
             )
             for resource, (cache, decode) in caches.sources.items()
         }
-        self._later = {it: reflectors.pop(it) for it in (JOBSETS, REQUESTS, *COSCHEDULING_KINDS)}
+        self._later = {it: reflectors.pop(it) for it in _OPTIONAL}
         self._reflectors = list(reflectors.values())
 
     async def run(self) -> None:
@@ -306,12 +322,12 @@ class Informers:
                 return True
 
 
-def _made_for(obj: Workload | Group) -> Iterable[Hashable]:
+def _made_for(obj: Workload | Group | Partial) -> Iterable[Hashable]:
     owner_id = made_for(obj.metadata)
     return () if owner_id is None else ((obj.metadata.namespace, owner_id),)
 
 
-def _made_for_name(obj: Workload | Group) -> Iterable[Hashable]:
+def _made_for_name(obj: Workload | Group | Partial) -> Iterable[Hashable]:
     owner_id = made_for(obj.metadata)
     return () if owner_id is None else ((obj.metadata.namespace, *owner_id[:3]),)
 
@@ -334,6 +350,11 @@ def _awaited_workload(group: Group) -> Iterable[Hashable]:
     if group.policy or group.template is None:
         return ()
     return ((group.metadata.namespace, group.template[0]),)
+
+
+def _claim_templates(group: Group) -> Iterable[Hashable]:
+    named = {it.resource_claim_template_name for it in group.claims}
+    return [(group.metadata.namespace, template) for template in named if template]
 
 
 def _parent(group: Group) -> Iterable[Hashable]:

@@ -22,6 +22,8 @@ from api.constants import (
     LABEL_SUBSET,
     PLUGINS_POD_GROUP,
     POD_GROUP,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
     WORKLOAD,
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
@@ -41,6 +43,8 @@ JOBS = Resource(*JOB)
 JOBSETS = Resource(*JOBSET)
 COSCHEDULINGS = Resource(*COSCHEDULING)
 PLUGINS_POD_GROUPS = Resource(*PLUGINS_POD_GROUP)
+CLAIMS = Resource(*RESOURCE_CLAIM)
+CLAIM_TEMPLATES = Resource(*RESOURCE_CLAIM_TEMPLATE)
 
 ObjectKey = tuple[str, Key]
 """The kind and key of an object."""
@@ -53,13 +57,17 @@ NOTHING_DONE = Progress()
 _SCOPE_MARK = ANNOTATION_GROUP_SCOPE.encode()
 
 
-class PodMeta(msgspec.Struct, rename="camel", gc=False):
-    """The identity of a pod; its labels are read once, for its group, and not kept."""
+class NamedMeta(msgspec.Struct, rename="camel", gc=False):
+    """Which object it is."""
 
-    name: str
-    namespace: str
+    name: str = ""
+    namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+
+
+class PodMeta(NamedMeta, rename="camel", gc=False):
+    """That of a pod; its labels are read once, for its group, and not kept."""
 
 
 class Pod(msgspec.Struct, gc=False):
@@ -90,11 +98,33 @@ class Pod(msgspec.Struct, gc=False):
     shape: bytes = b""
 
 
+class NamedObject(msgspec.Struct, gc=False):
+    """An object of which only matters that it is there."""
+
+    metadata: NamedMeta
+
+
+class ClaimEntry(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """An entry of a PodGroup's `spec.resourceClaims`, which names a claim or a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class ClaimStatus(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """An entry of its `status.resourceClaimStatuses`: the claim that was made for an entry."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class Group(msgspec.Struct, gc=False):
     """A PodGroup or CompositePodGroup: its parent and policy, and what its status says.
 
     `blocked_by` is the kind of its blocker, empty without one. `spec` is raw JSON, kept only where
-    the policy has yet to come from a template.
+    the policy has yet to come from a template. `claims` are the claims that its pods share, as the
+    spec has them, `claim_statuses` those that were made; `has_status`: it has a status at all.
     """
 
     metadata: ObjectMeta
@@ -106,6 +136,9 @@ class Group(msgspec.Struct, gc=False):
     waiting: str
     spec: bytes
     blocked_by: str = ""
+    claims: tuple[ClaimEntry, ...] = ()
+    claim_statuses: tuple[ClaimStatus, ...] = ()
+    has_status: bool = False
 
     @property
     def min_count(self) -> int | None:
@@ -237,6 +270,7 @@ class _GroupSpec(msgspec.Struct, rename="camel", gc=False):
     parent_composite_pod_group_name: str | None = None
     scheduling_policy: dict[str, Any] | None = None
     workload_ref: _TemplateRef | None = None
+    resource_claims: tuple[ClaimEntry, ...] | None = None
 
 
 class _Blocker(msgspec.Struct, gc=False):
@@ -244,15 +278,16 @@ class _Blocker(msgspec.Struct, gc=False):
     kind: str = ""
 
 
-class _GroupStatus(msgspec.Struct, gc=False):
+class _GroupStatus(msgspec.Struct, rename="camel", gc=False):
     conditions: list[_Condition] | None = None
     blocker: _Blocker | None = None
+    resource_claim_statuses: tuple[ClaimStatus, ...] | None = None
 
 
 class _RawGroup(msgspec.Struct, gc=False):
     metadata: ObjectMeta
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
-    status: _GroupStatus = msgspec.field(default_factory=_GroupStatus)
+    status: _GroupStatus | None = None
 
 
 class _ControllerRef(msgspec.Struct, rename="camel", gc=False):
@@ -294,6 +329,7 @@ class _RawOwner(msgspec.Struct, gc=False):
     status: _OwnerStatus = msgspec.field(default_factory=_OwnerStatus)
 
 
+decode_named = msgspec.json.Decoder(NamedObject).decode
 _pod = msgspec.json.Decoder(_RawPod)
 _group = msgspec.json.Decoder(_RawGroup)
 _group_spec = msgspec.json.Decoder(_GroupSpec)
@@ -361,7 +397,7 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
 def decode_group(data: bytes) -> Group:
     """A PodGroup or CompositePodGroup. Raises msgspec.DecodeError."""
     raw = _group.decode(data)
-    spec, status = _group_spec.decode(raw.spec), raw.status
+    spec, status = _group_spec.decode(raw.spec), raw.status or _GroupStatus()
     reference = spec.workload_ref
     condition = next((it for it in status.conditions or [] if it.type in _SCHEDULED_TYPES), None)
     return Group(
@@ -374,6 +410,9 @@ def decode_group(data: bytes) -> Group:
         waiting=status.blocker.summary if status.blocker else "",
         spec=b"" if spec.scheduling_policy else bytes(raw.spec),
         blocked_by=status.blocker.kind if status.blocker else "",
+        claims=spec.resource_claims or (),
+        claim_statuses=status.resource_claim_statuses or (),
+        has_status=raw.status is not None,
     )
 
 

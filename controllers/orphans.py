@@ -23,6 +23,7 @@ import structlog
 from api.ownership import OwnerId, lost_owner, made_for
 from controllers.informers import BY_OWNER, BY_OWNER_NAME, Caches
 from controllers.objects import (
+    CLAIMS,
     COMPOSITES,
     COSCHEDULINGS,
     JOBS,
@@ -38,14 +39,14 @@ from controllers.runtime import Controller, RequeueError, Writer, bounded, queue
 from kube.cache import Cache
 from kube.clock import Clock
 from kube.errors import Conflict, NotFound
-from kube.meta import HasMeta, ObjectMeta, OwnerReference
+from kube.meta import HasMeta, ObjectMeta, OwnerReference, Partial
 from kube.resources import Resource
 
-Generated = Workload | Group
+Generated = Workload | Group | Partial
 
-GENERATED = (WORKLOADS, COMPOSITES, POD_GROUPS)
+GENERATED = (WORKLOADS, COMPOSITES, POD_GROUPS, CLAIMS)
 """The generated kinds; those that others refer to come first."""
-OWNERS = (WORKLOADS, JOBS, JOBSETS, COSCHEDULINGS, PLUGINS_POD_GROUPS)
+OWNERS = (WORKLOADS, POD_GROUPS, JOBS, JOBSETS, COSCHEDULINGS, PLUGINS_POD_GROUPS)
 """The kinds they are made for. Owners of other kinds are not watched and count as alive."""
 
 _KINDS: Final = {(it.group, it.kind): it for it in OWNERS}

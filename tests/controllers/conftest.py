@@ -11,6 +11,7 @@ from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.coscheduling import CoschedulingController
+from controllers.group_claims import GroupClaims
 from controllers.group_writer import GroupWriter
 from controllers.implicit_groups import ImplicitGroups
 from controllers.informers import Caches
@@ -65,6 +66,7 @@ class ControllerHarness:
             self.caches, writer, group_writer, recorder, self.clock
         )
         self.template_values = TemplateValues(self.caches, writer, self.clock)
+        self.group_claims = GroupClaims(self.caches, writer, recorder, self.clock)
         self.orphans = OrphanCollector(self.caches, writer, self.clock)
         self.provisioning = ProvisioningController(self.caches, writer, recorder, self.clock)
         self.coscheduling, self.plugins = (
@@ -91,7 +93,7 @@ class ControllerHarness:
     def parts(self) -> tuple[Any, ...]:
         owners = (self.jobset, self.job, self.coscheduling, self.plugins)
         groups = (self.implicit_groups, self.template_values, self.protection, self.orphans)
-        return (*owners, *groups, self.provisioning)
+        return (*owners, *groups, self.group_claims, self.provisioning)
 
     async def settle(self, *, seconds: float = 0.0) -> None:
         """Let time pass, then work until every queue is empty."""

@@ -10,16 +10,27 @@ from typing import Any
 
 import msgspec
 
-from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP, WORKLOAD
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    JOB,
+    JOBSET,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+    POD_GROUP,
+    WORKLOAD,
+)
 from controllers.capacity_requests import POD_TEMPLATES, REQUESTS, decode_request
 from controllers.informers import Caches
 from controllers.objects import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
     COSCHEDULINGS,
     PLUGINS_POD_GROUPS,
     decode_coscheduling,
     decode_group,
     decode_job,
     decode_jobset,
+    decode_named,
     decode_plugins_pod_group,
     decode_workload,
 )
@@ -31,6 +42,7 @@ from kube.resources import PODS, Resource
 from tests.support.patching import patched
 
 _FOREGROUND = "foregroundDeletion"
+_LABELLED = (REQUESTS.kind, CLAIMS.kind)
 _HAVE_DEPENDENTS = (JOB.kind, JOBSET.kind)
 
 Json = dict[str, Any]
@@ -42,6 +54,12 @@ def _kind(resource: Resource) -> str:
     if resource in {COSCHEDULINGS, PLUGINS_POD_GROUPS}:
         return resource.full_name
     return resource.kind
+
+
+def _is_watched(obj: Json) -> bool:
+    """Whether the controllers see it: of some kinds they watch only what is labelled as theirs."""
+    labels = obj["metadata"].get("labels") or {}
+    return obj["kind"] not in _LABELLED or labels.get(LABEL_MANAGED_BY) == MANAGED_BY
 
 
 class FakeApi:
@@ -65,6 +83,8 @@ class FakeApi:
             "Pod": caches.sources[PODS],
             "Namespace": (caches.namespaces, decode_partial),
             REQUESTS.kind: (caches.requests, decode_request),
+            CLAIMS.kind: (caches.claims, decode_partial),
+            CLAIM_TEMPLATES.kind: (caches.claim_templates, decode_named),
             POD_TEMPLATES.kind: (Cache(), decode_partial),  # nobody watches these
         }
 
@@ -130,7 +150,10 @@ class FakeApi:
         self.objects[slot] = obj
         cache, decode = self._feeds[obj["kind"]]
         decoded = decode(msgspec.json.encode(obj))
-        self._deliver(lambda: cache.upsert(decoded))
+        if _is_watched(obj):
+            self._deliver(lambda: cache.upsert(decoded))
+        else:
+            self._deliver(lambda: cache.delete(slot[1:]))
         return obj
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
@@ -187,7 +210,11 @@ class FakeApi:
         """The caches lost events, or are new: they list everything again."""
         self._pending = None
         for kind, (cache, decode) in self._feeds.items():
-            there = {slot[1:]: obj for slot, obj in self.objects.items() if slot[0] == kind}
+            there = {
+                slot[1:]: obj
+                for slot, obj in self.objects.items()
+                if slot[0] == kind and _is_watched(obj)
+            }
             for known in [it.metadata for it in cache.values()]:
                 if (known.namespace, known.name) not in there:
                     cache.delete((known.namespace, known.name))

@@ -8,6 +8,7 @@ import yaml
 
 from controllers.capacity_requests import REQUESTS
 from controllers.informers import Caches, Informers
+from controllers.objects import CLAIM_TEMPLATES, CLAIMS
 from kube.client import Client
 from kube.quarantine import Quarantine
 from kube.resources import CRDS
@@ -90,4 +91,29 @@ async def test_requests_for_capacity_come_and_go_with_their_crd() -> None:
         watches.cancel()
         await asyncio.wait({watches})
 
-    assert served == [REQUESTS]
+    assert [it for it in served if it.group == REQUESTS.group] == [REQUESTS]
+
+
+async def test_of_the_claims_only_those_of_groups_are_watched() -> None:
+    """There is a claim for each pod that uses devices."""
+    caches = Caches()
+    spec = {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "b"}}]}}
+    labels = {"app.kubernetes.io/managed-by": "muster"}
+    async with (
+        LocalCluster(jobset=False) as cluster,
+        await Client.connect(cluster.kubeconfig) as client,
+    ):
+        await install(client)
+        watches = asyncio.create_task(Informers(client, caches, FakeClock()).run())
+        await caches.synced.wait()
+        assert {CLAIMS, CLAIM_TEMPLATES} <= caches.served
+
+        seen, ours = asyncio.Event(), {"name": "ours", "labels": labels}
+        caches.claims.subscribe(lambda _old, _new: seen.set())
+        await client.create(CLAIMS, {"metadata": {"name": "others"}, "spec": spec}, "default")
+        await client.create(CLAIMS, {"metadata": ours, "spec": spec}, "default")
+        await seen.wait()
+        watches.cancel()
+        await asyncio.wait({watches})
+
+    assert [it.metadata.name for it in caches.claims.values()] == ["ours"]
