@@ -178,6 +178,7 @@ EVENT_CAPACITY_REQUESTED: Final = "CapacityRequested"
 EVENT_CAPACITY_FAILED: Final = "CapacityRequestFailed"
 EVENT_CAPACITY_NOT_REQUESTED: Final = "CapacityNotRequested"
 EVENT_CLAIM_NOT_MADE: Final = "FailedResourceClaimCreation"  # kube-controller-manager's word
+EVENT_FEATURE_OFF: Final = "FeatureGateOff"
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
 EVENT_WORKLOAD_CONFLICT: Final = "WorkloadConflict"
 EVENT_WORKLOAD_IGNORED: Final = "WorkloadIgnored"

@@ -1,0 +1,164 @@
+"""Feature gates: what of Muster can be switched off, and what is on.
+
+They behave as Kubernetes' own: a gate has a stage and a default, the configuration names those that
+differ, and a name that is not known is refused. Where Kubernetes has a gate for the same, it has
+that name. What is on is a value: processes are given it when they start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from api import causes
+from api.causes import Cause
+from api.constants import COSCHEDULING, JOB, JOBSET, PLUGINS_POD_GROUP, WORKLOAD
+from api.ownership import OwnerId
+
+
+class Stage(StrEnum):
+    """How finished a feature is, as Kubernetes' metrics write it."""
+
+    ALPHA = "ALPHA"
+    BETA = "BETA"
+
+
+class Feature(StrEnum):
+    """The gates, by the names that the configuration gives them."""
+
+    COMPOSITE_POD_GROUP = "CompositePodGroup"
+    TOPOLOGY = "TopologyAwareWorkloadScheduling"
+    PREEMPTION = "WorkloadAwarePreemption"
+    JOB = "WorkloadWithJob"
+    JOBSET = "WorkloadWithJobSet"
+    COSCHEDULING = "Coscheduling"
+    IMPLICIT_POD_GROUPS = "ImplicitPodGroups"
+    DEVICE_CLAIMS = "DeviceClaims"
+
+
+class Gate(NamedTuple):
+    """What is known of a feature: how finished it is, whether it is on by itself, what it is."""
+
+    stage: Stage
+    default: bool
+    summary: str
+
+
+GATES: Final[Mapping[Feature, Gate]] = {
+    Feature.COMPOSITE_POD_GROUP: Gate(
+        Stage.BETA, True, "trees of groups: CompositePodGroups, and groups with a parent"
+    ),
+    Feature.TOPOLOGY: Gate(
+        Stage.BETA, True, "topology constraints of groups, required and preferred"
+    ),
+    Feature.PREEMPTION: Gate(Stage.BETA, True, "eviction of pods of lower priority"),
+    Feature.JOB: Gate(Stage.BETA, True, "groups made for Jobs"),
+    Feature.JOBSET: Gate(Stage.BETA, True, "groups made for JobSets"),
+    Feature.COSCHEDULING: Gate(
+        Stage.BETA, True, "groups made for PodGroups of KEP-3370 and of scheduler-plugins"
+    ),
+    Feature.IMPLICIT_POD_GROUPS: Gate(
+        Stage.BETA, True, "groups made from a Workload's templates for the pods that name these"
+    ),
+    Feature.DEVICE_CLAIMS: Gate(
+        Stage.ALPHA, False, "pods with resourceClaims (dynamic resource allocation)"
+    ),
+}
+
+REFUSED_TEXT: Final = (
+    "feature gate %s is off: leave this out, or have an administrator turn the gate on "
+    "(featureGates in Muster's configuration)"
+)
+
+_OF_OWNERS: Final = {
+    (JOB.group, JOB.kind): Feature.JOB,
+    (JOBSET.group, JOBSET.kind): Feature.JOBSET,
+    (COSCHEDULING.group, COSCHEDULING.kind): Feature.COSCHEDULING,
+    (PLUGINS_POD_GROUP.group, PLUGINS_POD_GROUP.kind): Feature.COSCHEDULING,
+    (WORKLOAD.group, WORKLOAD.kind): Feature.IMPLICIT_POD_GROUPS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """The features that are on."""
+
+    on: frozenset[Feature]
+
+    @classmethod
+    def of(cls, said: Mapping[str, bool]) -> FeatureGates:
+        """The defaults, but for what `said` says; names that are no gate's count for nothing."""
+        return cls(frozenset(it for it in Feature if said.get(it, GATES[it].default)))
+
+    def __contains__(self, feature: Feature) -> bool:
+        """Whether the feature is on."""
+        return feature in self.on
+
+    @property
+    def off(self) -> list[Feature]:
+        """The others, in the order of the table."""
+        return [it for it in Feature if it not in self.on]
+
+    def without(self, *features: Feature) -> FeatureGates:
+        """The same with these off."""
+        return FeatureGates(self.on.difference(features))
+
+
+USUAL: Final = FeatureGates.of({})
+"""What is on where nothing is configured."""
+
+
+def faults_of(names: Collection[str]) -> list[str]:
+    """What is wrong with the names of gates: one sentence for each that is not known."""
+    known = [it.value for it in Feature]
+    return [_unknown(name, known) for name in names if name not in known]
+
+
+def feature_of_owner(owner: OwnerId | None) -> Feature | None:
+    """The feature by which groups are made for this owner; None for a user's own group."""
+    return None if owner is None else _OF_OWNERS.get((owner.group, owner.kind))
+
+
+class Use(NamedTuple):
+    """That an object uses a feature, and the field by which it does."""
+
+    feature: Feature
+    path: str
+
+
+def refused(uses: Iterable[Use], gates: FeatureGates) -> list[Cause]:
+    """A cause for each use of what is off."""
+    return [causes.forbidden(path, REFUSED_TEXT % it) for it, path in uses if it not in gates]
+
+
+def off_text(feature: Feature) -> str:
+    """The words for a feature that is off."""
+    return f"feature gate {feature} is off"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of `featureGates`."""
+    return {
+        "title": "FeatureGates",
+        "description": "Gates that are not as their default: docs/feature-gates.md.",
+        "type": "object",
+        "properties": {
+            name.value: {
+                "type": "boolean",
+                "description": f"{gate.stage}, {'on' if gate.default else 'off'} by default:"
+                f" {gate.summary}.",
+            }
+            for name, gate in GATES.items()
+        },
+        "additionalProperties": False,
+    }
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    shown = name[:64]
+    closest = get_close_matches(shown, known, n=1, cutoff=0.4)
+    meant = f" (is {closest[0]} meant?)" if closest else ""
+    return f"{shown!r} is no feature gate{meant}; there are {', '.join(known)}"

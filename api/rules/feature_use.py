@@ -1,0 +1,58 @@
+"""Which features an object of ours uses, by its fields (raw JSON of any structure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    COSCHEDULING,
+    GROUP,
+    MAX_DEPTH,
+    POD_GROUP,
+    WORKLOAD,
+)
+from api.features import Feature, Use
+from api.reading import listing, mapping
+
+_CONSTRAINTS = "schedulingConstraints"
+_PARENT = "parentCompositePodGroupName"
+_COMPOSITES = "compositePodGroupTemplates"
+_LEAVES = "podGroupTemplates"
+
+
+def uses_of(group: str, kind: str, obj: Mapping[str, Any]) -> Iterator[Use]:
+    """All of one object; none of a kind that is not ours."""
+    spec = mapping(obj.get("spec"))
+    if (group, kind) == (COSCHEDULING.group, COSCHEDULING.kind):
+        yield Use(Feature.COSCHEDULING, "kind")
+    elif (group, kind) == (GROUP, WORKLOAD.kind):
+        yield from _of_templates(spec, "spec", 1)
+    elif (group, kind) in {(GROUP, COMPOSITE_POD_GROUP.kind), (GROUP, POD_GROUP.kind)}:
+        yield from _of_group(kind, spec)
+
+
+def _of_group(kind: str, spec: Mapping[str, Any]) -> Iterator[Use]:
+    if kind == COMPOSITE_POD_GROUP.kind:
+        yield Use(Feature.COMPOSITE_POD_GROUP, "kind")
+    elif spec.get(_PARENT):
+        yield Use(Feature.COMPOSITE_POD_GROUP, f"spec.{_PARENT}")
+    yield from _of_constraints(spec, "spec")
+
+
+def _of_constraints(holder: Mapping[str, Any], path: str) -> Iterator[Use]:
+    if mapping(holder.get(_CONSTRAINTS)).get("topology"):
+        yield Use(Feature.TOPOLOGY, f"{path}.{_CONSTRAINTS}.topology")
+
+
+def _of_templates(holder: Mapping[str, Any], path: str, level: int) -> Iterator[Use]:
+    """Those of the templates in it; what is deeper than a tree may be is refused elsewhere."""
+    if holder.get(_COMPOSITES) and level == 1:
+        yield Use(Feature.COMPOSITE_POD_GROUP, f"{path}.{_COMPOSITES}")
+    for field in (_COMPOSITES, _LEAVES):
+        for at, item in enumerate(listing(holder.get(field))):
+            template, place = mapping(item), f"{path}.{field}[{at}]"
+            yield from _of_constraints(template, place)
+            if field == _COMPOSITES and level < MAX_DEPTH:
+                yield from _of_templates(template, place, level + 1)

@@ -1,0 +1,115 @@
+"""Which features objects of ours use, and by which fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.features import Feature
+from api.rules.feature_use import uses_of
+
+OURS = "scheduling.muster.dev"
+RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+NESTED = "spec.compositePodGroupTemplates[0].podGroupTemplates[0]"
+TREE, TOPOLOGY = Feature.COMPOSITE_POD_GROUP, Feature.TOPOLOGY
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "spec",
+                    "podGroupTemplates",
+                    "compositePodGroupTemplates",
+                    "schedulingConstraints",
+                    "topology",
+                    "parentCompositePodGroupName",
+                ]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "want"),
+    [
+        pytest.param("PodGroup", {}, [], id="a plain group"),
+        pytest.param(
+            "PodGroup",
+            {"parentCompositePodGroupName": "top", **RACK},
+            [
+                (TREE, "spec.parentCompositePodGroupName"),
+                (TOPOLOGY, "spec.schedulingConstraints.topology"),
+            ],
+            id="a leaf of a tree with a topology",
+        ),
+        pytest.param(
+            "PodGroup",
+            {"parentCompositePodGroupName": "", "schedulingConstraints": {"topology": []}},
+            [],
+            id="empty fields use nothing",
+        ),
+        pytest.param(
+            "CompositePodGroup",
+            RACK,
+            [(TREE, "kind"), (TOPOLOGY, "spec.schedulingConstraints.topology")],
+            id="a composite with a topology",
+        ),
+        pytest.param(
+            "Workload",
+            {"podGroupTemplates": [{}, RACK]},
+            [(TOPOLOGY, "spec.podGroupTemplates[1].schedulingConstraints.topology")],
+            id="the second template",
+        ),
+        pytest.param(
+            "Workload",
+            {"compositePodGroupTemplates": [{"podGroupTemplates": [RACK]}]},
+            [
+                (TREE, "spec.compositePodGroupTemplates"),
+                (
+                    TOPOLOGY,
+                    f"{NESTED}.schedulingConstraints.topology",
+                ),
+            ],
+            id="a template inside a tree",
+        ),
+    ],
+)
+def test_what_a_group_or_workload_uses(
+    kind: str, spec: dict[str, Any], want: list[tuple[Feature, str]]
+) -> None:
+    assert list(uses_of(OURS, kind, {"spec": spec})) == want
+
+
+def test_a_coscheduling_group_uses_its_feature_and_a_kind_of_others_none() -> None:
+    assert list(uses_of("coscheduling.muster.dev", "PodGroup", {})) == [
+        (Feature.COSCHEDULING, "kind")
+    ]
+    assert list(uses_of("scheduling.k8s.io", "PodGroup", {"spec": RACK})) == []
+
+
+@given(
+    kind=st.sampled_from(["PodGroup", "CompositePodGroup", "Workload"]),
+    obj=st.dictionaries(st.just("spec"), JSON),
+)
+def test_any_structure_is_read(kind: str, obj: dict[str, Any]) -> None:
+    for feature, path in uses_of(OURS, kind, obj):
+        assert feature in (TREE, TOPOLOGY)
+        assert path
+
+
+def test_templates_deeper_than_a_tree_are_not_entered() -> None:
+    spec: dict[str, Any] = dict(RACK)
+    for _ in range(900):
+        spec = {"compositePodGroupTemplates": [spec]}
+
+    assert [it.feature for it in uses_of(OURS, "Workload", {"spec": spec})] == [TREE]

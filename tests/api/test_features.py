@@ -1,0 +1,100 @@
+"""Feature gates: names, defaults, what is configured, and whose feature an owner's groups are."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.features import (
+    GATES,
+    USUAL,
+    Feature,
+    FeatureGates,
+    Stage,
+    Use,
+    faults_of,
+    feature_of_owner,
+    json_schema,
+    refused,
+)
+from api.ownership import OwnerId
+
+
+def test_every_feature_has_a_gate_in_the_order_of_the_list() -> None:
+    assert list(GATES) == list(Feature)
+
+
+def test_what_is_alpha_is_off_and_what_is_beta_is_on() -> None:
+    """As Kubernetes' gates; nothing is on before an administrator can have tried it."""
+    assert {it for it in Feature if it in USUAL} == {
+        it for it, gate in GATES.items() if gate.stage is Stage.BETA
+    }
+    assert USUAL.off == [it for it, gate in GATES.items() if not gate.default]
+
+
+def test_what_is_said_stands_before_the_default() -> None:
+    gates = FeatureGates.of({"CompositePodGroup": False, "DeviceClaims": True})
+
+    assert Feature.COMPOSITE_POD_GROUP not in gates
+    assert Feature.DEVICE_CLAIMS in gates
+    assert Feature.TOPOLOGY in gates
+    assert USUAL.without(Feature.COMPOSITE_POD_GROUP) == FeatureGates.of(
+        {"CompositePodGroup": False}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"),
+    [
+        pytest.param("CompositePodGroups", "CompositePodGroup", id="one letter more"),
+        pytest.param("coscheduling", "Coscheduling", id="another case"),
+        pytest.param("TopologyAware", "TopologyAwareWorkloadScheduling", id="a part of the name"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_closest_and_all(name: str, closest: str) -> None:
+    (fault,) = faults_of([name, "WorkloadWithJob"])
+
+    assert fault.startswith(f"{name!r} is no feature gate (is {closest} meant?); there are ")
+    assert all(it in fault for it in Feature)
+
+
+def test_a_name_like_none_gets_the_list_alone_and_a_long_one_is_cut() -> None:
+    assert faults_of(["x"]) == [f"'x' is no feature gate; there are {', '.join(Feature)}"]
+    (fault,) = faults_of(["y" * 100_000])
+    assert len(fault) < 400
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "want"),
+    [
+        ("batch", "Job", Feature.JOB),
+        ("jobset.x-k8s.io", "JobSet", Feature.JOBSET),
+        ("coscheduling.muster.dev", "PodGroup", Feature.COSCHEDULING),
+        ("scheduling.x-k8s.io", "PodGroup", Feature.COSCHEDULING),
+        ("scheduling.muster.dev", "Workload", Feature.IMPLICIT_POD_GROUPS),
+        ("example.com", "Trainer", None),
+    ],
+)
+def test_whose_feature_an_owners_groups_are(group: str, kind: str, want: Feature | None) -> None:
+    assert feature_of_owner(OwnerId(group, kind, "a", "uid")) is want
+    assert feature_of_owner(None) is None
+
+
+def test_a_use_of_what_is_off_names_field_gate_and_way_out() -> None:
+    uses = [Use(Feature.TOPOLOGY, "spec.a"), Use(Feature.COMPOSITE_POD_GROUP, "kind")]
+
+    (cause,) = refused(uses, USUAL.without(Feature.TOPOLOGY))
+
+    assert cause.as_dict() == {
+        "field": "spec.a",
+        "reason": "FieldValueForbidden",
+        "message": "Forbidden: feature gate TopologyAwareWorkloadScheduling is off: leave this out,"
+        " or have an administrator turn the gate on (featureGates in Muster's configuration)",
+    }
+    assert refused(uses, USUAL) == []
+
+
+def test_the_schema_has_every_gate_and_no_other() -> None:
+    schema = json_schema()
+
+    assert set(schema["properties"]) == set(Feature)
+    assert schema["additionalProperties"] is False
