@@ -29,6 +29,7 @@ import uvloop
 from fastapi import FastAPI, Request, Response
 from starlette.applications import Starlette
 
+from api import features
 from api.integration.workloads import OwnerName
 from api.membership import Owners
 from api.priority import PriorityClass
@@ -59,6 +60,7 @@ class StaticLister:
     # ruff: noqa: ARG002 - it gives the same answer for every name
 
     scheduler_names = USUAL
+    gates = features.USUAL
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return (PriorityClass("high", 1000), PriorityClass("usual", 10, global_default=True))

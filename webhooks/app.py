@@ -10,6 +10,8 @@ from pathlib import Path
 
 import structlog
 
+from api import features
+from api.features import FeatureGates
 from api.integration.autoscalers import Autoscalers
 from api.scheduler_names import USUAL, SchedulerNames
 from certs.authority import DEFAULT_LIFETIMES, Lifetimes
@@ -40,7 +42,7 @@ class WebhookConfig:
     `announced_seconds` is how long a next CA is announced before it is used; `drain_seconds` is
     how long reviews are still accepted after the signal to stop, while API servers learn that
     this replica shuts down. `scheduler_names` say whose pods are Muster's, `autoscalers` what the
-    pods of new Jobs tell autoscalers.
+    pods of new Jobs tell autoscalers; `gates` is what is on.
     """
 
     target: Target
@@ -54,6 +56,7 @@ class WebhookConfig:
     drain_seconds: float = 0.0
     scheduler_names: SchedulerNames = USUAL
     autoscalers: Autoscalers = field(default_factory=Autoscalers)
+    gates: FeatureGates = features.USUAL
 
 
 async def run(
@@ -86,7 +89,7 @@ async def run(
             config.scheduler_names,
         )
         async with asyncio.TaskGroup() as group:
-            informers = ClusterInformers(client, quarantine, config.scheduler_names)
+            informers = ClusterInformers(client, quarantine, config.scheduler_names, config.gates)
             reviewer = Reviewer(informers, config.autoscalers)
             work = group.create_task(_work(informers, reviewer, sock, maintenance, readiness))
             await stop.wait()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from api import conversion, inherit, priority
+from api import conversion, features, inherit, priority
 from api.causes import Cause
 from api.constants import POD_GROUP, WORKLOAD
 from api.defaults import defaults
 from api.reading import annotations_of, dig, mapping, text
 from api.rules import table, validation
+from api.rules.feature_use import uses_of
 from kube.patch import Operation
 from webhooks import warnings
 from webhooks.informers import Lister
@@ -85,9 +86,17 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     denied = _deleting_parent(request, lister)
     if not denied and not result.causes and request.kind.kind == WORKLOAD.kind:
         denied = _preempting_templates(request, lister)
-    causes = [*denied, *result.causes]
+    causes = [*denied, *_off(request, lister), *result.causes]
     said = [*result.warnings, *(() if causes else warnings.of_group(request, lister))]
     return AdmissionResponse(causes=causes, warnings=said, forbidden=bool(denied))
+
+
+def _off(request: AdmissionRequest, lister: Lister) -> list[Cause]:
+    """Causes for what a new object uses and is off; what is stored keeps what it has."""
+    if request.operation != "CREATE":
+        return []
+    kind = request.kind
+    return features.refused(uses_of(kind.group, kind.kind, request.object or {}), lister.gates)
 
 
 def _created(

@@ -9,11 +9,13 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from api import features
 from api.constants import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     WORKLOAD,
 )
+from api.features import FeatureGates
 from api.integration.workloads import OwnerName
 from api.membership import NOBODY, Owners, belongs, known_as
 from api.ownership import OwnerId, made_for
@@ -43,6 +45,10 @@ class Lister(Protocol):
     @property
     def scheduler_names(self) -> SchedulerNames:
         """Whose pods are Muster's, as configured."""
+
+    @property
+    def gates(self) -> FeatureGates:
+        """What is on."""
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         """All PriorityClasses."""
@@ -206,9 +212,11 @@ class ClusterInformers:
         client: Client,
         quarantine: Quarantine | None = None,
         scheduler_names: SchedulerNames = USUAL,
+        gates: FeatureGates = features.USUAL,
     ) -> None:
         """Without `quarantine`, objects that are left out are logged only."""
         self.scheduler_names = scheduler_names
+        self.gates = gates
         quarantine = Quarantine() if quarantine is None else quarantine
         self._classes = PriorityClasses()
         self._pod_groups = GroupOwners()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from api.causes import Cause
+from api.features import Use, refused
 from api.integration import cron_job
 from api.integration.admission import Admission, Taken
 from api.integration.autoscalers import SILENT, Autoscalers
+from api.integration.feature_use import uses_of_job, uses_of_jobset
 from api.integration.job import job_admission, job_pod_specs
 from api.integration.jobset import jobset_admission, jobset_pod_specs
 from api.integration.workloads import OwnerName
@@ -30,8 +33,9 @@ def mutate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionRespons
 
 def validate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """All that is wrong with what a JobSet asks for."""
-    admission = _jobset(request, lister)
-    return _validated(request.operation, request.object or {}, admission, lister, jobset_pod_specs)
+    operation, new = request.operation, request.object or {}
+    admission = _served(_jobset(request, lister), operation, uses_of_jobset(new), lister)
+    return _validated(operation, new, admission, lister, jobset_pod_specs)
 
 
 def mutate_job(
@@ -48,8 +52,10 @@ def mutate_job(
 
 def validate_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """All that is wrong with what a Job asks for."""
-    admission = _job(request, lister)
-    return _validated(request.operation, request.object or {}, admission, lister, job_pod_specs)
+    operation, new = request.operation, request.object or {}
+    uses = uses_of_job(new, lister.scheduler_names)
+    admission = _served(_job(request, lister), operation, uses, lister)
+    return _validated(operation, new, admission, lister, job_pod_specs)
 
 
 def validate_cron_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
@@ -59,7 +65,9 @@ def validate_cron_job(request: AdmissionRequest, lister: Lister) -> AdmissionRes
     admission = job_admission(
         job, None, "CREATE", namespace=request.namespace, schedulers=lister.scheduler_names
     )
-    said = _validated("CREATE", job, admission, lister, job_pod_specs)
+    uses = uses_of_job(job, lister.scheduler_names)
+    served = _served(admission, "CREATE", uses, lister)
+    said = _validated("CREATE", job, served, lister, job_pod_specs)
     return AdmissionResponse(warnings=cron_job.warnings_of(new, said.causes, said.warnings))
 
 
@@ -85,6 +93,15 @@ def _validated(
         warnings=[*admission.warnings, *unknown],
         forbidden=bool(denied),
     )
+
+
+def _served(admission: Admission, operation: str, uses: Iterable[Use], lister: Lister) -> Admission:
+    """The same with causes for what a new object uses that is off.
+
+    What is stored keeps what it has.
+    """
+    off = refused(uses, lister.gates) if operation == "CREATE" else []
+    return replace(admission, causes=[*off, *admission.causes]) if off else admission
 
 
 def _said(found: Iterable[T | None]) -> list[T]:

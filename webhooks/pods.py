@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from api import causes
 from api.causes import Cause
@@ -15,6 +15,7 @@ from api.constants import (
     POD_GROUP,
     WORKLOAD,
 )
+from api.features import Feature, off_text
 from api.groups import Form, GroupReference, groups_of_object, is_ours, workload_form_of
 from api.integration.references import (
     check_references,
@@ -83,6 +84,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
         warnings=[
             *_incomplete_reference(pod, groups),
             *_anothers_group(groups, pod, request.namespace, lister),
+            *_off(groups, pod, lister),
         ],
         forbidden=bool(gone),
     )
@@ -155,6 +157,25 @@ def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) 
         return []
     (missing,) = {LABEL_WORKLOAD, LABEL_TEMPLATE} - {present[0]}
     return [f"metadata.labels[{present[0]}]: it names a group only together with {missing}"]
+
+
+_FEATURES: Final = {
+    Form.WORKLOAD: Feature.IMPLICIT_POD_GROUPS,
+    Form.COSCHEDULING: Feature.COSCHEDULING,
+}
+
+
+def _off(groups: list[GroupReference], pod: Mapping[str, Any], lister: Lister) -> list[str]:
+    """A warning for a form of naming groups that is off.
+
+    A pod is not refused for it: it may take the place of one that ran, and who makes pods would
+    try again without an end. It waits, and says why.
+    """
+    feature = _FEATURES.get(groups[0].form) if groups else None
+    if feature is None or feature in lister.gates:
+        return []
+    path = reference_path(groups[0], pod)
+    return [f"{path}: {off_text(feature)}: no group is made for it, and the pod waits without one"]
 
 
 def _anothers_group(

@@ -10,7 +10,9 @@ from typing import Any
 
 import jsonpatch
 
+from api import features
 from api.constants import KindName
+from api.features import FeatureGates
 from api.integration.workloads import OwnerName
 from api.membership import Owners, belongs
 from api.priority import PriorityClass
@@ -38,6 +40,7 @@ class FakeLister:
     foreign_groups: set[tuple[str, str]] = field(default_factory=set)
     scheduler_names: SchedulerNames = USUAL
     of_owners: dict[OwnerName, dict[str, Any]] = field(default_factory=dict)
+    gates: FeatureGates = features.USUAL
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return self.classes

@@ -1,0 +1,232 @@
+"""What a gate that is off does not serve is refused when it is made, and kept when it is stored."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    COSCHEDULING,
+    CRON_JOB,
+    JOB,
+    JOBSET,
+    POD_GROUP,
+    WORKLOAD,
+    KindName,
+)
+from api.features import USUAL, Feature
+from tests.webhooks.reviews import (
+    POD,
+    FakeLister,
+    Read,
+    composite,
+    encoded,
+    pod_group,
+    read,
+    review_of,
+)
+from tests.webhooks.test_jobs import job, jobset
+from webhooks.reviewer import ROUTES, Reviewer
+
+Json = dict[str, Any]
+
+TREE, TOPOLOGY = Feature.COMPOSITE_POD_GROUP, Feature.TOPOLOGY
+RACK: Json = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+NOTE = "metadata.annotations[scheduling.muster.dev/{}]"
+SUBSETS = {"subsets": [{"name": "a", "minMember": 1}]}
+
+
+def noted(obj: Json, **notes: str) -> Json:
+    """The object with more of our annotations."""
+    made = copy.deepcopy(obj)
+    said = {f"scheduling.muster.dev/{key.replace('_', '-')}": it for key, it in notes.items()}
+    made["metadata"]["annotations"] = made["metadata"].get("annotations", {}) | said
+    return made
+
+
+def of_kind(kind: KindName, spec: Json) -> Json:
+    meta = {"name": "g", "namespace": "team"}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+
+
+def ask(kind: KindName, new: Json, old: Json | None = None, *off: Feature) -> Read:
+    """The answer of validation, where these features are off."""
+    route = next(
+        it for it, served in ROUTES.items() if served.kind == kind and it.startswith("validate/")
+    )
+    review = review_of(kind, new, old)
+    reviewer = Reviewer(FakeLister(gates=USUAL.without(*off)))
+    return read(reviewer.review(route, encoded(review)), review)
+
+
+GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+CASES = [
+    pytest.param(TREE, COMPOSITE_POD_GROUP, composite(), "kind", id="a composite"),
+    pytest.param(
+        TREE,
+        POD_GROUP,
+        pod_group(
+            parentCompositePodGroupName="top",
+            workloadRef={"workloadName": "w", "templateName": "t"},
+        ),
+        "spec.parentCompositePodGroupName",
+        id="a leaf",
+    ),
+    pytest.param(
+        TREE,
+        WORKLOAD,
+        of_kind(
+            WORKLOAD,
+            {
+                "compositePodGroupTemplates": [
+                    {
+                        "name": "top",
+                        "schedulingPolicy": {"gang": {"minGroupCount": 1}},
+                        "podGroupTemplates": [{"name": "leaf", **GANG}],
+                    }
+                ]
+            },
+        ),
+        "spec.compositePodGroupTemplates",
+        id="a Workload with a tree",
+    ),
+    pytest.param(
+        TOPOLOGY,
+        POD_GROUP,
+        pod_group(**RACK),
+        "spec.schedulingConstraints.topology",
+        id="a group with a topology",
+    ),
+    pytest.param(
+        TOPOLOGY,
+        WORKLOAD,
+        of_kind(WORKLOAD, {"podGroupTemplates": [{"name": "leaf", **GANG, **RACK}]}),
+        "spec.podGroupTemplates[0].schedulingConstraints.topology",
+        id="a template with a topology",
+    ),
+    pytest.param(
+        TOPOLOGY, JOB, noted(job(), topology="rack"), NOTE.format("topology"), id="a Job's topology"
+    ),
+    pytest.param(
+        TOPOLOGY,
+        JOBSET,
+        noted(jobset(), preferred_topology="rack"),
+        NOTE.format("preferred-topology"),
+        id="a JobSet's preferred topology",
+    ),
+    pytest.param(Feature.JOB, JOB, job(), NOTE.format("gang-mode"), id="a Job"),
+    pytest.param(Feature.JOBSET, JOBSET, jobset(), NOTE.format("gang-mode"), id="a JobSet"),
+    pytest.param(
+        TREE,
+        JOBSET,
+        jobset(mode="Composite"),
+        NOTE.format("gang-mode"),
+        id="a JobSet that is a tree",
+    ),
+    pytest.param(
+        Feature.COSCHEDULING, COSCHEDULING, of_kind(COSCHEDULING, SUBSETS), "kind", id="KEP-3370"
+    ),
+]
+
+
+@pytest.mark.parametrize(("feature", "kind", "new", "field"), CASES)
+def test_a_new_object_that_uses_what_is_off_is_refused_by_field_and_gate(
+    feature: Feature, kind: KindName, new: Json, field: str
+) -> None:
+    answer = ask(kind, new, None, feature)
+
+    said = f"feature gate {feature} is off"
+    assert not answer.allowed
+    assert [it["field"] for it in answer.causes if said in it["message"]] == [field]
+    assert answer.code == 422
+
+
+@pytest.mark.parametrize(("feature", "kind", "new", "field"), CASES)
+def test_the_same_is_allowed_while_it_is_on(
+    feature: Feature, kind: KindName, new: Json, field: str
+) -> None:
+    others = [it for it in Feature if it not in (feature, *_also_used(new))]
+
+    assert ask(kind, new, None, *others).allowed, field
+
+
+def _also_used(new: Json) -> list[Feature]:
+    """What an object with a topology or a tree uses besides."""
+    return [Feature.JOB] if new["kind"] == "Job" else [Feature.JOBSET]
+
+
+@pytest.mark.parametrize(("feature", "kind", "new", "field"), CASES)
+def test_what_is_stored_can_be_updated(
+    feature: Feature, kind: KindName, new: Json, field: str
+) -> None:
+    """Labels, and finalizers that are removed: nothing that is stored gets stuck."""
+    stored = copy.deepcopy(new)
+    stored["metadata"]["finalizers"] = ["example.com/kept"]
+    changed = copy.deepcopy(new)
+    changed["metadata"]["labels"] = {"team": "a"}
+
+    assert ask(kind, changed, stored, feature).allowed, field
+
+
+def test_every_feature_that_is_off_is_said_in_one_answer() -> None:
+    answer = ask(COMPOSITE_POD_GROUP, composite(**RACK), None, TREE, TOPOLOGY)
+
+    assert [cause["field"] for cause in answer.causes] == [
+        "kind",
+        "spec.schedulingConstraints.topology",
+    ]
+
+
+def test_a_job_of_a_stored_jobset_is_made_while_the_gates_are_off() -> None:
+    """A JobSet that was made before is restarted; its controller must not meet a refusal."""
+    made = job(mode=None, **{"jobset.sigs.k8s.io/jobset-name": "a"})
+    made["metadata"]["annotations"] = {"scheduling.muster.dev/group-scope": "JobSet"}
+
+    assert ask(JOB, made, None, Feature.JOB, Feature.JOBSET, TOPOLOGY).allowed
+
+
+def test_options_without_effect_refuse_nothing() -> None:
+    plain = noted(job(mode="Off"), topology="rack")
+
+    assert ask(JOB, plain, None, Feature.JOB, TOPOLOGY).allowed
+
+
+def test_a_cron_job_is_told_what_its_jobs_would_be() -> None:
+    template = {key: job()[key] for key in ("metadata", "spec")}
+    spec = {"schedule": "* * * * *", "jobTemplate": template}
+
+    answer = ask(CRON_JOB, of_kind(CRON_JOB, spec), None, Feature.JOB)
+
+    assert answer.allowed
+    assert any("feature gate WorkloadWithJob is off" in warning for warning in answer.warnings)
+
+
+@pytest.mark.parametrize(
+    ("feature", "labels"),
+    [
+        (Feature.COSCHEDULING, {"scheduling.x-k8s.io/pod-group": "g"}),
+        (
+            Feature.IMPLICIT_POD_GROUPS,
+            {"scheduling.muster.dev/workload": "w", "scheduling.muster.dev/template": "t"},
+        ),
+    ],
+)
+def test_a_pod_that_names_a_group_by_what_is_off_is_warned_and_not_refused(
+    feature: Feature, labels: dict[str, str]
+) -> None:
+    """It may replace one that ran, and whoever makes pods would try again without an end."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "team", "labels": labels},
+        "spec": {"schedulerName": "muster-scheduler", "containers": [{"name": "a", "image": "a"}]},
+    }
+
+    answer, usual = ask(POD, pod, None, feature), ask(POD, pod)
+
+    assert answer.allowed
+    assert [it for it in answer.warnings if f"feature gate {feature} is off" in it]
+    assert not usual.warnings
