@@ -10,7 +10,9 @@ from typing import Final, TypeVar
 
 import structlog
 
+from api import features
 from api.constants import SCHEDULER_COMPONENT, SCHEDULER_NAME
+from api.features import Feature, FeatureGates
 from api.scheduler_names import SchedulerNames
 from kube.client import Client
 from kube.clock import Clock
@@ -69,15 +71,17 @@ class Scheduler:
         clock: Clock | None = None,
         *,
         profiles: Mapping[str, Profile] = DEFAULT_PROFILES,
+        gates: FeatureGates = features.USUAL,
     ) -> None:
         """Nothing is read or written before `run`. The lease is in `namespace`.
 
-        `profiles` are those of the schedulerNames whose pods it schedules.
+        `profiles` are those of the schedulerNames whose pods it schedules, `gates` what is on.
         Times are compared with what the server has stamped, so without `clock` the server's counts.
         """
         self._client = client
         self._config = config
         self._profiles = profiles
+        self._gates = gates
         self._clock = clock = clock or client.server_clock
         self._elector = elector(client, LEASE, namespace, election, clock=clock)
         self._leading = False
@@ -97,6 +101,7 @@ class Scheduler:
             quarantine=self._quarantine,
             freeze=self._freeze,
             scheduler_names=SchedulerNames(tuple(profiles)),
+            gates=gates,
         )
         events = GroupEvents(self._recorder, self.state, self._informers.observed)
         activity = Activity()
@@ -110,6 +115,7 @@ class Scheduler:
             observed=self._informers.observed,
             pending=self._informers.pods.pending,
             freeze=self._freeze,
+            gates=gates,
         )
         times = GangTimes(self.state, clock)
         keys = config.metrics.topology_keys
@@ -147,6 +153,7 @@ class Scheduler:
             config=config.preemption,
             stepwise=self._stepwise,
             budget=self._budget,
+            gates=gates,
         )
         self._starvation = StarvationMonitor(
             self.state,
@@ -218,7 +225,7 @@ class Scheduler:
         limits = Limits.of(
             SearchBudget(steps=self._config.search.steps, profiles=self._profiles),
             Effort.at(self._clock.now().timestamp(), preemption.patience_seconds),
-            preempts=preemption.enabled,
+            preempts=preemption.enabled and Feature.PREEMPTION in self._gates,
         )
         pause = self._stepwise.pause
 

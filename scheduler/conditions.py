@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from api import features
 from api.constants import (
     CONDITION_COMPOSITE_SCHEDULED,
     CONDITION_POD_GROUP_SCHEDULED,
@@ -19,6 +20,7 @@ from api.constants import (
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
 )
+from api.features import FeatureGates
 from kube.meta import Json
 from scheduler.core import tree_validation
 from scheduler.core.advice import about_volumes
@@ -94,13 +96,13 @@ class PodView:
     significant: tuple[object, ...]
 
 
-def waiting_for(state: State, top: Group) -> Blocker | None:
+def waiting_for(state: State, top: Group, gates: FeatureGates = features.USUAL) -> Blocker | None:
     """Why a tree is not ready to be decided, as a blocker; None if it is."""
     flaw = tree_validation.check(top)
     if flaw is not None:
         return Blocker(flaw.message, "invalid", flaw.at.key, 0, 0)
     held = state.forest.not_ready(top)
-    return None if held is None else _blocker(held)
+    return None if held is None else _blocker(held, gates)
 
 
 def group_views(state: State, top: Group, blocker: Blocker | None) -> list[GroupView]:
@@ -222,9 +224,9 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
     return document
 
 
-def _blocker(not_ready: NotReady) -> Blocker:
+def _blocker(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> Blocker:
     at, needed, present = not_ready.at.key, not_ready.needed, not_ready.present
-    return Blocker(summary(not_ready), "quorum", at, needed, present)
+    return Blocker(summary(not_ready, gates), "quorum", at, needed, present)
 
 
 def has_leaving_pods(state: State, group: Group) -> bool:

@@ -296,6 +296,9 @@ class Cycle:
             blocker = replace(blocker, summary=f"{blocker.summary}; {more}")
             self._queue.pass_on(key, equal, placed=False)
         else:
+            note = self._preemptor.note(entity, refusal) if self._preemptor is not None else ""
+            if note:
+                blocker = replace(blocker, summary=f"{blocker.summary}; {note}")
             self._queue.share(key, equal, Answer(refusal, blocker), known=False)
         self._tell_refused(key, blocker)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from api import features
 from api.constants import JOB, JOBSET, JOBSET_LABEL_NAME, POD_GROUP, WORKLOAD
+from api.features import Feature, FeatureGates, off_text
 from api.groups import Form, group_of_pod, workload_form
 from scheduler.core.forest import Group, NotReady, Pod
 
@@ -16,11 +18,14 @@ _ADMITTED: Final = (JOB.kind, JOBSET.kind)
 """Kinds whose pods get their group's name from Muster's admission."""
 
 
-def summary(not_ready: NotReady) -> str:
-    """The whole sentence: what is missing, and what to do, or who does it."""
+def summary(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> str:
+    """The whole sentence: what is missing, and what to do, or who does it.
+
+    Who makes nothing as a feature gate is off is not named: the gate is.
+    """
     group = not_ready.at
     if group.spec is None:
-        return f"{not_ready.message}: {_who_makes_it(group)}"
+        return f"{not_ready.message}: {_who_makes_it(group, gates)}"
     missing = not_ready.needed - not_ready.present
     if missing <= 0:
         return not_ready.message
@@ -99,8 +104,11 @@ def _who_makes_children(group: Group) -> str:
     return f"Muster makes the others for {_words(owner)}, whose events say if it cannot"
 
 
-def _who_makes_it(group: Group) -> str:
+def _who_makes_it(group: Group, gates: FeatureGates) -> str:
     """Of a group that does not exist, but that pods or child groups name."""
+    feature = _made_by(group)
+    if feature is not None and feature not in gates:
+        return f"it is not made, as {off_text(feature)}"
     if group.composite:
         children = (child for child in group.children.values() if child.spec is not None)
         owner = next((it.spec.owner for it in children if it.spec is not None), None)
@@ -110,6 +118,26 @@ def _who_makes_it(group: Group) -> str:
     pod = next(iter(group.members.values()), None)
     return (_admitted(pod) or _by_label(pod, group.name)) if pod is not None else _MISSPELT
 
+
+def _made_by(group: Group) -> Feature | None:
+    """The feature by which a group that does not exist would be made; None for a user's own."""
+    if group.composite:
+        return Feature.COMPOSITE_POD_GROUP
+    pod = next(iter(group.members.values()), None)
+    if pod is None:
+        return None
+    if pod.info.managed:
+        return Feature.JOBSET if JOBSET_LABEL_NAME in pod.info.labels else Feature.JOB
+    reference = group_of_pod(pod.info.labels, ours=True)
+    if reference is None or reference.name != group.name:
+        return None
+    return _BY_FORM.get(reference.form)
+
+
+_BY_FORM: Final = {
+    Form.WORKLOAD: Feature.IMPLICIT_POD_GROUPS,
+    Form.COSCHEDULING: Feature.COSCHEDULING,
+}
 
 _MISSPELT: Final = "create it, or correct the name that its pods give"
 

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Protocol
 
+from api import features
+from api.features import Feature, FeatureGates, off_text
 from kube.clock import Clock
 from kube.stepwise import Stepwise
 from scheduler.config import Preemption
@@ -18,7 +20,7 @@ from scheduler.core.model import GroupKey
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal, SearchBudget
 from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 from scheduler.eviction_backoff import EvictionBackoff
@@ -65,8 +67,11 @@ class Preemptor:
         config: Preemption,
         stepwise: Stepwise | None = None,
         budget: Callable[[], SearchBudget] = SearchBudget,
+        gates: FeatureGates = features.USUAL,
     ) -> None:
-        """`stepwise` is what the budgets' `pause` belongs to."""
+        """`stepwise` is what the budgets' `pause` belongs to, `gates` what is on."""
+        self._gate = Feature.PREEMPTION in gates
+        self._enabled = config.enabled and self._gate
         self._state = state
         self._queue = queue
         self._evictor = evictor
@@ -80,8 +85,16 @@ class Preemptor:
 
     def prepare(self) -> Iterator[None]:
         """Bring what decisions about preemption read up to date, in short steps."""
-        if self._config.enabled:
+        if self._enabled:
             yield from self._state.units.refresh_in_steps()
+
+    def note(self, entity: Group | Pod, refusal: Refusal) -> str:
+        """What to add for a root that may preempt while the feature gate is off; else empty."""
+        if self._gate or not self._config.enabled or not refusal.shortage.resolvable:
+            return ""
+        if not may_preempt(self._state, entity):
+            return ""
+        return f"nobody is evicted for it, as {off_text(Feature.PREEMPTION)}"
 
     def placed(self, key: GroupKey) -> None:
         """The root is being bound: its nomination is over."""
@@ -97,7 +110,7 @@ class Preemptor:
 
         Yields where other tasks should run, which must not change the state.
         """
-        if not self._config.enabled:
+        if not self._enabled:
             return ""
         self._evictor.readmit()
         effort = Effort.at(self._clock.now().timestamp(), self._config.patience_seconds)
@@ -200,7 +213,7 @@ class Preemptor:
             self._evictor.adopt(key, nodes)
             entity = self._queue.entity(key)
             known = set(nodes.values()) <= self._state.nodes.row_of.keys()
-            if entity is None or not known or not self._config.enabled:
+            if entity is None or not known or not self._enabled:
                 self._evictor.withdraw(key)
             else:
                 self._state.nominations.set(_nomination(key, entity, nodes))

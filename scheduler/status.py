@@ -15,7 +15,9 @@ from typing import Final
 
 import structlog
 
+from api import features
 from api.constants import CONDITION_POD_SCHEDULED, REASON_INCOMPLETE
+from api.features import FeatureGates
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
@@ -126,8 +128,10 @@ class Reporter:
         observed: dict[GroupKey, GroupObject],
         pending: dict[str, PendingPod],
         freeze: Freeze | None = None,
+        gates: FeatureGates = features.USUAL,
     ) -> None:
         self._api = api
+        self._gates = gates
         self._state = state
         self._events = events
         self._pod_events = PodEvents(events, clock)
@@ -333,7 +337,7 @@ class Reporter:
         key = top.key
         if key in self._causes:
             return self._causes[key]
-        not_ready = waiting_for(self._state, top)
+        not_ready = waiting_for(self._state, top, self._gates)
         if not_ready is not None:
             self._forget_refusal(key)
             if top.pending_total:
@@ -413,7 +417,7 @@ class Reporter:
             yield from exceeding_views(group)
         if group is not None and group.parent is not None:
             return  # the others are reported with its root
-        blocker = waiting_for(self._state, group) if group is not None else None
+        blocker = waiting_for(self._state, group, self._gates) if group is not None else None
         blocker = blocker or self._blockers.get(key)
         if blocker is not None:
             yield from pod_views(self._state, waiting_pods(self._state, key), blocker)

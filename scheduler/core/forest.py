@@ -50,6 +50,10 @@ _NO_POLICY: Final = (
 )
 
 
+_PLACES_NONE: Final = "what runs goes on, none of its pods is placed before the gate is on again"
+_STARTS_NONE: Final = "what was never scheduled waits until the gate is on again"
+
+
 @dataclass(frozen=True, slots=True)
 class NotReady:
     """Why a group is not tried, and at which group (`at`) the cause is."""
@@ -178,6 +182,8 @@ class Forest:
 
     def not_ready(self, group: Group) -> NotReady | None:
         """What a topmost group without a flaw lacks; None if it is a root that has its quorum."""
+        if group.switched_off:
+            return _switched_off(group)
         if group.spec is None:
             return NotReady(group, f"{group.words} does not exist")
         if not group.known:
@@ -185,8 +191,8 @@ class Forest:
         return None if group.quorate else _shortage(group)
 
     def ready(self, group: Group) -> bool:
-        """Whether this topmost group has its quorum, and `tree_validation` finds no flaw."""
-        return group.quorate and not group.faulty
+        """Whether this topmost group has its quorum, no flaw, and uses nothing that is off."""
+        return group.quorate and not group.faulty and not group.switched_off
 
     def cyclic(self, group: Group) -> bool:
         """Whether a link would close a cycle, or make the tree too deep: it has no root."""
@@ -234,6 +240,20 @@ def _workload_of(spec: GroupSpec | None) -> WorkloadKey | None:
     if spec is None or spec.workload is None:
         return None
     return (spec.key[1], spec.workload)
+
+
+def _switched_off(group: Group) -> NotReady:
+    """At which group a feature gate that is off makes the tree wait, and how."""
+    while group.spec is None or not group.spec.gate_off:
+        child = min(group.off_children.values(), key=by_creation, default=None)
+        if child is None:
+            break
+        group = child
+    spec = group.spec
+    if spec is not None and spec.gate_off:
+        return NotReady(group, f"feature gate {spec.gate_off} is off: {_PLACES_NONE}")
+    gate = spec.maker_off if spec is not None else ""
+    return NotReady(group, f"feature gate {gate} is off: {_STARTS_NONE}")
 
 
 def _shortage(group: Group) -> NotReady:

@@ -125,6 +125,10 @@ class GroupCounters:
             parent.faulty_children[group.key] = group
         else:
             parent.faulty_children.pop(group.key, None)
+        if sign > 0 and group.off:
+            parent.off_children[group.key] = group
+        else:
+            parent.off_children.pop(group.key, None)
         if group.traits is not None:
             _count_traits(parent, group.traits, sign)
         height = group.height
@@ -155,13 +159,14 @@ class GroupCounters:
             minimum = node.minimum
             quorate, standing, bound = _minimum_met(node, minimum)
             initially = node.initially_scheduled or bound or _was_bound(node, minimum)
-            faulty = _faulty(node)
+            faulty, off = _faulty(node), _off(node)
             if (
                 quorate == node.quorate
                 and standing == node.standing
                 and bound == node.bound
                 and initially == node.initially_scheduled
                 and faulty == node.faulty
+                and off == node.off
             ):
                 return
             above = node.parent
@@ -174,6 +179,11 @@ class GroupCounters:
                     above.faulty_children[node.key] = node
                 else:
                     above.faulty_children.pop(node.key, None)
+                if off:
+                    above.off_children[node.key] = node
+                else:
+                    above.off_children.pop(node.key, None)
+            node.off = off
             node.quorate, node.standing, node.bound, node.faulty = quorate, standing, bound, faulty
             node.initially_scheduled = initially
             self.note_state(node)
@@ -271,10 +281,11 @@ def _recount_children(parent: Group) -> None:
     parent.bound_children = sum(child.bound for child in children)
     parent.initially_scheduled_children = sum(child.initially_scheduled for child in children)
     parent.faulty_children = {child.key: child for child in children if child.faulty}
+    parent.off_children = {child.key: child for child in children if child.off}
     parent.priorities = sum((child.priorities for child in children), Counter())
     parent.schedulers = sum((child.schedulers for child in children), Counter())
     parent.quorate, parent.standing, parent.bound = _minimum_met(parent, parent.minimum)
-    parent.faulty = _faulty(parent)
+    parent.faulty, parent.off = _faulty(parent), _off(parent)
 
 
 def _count_traits(parent: Group, traits: Traits, sign: int) -> None:
@@ -328,7 +339,7 @@ def _state_of(group: Group) -> GroupState:
         return "invalid"
     if group.initially_scheduled:
         return "disrupted"
-    return "pending" if group.quorate else "incomplete"
+    return "pending" if group.quorate and not group.switched_off else "incomplete"
 
 
 def _minimum_met(group: Group, minimum: int | None) -> tuple[bool, bool, bool]:
@@ -371,6 +382,10 @@ def _faulty(group: Group) -> bool:
         return True
     mixed = group.foreign > 0 or len(group.schedulers) > 1
     return (mixed or has_other_priorities(group)) and group.known
+
+
+def _off(group: Group) -> bool:
+    return (group.spec is not None and group.spec.gate_off != "") or bool(group.off_children)
 
 
 def has_other_priorities(group: Group) -> bool:

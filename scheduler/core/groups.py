@@ -13,6 +13,7 @@ initially_scheduled
 priorities number of pods in the subtree by priority, without ended and terminating pods
 schedulers the same by schedulerName, of the pods that are this scheduler's
 faulty     whether `tree_validation` finds a flaw in the subtree
+off        whether a group of the subtree uses a feature whose gate is off
 
 state      what the counters come to, see GROUP_STATES; empty without an object
 
@@ -51,7 +52,7 @@ GROUP_STATES: Final[tuple[GroupState, ...]] = (
     "invalid",  # `tree_validation` finds a flaw
     "disrupted",  # its minimum was bound once, and has lost pods
     "pending",  # it has its quorum, and waits for room
-    "incomplete",  # it lacks members
+    "incomplete",  # it lacks members, or a feature gate is off
 )
 """The first that holds is a group's state."""
 
@@ -141,6 +142,7 @@ class _Below:
     cut: dict[GroupKey, Group] = field(default_factory=dict)
     traits: Counter[Traits] = field(default_factory=Counter)
     faulty: dict[GroupKey, Group] = field(default_factory=dict)
+    off: dict[GroupKey, Group] = field(default_factory=dict)
 
 
 _NOTHING_BELOW: Final = _Below()
@@ -161,9 +163,10 @@ class Group:
         "child_traits", "children", "clashing", "composite", "cut_children", "cut_from",
         "described_children", "exceeding", "failed", "faulty", "faulty_children", "foreign",
         "gated", "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
-        "leaving", "members", "parent", "pending", "pending_total", "priorities", "quorate",
-        "quorate_children", "running", "running_total", "schedulers", "settled", "size", "spec",
-        "standing", "standing_children", "state", "template_flaw", "traits",
+        "leaving", "members", "off", "off_children", "parent", "pending", "pending_total",
+        "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
+        "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
+        "traits",
     )  # fmt: skip
 
     def __init__(self, key: GroupKey) -> None:
@@ -207,10 +210,11 @@ class Group:
         self.cut_children = below.cut
         self.child_traits = below.traits
         self.faulty_children = below.faulty
+        self.off_children = below.off
         self.described_children = 0
         self.clashing = 0
         self.template_flaw = ""
-        self.faulty = False
+        self.faulty = self.off = False
         self.state: GroupState = ""
 
     def __repr__(self) -> str:
@@ -239,6 +243,13 @@ class Group:
     @property
     def known(self) -> bool:
         return self.minimum is not None
+
+    @property
+    def switched_off(self) -> bool:
+        """Whether the group may not be decided as a root, as a feature gate is off."""
+        if self.off:
+            return True
+        return self.spec is not None and self.spec.maker_off != "" and not self.initially_scheduled
 
     @property
     def incomplete(self) -> bool:

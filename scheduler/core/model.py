@@ -321,6 +321,8 @@ class GroupSpec:
     `priority_class` is the name of its PriorityClass, empty if it names none. `owner` is the kind
     and name of what Muster made it for, None for a user's. `requested` is when capacity was
     requested for it, in seconds since 1970, long ago if that failed; None if it was not.
+    `gate_off` names a feature gate that is off and without which none of its pods is placed;
+    `maker_off` one that is off and by which it was made: it waits unless it was scheduled once.
     """
 
     key: GroupKey
@@ -339,6 +341,8 @@ class GroupSpec:
     priority_class: str = ""
     owner: tuple[str, str] | None = None
     requested: float | None = None
+    gate_off: str = ""
+    maker_off: str = ""
 
 
 @dataclass(frozen=True, slots=True)

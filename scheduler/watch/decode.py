@@ -8,6 +8,7 @@ from datetime import datetime
 from sys import intern
 from typing import Final
 
+from api import features
 from api.constants import (
     ANNOTATION_CAPACITY_REQUESTED,
     ANNOTATION_MANAGED_GROUP,
@@ -21,12 +22,14 @@ from api.constants import (
     SCHEDULER_COMPONENT,
 )
 from api.duration import seconds
+from api.features import Feature, FeatureGates, feature_of_owner
 from api.groups import Form, WorkloadForm, group_of_pod, workload_form
 from api.membership import NOBODY, Owners, claims_of
-from api.ownership import made_for
+from api.ownership import OwnerId, made_for
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import OwnerReference
 from scheduler.core.model import (
+    COMPOSITE_POD_GROUP,
     GroupKey,
     GroupSpec,
     MembershipInfo,
@@ -42,7 +45,6 @@ from scheduler.watch.objects import (
     ConditionType,
     Constraints,
     GroupObject,
-    Metadata,
     Node,
     Pod,
     PodDisruptionBudget,
@@ -242,11 +244,12 @@ def _group_and_claims(
     )
 
 
-def group_spec(kind: str, group: GroupObject) -> GroupSpec:
-    """`kind` is PodGroup or CompositePodGroup."""
+def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USUAL) -> GroupSpec:
+    """`kind` is PodGroup or CompositePodGroup; `gates` is what is on."""
     meta, spec = group.metadata, group.spec
     key: GroupKey = (kind, meta.namespace, meta.name)
-    policy = spec.scheduling_policy
+    policy, owner = spec.scheduling_policy, made_for(meta)
+    gate_off, maker_off = _off(kind, group, owner, gates)
     return GroupSpec(
         key=key,
         minimum=_minimum(group),
@@ -262,9 +265,25 @@ def group_spec(kind: str, group: GroupObject) -> GroupSpec:
         bind_within=_duration(meta.annotations, ANNOTATION_SCHEDULE_TIMEOUT),
         template=spec.workload_ref.template_name if spec.workload_ref else "",
         priority_class=spec.priority_class_name or "",
-        owner=_owner(meta),
+        owner=_owner(owner),
         requested=_requested(meta.annotations.get(ANNOTATION_CAPACITY_REQUESTED)),
+        gate_off=gate_off,
+        maker_off=maker_off,
     )
+
+
+def _off(
+    kind: str, group: GroupObject, owner: OwnerId | None, gates: FeatureGates
+) -> tuple[str, str]:
+    """The gates that are off: of what the group's placement uses, and of what it was made by."""
+    spec, used = group.spec, []
+    if kind == COMPOSITE_POD_GROUP or spec.parent_composite_pod_group_name:
+        used.append(Feature.COMPOSITE_POD_GROUP)
+    if spec.scheduling_constraints is not None and spec.scheduling_constraints.topology:
+        used.append(Feature.TOPOLOGY)
+    maker = feature_of_owner(owner)
+    off = next((str(it) for it in used if it not in gates), "")
+    return off, str(maker) if maker is not None and maker not in gates else ""
 
 
 def _requested(written: str | None) -> float | None:
@@ -277,9 +296,8 @@ def _requested(written: str | None) -> float | None:
     return moment if 0.0 < moment < FAR_AWAY else None
 
 
-def _owner(meta: Metadata) -> tuple[str, str] | None:
+def _owner(owner_id: OwnerId | None) -> tuple[str, str] | None:
     """Kind and name of what the group was made for; the annotation may be written by hand."""
-    owner_id = made_for(meta)
     if owner_id is None or not all(0 < len(part) <= _LONGEST for part in owner_id[1:3]):
         return None
     return owner_id.kind, owner_id.name

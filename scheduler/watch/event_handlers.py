@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from api import features
+from api.features import FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key, Partial, RawObject
@@ -213,8 +215,11 @@ class GroupHandler:
         on_change: Callable[[], None],
         observed: dict[GroupKey, GroupObject],
         pods: PodHandler | None = None,
+        *,
+        gates: FeatureGates = features.USUAL,
     ) -> None:
         """`pods` hears of PodGroups: pods that name one may have to be held."""
+        self._gates = gates
         self._kind = kind
         self._state = state
         self._on_change = on_change
@@ -222,7 +227,7 @@ class GroupHandler:
         self._pods = pods
 
     def upsert(self, obj: GroupObject) -> None:
-        spec = decode.group_spec(self._kind, obj)
+        spec = decode.group_spec(self._kind, obj, self._gates)
         known = self._observed.get(spec.key)
         if known is not None and known.metadata.uid != obj.metadata.uid:
             self._state.remove_group(spec.key)  # another one of this name: the deletion was missed

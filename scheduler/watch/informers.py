@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from api import features
+from api.features import FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
 from kube.clock import Clock
@@ -85,7 +87,7 @@ class Informers:
 
     `observed` are the group objects as last delivered; `on_change` is called after each event.
     What cannot be taken in is in `quarantine`. Nothing is taken in during a `freeze`.
-    `scheduler_names` say whose pods are this scheduler's.
+    `scheduler_names` say whose pods are this scheduler's, `gates` what is on.
     """
 
     client: Client
@@ -96,6 +98,7 @@ class Informers:
     quarantine: Quarantine = field(default_factory=Quarantine)
     freeze: Freeze = field(default_factory=Freeze)
     scheduler_names: SchedulerNames = USUAL
+    gates: FeatureGates = features.USUAL
     pods: PodHandler = field(init=False)
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
 
@@ -119,7 +122,7 @@ class Informers:
             *(
                 self._reflector(
                     GROUPS[kind],
-                    GroupHandler(kind, state, on_change, self.observed, members),
+                    GroupHandler(kind, state, on_change, self.observed, members, gates=self.gates),
                     decode_group,
                 )
                 for kind, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods))
@@ -185,7 +188,11 @@ async def _catch_up(reflector: Reflector[Any], since: float, clock: Clock) -> No
 
 
 async def read(
-    client: Client, *, seconds: float = 60, scheduler_names: SchedulerNames = USUAL
+    client: Client,
+    *,
+    seconds: float = 60,
+    scheduler_names: SchedulerNames = USUAL,
+    gates: FeatureGates = features.USUAL,
 ) -> Informers:
     """The state of a cluster, read once. Raises KubeError if that takes longer than `seconds`."""
     # Reflectors wait for a kind that is not served; users should hear of it at once.
@@ -196,7 +203,7 @@ async def read(
         raise ConfigError(
             f"{client.server} does not serve {resource.full_name}: is Muster installed?"
         ) from error
-    informers = Informers(client, State(), scheduler_names=scheduler_names)
+    informers = Informers(client, State(), scheduler_names=scheduler_names, gates=gates)
     tasks = [asyncio.ensure_future(reflector.run()) for reflector in informers.reflectors]
     try:
         async with asyncio.timeout(seconds):

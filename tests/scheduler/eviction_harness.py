@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from api import features
+from api.features import FeatureGates
 from kube.errors import NotFound
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
@@ -122,7 +124,9 @@ class FakeEvictorApi(FakeApi):
 class EvictionHarness(Harness):
     builder: PreemptionBuilder
 
-    def __init__(self, *, config: Preemption | None = None) -> None:
+    def __init__(
+        self, *, config: Preemption | None = None, gates: FeatureGates = features.USUAL
+    ) -> None:
         super().__init__()
         self.evictor_api = FakeEvictorApi(self.builder)
         # Statuses still go to the fake of the base: what they say may change while victims end.
@@ -146,6 +150,7 @@ class EvictionHarness(Harness):
             config=config or Preemption(),
             stepwise=self.stepwise,
             budget=self.budget,
+            gates=gates,
         )
         self.cycle = Cycle(
             self.builder.state,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import REGISTRY
 
+from api.features import USUAL, Feature
 from kube.errors import Forbidden, ServerError
 from scheduler.config import Preemption
 from scheduler.core.model import POD_GROUP, PodInfo, PreemptionInfo
@@ -327,6 +328,67 @@ async def test_without_preemption_no_pod_is_evicted() -> None:
         await harness.settle(5)
 
     assert not harness.evictor_api.deleted
+
+
+def off(*, preempts: bool = True, enabled: bool = True) -> tuple[EvictionHarness, str]:
+    """One whose feature gate is off, with a root that waits, and the words for that."""
+    gates = USUAL.without(Feature.PREEMPTION)
+    harness = EvictionHarness(config=Preemption(enabled=enabled), gates=gates)
+    full_rack(harness)
+    key = harness.builder.group("high", 2, priority=5, preempts=preempts)
+    harness.observe(key)
+    harness.builder.waits("high", 2, priority=5)
+    return harness, "; nobody is evicted for it, as feature gate WorkloadAwarePreemption is off"
+
+
+async def test_while_the_feature_gate_is_off_nobody_is_evicted_and_that_is_said() -> None:
+    harness, text = off()
+
+    async with harness.leading():
+        await harness.settle(5)
+
+    assert not harness.evictor_api.deleted
+    assert harness.summary((POD_GROUP, "ns", "high")).endswith(text)
+
+
+@pytest.mark.parametrize("how", [{"preempts": False}, {"enabled": False}])
+async def test_who_would_not_preempt_anyway_hears_nothing_of_the_gate(how: dict[str, bool]) -> None:
+    harness, _ = off(**how)
+
+    async with harness.leading():
+        await harness.settle(5)
+
+    assert "feature gate" not in harness.summary((POD_GROUP, "ns", "high"))
+
+
+async def test_the_answer_with_the_gate_is_shared_by_equal_roots() -> None:
+    """A thousand of them are decided once, as without the words."""
+    harness, text = off()
+    for number in range(20):
+        preemptor(harness, 2, name=f"equal{number}")
+    decided = "muster_scheduler_scheduling_attempt_duration_seconds_count"
+    before = REGISTRY.get_sample_value(decided) or 0
+
+    async with harness.leading():
+        await harness.settle(2)
+
+    # Coming to rest has all of them decided anew five times.
+    assert (REGISTRY.get_sample_value(decided) or 0) - before < 20
+    assert harness.summary((POD_GROUP, "ns", "equal19")).endswith(text)
+
+
+async def test_what_was_nominated_before_is_given_back_while_the_gate_is_off() -> None:
+    harness, _ = off()
+    for pod in list(harness.builder.state.pods.values()):
+        if pod.waiting:
+            harness.builder.state.set_pod(replace(pod.info, nominated="n0"))
+
+    harness.preemptor.restore()
+    async with harness.leading():
+        await harness.settle(1)
+
+    assert not any(harness.evictor_api.nominated.values())
+    assert not list(harness.builder.state.nominations)
 
 
 async def test_the_blocker_names_the_victims() -> None:

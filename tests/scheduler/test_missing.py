@@ -14,6 +14,7 @@ from api.constants import (
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
 )
+from api.features import USUAL, Feature, FeatureGates
 from scheduler.conditions import waiting_for
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, MembershipInfo, PodInfo
 from tests.scheduler.state_builder import StateBuilder
@@ -44,8 +45,10 @@ def ran_before(builder: StateBuilder) -> None:
         builder.state.remove_pod(pod.uid)
 
 
-def said(builder: StateBuilder, kind: str = POD_GROUP, name: str = "g") -> str:
-    blocker = waiting_for(builder.state, builder.state.forest.groups[kind, "ns", name])
+def said(
+    builder: StateBuilder, kind: str = POD_GROUP, name: str = "g", gates: FeatureGates = USUAL
+) -> str:
+    blocker = waiting_for(builder.state, builder.state.forest.groups[kind, "ns", name], gates)
     assert blocker is not None
     assert blocker.kind == "quorum"
     return blocker.summary
@@ -213,6 +216,33 @@ def test_of_a_group_that_does_not_exist_it_is_said_who_makes_it(
     member(builder, **fields)
 
     assert said(builder) == f'pod group "g" does not exist: {want}'
+
+
+@pytest.mark.parametrize(
+    ("off", "fields"),
+    [
+        (Feature.JOB, {"managed": True, "maker": 'Job "t"'}),
+        (Feature.JOBSET, {"managed": True, "labels": {JOBSET_LABEL_NAME: "a"}}),
+        (Feature.COSCHEDULING, {"labels": {LABEL_COSCHEDULING: "g"}}),
+    ],
+)
+def test_of_a_group_that_is_not_made_the_gate_is_named(
+    off: Feature, fields: dict[str, object]
+) -> None:
+    builder = StateBuilder()
+    member(builder, **fields)
+
+    assert said(builder, gates=USUAL.without(off)) == (
+        f'pod group "g" does not exist: it is not made, as feature gate {off} is off'
+    )
+    assert "feature gate" not in said(builder, gates=FeatureGates(frozenset({off})))
+
+
+def test_a_users_own_group_is_missed_whatever_is_off() -> None:
+    builder = StateBuilder()
+    member(builder, labels={LABEL_POD_GROUP: "g"})
+
+    assert "create it" in said(builder, gates=FeatureGates(frozenset()))
 
 
 def test_of_a_group_named_by_its_template_it_is_said_which() -> None:

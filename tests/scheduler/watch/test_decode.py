@@ -14,6 +14,7 @@ from api.constants import (
     LABEL_POD_GROUP,
     MANAGED_BY,
 )
+from api.features import USUAL, Feature
 from api.scheduler_names import SchedulerNames
 from scheduler.core.model import (
     Expression,
@@ -515,6 +516,7 @@ def test_a_node() -> None:
     )
 
 
+RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
 META = {"name": "g", "namespace": "ns", "creationTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -580,6 +582,49 @@ def test_what_a_group_was_made_for(
     group = decode_group(msgspec.json.encode({"metadata": meta}))
 
     assert decode.group_spec("PodGroup", group).owner == want
+
+
+@pytest.mark.parametrize(
+    ("off", "kind", "spec", "want"),
+    [
+        pytest.param(Feature.TOPOLOGY, "PodGroup", {}, "", id="not used"),
+        pytest.param(Feature.TOPOLOGY, "PodGroup", RACK, Feature.TOPOLOGY, id="a topology"),
+        pytest.param(Feature.COMPOSITE_POD_GROUP, "PodGroup", RACK, "", id="another is off"),
+        pytest.param(
+            Feature.COMPOSITE_POD_GROUP,
+            "PodGroup",
+            {"parentCompositePodGroupName": "top"},
+            Feature.COMPOSITE_POD_GROUP,
+            id="a leaf of a tree",
+        ),
+        pytest.param(
+            Feature.COMPOSITE_POD_GROUP,
+            "CompositePodGroup",
+            {},
+            Feature.COMPOSITE_POD_GROUP,
+            id="a root",
+        ),
+    ],
+)
+def test_the_gate_that_is_off_of_what_a_group_uses(
+    off: Feature, kind: str, spec: dict[str, Any], want: str
+) -> None:
+    group = decode_group(msgspec.json.encode({"metadata": META, "spec": spec}))
+
+    assert decode.group_spec(kind, group, USUAL.without(off)).gate_off == want
+    assert decode.group_spec(kind, group).gate_off == ""
+
+
+@pytest.mark.parametrize(
+    ("off", "want"), [(Feature.JOB, "WorkloadWithJob"), (Feature.JOBSET, ""), (None, "")]
+)
+def test_the_gate_that_is_off_of_what_made_a_group(off: Feature | None, want: str) -> None:
+    made = {LABEL_MANAGED_BY: MANAGED_BY}
+    meta = META | {"labels": made, "annotations": {ANNOTATION_MADE_FOR: "batch/Job/t/u"}}
+    group = decode_group(msgspec.json.encode({"metadata": meta}))
+    gates = USUAL.without(off) if off else USUAL
+
+    assert decode.group_spec("PodGroup", group, gates).maker_off == want
 
 
 CONDITION = {"type": "PodGroupInitiallyScheduled", "status": "True"}
