@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
+from api import features
 from api.constants import CONTROLLER_COMPONENT
+from api.features import Feature, FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.coscheduling import CoschedulingController
 from controllers.group_claims import GroupClaims
@@ -50,8 +52,14 @@ class ControllerProcess:
         namespace: str = "muster-system",
         clock: Clock | None = None,
         scheduler_names: SchedulerNames = USUAL,
+        *,
+        gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Nothing is read or written before `run`. The lease is in `namespace`."""
+        """Nothing is read or written before `run`. The lease is in `namespace`.
+
+        What makes groups by a feature that is off by `gates` does not run. What removes groups and
+        finalizers always does.
+        """
         clock = clock or SystemClock()
         self._client = client
         self._election = election
@@ -62,29 +70,36 @@ class ControllerProcess:
         self._quarantine = Quarantine(self._recorder)
         self._informers = Informers(client, self._caches, clock, self._quarantine)
         self._writer = Writer(client)
-        group_writer = GroupWriter(self._caches, self._writer, clock)
-        owner_status = OwnerStatusWriter(self._caches, self._writer, self._recorder, clock)
         self._reconcilers: tuple[Reconciler, ...] = (
-            jobset_controller(self._caches, group_writer, owner_status, clock),
-            job_controller(self._caches, group_writer, owner_status, clock),
-            *(
-                CoschedulingController(
-                    resource,
-                    self._caches,
-                    clock,
-                    group_writer=group_writer,
-                    owner_status=owner_status,
-                    writer=self._writer,
-                )
-                for resource in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
-            ),
-            ImplicitGroups(self._caches, self._writer, group_writer, self._recorder, clock),
+            *self._makers(gates, clock),
             TemplateValues(self._caches, self._writer, clock),
             GroupClaims(self._caches, self._writer, self._recorder, clock),
             ProtectionController(self._caches, self._writer, clock),
             OrphanCollector(self._caches, self._writer, clock),
             ProvisioningController(self._caches, self._writer, self._recorder, clock),
         )
+
+    def _makers(self, gates: FeatureGates, clock: Clock) -> Iterator[Reconciler]:
+        """The controllers that make groups, those of features that are on."""
+        caches, writer = self._caches, self._writer
+        groups = GroupWriter(caches, writer, clock, gates)
+        status = OwnerStatusWriter(caches, writer, self._recorder, clock)
+        if Feature.JOBSET in gates:
+            yield jobset_controller(caches, groups, status, clock)
+        if Feature.JOB in gates:
+            yield job_controller(caches, groups, status, clock)
+        if Feature.COSCHEDULING in gates:
+            for resource in (COSCHEDULINGS, PLUGINS_POD_GROUPS):
+                yield CoschedulingController(
+                    resource,
+                    caches,
+                    clock,
+                    group_writer=groups,
+                    owner_status=status,
+                    writer=writer,
+                )
+        if Feature.IMPLICIT_POD_GROUPS in gates:
+            yield ImplicitGroups(caches, writer, groups, self._recorder, clock)
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:

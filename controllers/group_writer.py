@@ -13,19 +13,23 @@ from typing import Final
 
 import msgspec
 
-from api import names
+from api import features, names
 from api.constants import (
     ANNOTATION_MIN_COUNT_BASIS,
     ANNOTATION_SCHEDULE_TIMEOUT,
     COMPOSITE_POD_GROUP,
+    EVENT_FEATURE_OFF,
     EVENT_NAME_TAKEN,
     EVENT_TEMPLATE_NOT_FOUND,
     EVENT_WORKLOAD_CONFLICT,
+    GROUP,
     WORKLOAD,
 )
+from api.features import FeatureGates, off_text
 from api.integration.minimum import Standing, remaining, with_minimum
 from api.integration.templates import TemplateNotFoundError, adapt
 from api.ownership import Ownership, made_for, ownership
+from api.rules.feature_use import uses_of
 from controllers.informers import BY_OWNER, Caches
 from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, ObjectKey, Owner, Workload
 from controllers.runtime import BlockedError, InTheWayError, RequeueError, Writer, bounded
@@ -51,8 +55,18 @@ WantedObjects = Callable[[str | None], list[Json]]
 class GroupWriter:
     """Creates and corrects generated objects, and remembers which owners wait for a taken name."""
 
-    def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        """`caches` is read; subscribers of the same caches call `seen` and `gone`."""
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        clock: Clock,
+        gates: FeatureGates = features.USUAL,
+    ) -> None:
+        """`caches` is read; subscribers of the same caches call `seen` and `gone`.
+
+        Nothing new is made that uses what is off by `gates`.
+        """
+        self._gates = gates
         self._caches = caches
         self._writer = writer
         self._clock = clock
@@ -77,6 +91,7 @@ class GroupWriter:
             await self.ensure_groups(owner, groups, standings)
             await self._delete_unwanted(owner, groups)
             return
+        self._check_served(wanted_objects(None)[1:])
         workload = await self._ensure_workload(owner, wanted_objects)
         wanted = wanted_objects(workload.name)
         await self._correct_templates(workload, wanted[0])
@@ -94,6 +109,7 @@ class GroupWriter:
 
         Raises as `ensure` does.
         """
+        self._check_served(wanted)
         wanted = [self._of_now(obj, standings) for obj in wanted]
         taken: list[str] = []
         leaves = []
@@ -219,6 +235,23 @@ class GroupWriter:
         ops = _corrections(found, wanted)
         if ops:
             await self._writer.patch(resource, name, ops.of_uid(found.metadata.uid), namespace)
+
+    def _check_served(self, wanted: list[Json]) -> None:
+        """Refuses to make groups that use what is off; those that are there are kept up to date.
+
+        Before anything is made: the others of the owner would start without them. Raises
+        BlockedError.
+        """
+        for obj in wanted:
+            off = (it.feature for it in uses_of(GROUP, obj["kind"], obj))
+            first = next((feature for feature in off if feature not in self._gates), None)
+            if first is None or self._caches.groups(obj["kind"]).get(*_key(obj)) is not None:
+                continue
+            raise BlockedError(
+                EVENT_FEATURE_OFF,
+                f"{off_text(first)}, which {obj['kind']} {_key(obj)[1]} needs: its pods wait until "
+                "the gate is on again",
+            )
 
     def _of_now(self, wanted: Json, standings: Mapping[str, Standing]) -> Json:
         """A wanted group with the minCount of this moment."""

@@ -6,6 +6,8 @@ from typing import Any, cast
 import jsonpatch
 import pytest
 
+from api import features
+from api.features import FeatureGates
 from api.integration.admission import Taken, no_name_taken
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
@@ -46,7 +48,13 @@ class RecordedEvents:
 class ControllerHarness:
     """Caches, fake API and all controllers, as one leading process has them."""
 
-    def __init__(self, scheduler_names: SchedulerNames = USUAL) -> None:
+    def __init__(
+        self,
+        scheduler_names: SchedulerNames = USUAL,
+        *,
+        gates: FeatureGates = features.USUAL,
+    ) -> None:
+        """`gates` is what is on."""
         self.clock = FakeClock()
         self.caches = Caches(scheduler_names)
         self.api = FakeApi(self.caches)
@@ -54,7 +62,7 @@ class ControllerHarness:
         self.fence = Fence(self.clock, 0, float("inf"))
         writer = Writer(cast("Client", self.api))
         writer.lead(self.fence)
-        self.group_writer = group_writer = GroupWriter(self.caches, writer, self.clock)
+        self.group_writer = group_writer = GroupWriter(self.caches, writer, self.clock, gates)
         owner_status = OwnerStatusWriter(
             self.caches, writer, cast("Recorder", self.recorded), self.clock
         )
