@@ -43,6 +43,8 @@ RESERVATION: Final = KindName(GROUP, VERSION, "reservations", "Reservation", nam
 COSCHEDULING_GROUP: Final = "coscheduling.muster.dev"
 COSCHEDULING: Final = KindName(COSCHEDULING_GROUP, "v1alpha1", "podgroups", "PodGroup")
 
+POD: Final = KindName("", "v1", "pods", "Pod")
+
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET: Final = KindName(JOBSET_GROUP, "v1alpha2", "jobsets", "JobSet")
 JOB: Final = KindName("batch", "v1", "jobs", "Job")
@@ -103,6 +105,8 @@ ANNOTATION_MIN_COUNT: Final = f"{GROUP}/min-count"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
 ANNOTATION_PREFERRED_TOPOLOGY: Final = f"{GROUP}/preferred-topology"
 ANNOTATION_DISRUPTION_MODE: Final = f"{GROUP}/disruption-mode"
+# On a pod that names its group by label: the label whose values make groups of their own.
+ANNOTATION_GROUP_BY: Final = f"{GROUP}/group-by"
 # The same for the composite of a replicatedJob in a JobSet of mode Composite.
 REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
@@ -122,6 +126,8 @@ ANNOTATION_MIN_COUNT_BASIS: Final = f"{GROUP}/min-count-basis"
 ANNOTATION_SCHEDULE_TIMEOUT: Final = f"{GROUP}/schedule-timeout"
 # On a generated object: API group, kind, name and UID of its owner.
 ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
+# On a group made from its pods: what they say of it that is not so, as a message for users.
+ANNOTATION_PODS_DIFFER: Final = f"{GROUP}/pods-differ"
 # On a Job or JobSet: what it waits for, as a message for users.
 ANNOTATION_WAITING_FOR: Final = f"{GROUP}/waiting-for"
 
@@ -179,6 +185,8 @@ EVENT_CAPACITY_FAILED: Final = "CapacityRequestFailed"
 EVENT_CAPACITY_NOT_REQUESTED: Final = "CapacityNotRequested"
 EVENT_CLAIM_NOT_MADE: Final = "FailedResourceClaimCreation"  # kube-controller-manager's word
 EVENT_FEATURE_OFF: Final = "FeatureGateOff"
+EVENT_GROUP_NOT_MADE: Final = "GroupNotMade"
+EVENT_PODS_DIFFER: Final = "PodsDiffer"
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
 EVENT_WORKLOAD_CONFLICT: Final = "WorkloadConflict"
 EVENT_WORKLOAD_IGNORED: Final = "WorkloadIgnored"

@@ -6,14 +6,19 @@ too. They count only for pods that are Muster's to schedule. A namespace may opt
 
 Where Muster named the group of a pod (`managed`), that is its group: from Kubernetes 1.36 on the
 Job controller may give Jobs groups of its own by the field, whoever schedules their pods.
+
+Pods that name their group by Muster's label may add the key of another label (`group_by`): each of
+its values is a group of its own.
 """
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from api import names
 from api.constants import (
+    ANNOTATION_GROUP_BY,
     ANNOTATION_MANAGED_GROUP,
     LABEL_COSCHEDULING,
     LABEL_POD_GROUP,
@@ -56,14 +61,16 @@ def group_of_pod(
     scheduling_group: str = "",
     workload: WorkloadForm | None = None,
     managed: str = "",
+    group_by: str = "",
 ) -> GroupReference | None:
     """The group a pod belongs to, None for a pod that names none.
 
     `ours`: it is Muster's to schedule, so that foreign forms count. `scheduling_group` is
-    `spec.schedulingGroup.podGroupName`, `workload` is `spec.workloadRef`, and `managed` the group
-    that Muster named, as the pod's annotation says it.
+    `spec.schedulingGroup.podGroupName`, `workload` is `spec.workloadRef`, `managed` the group that
+    Muster named, and `group_by` the key of the label that tells groups apart, as the pod's
+    annotations say it.
     """
-    return next(_references(labels, scheduling_group, workload, managed, ours=ours), None)
+    return next(_references(labels, scheduling_group, workload, managed, group_by, ours=ours), None)
 
 
 def groups_of_pod(
@@ -73,9 +80,10 @@ def groups_of_pod(
     scheduling_group: str = "",
     workload: WorkloadForm | None = None,
     managed: str = "",
+    group_by: str = "",
 ) -> list[GroupReference]:
     """Every reference of a pod, the one that takes precedence first."""
-    return list(_references(labels, scheduling_group, workload, managed, ours=ours))
+    return list(_references(labels, scheduling_group, workload, managed, group_by, ours=ours))
 
 
 def is_ours(pod: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> bool:
@@ -88,12 +96,14 @@ def groups_of_object(pod: Mapping[str, Any], *, ours: bool) -> list[GroupReferen
     spec = _mapping(pod.get("spec"))
     labels, workload = _labels(pod), _workload_field(spec)
     group = _text(_mapping(spec.get("schedulingGroup")).get("podGroupName"))
+    annotations = _strings(pod, "annotations")
     return groups_of_pod(
         labels,
         ours=ours,
         scheduling_group=group,
         workload=workload,
-        managed=_strings(pod, "annotations").get(ANNOTATION_MANAGED_GROUP, ""),
+        managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
+        group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
     )
 
 
@@ -111,6 +121,10 @@ def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> Workl
             labels.get(LABEL_REPLICA_KEY, ""),
         )
     return said if said.name and said.pod_group else None
+
+
+_group_of_value: Final = lru_cache(maxsize=4096)(names.pod_group_of_value)
+"""The pods of a group come one after the other."""
 
 
 def _labels(pod: Mapping[str, Any]) -> dict[str, str]:
@@ -136,6 +150,7 @@ def _references(
     scheduling_group: str,
     workload: WorkloadForm | None,
     managed: str,
+    group_by: str,
     *,
     ours: bool,
 ) -> Iterator[GroupReference]:
@@ -144,13 +159,19 @@ def _references(
     if ours and scheduling_group and (not managed or managed != label):
         yield GroupReference(scheduling_group, Form.FIELD)
     if label:
-        yield GroupReference(label, Form.LABEL)
+        yield GroupReference(_by_label(label, labels, managed, group_by), Form.LABEL)
     template = workload_form(labels, workload if ours else None)
     if template is not None:
         yield GroupReference(names.implicit_pod_group(*template), Form.WORKLOAD)
     coscheduling = _by_coscheduling(labels) if ours else ""
     if coscheduling:
         yield GroupReference(coscheduling, Form.COSCHEDULING)
+
+
+def _by_label(label: str, labels: Mapping[str, str], managed: str, group_by: str) -> str:
+    if not group_by or managed == label:
+        return label
+    return _group_of_value(label, group_by, labels.get(group_by, ""))
 
 
 def _by_coscheduling(labels: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ _HASH: Final = 10
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
+_OUTSIDE_LABELS: Final = re.compile(r"[^a-z0-9]+")
 _QUALIFIED_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
@@ -108,6 +109,15 @@ def group_claim(group: str, entry: str) -> str:
         return usual
     head = group[: OBJECT_NAME_LENGTH - len(entry) - _HASH - 2].rstrip(".-")
     return f"{head}-{_digest(group)}.{entry}"
+
+
+def pod_group_of_value(name: str, key: str, value: str) -> str:
+    """The PodGroup of the pods that name `name` and whose label `key` has this value.
+
+    Always with a hash: `a` with value `b-c` and `a-b` with value `c` are two groups.
+    """
+    head = _OUTSIDE_LABELS.sub("-", f"{name}-{value}".lower())[:_HEAD].strip("-")
+    return f"{head}-{_digest(f'{name}/{key}/{value}')}".lstrip("-")
 
 
 def is_dns_label(text: str) -> bool:

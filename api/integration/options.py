@@ -105,6 +105,11 @@ def read_outer_options(obj: Any, path: str, report: list[Cause]) -> Options:
     return Options(path=path, outer=True, **_fields(obj, path, report, outer=True))
 
 
+def read_group_options(obj: Any, path: str, report: list[Cause]) -> Options:
+    """What the annotations of `obj` say of a group, whatever its mode."""
+    return Options(path=path, **_fields(obj, path, report, outer=False))
+
+
 def _mode(
     obj: Any, path: str, modes: tuple[str, ...], report: list[Cause], field: tuple[Any, str]
 ) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from api.constants import (
     LABEL_WORKLOAD,
 )
 from api.groups import Form, GroupReference, groups_of_object, workload_form_of
+from api.integration.groups_from_pods import check_pod
 from api.names import is_dns_label, is_dns_subdomain
 from api.reading import dig, mapping, text
 from api.rules.table import DNS_LABEL_TEXT, DNS_SUBDOMAIN_TEXT
@@ -44,7 +45,8 @@ def check_pod_template(
         return []
     # The forms of others count only for pods that chose Muster's scheduler.
     groups = groups_of_object(template, ours=scheduler in schedulers)
-    return check_references(groups, template, f"{path}.")
+    wrong = check_references(groups, template, f"{path}.")
+    return [*wrong, *check_pod(groups, template, path)]
 
 
 def check_references(
