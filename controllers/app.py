@@ -11,6 +11,7 @@ from api.scheduler_names import USUAL, SchedulerNames
 from controllers.coscheduling import CoschedulingController
 from controllers.group_claims import GroupClaims
 from controllers.group_writer import GroupWriter
+from controllers.groups_from_pods import GroupsFromPods
 from controllers.implicit_groups import ImplicitGroups
 from controllers.informers import Caches, Informers
 from controllers.jobs import job_controller, jobset_controller
@@ -100,6 +101,7 @@ class ControllerProcess:
                 )
         if Feature.IMPLICIT_POD_GROUPS in gates:
             yield ImplicitGroups(caches, writer, groups, self._recorder, clock)
+        yield GroupsFromPods(caches, writer, self._recorder, clock)
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:

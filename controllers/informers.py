@@ -43,6 +43,7 @@ from controllers.objects import (
     decode_pod,
     decode_workload,
 )
+from controllers.pod_asks import PodAsks
 from kube.cache import Cache
 from kube.client import Client
 from kube.clock import Clock
@@ -104,6 +105,7 @@ class Caches:
         self.composites: Cache[Group] = Cache()
         self.pods: Cache[Pod] = Cache()
         self.member_counts = MemberCounts(self.pods)
+        self.asks = PodAsks(self.pods)
         self.namespaces: Cache[Partial] = Cache()
         self.requests: Cache[CapacityRequest] = Cache()
         self.claims: Cache[Partial] = Cache()
@@ -214,7 +216,12 @@ class Caches:
         return found is not None and found.uid == owner_id.uid
 
     def is_made_again(self, owner_id: OwnerId, namespace: str) -> bool:
-        """Whether the owner lives and gets its groups again; a Workload's come with pods only."""
+        """Whether the owner lives and gets its groups again; a Workload's come with pods only.
+
+        So do those that pods ask for: while they do, it is.
+        """
+        if owner_id.kind == PODS.kind:
+            return self.asks.get((namespace, owner_id.name)) is not None
         found = self._namesake(owner_id, namespace)
         if found is None or found.deletion_timestamp is not None or owner_id.kind == WORKLOADS.kind:
             return False

@@ -7,6 +7,7 @@ import msgspec
 
 from api.constants import (
     ANNOTATION_CONSUMES_REQUEST,
+    ANNOTATION_GROUP_BY,
     ANNOTATION_GROUP_SCOPE,
     ANNOTATION_MANAGED_GROUP,
     COMPOSITE_POD_GROUP,
@@ -27,6 +28,7 @@ from api.constants import (
     WORKLOAD,
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
+from api.integration.groups_from_pods import Ask, ask_of, is_from_pods
 from api.integration.minimum import Progress, count_indexes
 from api.membership import NOBODY, Owners, claims_of
 from api.ownership import OwnerId
@@ -77,6 +79,7 @@ class Pod(msgspec.Struct, gc=False):
     the scheduler counts it for the minCount of its group. `job` is the UID of its Job.
     `implicit` is set where the pod names its group by Workload and template, `coscheduling` where
     by KEP-3370's label (with the subset): then `state` and `priority_class` are kept too.
+    `ask` is what it says of a group that is to be made as its pods say; then `controller` is kept.
     `waits`: it has no node, none is nominated for it, and no gate holds it. `consumes` is the
     request for capacity that it says stands for it, and `shape` then what it needs while it waits
     (`api.provisioning.shape_of`).
@@ -91,6 +94,8 @@ class Pod(msgspec.Struct, gc=False):
     job: str = ""
     implicit: WorkloadForm | None = None
     coscheduling: tuple[str, str] | None = None
+    ask: Ask | None = None
+    controller: OwnerReference | None = None
     state: str = ""
     priority_class: str = ""
     waits: bool = False
@@ -123,8 +128,9 @@ class Group(msgspec.Struct, gc=False):
     """A PodGroup or CompositePodGroup: its parent and policy, and what its status says.
 
     `blocked_by` is the kind of its blocker, empty without one. `spec` is raw JSON, kept only where
-    the policy has yet to come from a template. `claims` are the claims that its pods share, as the
-    spec has them, `claim_statuses` those that were made; `has_status`: it has a status at all.
+    the policy has yet to come from a template, or all of it from the group's pods. `claims` are
+    the claims that its pods share, as the spec has them, `claim_statuses` those that were made;
+    `has_status`: it has a status at all.
     """
 
     metadata: ObjectMeta
@@ -147,7 +153,7 @@ class Group(msgspec.Struct, gc=False):
         return integer(gang.get("minCount")) if isinstance(gang, dict) else None
 
     def spec_object(self) -> Json:
-        """The spec of a group without a policy."""
+        """The spec of a group that keeps it."""
         spec: Json = msgspec.json.decode(self.spec)
         return spec
 
@@ -225,6 +231,7 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     scheduling_group: _SchedulingGroup | None = None
     workload_ref: _PodWorkload | None = None
     priority_class_name: str = ""
+    preemption_policy: str = ""
     node_name: str = ""
     scheduler_name: str = ""
     scheduling_gates: list[msgspec.Raw] | None = None
@@ -362,6 +369,7 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
         scheduling_group=group,
         workload=workload,
         managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
+        group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
     )
     pod = Pod(
         metadata=PodMeta(meta.name, meta.namespace, meta.uid, meta.resource_version),
@@ -385,6 +393,10 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
             workload=workload_form(labels, workload),
             controller=meta.controller,
         )
+    if ours and named and pod.active:
+        priority = (spec.priority_class_name, spec.preemption_policy)
+        pod.ask = ask_of(named[0], annotations, *priority)
+        pod.controller = meta.controller if pod.ask is not None else None
     if ours and named and named[0].form is Form.WORKLOAD:
         pod.implicit = workload_form(labels, workload)
     elif named and named[0].form is Form.COSCHEDULING:
@@ -398,7 +410,7 @@ def decode_group(data: bytes) -> Group:
     """A PodGroup or CompositePodGroup. Raises msgspec.DecodeError."""
     raw = _group.decode(data)
     spec, status = _group_spec.decode(raw.spec), raw.status or _GroupStatus()
-    reference = spec.workload_ref
+    reference, from_pods = spec.workload_ref, is_from_pods(raw.metadata, raw.metadata.name)
     condition = next((it for it in status.conditions or [] if it.type in _SCHEDULED_TYPES), None)
     return Group(
         metadata=raw.metadata,
@@ -408,7 +420,7 @@ def decode_group(data: bytes) -> Group:
         scheduled=condition is not None and condition.status == "True",
         condition=msgspec.to_builtins(condition) if condition else None,
         waiting=status.blocker.summary if status.blocker else "",
-        spec=b"" if spec.scheduling_policy else bytes(raw.spec),
+        spec=b"" if spec.scheduling_policy and not from_pods else bytes(raw.spec),
         blocked_by=status.blocker.kind if status.blocker else "",
         claims=spec.resource_claims or (),
         claim_statuses=status.resource_claim_statuses or (),

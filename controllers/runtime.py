@@ -25,6 +25,10 @@ log = structlog.get_logger()
 # Fewer than the client's connections, so that a burst of writes never starves the lease.
 _CONCURRENT_WRITES = 32
 
+# Bytes of what is read of others' kinds: no object in etcd is larger.
+_LARGEST_OBJECT = 4 * 1024 * 1024
+_READ_SECONDS = 10.0
+
 
 class RequeueError(Exception):
     """The key cannot be finished now, without any error: queue it again after `seconds`."""
@@ -69,6 +73,13 @@ class Writer:
         """The live object. Raises kube errors."""
         async with self._slots:
             return await self._client.get(resource, name, namespace)
+
+    async def read(self, path: str, form: str) -> bytes:
+        """What is at a path, in this form. Raises kube errors."""
+        async with self._slots:
+            return await self._client.request(
+                "GET", path, accept=form, largest=_LARGEST_OBJECT, timeout=_READ_SECONDS
+            )
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         """Create an object. Raises NotLeadingError, kube errors."""

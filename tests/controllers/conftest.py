@@ -15,6 +15,7 @@ from api.scheduler_names import USUAL, SchedulerNames
 from controllers.coscheduling import CoschedulingController
 from controllers.group_claims import GroupClaims
 from controllers.group_writer import GroupWriter
+from controllers.groups_from_pods import GroupsFromPods
 from controllers.implicit_groups import ImplicitGroups
 from controllers.informers import Caches
 from controllers.jobs import job_controller, jobset_controller
@@ -40,9 +41,11 @@ class RecordedEvents:
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
+        self.messages: list[str] = []
 
     def event(self, regarding: ObjectReference, event_type: str, reason: str, message: str) -> None:
         self.events.append((regarding.kind, regarding.name, reason))
+        self.messages.append(message)
 
 
 class ControllerHarness:
@@ -73,6 +76,7 @@ class ControllerHarness:
         self.implicit_groups = ImplicitGroups(
             self.caches, writer, group_writer, recorder, self.clock
         )
+        self.from_pods = GroupsFromPods(self.caches, writer, recorder, self.clock)
         self.template_values = TemplateValues(self.caches, writer, self.clock)
         self.group_claims = GroupClaims(self.caches, writer, recorder, self.clock)
         self.orphans = OrphanCollector(self.caches, writer, self.clock)
@@ -100,7 +104,13 @@ class ControllerHarness:
     @property
     def parts(self) -> tuple[Any, ...]:
         owners = (self.jobset, self.job, self.coscheduling, self.plugins)
-        groups = (self.implicit_groups, self.template_values, self.protection, self.orphans)
+        groups = (
+            self.implicit_groups,
+            self.from_pods,
+            self.template_values,
+            self.protection,
+            self.orphans,
+        )
         return (*owners, *groups, self.group_claims, self.provisioning)
 
     async def settle(self, *, seconds: float = 0.0) -> None:

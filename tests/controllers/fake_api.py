@@ -35,11 +35,23 @@ from controllers.objects import (
     decode_workload,
 )
 from kube.cache import Cache
-from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unreachable
 from kube.meta import decode_partial
 from kube.patch import PatchBuilder
-from kube.resources import PODS, Resource
+from kube.resources import JOBS, PODS, Resource
 from tests.support.patching import patched
+
+OTHERS = {
+    it.kind: it
+    for it in (
+        Resource("apps", "v1", "replicasets", "ReplicaSet"),
+        Resource("apps", "v1", "deployments", "Deployment"),
+        Resource("apps", "v1", "statefulsets", "StatefulSet"),
+        Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+        Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
+    )
+}
+"""Kinds whose objects nobody watches. Pods and Jobs are read as they are."""
 
 _FOREGROUND = "foregroundDeletion"
 _LABELLED = (REQUESTS.kind, CLAIMS.kind)
@@ -70,6 +82,9 @@ class FakeApi:
         self.writes: list[tuple[str, str, str]] = []
         self.fail_next: list[KubeError] = []
         self.unserved: set[str] = set()
+        self.reads: list[str] = []
+        self.forbidden: set[str] = set()  # paths that may not be read
+        self.broken: set[str] = set()  # paths that fail
         self._numbers = itertools.count(1)
         self._pending: list[Callable[[], None]] | None = None
         self._feeds: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
@@ -87,8 +102,35 @@ class FakeApi:
             CLAIM_TEMPLATES.kind: (caches.claim_templates, decode_named),
             POD_TEMPLATES.kind: (Cache(), decode_partial),  # nobody watches these
         }
+        self._feeds |= {kind: (Cache(), decode_partial) for kind in OTHERS}
 
     # The methods of kube.client.Client that the controllers use.
+
+    async def request(self, method: str, path: str, **how: Any) -> bytes:
+        """What is at the path of a kind in `OTHERS`, of one of its objects, or of its group."""
+        assert method == "GET"
+        self.reads.append(path)
+        if path in self.broken:
+            raise Unreachable(method, path, "reset")
+        if path in self.forbidden:
+            raise Forbidden(403, "Forbidden", "no rights")
+        parts = path.removeprefix("/").split("/")
+        core = parts.pop(0) == "api"
+        served = {
+            it
+            for it in (*OTHERS.values(), PODS, JOBS)
+            if it.api_version == "/".join(parts[: 2 - core])
+        }
+        rest = parts[2 - core :]
+        if served and not rest:
+            names = [{"name": it.plural, "kind": it.kind} for it in served]
+            names += [{"name": f"{it['name']}/status", "kind": it["kind"]} for it in names]
+            return msgspec.json.encode({"resources": [*reversed(names)]})
+        for it in served:
+            if len(rest) == 4 and rest[2] == it.plural:
+                assert how["accept"].startswith("application/json;as=PartialObjectMetadata")
+                return msgspec.json.encode(self._find((it.kind, rest[1], rest[3])))
+        raise NotFound(404, "NotFound", path)
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         if _kind(resource) in self.unserved:
