@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from api import features
-from api.constants import JOB, JOBSET, JOBSET_LABEL_NAME, POD_GROUP, WORKLOAD
+from api.constants import JOB, JOBSET, JOBSET_LABEL_NAME, POD, POD_GROUP, WORKLOAD
 from api.features import Feature, FeatureGates, off_text
 from api.groups import Form, group_of_pod, workload_form
 from scheduler.core.forest import Group, NotReady, Pod
@@ -85,6 +85,8 @@ def _lower(group: Group) -> str:
     owner = spec.owner if spec is not None else None
     if owner is not None and owner[0] == POD_GROUP.kind:
         return f"lower minMember of {_words(owner)}"
+    if owner is not None and owner[0] == POD.kind:
+        return "lower the min-count that they say"
     if spec is not None and owner is not None and owner[0] == WORKLOAD.kind:
         return f'lower minCount of template "{spec.template}" of {_words(owner)}'
     return "lower minCount"
@@ -126,7 +128,7 @@ def _made_by(group: Group) -> Feature | None:
     pod = next(iter(group.members.values()), None)
     if pod is None:
         return None
-    if pod.info.managed:
+    if pod.info.membership.managed:
         return Feature.JOBSET if JOBSET_LABEL_NAME in pod.info.labels else Feature.JOB
     reference = group_of_pod(pod.info.labels, ours=True)
     if reference is None or reference.name != group.name:
@@ -143,7 +145,9 @@ _MISSPELT: Final = "create it, or correct the name that its pods give"
 
 
 def _admitted(pod: Pod) -> str:
-    """Of a group that admission named: the controllers make it."""
+    """Of a group that admission named, or that its pods ask for: the controllers make it."""
+    if pod.info.membership.asks:
+        return "Muster makes it as the annotations of its pods say, whose events say if it cannot"
     if not pod.info.membership.managed:
         return ""
     jobset = pod.info.labels.get(JOBSET_LABEL_NAME)

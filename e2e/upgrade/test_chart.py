@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.chart.helm import NAMESPACE, RELEASE, Object, environment, helm, is_hook, render
+from e2e.chart.helm import NAMESPACE, RELEASE, Object, environment, is_hook, render
 from e2e.docs.reader import Reader
+from e2e.support.binaries import binary
 from e2e.support.manifests import path_of
 from e2e.support.rest import Rest
 from e2e.upgrade.site import Site
@@ -34,7 +35,7 @@ async def test_nobody_notices_the_chart_and_its_upgrades(
 ) -> None:
     if server_kind != "real":
         pytest.skip("helm and kubectl work on a real API server: run with --cluster=real")
-    helm()
+    binary("helm")
     try:
         old = prepare(version)
     except MissingCommitError as error:
@@ -97,7 +98,13 @@ class Chart:
 
     def deployed(self) -> tuple[int, str] | None:
         """Revision of the release and version of its chart; None if Helm knows of no release."""
-        command = [helm(), "list", f"--namespace={NAMESPACE}", "--output=json", self._access]
+        command = [
+            str(binary("helm")),
+            "list",
+            f"--namespace={NAMESPACE}",
+            "--output=json",
+            self._access,
+        ]
         done = subprocess.run(command, env=environment(self._home), capture_output=True, check=True)
         for one in json.loads(done.stdout):
             if one["name"] == RELEASE:

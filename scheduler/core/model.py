@@ -372,9 +372,9 @@ class MembershipInfo:
     """What a pod has to do with its PodGroup.
 
     `claims` says whose the group must be (`api.membership`), `managed` means that admission named
-    it. `maker` is the kind and name of the controller of a pod that has a group. `held` means gated
-    by this scheduler, as the group is not the pod's. `bound_at` is when a Failed pod was bound (as
-    `created`).
+    it, `asks` that the pod says what it is to be. `maker` is the kind and name of the controller of
+    a pod that has a group. `held` means gated by this scheduler, as the group is not the pod's.
+    `bound_at` is when a Failed pod was bound (as `created`).
     """
 
     claims: tuple[str, ...] = ()
@@ -382,6 +382,7 @@ class MembershipInfo:
     managed: bool = False
     held: bool = False
     bound_at: str = ""
+    asks: bool = False
 
 
 _PREEMPTION: Final = PreemptionInfo()

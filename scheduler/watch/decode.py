@@ -11,6 +11,7 @@ from typing import Final
 from api import features
 from api.constants import (
     ANNOTATION_CAPACITY_REQUESTED,
+    ANNOTATION_GROUP_BY,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_SCHEDULE_TIMEOUT,
@@ -23,7 +24,8 @@ from api.constants import (
 )
 from api.duration import seconds
 from api.features import Feature, FeatureGates, feature_of_owner
-from api.groups import Form, WorkloadForm, group_of_pod, workload_form
+from api.groups import Form, GroupReference, WorkloadForm, group_of_pod, workload_form
+from api.integration.groups_from_pods import ask_of
 from api.membership import NOBODY, Owners, claims_of
 from api.ownership import OwnerId, made_for
 from api.scheduler_names import USUAL, SchedulerNames
@@ -96,7 +98,9 @@ def pod_info(
         requirements, to_group = requirements_of(pod)
     else:
         requirements, to_group = requirements_of_others(pod), ()
-    group, claims = _group_and_claims(pod, owner, ours=ours)
+    reference, claims = _reference_and_claims(pod, owner, ours=ours)
+    group = None if reference is None else reference.name
+    asks = ours and reference is not None and ask_of(reference, meta.annotations) is not None
     return PodInfo(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -117,7 +121,7 @@ def pod_info(
         group_affinity=to_group,
         scheduler=intern(spec.scheduler_name) if ours else "",
         preemption=_preemption(pod, owner),
-        membership=_membership(pod, owner, group, claims),
+        membership=_membership(pod, owner, group, claims, asks=asks),
     )
 
 
@@ -140,18 +144,19 @@ def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
 
 
 def _membership(
-    pod: Pod, owner: OwnerReference | None, group: str | None, claims: Owners
+    pod: Pod, owner: OwnerReference | None, group: str | None, claims: Owners, *, asks: bool
 ) -> MembershipInfo:
     """What it has to do with its group; one value for all pods that have no other."""
     failed = pod.status.phase == "Failed"
     managed = group is not None and pod.metadata.annotations.get(ANNOTATION_MANAGED_GROUP) == group
-    if not (claims or managed or failed or (group and owner)):
+    if not (claims or managed or failed or asks or (group and owner)):
         return _NO_MEMBERSHIP
     return MembershipInfo(
         claims=claims,
         maker=intern(f'{owner.kind} "{owner.name}"') if group and owner else "",
         managed=managed,
         bound_at=_bound_at(pod) if failed else "",
+        asks=asks,
     )
 
 
@@ -216,10 +221,10 @@ def _seconds(moment: str | None) -> float:
         return FAR_AWAY
 
 
-def _group_and_claims(
+def _reference_and_claims(
     pod: Pod, owner: OwnerReference | None, *, ours: bool
-) -> tuple[str | None, Owners]:
-    """The name of the pod's PodGroup, if it has one, and whose that has to be."""
+) -> tuple[GroupReference | None, Owners]:
+    """How the pod names its PodGroup, if it has one, and whose that has to be."""
     meta, spec, said = pod.metadata, pod.spec, pod.spec.workload_ref
     workload = None
     if said is not None and ours:
@@ -230,11 +235,12 @@ def _group_and_claims(
         scheduling_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
         workload=workload,
         managed=meta.annotations.get(ANNOTATION_MANAGED_GROUP, ""),
+        group_by=meta.annotations.get(ANNOTATION_GROUP_BY, ""),
     )
     if reference is None:
         return None, NOBODY
     of_template = reference.form is Form.WORKLOAD
-    return reference.name, claims_of(
+    return reference, claims_of(
         reference,
         meta.labels,
         meta.annotations,

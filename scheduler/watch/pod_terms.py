@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from api.constants import LABEL_POD_GROUP
+from api.constants import ANNOTATION_GROUP_BY, LABEL_POD_GROUP
 from api.group_affinity import OWN_LABELS, OWN_UIDS, scope_of
 from scheduler.core.model import (
     Expression,
@@ -82,8 +82,11 @@ def preferred_spread(pod: Pod) -> tuple[Spread, ...]:
 def _own(pod: Pod, term: PodAffinityTerm) -> GroupTerm | None:
     """The term as one about the pod's own group, if it is one."""
     labels = pod.metadata.labels
-    # The group of a pod that has no such label is named in another way.
-    if LABEL_POD_GROUP not in labels or not OWN_UIDS.issuperset(term.match_label_keys):
+    # The group of a pod that has no such label is named in another way. Where the pods with that
+    # label are of several groups, the term is about them all.
+    if LABEL_POD_GROUP not in labels or ANNOTATION_GROUP_BY in pod.metadata.annotations:
+        return None
+    if not OWN_UIDS.issuperset(term.match_label_keys):
         return None
     if term.namespaces or term.namespace_selector is not None or term.mismatch_label_keys:
         return None

@@ -121,6 +121,12 @@ def said(
             id="a maker of which the scheduler knows nothing",
         ),
         pytest.param(
+            ("Pod", "g"),
+            member,
+            "has 1 of 2 pods: make 1 more that name it, or lower the min-count that they say",
+            id="made from its pods",
+        ),
+        pytest.param(
             ("PodGroup", "x"),
             member,
             "has 1 of 2 pods: make 1 more that name it, or lower minMember of"
@@ -197,6 +203,10 @@ def test_a_basic_group_waits_for_any_pod() -> None:
             'Muster makes it for JobSet "a", whose events say if it cannot',
         ),
         (
+            {"labels": {LABEL_POD_GROUP: "g"}, "membership": MembershipInfo(asks=True)},
+            "Muster makes it as the annotations of its pods say, whose events say if it cannot",
+        ),
+        (
             {
                 "labels": {LABEL_POD_GROUP: "g"},
                 "membership": MembershipInfo(maker='Job "t"'),
@@ -221,8 +231,11 @@ def test_of_a_group_that_does_not_exist_it_is_said_who_makes_it(
 @pytest.mark.parametrize(
     ("off", "fields"),
     [
-        (Feature.JOB, {"managed": True, "maker": 'Job "t"'}),
-        (Feature.JOBSET, {"managed": True, "labels": {JOBSET_LABEL_NAME: "a"}}),
+        (Feature.JOB, {"membership": MembershipInfo(managed=True, maker='Job "t"')}),
+        (
+            Feature.JOBSET,
+            {"membership": MembershipInfo(managed=True), "labels": {JOBSET_LABEL_NAME: "a"}},
+        ),
         (Feature.COSCHEDULING, {"labels": {LABEL_COSCHEDULING: "g"}}),
     ],
 )

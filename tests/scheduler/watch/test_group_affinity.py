@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from api.constants import (
+    ANNOTATION_GROUP_BY,
+    ANNOTATION_MIN_COUNT,
     JOB_LABEL_UID,
     JOBSET_LABEL_NAME,
     JOBSET_LABEL_REPLICATED_JOB,
@@ -15,6 +17,7 @@ from api.constants import (
     LABEL_POD_GROUP,
 )
 from api.group_affinity import REQUIRED, Scope, term
+from api.names import pod_group_of_value
 from scheduler.core.model import PodInfo
 from scheduler.watch.decode import pod_info
 from scheduler.watch.objects import Pod
@@ -32,9 +35,15 @@ OF_JOBSET = {
 }
 
 
-def decoded(labels: dict[str, str], *terms: Json, scheduler: str = "muster-scheduler") -> PodInfo:
+def decoded(
+    labels: dict[str, str],
+    *terms: Json,
+    scheduler: str = "muster-scheduler",
+    annotations: dict[str, str] | None = None,
+) -> PodInfo:
+    meta = {"name": "p", "namespace": "ns", "uid": "u", "labels": labels}
     raw = {
-        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": labels},
+        "metadata": meta | {"annotations": annotations or {}},
         "spec": {
             "schedulerName": scheduler,
             "affinity": {"podAffinity": {REQUIRED: list(terms)}},
@@ -167,3 +176,21 @@ def test_other_terms_beside_it_stay() -> None:
     info = decoded(OF_JOBSET, labelled(app="cache"), leaf())
 
     assert len(info.group_affinity) == len(info.requirements.required_affinity) == 1
+
+
+def test_a_label_that_several_groups_share_is_not_about_one() -> None:
+    written = term(Scope.POD_GROUP, ZONE, OF_JOB, of_jobset=False)
+    info = decoded(OF_JOB, merged(written, OF_JOB), annotations={ANNOTATION_GROUP_BY: "index"})
+
+    assert info.group_affinity == ()
+    assert len(info.requirements.required_affinity) == 1
+
+
+def test_the_group_of_a_value_is_the_same_as_for_the_controllers() -> None:
+    notes = {ANNOTATION_GROUP_BY: "index", ANNOTATION_MIN_COUNT: "4"}
+    info = decoded({LABEL_POD_GROUP: "g", "index": "0"}, annotations=notes)
+
+    assert info.group == pod_group_of_value("g", "index", "0")
+    assert info.membership.asks
+    assert not decoded({LABEL_POD_GROUP: "g"}).membership.asks
+    assert not decoded({LABEL_POD_GROUP: "g"}, annotations=notes, scheduler="other").membership.asks
