@@ -17,6 +17,7 @@ from api.constants import (
 )
 from api.features import Feature, off_text
 from api.groups import Form, GroupReference, groups_of_object, is_ours, workload_form_of
+from api.integration import groups_from_pods
 from api.integration.references import (
     check_references,
     conflicting_references,
@@ -76,6 +77,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
         return ALLOWED
     wrong = [
         *check_references(groups, pod),
+        *groups_from_pods.check_pod(groups, pod),
         *_shared_name(groups, pod, request.namespace, lister),
     ]
     gone = _deleting(groups, pod, request.namespace, lister)
@@ -85,6 +87,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
             *_incomplete_reference(pod, groups),
             *_anothers_group(groups, pod, request.namespace, lister),
             *_off(groups, pod, lister),
+            *groups_from_pods.warnings_of(groups, pod),
         ],
         forbidden=bool(gone),
     )

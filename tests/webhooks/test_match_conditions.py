@@ -383,3 +383,25 @@ def test_pods_that_exist_come_only_when_their_reference_differs(
     new: dict[str, str] | None, old: dict[str, str] | None, want: bool
 ) -> None:
     assert reaches("pods", pod(new), pod(old)) is want
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "want"),
+    [
+        pytest.param(("index", "0"), ("index", "0"), False, id="nothing changed"),
+        pytest.param(("index", "1"), ("index", "0"), True, id="another value"),
+        pytest.param(("", "0"), ("index", "0"), True, id="no longer divided"),
+        pytest.param(("index", "0"), ("", "0"), True, id="divided from now on"),
+        pytest.param(("", "1"), ("", "0"), False, id="never divided"),
+    ],
+)
+def test_pods_of_a_divided_group_come_when_their_part_differs(
+    new: tuple[str, str], old: tuple[str, str], want: bool
+) -> None:
+    def made(key: str, value: str, **noise: str) -> dict[str, Any]:
+        found = pod({LABEL: "g", "index": value})
+        by = {"scheduling.muster.dev/group-by": key} if key else {}
+        found["metadata"]["annotations"] = by | noise
+        return found
+
+    assert reaches("pods", made(*new, theirs="2"), made(*old, theirs="1")) is want

@@ -383,3 +383,40 @@ def test_half_a_reference_is_a_warning() -> None:
         f"metadata.labels[{WORKLOAD}]: it names a group only together with {TEMPLATE}"
     ]
     assert whole.warnings == []
+
+
+MIN_COUNT = "scheduling.muster.dev/min-count"
+GROUP_BY = "scheduling.muster.dev/group-by"
+
+
+def noted(annotations: dict[str, str], **labels: str) -> dict[str, Any]:
+    made = pod(labels={LABEL: "g"} | labels, scheduler=OURS)
+    made["metadata"]["annotations"] = annotations
+    return made
+
+
+def test_what_a_pod_says_of_its_group_is_checked_with_its_names() -> None:
+    answer = ask("validate", noted({MIN_COUNT: "few", GROUP_BY: "index"}))
+
+    assert not answer.allowed
+    assert [cause["field"] for cause in answer.causes] == [
+        f"metadata.annotations[{MIN_COUNT}]",
+        "metadata.labels[index]",
+    ]
+
+
+def test_what_has_no_effect_on_a_group_is_told() -> None:
+    answer = ask("validate", noted({"scheduling.muster.dev/topology": "rack"}))
+
+    assert answer.allowed
+    assert answer.warnings[0].startswith("metadata.annotations[scheduling.muster.dev/topology]: ")
+
+
+def test_the_label_that_divides_a_group_is_as_fixed_as_its_name() -> None:
+    before = noted({GROUP_BY: "index"}, index="0")
+
+    assert ask("validate", noted({GROUP_BY: "index"}, index="0"), before).allowed
+    for moved in (noted({GROUP_BY: "index"}, index="1"), noted({}, index="0")):
+        answer = ask("validate", moved, before)
+        assert not answer.allowed
+        assert answer.causes[0]["field"] == f"metadata.labels[{LABEL}]"
