@@ -134,7 +134,8 @@ class Queue:
             self._generation = self._state.nodes.generation
             for key in self._unschedulable:
                 self._stale.setdefault(key, now + _STALE)
-        yield from self._wake_due(now)
+        if self._backoff.waiting or self._due.keys or self._stale or self._unschedulable:
+            yield from self._wake_due(now)
 
     def pop(self) -> GroupKey | None:
         """The next entity to decide; it has left the queue until a method below is called.

@@ -90,12 +90,15 @@ class DeviceTable:
         self._stale_views: set[int] = set()
         self._stale_states: set[int] = set()
         self._seen: dict[int, Seen] = {}
+        self._devices = 0
+        self._untidy = False
 
     # Events
 
     def set_slice(self, info: SliceInfo) -> None:
         self._forget_slice(info.name)
         self.slices[info.name] = info
+        self._devices += len(info.devices)
         self._pools.setdefault(info.pool_key, {})[info.name] = info
         if info.scope is not None and info.scope.name:
             self._local.setdefault(info.scope.name, {})[info.name] = info
@@ -255,7 +258,8 @@ class DeviceTable:
         return some
 
     def refresh(self) -> None:
-        """Look again at what changed since the last call."""
+        """Look again at what changed since the last call. All that adds states calls this first."""
+        self._untidy = True
         size = self.nodes.size
         if size > len(self._column):
             self._column = np.pad(self._column, (0, max(64, size, len(self._column))))
@@ -275,15 +279,20 @@ class DeviceTable:
             self._column[row] = self.states.of(self.use.usage(self._views.get(row, _NO_VIEW)))
 
     def tidy(self) -> None:
-        """Forget states that no node is in, if there are many. Not inside a trial."""
+        """Forget states that no node is in, if there are many. Not inside a trial.
+
+        Called after every event, so it looks only if something was added or removed.
+        """
+        if not self._untidy:
+            return
+        self._untidy = False
         if len(self.states) > _MOST_STATES + 2 * self.nodes.size:
             # The numbers are others from now on, also those of what pods ask for.
             self.states.clear()
             self._column[:] = 0
             self._stale_states.update(self._views)
             self.version += 1
-        devices = sum(len(each.devices) for each in self.slices.values())
-        if len(self.sortings.contents) > _MOST_GONE + 2 * devices:
+        if len(self.sortings.contents) > _MOST_GONE + 2 * self._devices:
             self.sortings.clear()
             self._stale_views.update(self._views)
 
@@ -314,6 +323,8 @@ class DeviceTable:
         old = self.slices.pop(name, None)
         if old is None:
             return
+        self._untidy = True
+        self._devices -= len(old.devices)
         self._wide.pop(name, None)
         if old.scope is not None and old.scope.name:
             _drop(self._local, old.scope.name, name)

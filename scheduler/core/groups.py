@@ -45,6 +45,8 @@ from scheduler.core.shapes import Shape
 
 MAX_DEPTH: Final = 4
 
+_ENDED: Final = ("Succeeded", "Failed")
+
 GroupState = Literal["", "scheduled", "binding", "invalid", "disrupted", "pending", "incomplete"]
 GROUP_STATES: Final[tuple[GroupState, ...]] = (
     "scheduled",  # its minimum is bound
@@ -81,7 +83,7 @@ class Pod:
 
     @property
     def ended(self) -> bool:
-        return self.info.phase in ("Succeeded", "Failed")
+        return self.info.phase in _ENDED
 
     @property
     def placed(self) -> bool:
@@ -94,7 +96,7 @@ class Pod:
         info = self.info
         if not info.ours or info.node or self.assumed:
             return False
-        return not (info.gated or info.exceeds or info.terminating or self.ended)
+        return not (info.gated or info.exceeds or info.terminating or info.phase in _ENDED)
 
     @property
     def running(self) -> bool:

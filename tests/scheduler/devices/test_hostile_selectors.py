@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from scheduler.core.devices import states as states_module
 from scheduler.core.devices.allowance import PostponedError
 from scheduler.core.devices.asks import Ask
-from scheduler.core.devices.model import DeviceInfo
+from scheduler.core.devices.model import DeviceInfo, SliceInfo
 from scheduler.core.explain import reasons
 from scheduler.core.model import PodInfo
 from scheduler.core.place import Placement, Refusal
@@ -219,3 +220,16 @@ def test_devices_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) ->
 
     assert len(made.table.sortings.contents) <= 10 + 2 * DEVICES + EACH
     assert isinstance(made.place_single(info), Placement)
+
+
+class _Slices(dict[str, SliceInfo]):
+    def values(self) -> NoReturn:
+        raise AssertionError("somebody goes through all slices")
+
+
+def test_an_event_costs_the_same_however_many_slices_there_are() -> None:
+    made = CountingCluster()
+    made.table.slices = _Slices(made.table.slices)
+    for _ in range(3):
+        assert isinstance(made.place_single(made.asks(None, USUAL)), Placement)
+        made.state.take_changes()
