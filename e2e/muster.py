@@ -16,10 +16,10 @@ from pathlib import Path
 import yaml
 
 from e2e.controlplane.process import Process
-from e2e.support import accounts, manifests, ports
+from e2e.support import accounts, definitions, manifests, ports
 from e2e.support import kubeconfig as kubeconfigs
 from e2e.support.rest import Rest
-from e2e.support.waiting import eventually, healthy
+from e2e.support.waiting import healthy
 from kube.client import Client
 from kube.errors import NotFound
 from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
@@ -72,11 +72,9 @@ class Muster:
         objects = manifests.by_url(manifests.load())
         async with Rest.open(self._kubeconfig) as rest:
             await manifests.create(rest, objects)
+            names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRDS.kind]
+            await definitions.served(rest, *names)
         await self.give_access()
-        async with await Client.connect(self._kubeconfig) as client:
-            for crd in objects:
-                if crd["kind"] == CRDS.kind:
-                    await self._established(client, crd["metadata"]["name"])
 
     async def give_access(self) -> None:
         """Write a kubeconfig for each account; the accounts are there."""
@@ -187,11 +185,3 @@ class Muster:
         options = ["--kubeconfig", str(access), "--health", address]
         command = [*muster, process, *options, *arguments]
         return _Process(Process(name, command, logs=self.logs), address)
-
-    async def _established(self, client: Client, name: str) -> None:
-        async def probe() -> bool:
-            status = (await client.get(CRDS, name)).get("status") or {}
-            conditions = {c["type"]: c["status"] for c in status.get("conditions") or []}
-            return conditions.get("Established") == "True"
-
-        await eventually(probe, f"{name} to be established", 30)

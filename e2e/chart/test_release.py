@@ -12,6 +12,7 @@ from e2e.controlplane.controlplane import ControlPlane
 from e2e.removal import inventory
 from e2e.running import started
 from e2e.suite.objects import POD_GROUPS, job, of_job, pod_group
+from e2e.support import definitions
 from e2e.support.binaries import binary
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
@@ -19,7 +20,6 @@ from e2e.support.waiting import eventually
 TEAM, OTHERS = "team", "others"
 JOBS = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
 GROUPS = f"/apis/{POD_GROUPS.api_version}/namespaces/{TEAM}/podgroups"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/muster"
 OF_KINDS = {
     "apiservices.apiregistration.k8s.io",
@@ -67,7 +67,7 @@ async def release(cluster: Cluster, rest: Rest) -> AsyncIterator[Release]:
 
 async def conversions(rest: Rest) -> set[str]:
     """The strategy of each kind that has more than one version."""
-    found = (await rest.get(CRDS)).ok()["items"]
+    found = (await rest.get(definitions.PATH)).ok()["items"]
     ours = (it["spec"] for it in found if it["spec"]["group"].endswith("scheduling.muster.dev"))
     return {it["conversion"]["strategy"] for it in ours if len(it["versions"]) > 1}
 
@@ -75,7 +75,7 @@ async def conversions(rest: Rest) -> set[str]:
 async def bundles(rest: Rest) -> set[str]:
     """The CAs that API servers have for the webhook."""
     configuration = (await rest.get(CONFIGURATION)).ok()
-    crd = (await rest.get(f"{CRDS}/workloads.scheduling.muster.dev")).ok()
+    crd = (await rest.get(f"{definitions.PATH}/workloads.scheduling.muster.dev")).ok()
     configs = [it["clientConfig"] for it in configuration["webhooks"]]
     configs.append(crd["spec"]["conversion"]["webhook"]["clientConfig"])
     return {it.get("caBundle", "") for it in configs}
@@ -177,7 +177,7 @@ async def upgraded(release: Release, rest: Rest) -> None:
     """What values say is there, and what the webhook wrote is kept."""
     authorities = await bundles(rest)
     # As an older version would have it: upgrades bring kinds up to date.
-    path = f"{CRDS}/workloads.scheduling.muster.dev"
+    path = f"{definitions.PATH}/workloads.scheduling.muster.dev"
     crd = (await rest.get(path)).ok()
     older = [{"op": "remove", "path": "/spec/names/shortNames"}]
     (await rest.patch(path, older, "application/json-patch+json")).ok()

@@ -4,12 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from e2e.support import definitions
 from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
 
 Object = dict[str, Any]
-
-PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 SCHEMA: Object = {
     "type": "object",
@@ -108,20 +106,12 @@ def definition(group: str, *, scope: str = "Namespaced", schema: Object | None =
 @asynccontextmanager
 async def installed(rest: Rest, crd: Object) -> AsyncIterator[Object]:
     """Creates the CRD, waits until it is served, and deletes it in the end."""
-    (await rest.post(PATH, crd)).expect(201)
+    (await rest.post(definitions.PATH, crd)).expect(201)
     try:
-        await eventually(lambda: served(rest, crd), f"{crd['metadata']['name']} to be served")
+        await definitions.served(rest, crd["metadata"]["name"])
         yield crd
     finally:
-        await rest.delete(f"{PATH}/{crd['metadata']['name']}")
-
-
-async def served(rest: Rest, crd: Object) -> bool:
-    """Whether the CRD is established, and its collection answers."""
-    read = (await rest.get(f"{PATH}/{crd['metadata']['name']}")).ok()
-    conditions = {c["type"]: c["status"] for c in read.get("status", {}).get("conditions") or []}
-    path = f"/apis/{crd['spec']['group']}/v1/widgets"
-    return conditions.get("Established") == "True" and (await rest.get(path)).status == 200
+        await rest.delete(f"{definitions.PATH}/{crd['metadata']['name']}")
 
 
 def widget(group: str, name: str, spec: Object | None = None, **metadata: Any) -> Object:

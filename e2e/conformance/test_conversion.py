@@ -11,6 +11,7 @@ import pytest
 from e2e.conformance import crds
 from e2e.conformance.objects import Namespace, causes
 from e2e.conformance.webhooks import Server, registered, serving
+from e2e.support import definitions
 from e2e.support.rest import APPLY_PATCH, JSON_PATCH, Rest
 from e2e.support.waiting import eventually
 
@@ -440,6 +441,6 @@ async def test_a_wrong_conversion_is_no_definition(
 ) -> None:
     group = f"conversion-{secrets.token_hex(4)}.example.com"
 
-    refused = (await rest.post(crds.PATH, definition(group, conversion))).expect(422)
+    refused = (await rest.post(definitions.PATH, definition(group, conversion))).expect(422)
 
     assert causes(refused) == found

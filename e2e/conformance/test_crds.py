@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from e2e.clusters.protocol import Cluster
-from e2e.conformance.crds import PATH, SCHEMA, definition, installed, served, widget
+from e2e.conformance.crds import SCHEMA, definition, installed, widget
 from e2e.conformance.objects import Namespace, causes
+from e2e.support import definitions
 from e2e.support.rest import APPLY_PATCH, Rest
 from e2e.support.waiting import eventually
 
@@ -31,13 +32,13 @@ def group(cluster: Cluster) -> Iterator[str]:
 
 async def _create(cluster: Cluster, group: str) -> None:
     async with Rest.open(cluster.kubeconfig) as rest:
-        (await rest.post(PATH, definition(group))).expect(201)
-        await eventually(lambda: served(rest, definition(group)), "the CRD to be served")
+        (await rest.post(definitions.PATH, definition(group))).expect(201)
+        await definitions.served(rest, definition(group)["metadata"]["name"])
 
 
 async def _delete(cluster: Cluster, group: str) -> None:
     async with Rest.open(cluster.kubeconfig) as rest:
-        await rest.delete(f"{PATH}/widgets.{group}")
+        await rest.delete(f"{definitions.PATH}/widgets.{group}")
 
 
 def _path(ns: Namespace, group: str, name: str = "") -> str:
@@ -45,7 +46,7 @@ def _path(ns: Namespace, group: str, name: str = "") -> str:
 
 
 async def test_a_definition_is_established(rest: Rest, group: str) -> None:
-    crd = (await rest.get(f"{PATH}/widgets.{group}")).expect(200)
+    crd = (await rest.get(f"{definitions.PATH}/widgets.{group}")).expect(200)
 
     conditions = {c["type"]: c["status"] for c in crd["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
@@ -261,7 +262,7 @@ async def test_a_definition_that_is_no_structural_schema_is_refused(
     name = f"bad-{ns.name}.example.com"
     crd = definition(name, schema={"properties": {"spec": {"type": "object"}}})
 
-    status = (await rest.post(PATH, crd)).expect(422)
+    status = (await rest.post(definitions.PATH, crd)).expect(422)
 
     field = "spec.validation.openAPIV3Schema.type"
     assert ("FieldValueRequired", field) in causes(status)
@@ -271,7 +272,7 @@ async def test_a_definitions_name_is_made_of_plural_and_group(rest: Rest, ns: Na
     crd = definition(f"{ns.name}.example.com")
     crd["metadata"]["name"] = "other.example.com"
 
-    status = (await rest.post(PATH, crd)).expect(422)
+    status = (await rest.post(definitions.PATH, crd)).expect(422)
 
     assert ("FieldValueInvalid", "metadata.name") in causes(status)
 
@@ -291,7 +292,11 @@ async def _change_schema(rest: Rest, ns: Namespace, group: str) -> None:
         },
     }
     patch = [{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value": schema}]
-    (await rest.patch(f"{PATH}/widgets.{group}", patch, "application/json-patch+json")).expect(200)
+    (
+        await rest.patch(
+            f"{definitions.PATH}/widgets.{group}", patch, "application/json-patch+json"
+        )
+    ).expect(200)
 
     async def keeps_note() -> bool:
         body = {**widget(group, "probe"), "note": "kept"}
@@ -308,7 +313,7 @@ async def test_a_definition_takes_its_objects_along(rest: Rest, ns: Namespace) -
         await rest.post(_path(ns, name), widget(name, "a"))
 
     async def gone() -> bool:
-        crd = await rest.get(f"{PATH}/widgets.{name}")
+        crd = await rest.get(f"{definitions.PATH}/widgets.{name}")
         return crd.status == 404 and (await rest.get(_path(ns, name))).status == 404
 
     await eventually(gone, "the definition to go")

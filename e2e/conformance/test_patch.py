@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from e2e.conformance.objects import Namespace, config_map, job, owner, pod, pod_spec
+from e2e.support import definitions
 from e2e.support.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Rest
 
 
@@ -186,7 +187,7 @@ async def test_a_strategic_patch_deletes_from_a_list_of_plain_values(
 
 
 async def test_custom_kinds_have_no_strategic_patches(rest: Rest, ns: Namespace) -> None:
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
+    path = f"{definitions.PATH}/jobsets.jobset.x-k8s.io"
     if (await rest.get(path)).status == 404:
         pytest.skip("no JobSet CRD here")
     jobsets = ns.path("jobset.x-k8s.io/v1alpha2", "jobsets", "absent")

@@ -8,6 +8,8 @@ import yaml
 
 from e2e.muster import CONTROLLER
 from e2e.suite.environment import Environment
+from e2e.support import definitions
+from e2e.support.rest import Rest
 from kube.errors import NotFound
 from kube.resources import CRDS
 
@@ -21,12 +23,8 @@ async def installed(env: Environment, file: str) -> AsyncIterator[None]:
     name = crd["metadata"]["name"]
     await env.client.create(CRDS, crd)
 
-    async def served() -> bool:
-        status = (await env.client.get(CRDS, name)).get("status") or {}
-        conditions = {it["type"]: it["status"] for it in status.get("conditions") or []}
-        return conditions.get("Established") == "True"
-
-    await env.until("the CRD to be established", served)
+    async with Rest.open(env.cluster.kubeconfig) as rest:
+        await definitions.served(rest, name)
     await env.cluster.kinds_installed()
     yield
     await env.client.delete(CRDS, name)

@@ -16,7 +16,7 @@ from e2e.controlplane.commands import Layout, Options
 from e2e.controlplane.process import Process
 from e2e.support import kubeconfig, pki, ports
 from e2e.support.rest import Rest
-from e2e.support.waiting import answers, eventually, healthy
+from e2e.support.waiting import answers, healthy
 
 
 class ControlPlane:
@@ -189,9 +189,6 @@ class ControlPlane:
         )
         async with self.client() as rest:
             await jobset.apply_crd(rest, module, gang_config=self.options.gang_config)
-            await eventually(
-                lambda: jobset.established(rest), "the JobSet CRD to be established", 30
-            )
             self._run("jobset", commands.jobset(self._layout, configuration))
             await self._jobset_ready()
             await jobset.register_webhooks(rest, module, port=port, ca_pem=self._pki.ca_pem)

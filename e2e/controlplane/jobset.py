@@ -7,11 +7,12 @@ from typing import Any
 
 import yaml
 
+from e2e.support import definitions
 from e2e.support.rest import APPLY_PATCH, Rest
 
 _CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 _WEBHOOKS = "config/components/webhook/manifests.yaml"
-_CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
+_CRD_NAME = "jobsets.jobset.x-k8s.io"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 # KEP-1068's field, which the released CRD does not know yet and would prune.
@@ -34,15 +35,15 @@ def configuration(*, port: int, certificates: Path) -> dict[str, Any]:
 
 
 async def apply_crd(rest: Rest, module: Path, *, gang_config: bool) -> None:
-    """Applies the CRD; it is served once `established` says so."""
+    """Applies the CRD, and waits until it is served."""
     crd = yaml.safe_load((module / _CRD).read_text())
     if gang_config:
         for version in crd["spec"]["versions"]:
             keep_gang_config(version["schema"]["openAPIV3Schema"])
-    answer = await rest.patch(
-        _CRD_PATH, crd, APPLY_PATCH, params={"fieldManager": "muster-e2e", "force": "true"}
-    )
-    answer.ok()
+    path = f"{definitions.PATH}/{_CRD_NAME}"
+    applied = {"fieldManager": "muster-e2e", "force": "true"}
+    (await rest.patch(path, crd, APPLY_PATCH, params=applied)).ok()
+    await definitions.served(rest, _CRD_NAME)
 
 
 def keep_gang_config(schema: dict[str, Any]) -> None:
@@ -51,13 +52,6 @@ def keep_gang_config(schema: dict[str, Any]) -> None:
     spec["gangConfig"] = copy.deepcopy(_GANG_CONFIG)
     replicated = spec["replicatedJobs"]["items"]["properties"]
     replicated["gangConfig"] = copy.deepcopy(_GANG_CONFIG)
-
-
-async def established(rest: Rest) -> bool:
-    crd = await rest.get(_CRD_PATH)
-    conditions = crd.body.get("status", {}).get("conditions") or []
-    named = any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
-    return named and (await rest.get("/apis/jobset.x-k8s.io/v1alpha2/jobsets")).status == 200
 
 
 async def register_webhooks(rest: Rest, module: Path, *, port: int, ca_pem: bytes) -> None:

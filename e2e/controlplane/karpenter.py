@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from e2e.support import definitions
 from e2e.support.rest import APPLY_PATCH, Rest
-from e2e.support.waiting import eventually
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 SIZES = (2, 4, 8)
@@ -19,7 +19,6 @@ _CRDS = (
     "pkg/apis/crds/karpenter.sh_nodeoverlays.yaml",
     "kwok/apis/crds/karpenter.kwok.sh_kwoknodeclasses.yaml",
 )
-_CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _RESERVED_MILLICPU = 100  # by the provider, on each node
 _CPU_PRICE = 0.11
 
@@ -38,15 +37,10 @@ async def apply_crds(rest: Rest, module: Path) -> None:
 
 
 async def _apply(rest: Rest, crd: dict[str, Any]) -> None:
-    path = f"{_CRD_PATH}/{crd['metadata']['name']}"
+    name = crd["metadata"]["name"]
+    path = f"{definitions.PATH}/{name}"
     (await rest.patch(path, crd, APPLY_PATCH, params={"fieldManager": "muster-e2e"})).ok()
-    await eventually(lambda: _served(rest, crd), f"{path} to be served", 30)
-
-
-async def _served(rest: Rest, crd: dict[str, Any]) -> bool:
-    spec = crd["spec"]
-    path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-    return (await rest.get(path)).status == 200
+    await definitions.served(rest, name)
 
 
 def _instance_type(size: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 
 from e2e.controlplane.downloads import KUEUE, SCHEDULER_PLUGINS
-from e2e.support import manifests
+from e2e.support import definitions, manifests
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
 
@@ -20,7 +20,6 @@ KINDS = (
     ("cert-manager.io", "v1", "certificates", "Certificate"),
 )
 CERTIFICATES = manifests.MANIFESTS / "overlays" / "cert-manager" / "certificate.yaml"
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 _CONTAINER: Object = {"name": "main", "image": "none"}
@@ -41,7 +40,8 @@ async def install(rest: Rest, *, real: bool) -> None:
     own = _own_definitions() if real else {}
     for group, version, plural, kind in KINDS:
         name = f"{plural}.{group}"
-        answer = await rest.post(_CRDS, own.get(name) or _definition(group, version, plural, kind))
+        crd = own.get(name) or _definition(group, version, plural, kind)
+        answer = await rest.post(definitions.PATH, crd)
         assert answer.status in {201, 409}, answer.text
     for group, version, plural, kind in KINDS:
         path = f"/apis/{group}/{version}/namespaces/default/{plural}"

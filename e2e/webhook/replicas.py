@@ -14,7 +14,7 @@ from typing import Any, Self
 import yaml
 
 from e2e.controlplane.process import Process
-from e2e.support import accounts, kubeconfig, manifests, ports
+from e2e.support import accounts, definitions, kubeconfig, manifests, ports
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually, healthy
 from e2e.webhook.balancer import Backend, Balancer
@@ -23,7 +23,6 @@ from e2e.webhook.endpoint_slices import EndpointSlices
 NAMESPACE = "muster-system"
 SERVICE = "muster-webhook"
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/muster-webhook-certificates"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 CONFIGURATIONS = (
     f"{REGISTRATIONS}/mutatingwebhookconfigurations/muster",
@@ -162,10 +161,9 @@ async def install(rest: Rest, *, by_service: bool = True) -> None:
     """All of manifests/base, until our kinds are served."""
     objects = manifests.load() if by_service else manifests.by_url(manifests.load())
     await manifests.create(rest, objects)
-    for obj in objects:
-        if obj["kind"] == "CustomResourceDefinition":
-            path = f"{DEFINITIONS}/{obj['metadata']['name']}"
-            await eventually(lambda path=path: _established(rest, path), path, 30)  # type: ignore[misc]
+    kind = "CustomResourceDefinition"
+    names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == kind]
+    await definitions.served(rest, *names)
 
 
 async def uninstall(rest: Rest) -> None:
@@ -179,9 +177,9 @@ async def uninstall(rest: Rest) -> None:
     ]
     for name in names:
         await _emptied(rest, name)
-        await rest.delete(f"{DEFINITIONS}/{name}")
+        await rest.delete(f"{definitions.PATH}/{name}")
     for name in names:
-        await eventually(lambda name=name: _absent(rest, f"{DEFINITIONS}/{name}"), name, 240)  # type: ignore[misc]
+        await eventually(lambda name=name: _absent(rest, f"{definitions.PATH}/{name}"), name, 240)  # type: ignore[misc]
 
 
 async def _emptied(rest: Rest, name: str) -> None:
@@ -199,11 +197,6 @@ async def _emptied(rest: Rest, name: str) -> None:
             await rest.patch(path, {"metadata": {"finalizers": None}}, timeout=60)
 
     await asyncio.gather(*map(free, held))
-
-
-async def _established(rest: Rest, path: str) -> bool:
-    conditions = (await rest.get(path)).ok().get("status", {}).get("conditions") or []
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 async def _absent(rest: Rest, path: str) -> bool:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from e2e.support import accounts, kubeconfig, pki
+from e2e.support import accounts, definitions, kubeconfig, pki
 from e2e.support.rest import JSON_PATCH, Object, Rest
 from e2e.support.waiting import eventually
-from e2e.webhook.replicas import CONFIGURATIONS, DEFINITIONS, NAMESPACE, install, uninstall
+from e2e.webhook.replicas import CONFIGURATIONS, NAMESPACE, install, uninstall
 
-CONVERTED = f"{DEFINITIONS}/workloads.scheduling.muster.dev"
+CONVERTED = f"{definitions.PATH}/workloads.scheduling.muster.dev"
 CONFIG = "/spec/conversion/webhook/clientConfig"
 
 

@@ -1,0 +1,23 @@
+"""CustomResourceDefinitions: where they are, and whether their kinds are served."""
+
+from e2e.support.rest import Rest
+from e2e.support.waiting import eventually
+
+PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+async def is_served(rest: Rest, name: str) -> bool:
+    """Whether the definition is established, and objects can be listed as they are stored."""
+    crd = (await rest.get(f"{PATH}/{name}")).ok()
+    spec, conditions = crd["spec"], crd.get("status", {}).get("conditions") or []
+    if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+        return False
+    (stored,) = (one["name"] for one in spec["versions"] if one["storage"])
+    listed = f"/apis/{spec['group']}/{stored}/{spec['names']['plural']}"
+    return (await rest.get(listed, params={"limit": "1"})).status == 200
+
+
+async def served(rest: Rest, *names: str) -> None:
+    """Waits until all of these are. Raises TimeoutError."""
+    for name in names:
+        await eventually(lambda name=name: is_served(rest, name), f"{name} to be served", 60)  # type: ignore[misc]
