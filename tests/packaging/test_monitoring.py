@@ -21,6 +21,7 @@ _SELECTORS = re.compile(r"\{([^}]*)\}")
 _BY = re.compile(r"\bby \(([^)]*)\)")
 _LABEL = re.compile(r"(\w+)\s*=~?")
 _LEGEND = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_RENAMED = re.compile(r"^\| (`muster_.*) \| (`muster_.*) \|$", re.MULTILINE)
 _ROW = re.compile(r"^\| `(muster_\w+)` \| ([^|]*) \|", re.MULTILINE)
 
 
@@ -69,6 +70,23 @@ def test_an_alert_has_a_test_that_it_fires_and_one_that_it_clears(name: str) -> 
     assert [bool(each["exp_alerts"]) for each in checks] == [True, False]
 
 
+def test_the_page_about_upgrades_names_metrics_that_are_exported_and_those_that_are_not() -> None:
+    page = (DOCS / "upgrade.md").read_text()
+    rows = _RENAMED.findall(page)
+    known = exported()
+
+    assert len(rows) > 10
+    for old, new in rows:
+        (name,) = _METRIC.findall(new)
+        labels = {each for found in _SELECTORS.findall(new) for each in found.split(",")}
+        assert labels <= known[name], new
+        assert old != new
+        for before in _METRIC.findall(old):
+            gone = {each for found in _SELECTORS.findall(old) for each in found.split(",")}
+            assert not gone or not gone <= known.get(before, frozenset()), old
+            assert gone or before not in known, old
+
+
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_an_alert_has_a_severity_and_a_section_that_says_what_to_do(name: str) -> None:
     rule, page = RULES[name], (DOCS / "alerts.md").read_text()
@@ -95,7 +113,8 @@ def test_the_page_of_metrics_has_each_with_its_labels() -> None:
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
 def test_no_page_names_a_metric_that_is_not_exported(path: Any) -> None:
-    named = set(re.findall(r"`(muster_[a-z_]+)[`{]", path.read_text()))
+    text = _RENAMED.sub(r"\2", path.read_text())  # of a metric that was renamed the new name
+    named = set(re.findall(r"`(muster_[a-z_]+)[`{]", text))
 
     assert named <= exported().keys() | series().keys()
 
