@@ -18,8 +18,10 @@ import msgspec
 
 from api.priority import PriorityClass
 from kube.errors import ConfigError
+from scheduler import device_snapshot
 from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.decide import decide
+from scheduler.core.devices.model import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import (
@@ -46,6 +48,7 @@ from scheduler.core.starvation import ClosedFor
 from scheduler.core.state import State
 from scheduler.core.workload_templates import Template, TemplateKey, WorkloadKey
 from scheduler.queue import Queue
+from scheduler.selectors.selectors import Selectors
 from scheduler.watch.decode import NEVER
 
 FORMAT = 7
@@ -90,7 +93,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The decision on one root: node by pod, or the blocker.
+    """The decision on one root: node by pod and devices by ResourceClaim, or the blocker.
 
     A root that does not fit may be `nominated`, node by pod, for the time when the pods that it
     `evicts` (namespace/name) and those that terminate already are gone.
@@ -102,6 +105,7 @@ class Decision(msgspec.Struct, frozen=True):
     blocker: Blocker | None = None
     nominated: dict[str, str] | None = None
     evicts: list[str] = []
+    devices: dict[str, list[str]] = {}
 
 
 class NominatedPlaces(msgspec.Struct, frozen=True):
@@ -125,7 +129,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     them. `priorities` say who may preempt, and serve simulations: all that is here has its priority
     already. `starvation` is the root that goes before others.
     `templates` are those of each Workload, with which groups are compared. `initially_scheduled`
-    are the groups that were scheduled once.
+    are the groups that were scheduled once. `slices`, `device_classes` and `device_claims` are what
+    there is of devices, `assumed_devices` the allocations of claims that were decided and are not
+    written yet.
     """
 
     format: int
@@ -156,6 +162,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     templates: list[tuple[WorkloadKey, list[tuple[TemplateKey, Template]]]] = []
     daemon_sets: list[DaemonSetKey] = []
     initially_scheduled: list[GroupKey] = []
+    slices: list[SliceInfo] = []
+    device_classes: list[DeviceClassInfo] = []
+    device_claims: list[DeviceClaimInfo] = []
+    assumed_devices: list[tuple[ClaimKey, Allocation]] = []
 
 
 def take(
@@ -194,12 +204,14 @@ def take(
         volumes=list(all_of(storage.volumes.values())),
         classes=list(storage.classes.values()),
         attachable={node: dict(limit) for node, limit in storage.limits.items()},
-        requirements=[shape.requirements for shape in all_of(shapes)],
+        requirements=[
+            device_snapshot.shown_requirements(shape.requirements) for shape in all_of(shapes)
+        ],
         groups=sorted(specs, key=lambda spec: spec.key),
         initially_scheduled=sorted(
             group.key for group in all_of(groups) if group.initially_scheduled
         ),
-        pods=[pod.info for pod in all_of(pods)],
+        pods=[device_snapshot.shown_pod(pod.info) for pod in all_of(pods)],
         assumed=dict(sorted((pod.info.uid, pod.node) for pod in all_of(pods) if pod.assumed)),
         waiting={
             "/".join(group.key): [uid for pods in group.pending.values() for uid in pods]
@@ -227,6 +239,15 @@ def take(
             (workload, list(templates.items()))
             for workload, templates in sorted(state.forest.templates.items())
         ],
+        slices=list(state.devices.slices.values()),
+        device_classes=[device_snapshot.shown_class(c) for c in state.devices.classes.values()],
+        device_claims=[
+            device_snapshot.shown_claim(each) for each in all_of(state.devices.claims.values())
+        ],
+        assumed_devices=[
+            (key, device_snapshot.shown_allocation(each))
+            for key, each in state.devices.assumed.items()
+        ],
     )
 
 
@@ -241,7 +262,9 @@ def decide_all(
             continue
         outcome = decide(state, entity, budget)
         if isinstance(outcome, Placement):
-            yield Decision(root, outcome.steps, placed=_nodes(state, outcome))
+            devices = device_snapshot.allocated(outcome.devices or {})
+            placed = _nodes(state, outcome)
+            yield Decision(root, outcome.steps, placed=placed, devices=devices)
             continue
         blocker, plan = explain(state, outcome), None
         if limits.preempts:
@@ -267,11 +290,12 @@ def _nodes(state: State, placement: Placement) -> dict[str, str]:
 
 def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     """A state and a queue that decide as those that the snapshot was taken from."""
-    state = State()
+    state = State(judge=Selectors().judge)
     _put_nodes(state, snapshot)
     for name, labels in snapshot.namespaces.items():
         state.set_namespace(name, labels)
     _put_storage(state, snapshot)
+    _put_devices(state, snapshot)
     for requirements in snapshot.requirements:
         state.selectors.register(requirements)
     _put_groups(state, snapshot)
@@ -412,6 +436,16 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
     for key, name, node in snapshot.assumed_volumes:
         assumed = AssumedVolume(name, state.nodes.row_of[node])
         state.volumes.assumed.keep({key: assumed})
+
+
+def _put_devices(state: State, snapshot: Snapshot) -> None:
+    for info in snapshot.slices:
+        state.devices.set_slice(info)
+    for device_class in snapshot.device_classes:
+        state.devices.set_class(device_class)
+    for claim in snapshot.device_claims:
+        state.devices.set_claim(claim)
+    state.devices.keep(dict(snapshot.assumed_devices))
 
 
 def _order_pending(state: State, group: Group, uids: list[str]) -> None:

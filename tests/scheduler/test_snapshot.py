@@ -231,7 +231,7 @@ def test_taking_a_snapshot_changes_nothing() -> None:
     [
         pytest.param(b"{", "broken is no snapshot: ", id="not JSON"),
         pytest.param(b'{"format": 1}', "broken is no snapshot: ", id="something else"),
-        pytest.param(None, "broken has format 99, this version of muster reads 6", id="newer"),
+        pytest.param(None, "broken has format 99, this version of muster reads 7", id="newer"),
     ],
 )
 def test_a_file_that_is_no_snapshot_is_refused_by_name(data: bytes | None, want: str) -> None:

@@ -1,0 +1,87 @@
+"""A snapshot has what decisions about devices depend on, and nothing that is tenants' own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.core.devices.asks import Ask, DeviceConfig
+from scheduler.core.devices.model import DeviceClassInfo
+from scheduler.core.place import Placement, SearchBudget
+from scheduler.selectors.selectors import Selectors
+from scheduler.snapshot import Limits, decide_all, decode, encode, queue_of, restore, take
+from tests.scheduler.devices.builders import CLASS, ask, device, gpu, has, pool, same
+from tests.scheduler.devices.cluster import DeviceCluster
+from tests.scheduler.devices.preemption import DevicePreemption
+from tests.scheduler.devices.preemption_instances import build, occupied
+
+LIMITS = Limits.of(SearchBudget())
+SECRET = '{"opaque":{"parameters":"hush"}}'
+
+
+def replayed(made: DeviceCluster) -> None:
+    snapshot = take(made.state, queue_of(made.state), LIMITS, decisions=100)
+    state, queue = restore(decode(encode(snapshot), "a test"))
+
+    assert snapshot.decisions
+    assert list(decide_all(state, queue.waiting(), LIMITS)) == snapshot.decisions
+    assert encode(take(state, queue, LIMITS, decisions=100)) == encode(snapshot)
+    assert state.devices.assumed.keys() == made.table.assumed.keys()
+
+
+def test_decisions_with_devices_are_the_same_after_writing_and_reading() -> None:
+    made = DeviceCluster(Selectors().judge)
+    rails = [device(f"d{at}", {"size": ("small", "large")[at % 2], "rail": at // 2})
+             for at in range(4)]  # fmt: skip
+    for name in ("n0", "n1"):
+        made.gpu_node(name, *rails)
+    made.slice(pool(device("net"), pool="half", node="n1", slices=2))
+    named = made.claim("named", ask(gpu(1, has("size", "large"))))
+    first = made.asks(None, ask(gpu(2), constraints=[same("rail")]))
+    made.run(made.place_single(first))
+    written = made.asks(None, named)
+    made.write(made.place_single(written))
+    for count in (1, 2, 5):
+        made.gang(f"g{count}", 2)
+        made.asks(f"g{count}", ask(gpu(count)))
+        made.asks(f"g{count}", named)
+
+    replayed(made)
+
+    (decision, *_) = take(made.state, queue_of(made.state), LIMITS).decisions
+    assert sum(map(len, decision.devices.values())) == 1
+    assert len(made.table.assumed) == 1
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_victims_that_hold_devices_are_the_same(number: int) -> None:
+    made = build(occupied(23, number))
+    made.state.units.refresh()
+    snapshot = take(made.state, queue_of(made.state), LIMITS)
+
+    again = DevicePreemption()
+    again.state, queue = restore(decode(encode(snapshot), "a test"))
+
+    (decision,) = snapshot.decisions
+    assert list(decide_all(again.state, queue.waiting(), LIMITS)) == [decision]
+
+
+def test_parameters_of_drivers_are_left_out_and_still_tell_shapes_apart() -> None:
+    made = DeviceCluster()
+    made.gpu_node("n0", count=4)
+    made.table.set_class(DeviceClassInfo(CLASS, config=(DeviceConfig(SECRET),)))
+    for text in (SECRET, SECRET, "hush-too"):
+        made.asks(None, Ask((gpu(),), config=(DeviceConfig(text),)))
+    decision = made.place_single(made.asks(None, Ask((gpu(),), config=(DeviceConfig(SECRET),))))
+    assert isinstance(decision, Placement)
+    made.run(decision)
+    key, allocation = next(iter((decision.devices or {}).items()))
+    made.table.set_claim(replace(made.table.claims[key], allocation=allocation))
+    made.run(made.place_single(made.asks(None, Ask((gpu(),), config=(DeviceConfig(SECRET),)))))
+
+    data = encode(take(made.state, queue_of(made.state), LIMITS))
+
+    assert b"hush" not in data
+    state, _ = restore(decode(data, "a test"))
+    assert len({pod.shape for pod in state.pods.values()}) == 2
