@@ -11,6 +11,7 @@ from kube.errors import ConfigError
 from scheduler.conditions import retry_on, waiting_for
 from scheduler.core.advice import count
 from scheduler.core.decide import decide
+from scheduler.core.devices_used import devices_used
 from scheduler.core.domain_capacity import domains
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
@@ -67,6 +68,8 @@ def explain_lines(state: State, entity: Group | Pod, budget: SearchBudget) -> It
         yield from _pod_lines(state, entity, budget)
         return
     yield headline(entity)
+    members = (uid for leaf in entity.leaves() for uid in leaf.members)
+    yield from (f"  {line}" for line in _device_lines(state, members))
     top = entity.top
     if top is not entity:
         yield f"  is decided with its root, {qualified_name(top.key)}"
@@ -176,6 +179,7 @@ def _owned(
 def _pod_lines(state: State, pod: Pod, budget: SearchBudget) -> Iterator[str]:
     info = pod.info
     yield f"Pod {info.namespace}/{info.name}"
+    yield from (f"  {line}" for line in _device_lines(state, (info.uid,)))
     if info.node:
         yield f"  is bound to {info.node}"
     elif not info.ours:
@@ -189,6 +193,14 @@ def _pod_lines(state: State, pod: Pod, budget: SearchBudget) -> Iterator[str]:
         yield from (f"  {line}" for line in explain_lines(state, pod.group, budget))
     else:
         yield from (f"  {line}" for line in _outcome(state, pod, None, budget))
+
+
+def _device_lines(state: State, uids: Iterable[str]) -> Iterator[str]:
+    """The devices that pods use, by class."""
+    used = devices_used(state.devices, uids)
+    if used:
+        classes = (f"{count(number, 'device')} of class {name}" for name, number in used.items())
+        yield f"uses {', '.join(sorted(classes))}"
 
 
 def _decision_lines(state: State, top: Group, asked: Group, budget: SearchBudget) -> Iterator[str]:

@@ -39,6 +39,7 @@ from cli.explain import (
     qualified_name,
     refusal_lines,
 )
+from cli.simulated_devices import DEVICE_KINDS, SimulatedDevices
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
 from scheduler.core.explain import explain
@@ -74,10 +75,14 @@ def simulate(
     before = {*state.forest.groups, *state.pods}
     objects = [obj for document in documents for obj in _expand(document, namespace, schedulers)]
     admission = Admission(classes, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
+    devices = SimulatedDevices(state)
     for obj in objects:
+        if obj["kind"] in DEVICE_KINDS:
+            devices.add(obj)
+    for obj in (each for each in objects if each["kind"] not in DEVICE_KINDS):
         if obj["kind"] != WORKLOAD.kind:
             admission.admit(obj)
-        _add(state, obj, schedulers)
+        _add(state, obj, schedulers, devices)
     lines: list[str] = []
     for key in queue_of(state).waiting():
         entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
@@ -125,7 +130,7 @@ def _decide(state: State, entity: Group | Pod, budget: SearchBudget) -> Iterator
         return
     names = state.nodes.name_of
     where = {pod.info.name: names(row) for pod, row in zip(outcome.pods, outcome.rows, strict=True)}
-    state.assume(outcome.pods, outcome.rows, outcome.volumes)
+    state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
     yield f"  fits: {placed_line(where)}"
 
 
@@ -141,12 +146,18 @@ def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Itera
         yield from _of_jobset(made, schedulers)
     elif kind == JOB.kind:
         yield from _of_job(made, schedulers)
-    elif kind in (POD_GROUP.kind, COMPOSITE_POD_GROUP.kind, WORKLOAD.kind, SINGLE_POD):
+    elif kind in (
+        POD_GROUP.kind,
+        COMPOSITE_POD_GROUP.kind,
+        WORKLOAD.kind,
+        SINGLE_POD,
+        *DEVICE_KINDS,
+    ):
         yield made
     else:
         raise ConfigError(
             f"{kind} {made['metadata'].get('name')}: only Job, JobSet, Pod, PodGroup,"
-            " CompositePodGroup and Workload can be simulated"
+            f" CompositePodGroup, Workload, {', '.join(DEVICE_KINDS)} can be simulated"
         )
 
 
@@ -186,7 +197,7 @@ def _of_job(job: Json, schedulers: SchedulerNames) -> Iterator[Json]:
         yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
 
 
-def _add(state: State, obj: Json, schedulers: SchedulerNames) -> None:
+def _add(state: State, obj: Json, schedulers: SchedulerNames, devices: SimulatedDevices) -> None:
     meta = obj["metadata"]
     meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
     # Later than all existing objects: it comes after the others of its priority.
@@ -203,6 +214,7 @@ def _add(state: State, obj: Json, schedulers: SchedulerNames) -> None:
         obj.setdefault("spec", {}).setdefault("schedulerName", schedulers.default)
         # What its volumes are is looked at later and kept as bytes until then.
         pod = msgspec.json.decode(msgspec.json.encode(obj), type=PodObject, strict=False)
-        state.set_pod(decode.pod_info(pod, schedulers=schedulers))
+        info = decode.pod_info(pod, schedulers=schedulers)
+        state.set_pod(devices.with_claims(obj, info))
     except (msgspec.ValidationError, QuantityError) as error:
         raise ConfigError(f"{obj['kind']} {meta.get('name')}: {error}") from error

@@ -1,0 +1,115 @@
+"""The device kinds in a simulation: classes, slices and claims, and claims made from templates.
+
+Claims are made of templates as kube-controller-manager would make them, one for each pod and entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from kube.errors import ConfigError
+from scheduler.core.devices.asks import Ask
+from scheduler.core.devices.model import DeviceClaimInfo
+from scheduler.core.model import ClaimKey, PodInfo
+from scheduler.core.state import State
+from scheduler.watch.device_decode import (
+    NotUnderstoodError,
+    ask_of,
+    device_class_info,
+    resource_claim_info,
+    slice_info,
+)
+from scheduler.watch.device_objects import (
+    decode_device_class,
+    decode_resource_claim,
+    decode_resource_slice,
+)
+
+Json = dict[str, Any]
+
+RESOURCE_CLAIM: Final = "ResourceClaim"
+RESOURCE_CLAIM_TEMPLATE: Final = "ResourceClaimTemplate"
+DEVICE_CLASS: Final = "DeviceClass"
+RESOURCE_SLICE: Final = "ResourceSlice"
+
+DEVICE_KINDS: Final = (DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)
+
+_UNSUPPORTED: Final = "resourceClaims"
+
+
+class SimulatedDevices:
+    """What the files have of devices, put into the state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._templates: dict[ClaimKey, Ask] = {}
+
+    def add(self, obj: Json) -> None:
+        """An object of one of DEVICE_KINDS. Raises ConfigError."""
+        kind, name = obj["kind"], obj["metadata"].get("name", "")
+        table, data = self._state.devices, msgspec.json.encode(obj)
+        problem = ""
+        try:
+            if kind == DEVICE_CLASS:
+                table.set_class(device_class_info(decode_device_class(data)))
+            elif kind == RESOURCE_SLICE:
+                info, hidden = slice_info(decode_resource_slice(data))
+                table.set_slice(info)
+                problem = next(iter(hidden), "")
+            elif kind == RESOURCE_CLAIM:
+                obj.pop("status", None)  # nobody has it yet
+                claim, problem = resource_claim_info(
+                    decode_resource_claim(msgspec.json.encode(obj))
+                )
+                if claim.key not in table.claims:
+                    table.set_claim(claim)
+            else:
+                spec = (obj.get("spec") or {}).get("spec") or {}
+                ask, problem = ask_of(msgspec.json.encode(spec))
+                self._templates[obj["metadata"]["namespace"], name] = ask
+        except (msgspec.DecodeError, NotUnderstoodError) as error:
+            problem = str(error)
+        if problem:
+            raise ConfigError(f"{kind} {name}: {problem}")
+
+    def with_claims(self, obj: Json, info: PodInfo) -> PodInfo:
+        """The pod with its claims, of which those from templates are made. Raises ConfigError."""
+        entries = (obj.get("spec") or {}).get("resourceClaims") or []
+        if not entries:
+            return info
+        asks: list[Ask | ClaimKey] = []
+        keys: list[ClaimKey] = []
+        for number, entry in enumerate(entries):
+            key = (info.namespace, entry.get("resourceClaimName") or f"{info.name}-{entry['name']}")
+            if "resourceClaimName" in entry:
+                self._check_named(info, number, key)
+                asks.append(key)
+            else:
+                ask = self._template(info, number, entry.get("resourceClaimTemplateName", ""))
+                claim = DeviceClaimInfo(key, f"simulated-{'-'.join(key)}", ask, owner=info.uid)
+                self._state.devices.set_claim(claim)
+                asks.append(ask)
+            keys.append(key)
+        wants = info.requirements
+        unsupported = tuple(each for each in wants.unsupported if each != _UNSUPPORTED)
+        wants = replace(wants, asks=tuple(asks), unsupported=unsupported)
+        return replace(info, requirements=wants, device_claims=tuple(keys))
+
+    def _check_named(self, info: PodInfo, number: int, key: ClaimKey) -> None:
+        if key not in self._state.devices.claims:
+            raise ConfigError(
+                f"Pod {info.name}: resourceClaims[{number}] names ResourceClaim {key[1]}, which is"
+                " neither in the cluster nor in the files: add it"
+            )
+
+    def _template(self, info: PodInfo, number: int, name: str) -> Ask:
+        ask = self._templates.get((info.namespace, name))
+        if ask is None:
+            raise ConfigError(
+                f"Pod {info.name}: resourceClaims[{number}] names ResourceClaimTemplate {name},"
+                " which is not in the files: add it, as templates are not read from the cluster"
+            )
+        return ask

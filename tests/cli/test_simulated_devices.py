@@ -1,0 +1,167 @@
+"""Manifests with device claims are decided as they would be; explain says who uses which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cli.explain import explain_lines
+from cli.simulate import simulate
+from kube.errors import ConfigError
+from scheduler.core.place import SearchBudget
+from scheduler.selectors.selectors import Selectors
+from scheduler.snapshot import Limits, decode, encode, queue_of, restore, take
+from tests.cli.test_solver_commands import job, pod_spec
+from tests.scheduler.devices.builders import device
+from tests.scheduler.devices.cluster import DeviceCluster
+from tests.scheduler.devices.preemption import DevicePreemption
+
+Json = dict[str, Any]
+
+
+def spec(count: int = 1, *selectors: str, name: str = "gpu", device_class: str = "gpu") -> Json:
+    exactly: Json = {"deviceClassName": device_class, "count": count}
+    exactly["selectors"] = [{"cel": {"expression": each}} for each in selectors]
+    return {"devices": {"requests": [{"name": name, "exactly": exactly}]}}
+
+
+def template(name: str = "t", **wanted: Any) -> Json:
+    return {
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name},
+        "spec": {"spec": spec(**wanted)},
+    }
+
+
+def claim(name: str, **wanted: Any) -> Json:
+    return {"kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec(**wanted)}
+
+
+def with_claims(document: Json, **entries: Json) -> Json:
+    pod = document["spec"]["template"]["spec"] if document["kind"] == "Job" else document["spec"]
+    pod["resourceClaims"] = [{"name": name} | entry for name, entry in entries.items()]
+    return document
+
+
+OWN = {"resourceClaimTemplateName": "t"}
+
+
+def cluster(nodes: int = 2, count: int = 2) -> DeviceCluster:
+    made = DeviceCluster(Selectors().judge)
+    for at in range(nodes):
+        made.gpu_node(f"n{at}", *(device(f"gpu-{i}", {"size": "small"}) for i in range(count)))
+    return made
+
+
+def simulated(made: DeviceCluster, *documents: Json) -> list[str]:
+    return simulate(made.state, documents, "ns", SearchBudget())
+
+
+@pytest.mark.parametrize(
+    ("pods", "want"),
+    [
+        pytest.param(4, "  fits: n0 x2, n1 x2", id="as many as there are devices"),
+        pytest.param(5, "  waits (capacity): needs room for 5 more pods", id="one more"),
+    ],
+)
+def test_claims_are_made_from_templates(pods: int, want: str) -> None:
+    lines = simulated(cluster(), template(), with_claims(job("a", pods), gpu=OWN))
+
+    assert lines[1].startswith(want)
+
+
+def test_one_after_the_other_takes_its_devices() -> None:
+    made = cluster(1, 3)
+    jobs = [with_claims(job(name, 2), gpu=OWN) for name in "ab"]
+
+    lines = simulated(made, *jobs, template())
+
+    assert lines[1] == "  fits: n0 x2"
+    assert "there is room for 1" in lines[3]
+
+
+def test_a_claim_in_the_files_is_shared_by_the_pods_that_name_it() -> None:
+    lines = simulated(
+        cluster(), claim("c"), with_claims(job("a", 3), common={"resourceClaimName": "c"})
+    )
+
+    assert lines[1] == "  fits: n0 x3"
+
+
+def test_classes_and_slices_of_the_files_count() -> None:
+    made = cluster()
+    nic: Json = {"kind": "DeviceClass", "metadata": {"name": "nic"}, "spec": {
+        "selectors": [{"cel": {"expression": 'device.driver == "nic.example.com"'}}]}}  # fmt: skip
+    cards: Json = {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": {
+        "driver": "nic.example.com", "nodeName": "n1", "devices": [{"name": "a"}],
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1}}}  # fmt: skip
+    wanted = with_claims(job("a", 1), nic=OWN)
+
+    lines = simulated(made, wanted, template(device_class="nic"), nic, cards)
+
+    assert lines[1] == "  fits: n1 x1"
+
+
+@pytest.mark.parametrize(
+    ("documents", "want"),
+    [
+        pytest.param(
+            [{"kind": "Pod", "metadata": {"name": "p"}, "spec": pod_spec()}],
+            r"Pod p: resourceClaims\[0\] names ResourceClaimTemplate t, which is not in the files",
+            id="a template that is not there",
+        ),
+        pytest.param(
+            [template() | {"spec": {"spec": {"devices": {"requests": [{"name": "x", "new": 1}]}}}}],
+            "ResourceClaimTemplate t: uses spec.devices.requests",
+            id="an unknown field",
+        ),
+        pytest.param(
+            [{"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": {"future": 1}}],
+            "ResourceSlice s: uses spec.future, which Muster does not know",
+            id="an unknown field of a slice",
+        ),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_by_name(documents: list[Json], want: str) -> None:
+    for document in documents:
+        if document["kind"] == "Pod":
+            with_claims(document, gpu=OWN)
+
+    with pytest.raises(ConfigError, match=want):
+        simulated(cluster(), *documents)
+
+
+def test_a_named_claim_that_is_nowhere_is_refused() -> None:
+    with pytest.raises(ConfigError, match="names ResourceClaim c, which is neither"):
+        simulated(cluster(), with_claims(job("a", 1), common={"resourceClaimName": "c"}))
+
+
+def test_the_simulation_of_a_snapshot_judges_selectors() -> None:
+    made = cluster()
+    data = encode(take(made.state, queue_of(made.state), Limits.of(SearchBudget())))
+    state, _ = restore(decode(data, "a test"))
+    small = 'device.attributes["gpu.example.com"].size == "small"'
+    documents = [
+        {**template(), "spec": {"spec": spec(1, small)}},
+        with_claims(job("a", 4), gpu=OWN),
+    ]
+
+    lines = simulate(state, documents, "ns", SearchBudget())
+
+    assert lines[1] == "  fits: n0 x2, n1 x2"
+
+
+def test_explain_says_how_many_devices_of_which_class_a_group_uses() -> None:
+    made = DevicePreemption()
+    made.gpu_node("n0", count=4)
+    made.gang("g", 2)
+    shared = made.allocated("shared", "n0", "gpu-3")
+    pods = [made.holds("n0", f"gpu-{at}", group="g", claims=(shared,)) for at in range(2)]
+
+    group = made.state.forest.groups["PodGroup", "ns", "g"]
+    lines = list(explain_lines(made.state, group, SearchBudget()))
+    of_pod = list(explain_lines(made.state, made.single(pods[0]), SearchBudget()))
+
+    assert lines[1] == "  uses 3 devices of class gpu"
+    assert of_pod[1] == "  uses 2 devices of class gpu"
