@@ -107,6 +107,8 @@ ANNOTATION_PREFERRED_TOPOLOGY: Final = f"{GROUP}/preferred-topology"
 ANNOTATION_DISRUPTION_MODE: Final = f"{GROUP}/disruption-mode"
 # On a pod that names its group by label: the label whose values make groups of their own.
 ANNOTATION_GROUP_BY: Final = f"{GROUP}/group-by"
+# Entries of the pod template's spec.resourceClaims of which the group gets one claim for all pods.
+ANNOTATION_SHARED_CLAIMS: Final = f"{GROUP}/shared-claims"
 # The same for the composite of a replicatedJob in a JobSet of mode Composite.
 REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
@@ -120,6 +122,8 @@ ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
 # On a Job template of a JobSet: what the JobSet itself asks for, which its Jobs do not know.
 ANNOTATION_JOBSET_OPTIONS: Final = f"{GROUP}/jobset-options"
+# On a Job whose pods share claims: the template that each entry named before admission changed it.
+ANNOTATION_CLAIM_TEMPLATES: Final = f"{GROUP}/claim-templates"
 ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
 ANNOTATION_MIN_COUNT_BASIS: Final = f"{GROUP}/min-count-basis"
 # On a root: how long its bindings may take, as in "90s", instead of the scheduler's default.

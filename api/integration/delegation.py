@@ -17,7 +17,8 @@ from api.constants import (
     POD_GROUP,
 )
 from api.integration import objects
-from api.integration.options import annotation_path
+from api.integration.options import JOB_MODES, annotation_path, read_options
+from api.integration.shared_claims import group_entries, noted_templates
 from api.integration.templates import TemplateNotFoundError, find_template
 from api.reading import annotations_of, dig, text
 from api.scheduler_names import USUAL, SchedulerNames
@@ -68,5 +69,6 @@ def delegated_group(
         )
     metadata = job["metadata"]
     owner = objects.Owner(JOB, metadata["namespace"], metadata["name"], metadata["uid"])
-    fields = dict(template.fields)
+    claims = group_entries(read_options(job, "", JOB_MODES, []).claims, noted_templates(job))
+    fields = {**template.fields, **template.with_claims({"resourceClaims": claims})}
     return objects.group_object(POD_GROUP, owner, group, name, fields, parent=delegation.parent)

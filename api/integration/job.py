@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from api import causes, groups, names
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_CLAIM_TEMPLATES,
     ANNOTATION_CONSUMES_REQUEST,
     ANNOTATION_GROUP_SCOPE,
     ANNOTATION_GROUP_TEMPLATE,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_PROVISIONING_CLASS,
+    ANNOTATION_SHARED_CLAIMS,
     JOB,
     JOB_CONTROLLER,
     JOBSET,
@@ -44,12 +46,26 @@ from api.integration.autoscalers import (
 )
 from api.integration.delegation import Delegation, read_delegation
 from api.integration.jobset import group_of_jobset_job, request_of_jobset_job
-from api.integration.levels import Level, levels_of, levels_of_template
+from api.integration.levels import Level, jobset_options, levels_of, levels_of_template
 from api.integration.managed_by import other_controller, warnings_for
 from api.integration.minimum import Part, Pods, Progress, Standing, standing
-from api.integration.options import JOB_MODES, Options, annotation_path, read_options
+from api.integration.options import (
+    JOB_MODES,
+    REPLICATED_JOB_MODES,
+    Options,
+    annotation_path,
+    read_options,
+)
 from api.integration.references import check_pod_template
-from api.integration.view import members_of, parallelism_of, read_mark
+from api.integration.shared_claims import (
+    Sharer,
+    consumer_faults,
+    entry_faults,
+    kept_claims,
+    named_claims,
+    noted_templates,
+)
+from api.integration.view import SCOPE_JOBSET, members_of, parallelism_of, read_mark
 from api.integration.workloads import NO_WORKLOADS, OwnerName, Workloads
 from api.provisioning import class_name, consumed
 from api.reading import annotations_of, dig, integer, labels_of, listing, mapping, text
@@ -63,6 +79,7 @@ KEPT_TEXT = (
     "it stays as it was: the group of a Job does not change; to run the Job without it, or in "
     "another, delete the Job and make it again"
 )
+NO_GROUP_TEXT = "has no effect: no gang-mode makes a group at this level"
 DELEGATED_TEXT = f"leave this out: {ANNOTATION_GROUP_TEMPLATE} says what the group is"
 
 
@@ -175,6 +192,7 @@ def job_groups(job: Mapping[str, Any], *, workload: str | None = None) -> list[d
         view.options,
         size,
         objects.priority_of(view.pod_spec),
+        claims=noted_templates(job),
     )
     group = objects.group_object(POD_GROUP, owner, view.managed, name, made_from)
     return [
@@ -234,8 +252,12 @@ def _mark_anew(
     of_jobset = _jobset_scope(job, view) != ""
     labels = group_labels(template, group)
     terms = around.autoscalers.terms(levels, labels, of_jobset=of_jobset)
+    copied_from = text(annotations_of(job).get(ANNOTATION_MANAGED_GROUP))
+    claims, note = named_claims(job, _shared_claims(job, view), group, copied_from)
     return [
-        *_mark(job, view, group, said),
+        *_mark(job, view, group, said, note=note),
+        *([] if note else drop_entry(job, "", "annotations", ANNOTATION_CLAIM_TEMPLATES)),
+        *claims,
         *(op for key in stale for op in drop_entry(template, _TEMPLATE, "annotations", key)),
         *affinity(template, _TEMPLATE, terms),
     ]
@@ -246,6 +268,15 @@ def _jobset_scope(job: Mapping[str, Any], view: JobView) -> str:
     if not view.from_jobset or group_of_jobset_job(view.namespace, job) is None:
         return ""
     return read_mark(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))[0]
+
+
+def _shared_claims(job: Mapping[str, Any], view: JobView) -> tuple[str, ...]:
+    """The entries of which the group has one claim, as its Job or JobSet says."""
+    if not view.from_jobset:
+        return view.options.claims
+    if _jobset_scope(job, view) == SCOPE_JOBSET:
+        return jobset_options(job).claims
+    return read_options(job, "", REPLICATED_JOB_MODES, []).claims
 
 
 def _levels(
@@ -307,6 +338,8 @@ def _update(
     if before.managed and after.delegation != before.delegation:
         found.append(causes.immutable(annotation_path("", ANNOTATION_GROUP_TEMPLATE), None))
     had = {*before.faults, *_minimum_faults(before)}
+    fewer = set(_consumer_faults(before))
+    found += [fault for fault in _consumer_faults(after) if fault not in fewer]
     if after.options.min_count != before.options.min_count:
         found += [fault for fault in _minimum_faults(after) if fault not in had]
     found += [fault for fault in after.faults if fault not in had]
@@ -338,7 +371,9 @@ def _mark_again(
     said |= _consumed_before(before)
     # One without the note was made by an earlier version of Muster.
     noted = ANNOTATION_MANAGED_GROUP in annotations_of(before)
-    patch = _mark(new, view, group, missing_annotations(template, said), on_pods=noted)
+    note = text(annotations_of(old).get(ANNOTATION_CLAIM_TEMPLATES))
+    patch = _mark(new, view, group, missing_annotations(template, said), on_pods=noted, note=note)
+    patch += kept_claims(new, old, group)
     terms = kept_affinity(before)
     return [*patch, *affinity(template, _TEMPLATE, terms)] if terms else patch
 
@@ -381,16 +416,18 @@ def _mark(
     on_template: Mapping[str, str],
     *,
     on_pods: bool = True,
+    note: str = "",
 ) -> list[Operation]:
     """`on_pods`: the pods are to know, too, that Muster named their group.
 
-    `on_template` are other annotations of theirs.
+    `on_template` are other annotations of theirs; `note` is that of the claims they share.
     """
     template = dig(job, "spec", "template")
-    note = {ANNOTATION_MANAGED_GROUP: group}
-    annotations = {**(note if on_pods else {}), **on_template}
+    named = {ANNOTATION_MANAGED_GROUP: group}
+    annotations = {**(named if on_pods else {}), **on_template}
+    noted = {ANNOTATION_CLAIM_TEMPLATES: note} if note else {}
     return [
-        *set_entries(job, "", {"annotations": note}),
+        *set_entries(job, "", {"annotations": named | noted}),
         *set_entries(
             template, _TEMPLATE, {"labels": {LABEL_POD_GROUP: group}, "annotations": annotations}
         ),
@@ -422,6 +459,7 @@ def _faults(view: JobView) -> list[Cause]:
     template = mapping(view.spec.get("template"))
     references = check_pod_template(template, "spec.template", view.schedulers)
     found = [*view.faults, *_minimum_faults(view), *references]
+    found += [*_claim_faults(view), *_consumer_faults(view)]
     if view.asks:
         found += jobset_rules.check_scheduler(view.pod_spec, _POD_SPEC, view.schedulers)
     return found
@@ -430,6 +468,21 @@ def _faults(view: JobView) -> list[Cause]:
 def _minimum_faults(view: JobView) -> Iterator[Cause]:
     if view.asks:
         yield from jobset_rules.check_minimum(view.options, max(1, members_of(view.spec)), "pods")
+
+
+def _claim_faults(view: JobView) -> Iterator[Cause]:
+    if view.asks or view.delegation is not None:
+        path = annotation_path("", ANNOTATION_SHARED_CLAIMS)
+        yield from entry_faults(view.options.claims, path, [_sharer(view)], view.managed)
+
+
+def _consumer_faults(view: JobView) -> Iterator[Cause]:
+    if view.asks or view.delegation is not None:
+        yield from consumer_faults(view.options.claims, "spec.parallelism", [_sharer(view)])
+
+
+def _sharer(view: JobView) -> Sharer:
+    return Sharer(_POD_SPEC, view.pod_spec, members_of(view.spec))
 
 
 def _left_alone(view: JobView) -> list[str]:
@@ -443,4 +496,6 @@ def _left_alone(view: JobView) -> list[str]:
 def _warnings(view: JobView) -> list[str]:
     if view.options.asks and view.names_other_group:
         return [f"{view.options.mode_path}: {jobset_rules.GROUPED_TEXT}"]
+    if view.options.claims and not (view.asks or view.delegation is not None):
+        return [f"{annotation_path('', ANNOTATION_SHARED_CLAIMS)}: {NO_GROUP_TEXT}"]
     return []

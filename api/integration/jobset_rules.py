@@ -14,6 +14,7 @@ from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_SHARED_CLAIMS,
     ANNOTATION_TOPOLOGY,
     JOB,
     JOBSET,
@@ -32,6 +33,7 @@ from api.integration.options import (
     annotation_path,
 )
 from api.integration.references import check_pod_template
+from api.integration.shared_claims import Sharer, consumer_faults, entry_faults
 from api.integration.view import (
     SCOPE_JOB,
     SCOPE_JOBSET,
@@ -51,6 +53,10 @@ ORDER_TEXT: Final = (
     "a gang of the whole JobSet would wait for pods that this order creates later; "
     "use gang-mode on the replicatedJobs instead"
 )
+COMPOSITE_CLAIMS_TEXT: Final = (
+    "a claim belongs to one PodGroup, and mode Composite makes one for each Job: set this on the "
+    "Job templates"
+)
 GROUPED_TEXT: Final = "has no effect: the pod template already names a group"
 
 
@@ -68,6 +74,7 @@ def faults(view: JobSetView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
         *_references(view.replicated_jobs, schedulers),
         *_other_requests(view),
         *_name_clashes(view),
+        *_shared_claims(view),
     ]
 
 
@@ -82,8 +89,9 @@ def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
         if job.name in known:
             found += frozen(job.options, known[job.name].options)
             found += frozen(job.outer, known[job.name].outer)
-    had = {*before.faults, *_minimums(before)}
-    found += [fault for fault in (*after.faults, *_minimums(after)) if fault not in had]
+    had = {*before.faults, *_minimums(before), *_shared_claims(before)}
+    wrong = (*after.faults, *_minimums(after), *_shared_claims(after))
+    found += [fault for fault in wrong if fault not in had]
     return list(dict.fromkeys(found))
 
 
@@ -147,6 +155,9 @@ def frozen(new: Options, old: Options) -> Iterator[Cause]:
     if new.request != old.request:
         # The pods say from their creation on whether a request stands for them.
         yield causes.immutable(new.at(ANNOTATION_PROVISIONING_REQUEST), new.request or None)
+    if new.claims != old.claims:
+        # The pods name these claims from their creation on.
+        yield causes.immutable(new.at(ANNOTATION_SHARED_CLAIMS), ",".join(new.claims) or None)
 
 
 def _exclusion(view: JobSetView) -> Iterator[Cause]:
@@ -266,6 +277,28 @@ def _other_requests(view: JobSetView) -> Iterator[Cause]:
             yield causes.invalid(path, said, CONSUMES_TEXT)
 
 
+def _shared_claims(view: JobSetView) -> Iterator[Cause]:
+    """The annotation `shared-claims` of the JobSet, or of a replicatedJob with its own groups."""
+    if view.options.claims and view.options.mode == COMPOSITE:
+        yield causes.forbidden(view.options.at(ANNOTATION_SHARED_CLAIMS), COMPOSITE_CLAIMS_TEXT)
+    elif view.options.asks:
+        yield from _claim_faults(view.options, view.wanted)
+    for job in view.wanted:
+        if job.scope != SCOPE_JOBSET:
+            yield from _claim_faults(job.options, [job])
+
+
+def _claim_faults(options: Options, jobs: list[ReplicatedJob]) -> Iterator[Cause]:
+    if not jobs:
+        return
+    path, sharers = options.at(ANNOTATION_SHARED_CLAIMS), []
+    for job in jobs:
+        pods = job.members if job.scope == SCOPE_JOB else job.replicas * job.members
+        sharers.append(Sharer(job.pod_spec_path, job.pod_spec, pods))
+    yield from entry_faults(options.claims, path, sharers)
+    yield from consumer_faults(options.claims, path, sharers)
+
+
 def _name_clashes(view: JobSetView) -> Iterator[Cause]:
     """Groups of different modes may get the same name (`a-1`, and Job 1 of `a`)."""
     if view.options.asks:
@@ -288,6 +321,7 @@ def _unused(options: Options) -> Iterator[str]:
         ANNOTATION_DISRUPTION_MODE: bool(options.disruption),
         ANNOTATION_PROVISIONING_REQUEST: bool(options.request),
         ANNOTATION_PREEMPTION_DELAY: bool(options.delay),
+        ANNOTATION_SHARED_CLAIMS: bool(options.claims),
     }
     for key, is_said in said.items():
         if is_said:

@@ -25,7 +25,7 @@ from api.integration.templates import Template, choose_template, find_template, 
 from api.integration.view import SCOPE_JOB, SCOPE_JOBSET
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
 
-_KEYS: Final = ("mode", "topology", "disruption-mode", "provisioning-request")
+_KEYS: Final = ("mode", "topology", "disruption-mode", "provisioning-request", "shared-claims")
 
 
 class Level(NamedTuple):
@@ -46,7 +46,8 @@ def note_of(jobset: Options) -> str:
     topology = "" if jobset.preferred else jobset.topology
     disruption = jobset.disruption if jobset.disruption == ALL else ""
     mode = jobset.mode if jobset.mode == COMPOSITE else ""
-    said = zip(_KEYS, (mode, topology, disruption, jobset.request), strict=True)
+    claims = "" if mode else "+".join(jobset.claims)
+    said = zip(_KEYS, (mode, topology, disruption, jobset.request, claims), strict=True)
     return ",".join(f"{key}={value}" for key, value in said if value)
 
 
@@ -103,8 +104,11 @@ def jobset_options(job: Mapping[str, Any]) -> Options:
     """What `note_of` wrote for a JobSet's Job; the rest of the annotation is not read."""
     note = text(annotations_of(job).get(ANNOTATION_JOBSET_OPTIONS))
     said = dict(part.partition("=")[::2] for part in note.split(","))
-    mode, topology, disruption, request = (said.get(key, "") for key in _KEYS)
-    return Options(mode=mode, topology=topology, disruption=disruption, request=request)
+    mode, topology, disruption, request, claims = (said.get(key, "") for key in _KEYS)
+    shared = tuple(name for name in claims.split("+") if names.is_dns_label(name))
+    return Options(
+        mode=mode, topology=topology, disruption=disruption, request=request, claims=shared
+    )
 
 
 def _level(scope: Scope, options: Options) -> Level:

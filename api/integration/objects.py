@@ -26,12 +26,14 @@ from api.constants import (
     finalizer_of,
 )
 from api.integration.options import ALL, BASIC, COMPOSITE, SINGLE, Options
+from api.integration.shared_claims import group_entries, templates_of
 from api.integration.view import SCOPE_JOB, SCOPE_JOBSET, JobSetView, ReplicatedJob
 from api.ownership import OwnerId
 from api.reading import text
 
 Json = dict[str, Any]
 
+NO_TEMPLATES: Final[Mapping[str, str]] = {}
 _MODES: Final = {SINGLE: "single", ALL: "all"}
 
 
@@ -96,9 +98,18 @@ def jobset_labels(labels: Mapping[str, Any]) -> tuple[str, str, int | None]:
 
 
 def template(
-    name: str, options: Options, members: int, priority: Json, *, composite: bool = False
+    name: str,
+    options: Options,
+    members: int,
+    priority: Json,
+    *,
+    composite: bool = False,
+    claims: Mapping[str, str] = NO_TEMPLATES,
 ) -> Json:
-    """A template: policy with minCount (explicit, else all `members`), topology, mode, class."""
+    """A template: policy with minCount (explicit, else all `members`), topology, mode, class.
+
+    `claims` are the ResourceClaimTemplates of the entries that its pods may share.
+    """
     made: Json = {"name": name, "schedulingPolicy": _policy(options, members, composite)}
     if options.topology:
         entry: Json = {"key": options.topology}
@@ -107,6 +118,9 @@ def template(
         made["schedulingConstraints"] = {"topology": [entry]}
     if options.disruption:
         made["disruptionMode"] = {_MODES[options.disruption]: {}}
+    shared = group_entries(options.claims, claims)
+    if shared:
+        made["resourceClaims"] = shared
     return made | priority
 
 
@@ -158,6 +172,7 @@ def _wide_objects(
         view.options,
         sum(job.replicas * job.members for job in jobs),
         priority_of(*(job.pod_spec for job in jobs)),
+        claims=templates_of(job.pod_spec for job in jobs),
     )
     name = names.jobset_pod_group(view.namespace, view.name, taken=view.names_taken)
     return [
@@ -223,7 +238,7 @@ def _leaf(
 ) -> Json:
     options = _inherited(job.options, above) if above else job.options
     name = names.template_name("pg", job.name, view.namespace)
-    return template(name, options, members, priority)
+    return template(name, options, members, priority, claims=templates_of([job.pod_spec]))
 
 
 def _root_template_name(view: JobSetView, jobs: list[ReplicatedJob]) -> str:

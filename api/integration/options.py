@@ -13,10 +13,12 @@ from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_SHARED_CLAIMS,
     ANNOTATION_TOPOLOGY,
     GROUP,
     REPLICATED_JOB_PREFIX,
 )
+from api.integration.shared_claims import read_shared
 from api.provisioning import CLASSES
 from api.reading import annotations_of, dig
 from api.rules.table import LABEL_KEY_TEXT
@@ -47,6 +49,7 @@ class Options:
     `path` is that of the object the annotations hang on (empty for the root); `mode_path` is
     where the mode is set, or would be. `outer` marks the `replicated-job-` annotations. `request`
     (of capacity) and `delay` (of preemption) are about a root, and go to the group if it is one.
+    `claims` are the entries of the pods' claims that they share.
     """
 
     mode: str = ""
@@ -57,6 +60,7 @@ class Options:
     disruption: str = ""
     request: str = ""
     delay: str = ""
+    claims: tuple[str, ...] = ()
 
     path: str = ""
     outer: bool = False
@@ -97,7 +101,9 @@ def read_options(
     """
     mode, mode_path = _mode(obj, path, modes, report, field)
     fields = _fields(obj, path, report, outer=False) | _fields_of_root(obj, path, report)
-    return Options(mode=mode, mode_path=mode_path, path=path, **fields)
+    shared_path = annotation_path(path, ANNOTATION_SHARED_CLAIMS)
+    claims = read_shared(annotations_of(obj).get(ANNOTATION_SHARED_CLAIMS), shared_path, report)
+    return Options(mode=mode, mode_path=mode_path, path=path, claims=claims, **fields)
 
 
 def read_outer_options(obj: Any, path: str, report: list[Cause]) -> Options:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api.constants import COMPOSITE_POD_GROUP, POD_GROUP
+from api.constants import COMPOSITE_POD_GROUP, MAX_RESOURCE_CLAIMS, POD_GROUP
 from api.inherit import INHERITED
 from api.reading import dig, listing, mapping, text
 
@@ -35,15 +35,38 @@ class Template:
     fields: Mapping[str, Any]
 
     def apply(self, spec: Json) -> Json:
-        """A group's spec with the template's values in place of its own."""
+        """A group's spec with the template's values in place of its own.
+
+        Raises TemplateNotFoundError as `with_claims` does.
+        """
         kept = {key: value for key, value in spec.items() if key not in INHERITED}
         taken = {key: self.fields[key] for key in INHERITED if self.fields.get(key) is not None}
-        claims = {"resourceClaims": self.fields["resourceClaims"]} if self._has_claims else {}
-        return {"disruptionMode": {"single": {}}} | kept | taken | claims
+        return {"disruptionMode": {"single": {}}} | kept | taken | self.with_claims(spec)
+
+    def with_claims(self, spec: Mapping[str, Any]) -> Json:
+        """The field `resourceClaims`, if any: the template's, and those of a group's spec.
+
+        Raises TemplateNotFoundError where both say an entry, and not the same of it.
+        """
+        if self.kind != POD_GROUP.kind:
+            return {}
+        claims = {text(mapping(it).get("name")): it for it in self._claims}
+        for entry in listing(spec.get("resourceClaims")):
+            if claims.setdefault(entry["name"], entry) != entry:
+                raise TemplateNotFoundError(
+                    f"template {self.name} has another claim for entry {entry['name']} of "
+                    "resourceClaims than the pods: let both name the same ResourceClaimTemplate"
+                )
+        if len(claims) > MAX_RESOURCE_CLAIMS:
+            raise TemplateNotFoundError(
+                f"template {self.name} and the pods share {len(claims)} claims, and a PodGroup has "
+                f"{MAX_RESOURCE_CLAIMS} at most"
+            )
+        return {"resourceClaims": list(claims.values())} if claims else {}
 
     @property
-    def _has_claims(self) -> bool:
-        return self.kind == POD_GROUP.kind and bool(self.fields.get("resourceClaims"))
+    def _claims(self) -> list[Any]:
+        return listing(self.fields.get("resourceClaims"))
 
 
 def templates_of(workload: Mapping[str, Any]) -> list[Template]:

@@ -154,12 +154,15 @@ def _options(draw: Draw) -> Json:
         ("preferred-topology", TOPOLOGY_KEYS),
         ("disruption-mode", ("All", "Single", "x")),
         ("group-scope", ("Job", "ReplicatedJob", "x")),
+        ("shared-claims", ("gpu", "gpu, shared", ",", "a,b,c,d,e", "x" * 4096)),
+        ("claim-templates", ("gpu=x", "=,=", "gpu", "gpu=x," * 1000)),
         (
             "jobset-options",
             (
                 "mode=Composite,topology=rack",
                 "provisioning-request=check-capacity",
                 "topology=,=,x",
+                "shared-claims=a+b+,mode=Gang",
                 "x" * 4096,
             ),
         ),

@@ -81,6 +81,17 @@ class JobBuilder:
         self._pod["schedulerName"] = name
         return self
 
+    def claims(self, **entries: str) -> Self:
+        """Entries of the pods' claims, each with its ResourceClaimTemplate."""
+        return self.claim_entries(
+            *({"name": it, "resourceClaimTemplateName": of} for it, of in entries.items())
+        )
+
+    def claim_entries(self, *entries: Json) -> Self:
+        """Entries of the pods' claims as they are written."""
+        self._pod["resourceClaims"] = list(entries)
+        return self
+
     def in_group(self, name: str) -> Self:
         return self.labelled({annotation("pod-group"): name})
 
