@@ -4,10 +4,11 @@ Kubernetes makes a claim for each pod that names a ResourceClaimTemplate. A PodG
 gets a single claim; its pods name that claim (`names.group_claim`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from api import names
+from api import causes, names
+from api.causes import Cause
 from api.constants import (
     ANNOTATION_MADE_FOR,
     LABEL_MANAGED_BY,
@@ -16,7 +17,7 @@ from api.constants import (
     RESOURCE_CLAIM,
 )
 from api.ownership import OwnerId
-from api.reading import dig, mapping, text
+from api.reading import dig, listing, mapping, text
 
 Json = dict[str, Any]
 
@@ -63,8 +64,27 @@ def claim_object(group: GroupName, entry: str, template: Mapping[str, Any]) -> J
     }
 
 
+def own_claims(pod: Mapping[str, Any], group: str, shared: Mapping[str, str]) -> Iterator[Cause]:
+    """Entries of a pod (raw JSON) that name the template of which its group has one claim for all.
+
+    Kubernetes would make a claim for this pod alone. `shared` has the templates of the PodGroup
+    `group` by entry.
+    """
+    for at, entry in enumerate(map(mapping, listing(dig(pod, "spec", "resourceClaims")))):
+        name, template = text(entry.get("name")), text(entry.get("resourceClaimTemplateName"))
+        if template and shared.get(name) == template:
+            path = f"spec.resourceClaims[{at}].resourceClaimTemplateName"
+            claim = names.group_claim(group, name)
+            yield causes.invalid(
+                path,
+                template,
+                f"the pods of PodGroup {group} share one claim from this template: name that claim "
+                f"instead, resourceClaimName: {claim}",
+            )
+
+
 def template_entries(claims: Any) -> dict[str, str]:
     """Entry and template of those of a list `resourceClaims` (raw JSON) that name a template."""
-    found = (mapping(each) for each in claims) if isinstance(claims, list) else ()
+    found = map(mapping, listing(claims))
     said = ((text(it.get("name")), text(it.get("resourceClaimTemplateName"))) for it in found)
     return {name: template for name, template in said if name and template}

@@ -84,6 +84,9 @@ class StaticLister:
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
         return False
 
+    def shared_claims(self, namespace: str, pod_group: str) -> dict[str, str]:
+        return {}
+
 
 def review() -> bytes:
     """The creation of a PodGroup as a controller makes it, about 2 KB."""

@@ -22,7 +22,7 @@ from api.ownership import OwnerId, made_for
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
-from kube.meta import Key, ObjectMeta, decode_partial
+from kube.meta import Key, ObjectMeta
 from kube.quarantine import Quarantine
 from kube.reflector import Reflector
 from kube.resources import PRIORITY_CLASSES, Resource
@@ -70,6 +70,9 @@ class Lister(Protocol):
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
         """Whether a group of this kind is there that was not made for the owner (kind, name)."""
+
+    def shared_claims(self, namespace: str, pod_group: str) -> Mapping[str, str]:
+        """The ResourceClaimTemplates of a PodGroup's claims, by entry; empty if it is not there."""
 
 
 class HasObjectMeta(Protocol):
@@ -164,6 +167,55 @@ class GroupOwners(DeletingObjects):
         return belongs(claims, known_as(owner_id) if owner_id is not None else NOBODY)
 
 
+class ClaimEntry(msgspec.Struct, rename="camel", gc=False):
+    """An entry of a PodGroup's `spec.resourceClaims`."""
+
+    name: str = ""
+    resource_claim_template_name: str | None = None
+
+
+class PodGroupSpec(msgspec.Struct, rename="camel", gc=False):
+    """The one field of a PodGroup's spec in use."""
+
+    resource_claims: list[ClaimEntry] | None = None
+
+
+class PodGroupObject(msgspec.Struct, gc=False):
+    """A PodGroup as it is watched."""
+
+    metadata: ObjectMeta
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+
+
+class PodGroups:
+    """Sink of PodGroups: the owner that each was made for, and the claims that its pods share."""
+
+    def __init__(self) -> None:
+        self.owners = GroupOwners()
+        self._claims: dict[Key, dict[str, str]] = {}
+
+    def shared_claims(self, key: Key) -> Mapping[str, str]:
+        """The templates of its claims, by entry."""
+        return self._claims.get(key, {})
+
+    def upsert(self, obj: PodGroupObject) -> None:
+        """A PodGroup is there, as it is now."""
+        self.owners.upsert(obj)
+        found = (
+            (it.name, it.resource_claim_template_name) for it in obj.spec.resource_claims or ()
+        )
+        claims = {name: template for name, template in found if template}
+        if claims:
+            self._claims[obj.metadata.key] = claims
+        else:
+            self._claims.pop(obj.metadata.key, None)
+
+    def delete(self, key: Key) -> None:
+        """A PodGroup is gone."""
+        self.owners.delete(key)
+        self._claims.pop(key, None)
+
+
 class CompositeSpec(msgspec.Struct, rename="camel", gc=False):
     """The one field of a composite's spec in use."""
 
@@ -219,7 +271,7 @@ class ClusterInformers:
         self.gates = gates
         quarantine = Quarantine() if quarantine is None else quarantine
         self._classes = PriorityClasses()
-        self._pod_groups = GroupOwners()
+        self._pod_groups = PodGroups()
         self._workloads = WorkloadCache()
         self._composites = Composites()
         self._reflectors: dict[str, Reflector[Any]] = {
@@ -228,7 +280,7 @@ class ClusterInformers:
                 (PRIORITY_CLASSES, self._classes, _decoder(PriorityClassObject)),
                 (Resource(*WORKLOAD), self._workloads, decode_workload),
                 (Resource(*COMPOSITE_POD_GROUP), self._composites, _decoder(CompositeObject)),
-                (Resource(*POD_GROUP), self._pod_groups, decode_partial),
+                (Resource(*POD_GROUP), self._pod_groups, _decoder(PodGroupObject)),
             )
         }
 
@@ -269,13 +321,17 @@ class ClusterInformers:
     def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
         """Whether a PodGroup is there and being deleted, to which pods with these claims belong."""
         key = (namespace, name)
-        return key in self._pod_groups and self._pod_groups.has_members(key, claims)
+        return key in self._pod_groups.owners and self._pod_groups.owners.has_members(key, claims)
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
         """Whether a group of this kind is there that was not made for the owner (kind, name)."""
         if kind == COMPOSITE_POD_GROUP.kind:
             return self._composites.is_taken((namespace, name), owner)
-        return self._pod_groups.is_taken((namespace, name), owner)
+        return self._pod_groups.owners.is_taken((namespace, name), owner)
+
+    def shared_claims(self, namespace: str, pod_group: str) -> Mapping[str, str]:
+        """The ResourceClaimTemplates of a PodGroup's claims, by entry; empty if it is not there."""
+        return self._pod_groups.shared_claims((namespace, pod_group))
 
 
 def _decoder(form: type[T]) -> Callable[[bytes], T]:

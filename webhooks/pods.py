@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from api import causes
@@ -16,6 +16,7 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import Feature, off_text
+from api.group_claims import own_claims, template_entries
 from api.groups import Form, GroupReference, groups_of_object, is_ours, workload_form_of
 from api.integration import groups_from_pods
 from api.integration.references import (
@@ -79,6 +80,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
         *check_references(groups, pod),
         *groups_from_pods.check_pod(groups, pod),
         *_shared_name(groups, pod, request.namespace, lister),
+        *_own_claims(groups, pod, request.namespace, lister),
     ]
     gone = _deleting(groups, pod, request.namespace, lister)
     return AdmissionResponse(
@@ -109,6 +111,21 @@ def _shared_name(
         "use another replica key"
     )
     return [causes.invalid(part_path(pod, "replica_key"), form.replica_key, text_)]
+
+
+def _own_claims(
+    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
+) -> Iterator[Cause]:
+    """A template that the group has one claim from; that may not be there before its first pod."""
+    if not groups or not listing(dig(pod, "spec", "resourceClaims")):
+        return
+    name, form = groups[0].name, workload_form_of(pod)
+    shared = lister.shared_claims(namespace, name)
+    if not shared and form is not None and groups[0].form is Form.WORKLOAD:
+        workload = lister.workload(namespace, form.name)
+        template = find_root_template(workload, form.pod_group) if workload is not None else None
+        shared = template_entries(template.fields.get("resourceClaims")) if template else {}
+    yield from own_claims(pod, name, shared)
 
 
 def _changed_group(

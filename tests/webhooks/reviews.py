@@ -29,7 +29,8 @@ class FakeLister:
     `deleting` are composites on their way out; they need not be among `composites`.
     `deleting_groups` are PodGroups on their way out, with whom they were made for.
     `foreign_groups` are groups of others in namespace `team`, by (kind, name). `of_owners` are the
-    Workloads of users in it, by what their controllerRef names.
+    Workloads of users in it, by what their controllerRef names. `claims` are the templates of the
+    claims of PodGroups, by entry.
     """
 
     classes: Sequence[PriorityClass] = ()
@@ -41,6 +42,7 @@ class FakeLister:
     scheduler_names: SchedulerNames = USUAL
     of_owners: dict[OwnerName, dict[str, Any]] = field(default_factory=dict)
     gates: FeatureGates = features.USUAL
+    claims: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return self.classes
@@ -66,6 +68,9 @@ class FakeLister:
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
         return namespace == "team" and (kind, name) in self.foreign_groups
+
+    def shared_claims(self, namespace: str, pod_group: str) -> dict[str, str]:
+        return self.claims.get((namespace, pod_group), {})
 
 
 def review_of(

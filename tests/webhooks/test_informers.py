@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from api.constants import JOB
@@ -18,6 +19,8 @@ from webhooks.informers import (
     CompositeSpec,
     DeletingObjects,
     GroupOwners,
+    PodGroupObject,
+    PodGroups,
     PriorityClasses,
     PriorityClassObject,
 )
@@ -123,3 +126,23 @@ def test_a_composite_has_its_parent_until_it_is_gone() -> None:
     assert leaving == Composite("root", deleting=True)
     assert composites.get(key) is None
     assert not composites.is_taken(key, ("JobSet", "j"))
+
+
+def test_the_claims_of_a_group_are_known_while_it_is_there() -> None:
+    groups, key = PodGroups(), ("team", "g")
+    decode = msgspec.json.Decoder(PodGroupObject).decode
+
+    def group(spec: bytes) -> PodGroupObject:
+        return decode(b'{"metadata":{"name":"g","namespace":"team"},"spec":' + spec + b"}")
+
+    entries = b'[{"name":"a","resourceClaimTemplateName":"t"},{"name":"b","resourceClaimName":"c"}]'
+    groups.upsert(group(b'{"resourceClaims":' + entries + b"}"))
+    assert groups.shared_claims(key) == {"a": "t"}
+    assert groups.owners.is_taken(key, ("Job", "x"))
+
+    groups.upsert(group(b'{"resourceClaims":null}'))
+    assert groups.shared_claims(key) == {}
+    groups.upsert(group(b'{"resourceClaims":' + entries + b"}"))
+    groups.delete(key)
+    assert groups.shared_claims(key) == {}
+    assert not groups.owners.is_taken(key, ("Job", "x"))

@@ -240,6 +240,74 @@ def test_a_replica_key_that_gives_the_name_of_another_templates_group_is_refused
     assert ask("validate", own, lister=lister).allowed
 
 
+def claiming(labels: dict[str, str], *entries: Any, scheduler: str = OURS) -> dict[str, Any]:
+    made = pod(labels=labels, scheduler=scheduler)
+    made["spec"]["resourceClaims"] = list(entries)
+    return made
+
+
+IMEX = {"name": "imex", "resourceClaimTemplateName": "channel"}
+IMEX_OF_WORKLOAD = {
+    "spec": {"podGroupTemplates": [{"name": "t", "resourceClaims": [IMEX]}, {"name": "u"}]}
+}
+
+
+@pytest.mark.parametrize(
+    ("made", "want"),
+    [
+        pytest.param(claiming({LABEL: "g"}, IMEX), "g.imex", id="the group's template"),
+        pytest.param(
+            claiming({LABEL: "g"}, {"name": "imex", "resourceClaimName": "g.imex"}),
+            None,
+            id="the group's claim",
+        ),
+        pytest.param(
+            claiming({LABEL: "g"}, IMEX | {"name": "own"}),
+            None,
+            id="a claim of its own from that template, under another name",
+        ),
+        pytest.param(
+            claiming({LABEL: "g"}, IMEX | {"resourceClaimTemplateName": "other"}),
+            None,
+            id="another template",
+        ),
+        pytest.param(claiming({LABEL: "later"}, IMEX), None, id="a group that is not there yet"),
+        pytest.param(claiming({}, IMEX), None, id="no group"),
+        pytest.param(
+            claiming({LABEL: "g"}, IMEX, scheduler="volcano"), None, id="another scheduler's pod"
+        ),
+        pytest.param(
+            claiming({WORKLOAD: "w", TEMPLATE: "t", REPLICA: "k"}, IMEX),
+            "w-t-k.imex",
+            id="a group that its first pod lets be made, by a replica key",
+        ),
+        pytest.param(
+            claiming({WORKLOAD: "w", TEMPLATE: "u"}, IMEX), None, id="a template without claims"
+        ),
+        pytest.param(claiming({WORKLOAD: "v", TEMPLATE: "t"}, IMEX), None, id="no Workload yet"),
+        pytest.param(
+            claiming({LABEL: "g"}, 3, None, {"name": []}, {"resourceClaimTemplateName": {}}),
+            None,
+            id="other types",
+        ),
+    ],
+)
+def test_a_pod_that_names_its_groups_template_is_told_the_claims_name(
+    made: dict[str, Any], want: str | None
+) -> None:
+    lister = FakeLister(claims={("team", "g"): {"imex": "channel"}})
+    lister.workloads["team", "w"] = IMEX_OF_WORKLOAD
+
+    answer = ask("validate", made, lister=lister)
+
+    if want is None:
+        assert not [it for it in answer.causes if "resourceClaims" in it["field"]]
+        return
+    (cause,) = answer.causes
+    assert cause["field"] == "spec.resourceClaims[0].resourceClaimTemplateName"
+    assert cause["message"].endswith(f"name that claim instead, resourceClaimName: {want}")
+
+
 def test_pods_of_other_schedulers_are_not_validated() -> None:
     going = FakeLister(deleting_groups={("team", "a"): ()})
 
