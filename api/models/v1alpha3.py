@@ -100,7 +100,9 @@ class ResourceClaim(BaseModel):
         "resourceClaimTemplateName must be set.",
     )
     resourceClaimTemplateName: str | None = Field(
-        None, description="The ResourceClaimTemplate from which the group's claim is made."
+        None,
+        description="The ResourceClaimTemplate from which one claim is made for the group, called "
+        "PODGROUP.NAME after the group and this entry; pods name that claim.",
     )
 
 
@@ -147,7 +149,9 @@ class PodGroupTemplate(_Template):
         None, description="How the group's pods are scheduled. Required."
     )
     resourceClaims: Annotated[list[ResourceClaim], ListMap("name")] = Field(
-        [], description="Resource claims that the group's pods share, at most 4."
+        [],
+        description="Resource claims that the group's pods share, at most 4. A claim serves 256 "
+        "pods at once.",
     )
 
 

@@ -1,10 +1,11 @@
 """Rules of PodGroup and CompositePodGroup: references, policy, constraints, mode, priority."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from api import names
-from api.reading import Reader, dig, text
+from api.constants import MAX_CLAIM_CONSUMERS
+from api.reading import Reader, dig, integer, listing, text
 from api.rules import parts, table
 
 
@@ -76,3 +77,13 @@ def _check_parent(reader: Reader, spec: Mapping[str, Any]) -> str:
     if spec.get("parentCompositePodGroupName") is not None and not names.is_dns_subdomain(parent):
         reader.report.append(table.PARENT_NAME.at(path, parent))
     return parent
+
+
+def too_many_consumers(spec: Mapping[str, Any]) -> Iterator[str]:
+    """A warning for a gang of more pods than can use one of its claims: some may not need it."""
+    count = integer(dig(spec, "schedulingPolicy", "gang", "minCount")) or 0
+    if count > MAX_CLAIM_CONSUMERS and listing(spec.get("resourceClaims")):
+        yield (
+            f"spec.schedulingPolicy.gang.minCount: {count} pods run at once, and a claim of "
+            f"spec.resourceClaims serves {MAX_CLAIM_CONSUMERS}: more may not name it"
+        )

@@ -116,7 +116,8 @@ def _status_faults(obj: Json) -> list[Cause]:
 
 def _warnings(known: _Kind, obj: Json) -> list[str]:
     too_long = known.named_by_label and len(_name(obj)) > LABEL_VALUE_LENGTH
-    return [table.NAME_TOO_LONG_WARNING] if too_long else []
+    said = [table.NAME_TOO_LONG_WARNING] if too_long else []
+    return [*said, *groups.too_many_consumers(mapping(obj.get("spec")))] if known.is_group else said
 
 
 def _name(obj: Json) -> str:

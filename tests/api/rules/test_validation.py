@@ -231,3 +231,25 @@ def test_deletion_is_never_refused_by_the_rules(operation: str) -> None:
 def test_an_unknown_kind_is_our_own_fault(kind: str, group: str) -> None:
     with pytest.raises(ValueError, match=f"{kind}.*{group}"):
         validate(kind, {}, None, "CREATE", group=group)
+
+
+@pytest.mark.parametrize(
+    ("count", "claims", "told"),
+    [
+        pytest.param(256, 1, False, id="256 pods"),
+        pytest.param(257, 1, True, id="257 pods"),
+        pytest.param(257, 0, False, id="257 pods without claims"),
+        pytest.param("x", 1, False, id="no number"),
+    ],
+)
+def test_a_gang_that_is_too_large_for_a_claim_is_told(count: Any, claims: int, told: bool) -> None:
+    entries = [{"name": "imex", "resourceClaimTemplateName": "channel"}] * claims
+    spec = {"schedulingPolicy": {"gang": {"minCount": count}}, "resourceClaims": entries}
+
+    said = validate("PodGroup", {"metadata": {"name": "g"}, "spec": spec}, None, "CREATE").warnings
+
+    text = (
+        "spec.schedulingPolicy.gang.minCount: 257 pods run at once, and a claim of "
+        "spec.resourceClaims serves 256: more may not name it"
+    )
+    assert said == ([text] if told else [])
