@@ -24,6 +24,7 @@ REAL_SUITES = (
     "e2e/admission/test_owners.py",
     "e2e/chart",
     "e2e/conformance",
+    "e2e/controllers/test_group_claims.py",
     "e2e/client",
     "e2e/docs",
     "e2e/hostile/test_attacks.py",

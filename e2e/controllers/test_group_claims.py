@@ -1,0 +1,156 @@
+"""One claim for a whole group: made, recorded, made anew, gone; and declared on a Job or JobSet."""
+
+from typing import Any
+
+import pytest
+
+from api.constants import ANNOTATION_CLAIM_TEMPLATES, ANNOTATION_SHARED_CLAIMS
+from e2e.controllers.queries import wait_for_objects
+from e2e.suite.devices import CLAIM_TEMPLATES, CLAIMS, claim, claim_template, request, with_claims
+from e2e.suite.environment import Environment
+from e2e.suite.objects import (
+    POD_GROUPS,
+    Json,
+    job,
+    jobset,
+    of_job,
+    of_jobset,
+    pod,
+    pod_group,
+    replicated_job,
+)
+from kube.errors import Invalid
+from kube.resources import EVENTS, JOBS, JOBSETS, PODS
+
+pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served since 1.34")
+
+TEMPLATE = {"resourceClaimTemplateName": "channel"}
+
+
+def sharing(name: str, minimum: int = 2) -> Json:
+    made = pod_group(name, minimum)
+    made["spec"]["resourceClaims"] = [{"name": "imex", **TEMPLATE}]
+    return made
+
+
+def with_template(spec: Json) -> Json:
+    return with_claims(spec, {"imex": TEMPLATE})
+
+
+async def make_template(env: Environment) -> None:
+    made = claim_template("channel", request("channels"))
+    made["spec"]["metadata"] = {"labels": {"team": "a"}}
+    await env.create(CLAIM_TEMPLATES, made)
+
+
+async def told(env: Environment, kind: str, name: str, reason: str, words: str) -> None:
+    """Wait for an event about an object."""
+
+    async def probe() -> bool:
+        return any(
+            words in it["message"]
+            for it in (await env.client.list(EVENTS, env.name))["items"]
+            if (it["involvedObject"]["kind"], it["involvedObject"]["name"]) == (kind, name)
+            and it["reason"] == reason
+        )
+
+    await env.until(f"{kind} {name} to be told {reason}: {words}", probe)
+
+
+async def recorded(env: Environment, group: str, other: str = "") -> Json:
+    """Wait until the group's status names its claim, of another UID than `other`; the claim."""
+    found: Json = {}
+
+    async def probe() -> bool:
+        nonlocal found
+        status = (await env.grouped(group)).get("status") or {}
+        listed = (await env.client.list(CLAIMS, env.name))["items"]
+        mine = [it for it in listed if it["metadata"]["name"] == f"{group}.imex"]
+        found = next(iter(mine), {})
+        uid = found.get("metadata", {}).get("uid", other)
+        said = [{"name": "imex", "resourceClaimName": f"{group}.imex"}]
+        return status.get("resourceClaimStatuses") == said and uid != other
+
+    await env.until(f"{group} to have its claim", probe)
+    return found
+
+
+def owner(found: Json) -> tuple[Any, ...]:
+    (reference,) = found["metadata"]["ownerReferences"]
+    return reference["kind"], reference["name"], reference["uid"], reference["controller"]
+
+
+async def test_a_claim_follows_the_life_of_its_group(env: Environment) -> None:
+    group = await env.create(POD_GROUPS, sharing("g"))
+    await told(env, "PodGroup", "g", "FailedResourceClaimCreation", "no ResourceClaimTemplate")
+
+    await make_template(env)
+    first = await recorded(env, "g")
+    assert owner(first) == ("PodGroup", "g", group["metadata"]["uid"], True)
+    assert first["metadata"]["labels"]["team"] == "a"
+    assert first["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "channels"
+
+    await env.delete(CLAIMS, "g.imex")
+    again = await recorded(env, "g", other=first["metadata"]["uid"])
+    assert owner(again) == owner(first)
+
+    wrong = pod("p", env.name, group="g")
+    wrong["spec"] = with_template(wrong["spec"])
+    with pytest.raises(Invalid, match=r"name that claim instead, resourceClaimName: g\.imex"):
+        await env.create(PODS, wrong)
+
+    await env.delete(POD_GROUPS, "g")
+    await wait_for_objects(env, CLAIMS)
+
+
+async def test_a_claim_of_somebody_else_is_left_alone(env: Environment) -> None:
+    await make_template(env)
+    before = await env.create(CLAIMS, claim("g.imex", request("others")))
+    await env.create(POD_GROUPS, sharing("g"))
+    await told(env, "PodGroup", "g", "NameTaken", "ResourceClaim g.imex exists")
+
+    found = await env.client.get(CLAIMS, "g.imex", env.name)
+    assert found["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert "resourceClaimStatuses" not in ((await env.group("g")).get("status") or {})
+
+    await env.delete(POD_GROUPS, "g")
+    await wait_for_objects(env, POD_GROUPS)
+    await env.delete(CLAIMS, "g.imex")
+    await env.create(POD_GROUPS, sharing("g"))
+    await recorded(env, "g")
+
+
+async def test_a_job_and_a_jobset_share_a_claim(env: Environment) -> None:
+    await make_template(env)
+    made = job("j", env.name, pods=2)
+    made["metadata"]["annotations"][ANNOTATION_SHARED_CLAIMS] = "imex"
+    made["spec"]["template"]["spec"] = with_template(made["spec"]["template"]["spec"])
+    workers = replicated_job("w", env.name, replicas=2, pods=1)
+    spec = workers["template"]["spec"]["template"]
+    spec["spec"] = with_template(spec["spec"])
+    many = jobset("s", workers)
+    many["metadata"]["annotations"][ANNOTATION_SHARED_CLAIMS] = "imex"
+
+    stored = await env.create(JOBS, made)
+    await env.create(JOBSETS, many)
+
+    assert stored["metadata"]["annotations"][ANNOTATION_CLAIM_TEMPLATES] == "imex=channel"
+    for selector, group in ((of_job("j"), "pg-job-j"), (of_jobset("s"), "pg-s")):
+        await recorded(env, group)
+        await env.has_pods(selector, 2)
+        named = [it["spec"]["resourceClaims"] for it in await env.pods(selector)]
+        assert named == [[{"name": "imex", "resourceClaimName": f"{group}.imex"}]] * 2
+    await wait_for_objects(env, CLAIMS, "pg-job-j.imex", "pg-s.imex")
+
+    await env.delete(JOBS, "j")
+    await env.delete(JOBSETS, "s")
+    await wait_for_objects(env, CLAIMS)
+
+
+async def test_more_pods_than_a_claim_serves_are_refused(env: Environment) -> None:
+    made = job("j", env.name, pods=257)
+    made["metadata"]["annotations"][ANNOTATION_SHARED_CLAIMS] = "imex"
+    made["spec"]["template"]["spec"] = with_template(made["spec"]["template"]["spec"])
+
+    with pytest.raises(Invalid, match="257 pods would use the claim imex at once"):
+        await env.create(JOBS, made)
