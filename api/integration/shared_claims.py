@@ -14,6 +14,7 @@ from api import causes, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_CLAIM_TEMPLATES,
+    ANNOTATION_MANAGED_GROUP,
     ANNOTATION_SHARED_CLAIMS,
     MAX_CLAIM_CONSUMERS,
     MAX_RESOURCE_CLAIMS,
@@ -130,6 +131,19 @@ def kept_claims(job: Mapping[str, Any], old: Mapping[str, Any], group: str) -> l
         if name in noted and was.get(CLAIM) == claim and same:
             patch += _replaced(at, entry, was)
     return patch
+
+
+def original_claims(job: Mapping[str, Any]) -> list[Any]:
+    """The claims of a Job's pods as they were before admission named the claims of their group."""
+    noted, group = noted_templates(job), text(annotations_of(job).get(ANNOTATION_MANAGED_GROUP))
+
+    def original(entry: Any) -> Any:
+        said, name = mapping(entry), text(mapping(entry).get("name"))
+        if name not in noted or said.get(CLAIM) != names.group_claim(group, name):
+            return entry
+        return {key: value for key, value in said.items() if key != CLAIM} | {TEMPLATE: noted[name]}
+
+    return [original(entry) for entry in _entries(job)]
 
 
 def entry_faults(

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Any, Final
 
 from api.constants import (
+    ANNOTATION_CLAIM_TEMPLATES,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_WAITING_FOR,
     JOBSET,
@@ -26,6 +27,7 @@ from api.constants import (
     LABEL_POD_GROUP,
 )
 from api.integration.job import read_job
+from api.integration.shared_claims import original_claims
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
 
@@ -147,7 +149,7 @@ def remade(job: Mapping[str, Any]) -> Object:
     """The Job as a manifest, without Muster's marks and what servers write.
 
     Its labels, annotations, owners and spec are those of before; a selector that Kubernetes made
-    is left to Kubernetes.
+    is left to Kubernetes. Its pods have claims of their own where their group had one for all.
     """
     meta: Object = {
         key: copy.deepcopy(value) for key, value in job["metadata"].items() if key in _KEPT
@@ -161,9 +163,12 @@ def remade(job: Mapping[str, Any]) -> Object:
         for labels in made:
             _drop(labels, "labels", LABELS_OF_JOB)
     template["spec"].pop("schedulerName", None)
+    if ANNOTATION_CLAIM_TEMPLATES in annotations_of(job):
+        template["spec"]["resourceClaims"] = original_claims(job)
     _drop(made[0], "labels", [LABEL_POD_GROUP])
     _drop(made[0], "annotations", [ANNOTATION_MANAGED_GROUP])
-    _drop(meta, "annotations", [ANNOTATION_MANAGED_GROUP, ANNOTATION_WAITING_FOR])
+    marks = [ANNOTATION_MANAGED_GROUP, ANNOTATION_WAITING_FOR, ANNOTATION_CLAIM_TEMPLATES]
+    _drop(meta, "annotations", marks)
     _drop(meta, "labels", [LABEL_POD_GROUP])
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 

@@ -1,7 +1,9 @@
 """What becomes of Jobs and waiting pods: given back where nothing is lost, else left and said."""
 
 import pytest
+from jsonpatch import apply_patch
 
+from api.integration.job import job_admission
 from cli.uninstall.release import (
     Handover,
     Way,
@@ -170,6 +172,27 @@ def test_a_job_made_again_is_what_its_user_wrote() -> None:
 
     assert {key: again[key] for key in written} == written
     assert again["kind"] == "Job"
+
+
+def test_the_pods_of_a_job_made_again_have_claims_of_their_own() -> None:
+    """The claim that their group had for all of them goes with the group."""
+    own: Json = {"name": "own", "resourceClaimName": "mine"}
+    asked = make_job("train").asks(gang_mode="Gang", shared_claims="imex")
+    written = asked.claim_entries(
+        own, {"name": "imex", "resourceClaimTemplateName": "channel"}
+    ).build()
+    written["metadata"] |= {"namespace": "team"}
+    admitted = apply_patch(written, job_admission(written, None, "CREATE").patch)
+    named = admitted["spec"]["template"]["spec"]["resourceClaims"][1]
+    assert named == {"name": "imex", "resourceClaimName": "pg-job-train.imex"}
+
+    again = remade(admitted)
+
+    assert (
+        again["spec"]["template"]["spec"]["resourceClaims"]
+        == (written["spec"]["template"]["spec"]["resourceClaims"])
+    )
+    assert again["metadata"]["annotations"] == written["metadata"]["annotations"]
 
 
 def test_a_selector_of_the_users_stays() -> None:
