@@ -218,6 +218,30 @@ def test_a_status_comes_only_when_it_names_claims(status: Any, want: bool) -> No
     assert reaches("podgroups-status", obj(spec=SPEC), obj(spec=SPEC)) is False
 
 
+NAMED = {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "g.a"}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "want"),
+    [
+        pytest.param(NAMED, False, id="the same claims"),
+        pytest.param({"resourceClaimStatuses": [{"name": "a"}]}, True, id="others"),
+        pytest.param({"conditions": []}, True, id="none"),
+        pytest.param(None, True, id="a null status"),
+    ],
+)
+def test_the_scheduler_writes_the_status_of_a_group_with_claims_without_the_webhook(
+    old: Any, want: bool
+) -> None:
+    new = obj(spec=SPEC, status=NAMED | {"members": 3})
+
+    assert reaches("podgroups-status", new, obj(spec=SPEC, status=old)) is want
+
+
+def test_the_first_names_of_claims_come() -> None:
+    assert reaches("podgroups-status", obj(spec=SPEC, status=NAMED), obj(spec=SPEC)) is True
+
+
 @pytest.mark.parametrize(
     ("new", "old", "want"),
     [
