@@ -36,6 +36,7 @@ class Feature(StrEnum):
     JOBSET = "WorkloadWithJobSet"
     COSCHEDULING = "Coscheduling"
     IMPLICIT_POD_GROUPS = "ImplicitPodGroups"
+    POD_GROUPS_FROM_PODS = "PodGroupsFromPods"
     DEVICE_CLAIMS = "DeviceClaims"
 
 
@@ -62,6 +63,9 @@ GATES: Final[Mapping[Feature, Gate]] = {
     ),
     Feature.IMPLICIT_POD_GROUPS: Gate(
         Stage.BETA, True, "groups made from a Workload's templates for the pods that name these"
+    ),
+    Feature.POD_GROUPS_FROM_PODS: Gate(
+        Stage.BETA, True, "groups made for pods whose annotations say what their group is to be"
     ),
     Feature.DEVICE_CLAIMS: Gate(
         Stage.ALPHA, False, "pods with resourceClaims (dynamic resource allocation)"

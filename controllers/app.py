@@ -101,7 +101,8 @@ class ControllerProcess:
                 )
         if Feature.IMPLICIT_POD_GROUPS in gates:
             yield ImplicitGroups(caches, writer, groups, self._recorder, clock)
-        yield GroupsFromPods(caches, writer, self._recorder, clock)
+        if Feature.POD_GROUPS_FROM_PODS in gates:
+            yield GroupsFromPods(caches, writer, self._recorder, clock)
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:

@@ -128,6 +128,8 @@ def _made_by(group: Group) -> Feature | None:
     pod = next(iter(group.members.values()), None)
     if pod is None:
         return None
+    if pod.info.membership.asks:
+        return Feature.POD_GROUPS_FROM_PODS
     if pod.info.membership.managed:
         return Feature.JOBSET if JOBSET_LABEL_NAME in pod.info.labels else Feature.JOB
     reference = group_of_pod(pod.info.labels, ours=True)

@@ -185,13 +185,20 @@ _FEATURES: Final = {
 }
 
 
+def _feature(reference: GroupReference, pod: Mapping[str, Any]) -> Feature | None:
+    """The feature that makes the group; None for one that a user makes."""
+    if groups_from_pods.ask_of(reference, annotations_of(pod)) is not None:
+        return Feature.POD_GROUPS_FROM_PODS
+    return _FEATURES.get(reference.form)
+
+
 def _off(groups: list[GroupReference], pod: Mapping[str, Any], lister: Lister) -> list[str]:
     """A warning for a form of naming groups that is off.
 
     A pod is not refused for it: it may take the place of one that ran, and who makes pods would
     try again without an end. It waits, and says why.
     """
-    feature = _FEATURES.get(groups[0].form) if groups else None
+    feature = _feature(groups[0], pod) if groups else None
     if feature is None or feature in lister.gates:
         return []
     path = reference_path(groups[0], pod)

@@ -51,6 +51,7 @@ def tree() -> Json:
         (Feature.JOBSET, {"jobset"}),
         (Feature.COSCHEDULING, {"podgroup"}),
         (Feature.IMPLICIT_POD_GROUPS, {"implicit"}),
+        (Feature.POD_GROUPS_FROM_PODS, {"groups-from-pods"}),
         (TREE, set()),
         (TOPOLOGY, set()),
         (Feature.PREEMPTION, set()),

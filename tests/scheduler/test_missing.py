@@ -237,6 +237,7 @@ def test_of_a_group_that_does_not_exist_it_is_said_who_makes_it(
             {"membership": MembershipInfo(managed=True), "labels": {JOBSET_LABEL_NAME: "a"}},
         ),
         (Feature.COSCHEDULING, {"labels": {LABEL_COSCHEDULING: "g"}}),
+        (Feature.POD_GROUPS_FROM_PODS, {"membership": MembershipInfo(asks=True)}),
     ],
 )
 def test_of_a_group_that_is_not_made_the_gate_is_named(
