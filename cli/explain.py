@@ -19,6 +19,7 @@ from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.state import State
+from scheduler.missing import claims_missing
 from scheduler.watch.objects import GroupObject
 
 _MOST_DOMAINS: Final = 20
@@ -188,6 +189,8 @@ def _pod_lines(state: State, pod: Pod, budget: SearchBudget) -> Iterator[str]:
         yield "  waits until the minCount of its group has followed the size of its owner"
     elif info.gated:
         yield "  waits for its scheduling gates to be removed"
+    elif info.unclaimed:
+        yield f"  waits: {claims_missing(pod)}"
     elif pod.group is not None:
         yield f"  is decided with its group, {qualified_name(pod.group.key)}"
         yield from (f"  {line}" for line in explain_lines(state, pod.group, budget))

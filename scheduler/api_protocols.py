@@ -28,6 +28,10 @@ class VolumeBinderApi(Getter, StatusPatcher, Protocol):
     """Gets and patches claims and volumes. Raises kube.errors."""
 
 
+class ClaimApi(Getter, StatusPatcher, Protocol):
+    """Gets and patches ResourceClaims. Raises kube.errors."""
+
+
 class EvictorApi(Getter, StatusPatcher, Protocol):
     """Gets and marks pods and groups, deletes pods. Raises kube.errors."""
 

@@ -26,13 +26,18 @@ from kube.quarantine import Quarantine
 from kube.settings import LeaderElection
 from kube.stepwise import Stepwise
 from scheduler.activity import Activity
+from scheduler.allocations import Allocations
 from scheduler.binder import Binder
+from scheduler.claim_access import ClaimAccess
+from scheduler.claim_news import ClaimNews
+from scheduler.claim_releases import ClaimReleases
 from scheduler.config import Config
 from scheduler.core.place import SearchBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.profiles import Profile
 from scheduler.core.state import State
 from scheduler.cycle import Cycle
+from scheduler.device_work import DeviceWork
 from scheduler.evictor import Evictor
 from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents
@@ -40,11 +45,12 @@ from scheduler.loop import Loop
 from scheduler.metrics import TAKEOVER_SECONDS, no_longer_leading
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
+from scheduler.selectors.selectors import Selectors
 from scheduler.snapshot import Limits, Snapshot, encode_in_parts, queue_of, take
 from scheduler.starvation import StarvationMonitor
 from scheduler.state_metrics import LEADER, StateMetrics
 from scheduler.status import Reporter
-from scheduler.volume_binder import ClaimNews, VolumeBinder
+from scheduler.volume_binder import VolumeBinder
 from scheduler.watch.informers import Informers, catch_up
 
 T = TypeVar("T")
@@ -85,13 +91,15 @@ class Scheduler:
         self._clock = clock = clock or client.server_clock
         self._elector = elector(client, LEASE, namespace, election, clock=clock)
         self._leading = False
-        claim_news = ClaimNews()
+        claim_news, device_news = ClaimNews(), ClaimNews()
         self._changed = asyncio.Event()
         self._freeze = Freeze()
         self._fell_behind = asyncio.Event()
         self._stepwise = Stepwise(clock)
-        self.state = State(claim_news.changed)
-        self.queue = Queue(self.state, retry=config.retry_seconds)
+        selectors = Selectors()
+        self.state = State(claim_news.changed, selectors.judge)
+        device_work = DeviceWork(self.state.devices.allowance, selectors, clock)
+        self.queue = Queue(self.state, retry=config.retry_seconds, device_work=device_work)
         self._recorder = Recorder(client, SCHEDULER_COMPONENT, clock)
         self._quarantine = Quarantine(self._recorder)
         self._informers = Informers(
@@ -102,6 +110,7 @@ class Scheduler:
             freeze=self._freeze,
             scheduler_names=SchedulerNames(tuple(profiles)),
             gates=gates,
+            claim_news=device_news,
         )
         events = GroupEvents(self._recorder, self.state, self._informers.observed)
         activity = Activity()
@@ -120,6 +129,13 @@ class Scheduler:
         times = GangTimes(self.state, clock)
         keys = config.metrics.topology_keys
         self._state_metrics = StateMetrics(self.state, times, self._freeze, keys)
+        claims = ClaimAccess(client, self._informers.device_claims, self._freeze)
+        self._allocations = Allocations(
+            claims, self.state, device_news, events, clock=clock, writers=config.bind_workers
+        )
+        claim_releases = ClaimReleases(
+            claims, self.state, device_news, clock=clock, reshape=self._informers.pods.reshape
+        )
         self._binder = Binder(
             client,
             self.state,
@@ -132,6 +148,8 @@ class Scheduler:
             on_change=self._state_changed,
             on_refused=self._reporter.refused,
             volume_binder=VolumeBinder(client, self.state, clock, claim_news, self._freeze),
+            allocations=self._allocations,
+            claim_releases=claim_releases,
             freeze=self._freeze,
             times=times,
         )
@@ -174,6 +192,8 @@ class Scheduler:
             preemptor=self._preemptor,
             starvation=self._starvation,
             times=times,
+            device_work=device_work,
+            claim_releases=claim_releases,
             log_decisions=config.log_decisions,
         )
         self._loop = Loop(
@@ -260,6 +280,7 @@ class Scheduler:
         # If nobody leads already now, what is listed from here on is new enough to lead.
         await self._elector.observe()
         watches = [reflector.run() for reflector in self._informers.reflectors]
+        watches.append(self._informers.run_devices())
         await run_until(
             stop, *watches, self._recorder.run(), self._keep_up(), self._lead_when_synced()
         )
@@ -321,8 +342,9 @@ class Scheduler:
     async def _lead(self, fence: Fence) -> None:
         """Decide and act until the lease is lost, after completing what earlier leaders began."""
         begun = self._clock.monotonic()
-        await catch_up(self._informers.reflectors, fence.since, self._clock)
+        await catch_up(self._informers.watched, fence.since, self._clock)
         self._leading = True
+        self._allocations.lead(leads=True)
         self._binder.reset()
         self._preemptor.reset()
         self._starvation.reset()
@@ -341,5 +363,6 @@ class Scheduler:
                 group.create_task(self._reporter.run(fence))
         finally:
             self._leading = False
+            self._allocations.lead(leads=False)
             LEADER.source = None
             no_longer_leading()

@@ -25,7 +25,9 @@ from kube.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotFo
 from kube.freeze import Freeze
 from kube.resources import PODS
 from scheduler.activity import Activity
+from scheduler.allocations import Allocations
 from scheduler.api_protocols import BinderApi
+from scheduler.claim_releases import ClaimReleases
 from scheduler.conditions import binding_failed
 from scheduler.core.explain import Blocker
 from scheduler.core.model import COMPOSITE_POD_GROUP, GroupKey
@@ -81,6 +83,8 @@ class Binder:
         on_change: Callable[[], None] = lambda: None,
         on_refused: Callable[[GroupKey, Blocker], None] = _ignore,
         volume_binder: VolumeBinder | None = None,
+        allocations: Allocations | None = None,
+        claim_releases: ClaimReleases | None = None,
         freeze: Freeze | None = None,
         times: GangTimes | None = None,
     ) -> None:
@@ -94,10 +98,13 @@ class Binder:
         self._on_change = on_change
         self._on_refused = on_refused
         self._volume_binder = volume_binder
+        self._allocations = allocations
+        self._claim_releases = claim_releases
         self._freeze = freeze or Freeze()
         self._times = times or GangTimes(state, clock)
         self._queued: FairQueue[PodBinding] = FairQueue(workers)
         self._provisioning: FairQueue[PodBinding] = FairQueue(_PROVISIONED_AT_ONCE)
+        self._allocating: asyncio.Queue[tuple[list[PodBinding], int]] = asyncio.Queue()
         self._intents = Intents(
             Reservations(api, clock=clock, activity=activity, saturated=self._saturated)
         )
@@ -130,13 +137,14 @@ class Binder:
         ]
         # Whatever may raise comes before anything is remembered.
         reserves = self._needs_reservation(placement, intent)
-        decision = self._pending_decision(intent, bindings) if reserves else None
+        minimums = placement.minimums
+        decision = self._pending_decision(intent, bindings, minimums) if reserves else None
         self._intents.add(intent)
         self._add_open(intent, len(bindings))
         if decision is not None:
             self._intents.reservations.add(decision)
         else:
-            self._enqueue(bindings)
+            self._allocate_and_bind(bindings, minimums)
 
     async def run(self, fence: Fence) -> None:
         """Send Bindings while the lease is held; until cancelled."""
@@ -145,18 +153,25 @@ class Binder:
             for _ in range(self._workers):
                 group.create_task(self._work(fence, group))
             group.create_task(self._provision(fence, group))
+            if self._claim_releases is not None:
+                group.create_task(self._claim_releases.run(fence))
+            if self._allocations is not None:
+                group.create_task(self._allocate_all(self._allocations, fence, group))
             group.create_task(self._deadlines.run(fence))
 
     def reset(self) -> None:
         """Forget all decisions that are not bound: another process may have led meanwhile."""
         self._queued = FairQueue(self._workers)
         self._provisioning = FairQueue(_PROVISIONED_AT_ONCE)
+        self._allocating = asyncio.Queue()
         self._intents.clear()
         self._activity.binding.clear()
         self._intents.reservations.reset()
         BINDS_OPEN.set(0)
         for pod in [pod for pod in self._state.pods.values() if pod.assumed]:
             self._state.forget(pod.info.uid)
+        if self._claim_releases is not None:
+            self._claim_releases.reset()
 
     async def recover(self, fence: Fence) -> None:
         """Complete or give up what earlier leaders began to bind, before anything is decided."""
@@ -182,7 +197,9 @@ class Binder:
             return len(placement.pods) > 1
         return placement.minimums > 1
 
-    def _pending_decision(self, intent: Intent, bindings: list[PodBinding]) -> PendingDecision:
+    def _pending_decision(
+        self, intent: Intent, bindings: list[PodBinding], minimums: int
+    ) -> PendingDecision:
         pods = [ReservedPod(binding.pod.info.uid, binding.node) for binding in bindings]
         intent.reserved.update(pod.uid for pod in pods)
         intent.since = intent.since or rfc3339(self._clock.now())
@@ -190,7 +207,7 @@ class Binder:
         def stored(reservations: list[StoredReservation]) -> None:
             if self._intents.get(intent.root) is intent:
                 intent.reservations += reservations
-                self._enqueue(bindings)
+                self._allocate_and_bind(bindings, minimums)
             else:
                 self._intents.reservations.close(reservations)
 
@@ -210,7 +227,65 @@ class Binder:
     def _start(self, intent: Intent, bindings: list[PodBinding]) -> None:
         """Send Bindings that are in a Reservation."""
         self._add_open(intent, len(bindings))
+        self._allocate_and_bind(bindings, len(bindings))
+
+    def _allocate_and_bind(self, bindings: list[PodBinding], minimums: int) -> None:
+        """None of the first `minimums` is sent before all of their ResourceClaims stand."""
+        if self._allocations and any(each.pod.info.device_claims for each in bindings):
+            self._allocating.put_nowait((bindings, minimums))
+        else:
+            self._enqueue(bindings)
+
+    async def _allocate_all(
+        self, allocations: Allocations, fence: Fence, group: asyncio.TaskGroup
+    ) -> None:
+        while True:
+            bindings, minimums = await self._allocating.get()
+            group.create_task(self._allocate(allocations, bindings, minimums, fence, group))
+
+    async def _allocate(
+        self,
+        allocations: Allocations,
+        bindings: list[PodBinding],
+        minimums: int,
+        fence: Fence,
+        group: asyncio.TaskGroup,
+    ) -> None:
+        """Write the claims of the first pods together, then those of each pod more."""
+        first, extras = bindings[:minimums], bindings[minimums:]
+        if first and not await self._stand(allocations, first, fence):
+            for binding in extras:
+                self._not_allocated(binding, "the claims of its group could not be had", fence)
+            return
+        for binding in extras:
+            group.create_task(self._allocate(allocations, [binding], 1, fence, group))
+
+    async def _stand(
+        self, allocations: Allocations, bindings: list[PodBinding], fence: Fence
+    ) -> bool:
+        """Send the Bindings once the claims of all of them stand; else give all places back."""
+        intent, pods = bindings[0].intent, [binding.pod for binding in bindings]
+        try:
+            problem = await allocations.stand(pods, intent.deadline, fence)
+        except Exception as error:  # noqa: BLE001 - logged
+            _log.exception("ResourceClaims raised an error", root="/".join(intent.root))
+            problem = f"{type(error).__name__} in the scheduler"
+        await self._freeze.over()
+        if problem:
+            for binding in bindings:
+                self._not_allocated(binding, problem, fence)
+            return False
+        if allocations.with_conditions(pods):
+            # Drivers took their time, which is not the Bindings'.
+            intent.deadline = self._clock.monotonic() + self._timeout_of(intent.root)
         self._enqueue(bindings)
+        return True
+
+    def _not_allocated(self, binding: PodBinding, problem: str, fence: Fence) -> None:
+        if fence.valid() and self._still_valid(binding):
+            binding.intent.blame(problem)
+            self._reject(binding, problem)
+        self._answered(binding.intent)
 
     async def _work(self, fence: Fence, group: asyncio.TaskGroup) -> None:
         while True:
@@ -358,6 +433,8 @@ class Binder:
         except Exception:  # noqa: BLE001 - logged; the pod waits again all the same
             _log.exception("pod reinstated", namespace=info.namespace, pod=info.name)
             self._state.reinstate([binding.pod])
+        if self._claim_releases is not None:
+            self._claim_releases.forgotten(binding.pod)
         self._on_change()
 
     def _add_open(self, intent: Intent, count: int) -> None:

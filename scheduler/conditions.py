@@ -5,7 +5,7 @@ Every group of a tree has a condition; that of the group at fault says why, the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,7 +29,7 @@ from scheduler.core.forest import Group, NotReady, Pod, outer_topology_keys
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
 from scheduler.core.topology import UNLABELLED
-from scheduler.missing import summary
+from scheduler.missing import claims_missing, summary
 
 _SHOWN: Final = 5
 
@@ -183,6 +183,13 @@ def exceeding_views(group: Group) -> Iterator[PodView]:
     )
     for pod in list((group.exceeding or {}).values()):
         yield PodView(pod, REASON_GROUP_WAITS, message, (REASON_GROUP_WAITS, "exceeds"))
+
+
+def unclaimed_views(pods: Iterable[Pod]) -> Iterator[PodView]:
+    """The views of pods that wait for their ResourceClaims."""
+    for pod in list(pods):
+        message = claims_missing(pod)
+        yield PodView(pod, REASON_UNSCHEDULABLE, message, (REASON_UNSCHEDULABLE, message))
 
 
 def waiting_pods(state: State, root: GroupKey) -> Iterator[Pod]:

@@ -8,6 +8,7 @@ with SchedulerError; all others are decided.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -16,6 +17,7 @@ import structlog
 from kube.clock import Clock
 from kube.failures import Failures
 from kube.stepwise import Stepwise
+from scheduler.claim_releases import ClaimReleases
 from scheduler.core.decide import decide
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
@@ -23,6 +25,7 @@ from scheduler.core.model import GroupKey
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.batching import batchable, place_batch, signature
 from scheduler.core.state import Changes, State
+from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.equal_roots import Answer
 from scheduler.gang_times import GangTimes
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, PENDING_ROOTS, QUEUES, SEARCH_STEPS
@@ -80,9 +83,14 @@ class Cycle:
         preemptor: Preemptor | None = None,
         starvation: StarvationMonitor | None = None,
         times: GangTimes | None = None,
+        device_work: DeviceWork | None = None,
+        claim_releases: ClaimReleases | None = None,
         log_decisions: bool = False,
     ) -> None:
         """Without `preemptor` nothing is evicted, without `starvation` no root goes first.
+
+        Without `device_work` there is no limit to the work on devices; `claim_releases` gives back
+        what refused roots have.
 
         `stepwise` is what the budgets' `pause` belongs to. With `log_decisions` the log has a line
         for each decision.
@@ -97,6 +105,8 @@ class Cycle:
         self._preemptor = preemptor
         self._starvation = starvation
         self._times = times or GangTimes(state, clock)
+        self._device_work = device_work
+        self._claim_releases = claim_releases
         self._log_decisions = log_decisions
         self._failures: Failures[GroupKey] = Failures("decide", "/".join)
 
@@ -204,8 +214,10 @@ class Cycle:
 
     def _place_batch(self, roots: list[Group | Pod]) -> list[Placement]:
         try:
-            with DECISION_SECONDS.time():
+            with DECISION_SECONDS.time(), self._work_allowed(roots[0].key):
                 return place_batch(self._state, roots, self._budget())
+        except POSTPONED:
+            return []
         except Exception:  # noqa: BLE001 - logged
             _log.exception("a batch is decided one by one", roots=len(roots))
             return []
@@ -216,13 +228,24 @@ class Cycle:
     def _carry_out(self, key: GroupKey, steps: Generator[None, None, None]) -> _Steps:
         """Whatever the steps raise is about this root alone."""
         try:
-            for _ in steps:
-                yield key
+            with self._work_allowed(key):
+                for _ in steps:
+                    yield key
+        except POSTPONED:
+            self._postpone(key)
         except Exception as error:  # noqa: BLE001 - told by _fail
             self._fail(key, error)
         else:
             if self._failures:
                 self._failures.succeeded(key)
+
+    def _work_allowed(self, key: GroupKey) -> AbstractContextManager[None]:
+        return self._device_work.allowed(key[1]) if self._device_work else nullcontext()
+
+    def _postpone(self, key: GroupKey) -> None:
+        """Finding devices for the root takes long: it goes on later where it stopped."""
+        if self._device_work is not None:
+            self._queue.back_off(key, self._device_work.postponed(key[1]))
 
     def _fail(self, key: GroupKey, error: Exception) -> None:
         """Refuse the root with SchedulerError, and decide it again after a back-off."""
@@ -301,6 +324,8 @@ class Cycle:
                 blocker = replace(blocker, summary=f"{blocker.summary}; {note}")
             self._queue.share(key, equal, Answer(refusal, blocker), known=False)
         self._tell_refused(key, blocker)
+        if self._claim_releases is not None:
+            self._claim_releases.refused(entity)
 
     def _refuse_as_its_equals(
         self, key: GroupKey, entity: Group | Pod, answer: Answer
@@ -313,6 +338,8 @@ class Cycle:
         if self._starvation is not None:
             yield from self._starvation.refused(key, entity, answer.refusal)
         self._tell_refused(key, answer.blocker)
+        if self._claim_releases is not None:
+            self._claim_releases.refused(entity)
 
     def _tell_refused(self, key: GroupKey, blocker: Blocker) -> None:
         if self._log_decisions:

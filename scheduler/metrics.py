@@ -106,11 +106,36 @@ STATUS_WRITES = Counter(
     ["kind", "result"],
 )
 
+DEVICES_HIDDEN = Gauge(
+    "muster_scheduler_devices_hidden",
+    "Devices that are not given to anybody, as something about them is not understood.",
+)
+CLAIM_WRITES = Counter(
+    "muster_scheduler_claim_writes_total",
+    "Writes of ResourceClaims, by result: allocated, reserved, finalizer, released, conflict,"
+    " failed.",
+    ["result"],
+)
+CLAIM_RACES_LOST = Counter(
+    "muster_scheduler_claim_races_lost_total",
+    "Allocations given back because another scheduler had allocated the same devices before.",
+)
+DEVICES_TWICE = Counter(
+    "muster_scheduler_devices_allocated_twice_total",
+    "Devices that another scheduler allocated although a claim had them already.",
+)
+DEVICE_WORK_POSTPONED = Counter(
+    "muster_scheduler_device_work_postponed_total",
+    "Decisions put off because they would take long to find devices; they go on later.",
+)
+
 # A counter that is new at its first event has not increased, as far as Prometheus can tell.
 for _result in ("evict", "wait", "delayed", "paused", "none"):
     PREEMPTIONS.labels(_result)
 for _result in ("finished", "continued", "given_up", "unreadable"):
     RESUMED.labels(_result)
+for _result in ("allocated", "reserved", "finalizer", "released", "conflict", "failed"):
+    CLAIM_WRITES.labels(_result)
 for _reason in ("refused", "unanswered"):
     VICTIMS_SPARED.labels(_reason)
 

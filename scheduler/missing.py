@@ -40,6 +40,7 @@ def _there(group: Group, not_ready: NotReady) -> str:
         f"{number} {what}"
         for number, what in (
             (group.gated, "with schedulingGates"),
+            (len(group.unclaimed or ()), "without their ResourceClaims"),
             (group.held, "held"),
             (group.leaving, "being deleted"),
             (group.failed, "failed"),
@@ -57,8 +58,9 @@ def _there(group: Group, not_ready: NotReady) -> str:
 def _who_makes_pods(group: Group, missing: int, present: int) -> str:
     if group.gated >= missing:
         return "it goes on when their gates are removed"
-    if group.held:
-        return _whose_group_is_it(group)
+    if group.unclaimed or group.held:
+        lacking = next(iter((group.unclaimed or {}).values()), None)
+        return _whose_group_is_it(group) if lacking is None else claims_missing(lacking)
     owner = group.spec.owner if group.spec is not None else None
     first = not (present or group.initially_scheduled or group.failed or group.leaving)
     if owner is not None and owner[0] == JOBSET.kind:
@@ -77,6 +79,21 @@ def _who_makes_pods(group: Group, missing: int, present: int) -> str:
     if group.spec is not None and not group.spec.gang:
         return "make 1 that names it, or delete it"
     return f"make {missing} more that name it, or {_lower(group)}"
+
+
+def claims_missing(pod: Pod) -> str:
+    """Why a pod waits for its ResourceClaims, and whose matter that is."""
+    text = pod.info.unclaimed
+    if "not created yet" in text:
+        return (
+            f"{text}: kube-controller-manager makes it from its ResourceClaimTemplate;"
+            " if it does not, the events of the pod say why"
+        )
+    if "could not find" in text:
+        return f"{text}: create it, or correct the name"
+    if "is being deleted" in text:
+        return f"{text}: it goes on once another of this name is there"
+    return text
 
 
 def _lower(group: Group) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
 
@@ -26,11 +27,13 @@ import numpy as np
 from scheduler.bind_backoff import BindBackoff
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.node_table import Ints
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal
 from scheduler.core.search.batching import Signature, signature
 from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
+from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.equal_roots import Answer, EqualKind, EqualRoots, Rank
 from scheduler.first_decisions import FirstDecisions
 from scheduler.metrics import QUEUES
@@ -60,8 +63,12 @@ _STALE_PAUSE: Final = 0.02
 class Queue:
     """Entities by key; times are seconds of a monotonic clock, given by the caller."""
 
-    def __init__(self, state: State, *, retry: float = 60.0) -> None:
+    def __init__(
+        self, state: State, *, retry: float = 60.0, device_work: DeviceWork | None = None
+    ) -> None:
+        """Without `device_work` there is no limit to the work on devices."""
         self._state = state
+        self._device_work = device_work
         self._retry = retry
         self._heap: list[tuple[Rank, GroupKey]] = []
         self._active: dict[GroupKey, Rank] = {}
@@ -175,7 +182,7 @@ class Queue:
         refused = self._woken.pop(key, None)
         if refused is None or refused.shape is None or key in self._state.nominations:
             return False
-        if int(self._state.framework.slots(refused.shape).sum()) >= refused.needed:
+        if self._room(refused.shape, refused.needed) >= refused.needed:
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
         self._stale[key] = self._now + _STALE
@@ -385,12 +392,12 @@ class Queue:
         """Make ready those with room for a shape on one of the rows, and enough room in all."""
         framework, nominations = self._state.framework, self._state.nominations
         region = np.array([row for row in rows if row < framework.nodes.size], np.int64)
-        open_to = [s for s in shapes if framework.optimistic_slots(s, region).any()]
+        open_to = [s for s in shapes if self._may_fit(s, region)]
         nominated = nominations.on(region.tolist()) if open_to else {}
         free_to = set(open_to)
         if nominated and open_to:
             with nominations.taken(region.tolist()):
-                free_to = {s for s in open_to if framework.optimistic_slots(s, region).any()}
+                free_to = {s for s in open_to if self._may_fit(s, region)}
         woken: set[GroupKey] = set()
         heads: dict[GroupKey, EqualKind] = {}
         for shape in open_to:
@@ -404,7 +411,7 @@ class Queue:
             refused = self._unschedulable[key]
             wanted = refused.shape
             if wanted is not None and wanted not in in_all:
-                in_all[wanted] = int(framework.slots(wanted).sum())
+                in_all[wanted] = self._room(wanted, refused.needed)
             if wanted is not None and in_all[wanted] < refused.needed:
                 self._stale.setdefault(key, now + _STALE)
                 continue
@@ -413,6 +420,26 @@ class Queue:
             else:
                 self.review(key)
             self._woken[key] = refused
+
+    def _may_fit(self, shape: Shape, region: Ints) -> bool:
+        """Whether a row has room; it may have where finding devices takes long."""
+        try:
+            with self._little_work():
+                return bool(self._state.framework.optimistic_slots(shape, region).any())
+        except POSTPONED:
+            return True
+
+    def _room(self, shape: Shape, needed: int) -> int:
+        """For how many pods there is room; as many as needed where finding devices takes long."""
+        try:
+            with self._little_work():
+                return int(self._state.framework.slots(shape).sum())
+        except POSTPONED:
+            return needed
+
+    def _little_work(self) -> AbstractContextManager[None]:
+        """What is looked at for all roots together has an allowance, as each root has."""
+        return self._device_work.allowed("") if self._device_work else nullcontext()
 
     def _gaining_equals(
         self, shape: Shape, nominated: Mapping[GroupKey, Nomination], *, free: bool

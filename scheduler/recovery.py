@@ -13,6 +13,7 @@ from kube.clock import Clock
 from kube.election import Fence
 from scheduler.core.forest import Pod
 from scheduler.core.model import GroupKey
+from scheduler.core.place import Placement, SearchBudget, group_of, place
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 from scheduler.intents import Intent, Intents, PodBinding
@@ -88,7 +89,12 @@ class Recovery:
         """
         assumed: list[PodBinding] = []
         for (shape, node), pods in self._waiting(decision).items():
-            if not self._assume(shape, node, pods):
+            found = (
+                self._assume_with_devices(node, pods)
+                if shape.requirements.asks
+                else self._assume(shape, node, pods)
+            )
+            if not found:
                 break
             assumed += [PodBinding(intent, pod, node) for pod in pods]
         else:
@@ -122,6 +128,30 @@ class Recovery:
                     self._state.forget(pod.info.uid)
                 return False
             self._state.assume(pods[index : index + at_once], [row] * at_once)
+        return True
+
+    def _assume_with_devices(self, node: str, pods: list[Pod]) -> bool:
+        """The same for pods with ResourceClaims: with what they have, or any devices of the node.
+
+        Those that are assumed before one does not fit are forgotten with the rest of the root's.
+        """
+        row = self._state.nodes.row_of.get(node)
+        for index, pod in enumerate(pods):
+            placement = None
+            if row is not None:
+                region = np.array([row])
+                placement = place(
+                    self._state,
+                    group_of([pod], minimum=1),
+                    SearchBudget(),
+                    region=region,
+                    nominations=False,
+                )
+            if not isinstance(placement, Placement):
+                for each in pods[:index]:
+                    self._state.forget(each.info.uid)
+                return False
+            self._state.assume(placement.pods, placement.rows, placement.volumes, placement.devices)
         return True
 
     def _resume(self, intent: Intent) -> None:

@@ -38,6 +38,7 @@ from scheduler.conditions import (
     group_view,
     has_leaving_pods,
     pod_views,
+    unclaimed_views,
     waiting_for,
     waiting_pods,
 )
@@ -301,6 +302,8 @@ class Reporter:
         if key[0] == SINGLE_POD:
             if key not in self._state.singles:
                 self._blockers.pop(key, None)
+            if key in self._state.unclaimed:
+                self._pods_due.put(key, self._clock.monotonic() + self._config.pods_seconds)
             return
         group = self._state.forest.groups.get(key)
         if group is None or group.parent is not None:
@@ -308,7 +311,7 @@ class Reporter:
             self._told.pop(key, None)
         if group is None:
             return
-        if group.exceeding:
+        if group.exceeding or group.unclaimed:
             self._pods_due.put(key, self._clock.monotonic() + self._config.pods_seconds)
         top = group.top
         if top is group:
@@ -415,6 +418,9 @@ class Reporter:
         group = self._state.forest.groups.get(key)
         if group is not None:
             yield from exceeding_views(group)
+            yield from unclaimed_views((group.unclaimed or {}).values())
+        elif key in self._state.unclaimed:
+            yield from unclaimed_views((self._state.unclaimed[key],))
         if group is not None and group.parent is not None:
             return  # the others are reported with its root
         blocker = waiting_for(self._state, group, self._gates) if group is not None else None
@@ -426,7 +432,7 @@ class Reporter:
         async def write() -> None:
             info = view.pod.info
             seen = self._pending.get(info.uid)
-            if seen is None or not (view.pod.waiting or info.exceeds):
+            if seen is None or not (view.pod.waiting or info.exceeds or info.unclaimed):
                 return
             condition = {
                 "type": CONDITION_POD_SCHEDULED,

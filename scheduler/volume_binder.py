@@ -9,8 +9,7 @@ written is not taken back: the next decision, even another leader's, finds the c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -23,6 +22,7 @@ from kube.meta import Json
 from kube.patch import PatchBuilder, pointer
 from kube.resources import PVCS, PVS
 from scheduler.api_protocols import VolumeBinderApi
+from scheduler.claim_news import ClaimNews
 from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimInfo, ClaimKey
 from scheduler.core.state import State
@@ -48,29 +48,6 @@ class _Waiter:
 
 class _VolumeTakenError(Exception):
     """The volume is bound to another claim by now, or is being deleted."""
-
-
-class ClaimNews:
-    """Passes on which claims changed; `changed` is what the state is made with."""
-
-    def __init__(self) -> None:
-        self._listeners: dict[ClaimKey, set[Callable[[], None]]] = {}
-
-    def changed(self, key: ClaimKey) -> None:
-        """Something is new about the claim, its volume, or what is assumed for it."""
-        for listener in tuple(self._listeners.get(key, ())):
-            listener()
-
-    @contextmanager
-    def listening(self, key: ClaimKey, listener: Callable[[], None]) -> Iterator[None]:
-        """Inside, the listener is called with each change of the claim."""
-        self._listeners.setdefault(key, set()).add(listener)
-        try:
-            yield
-        finally:
-            self._listeners[key].discard(listener)
-            if not self._listeners[key]:
-                del self._listeners[key]
 
 
 class VolumeBinder:

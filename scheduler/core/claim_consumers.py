@@ -61,10 +61,10 @@ class ClaimConsumers:
         self._changed(key, before)
 
     def give_back(self, key: ClaimKey, uid: str) -> bool:
-        """The pod is not assumed to use the claim any more; whether it was the last of such."""
+        """The pod is not assumed to use the claim any more; whether none is left that is."""
         assumed = self._assumed.get(key)
         if assumed is None:
-            return False
+            return True
         before = self.of(key)
         assumed.discard(uid)
         if not assumed:

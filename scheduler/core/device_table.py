@@ -92,8 +92,21 @@ class DeviceTable:
         self._seen: dict[int, Seen] = {}
         self._devices = 0
         self._untidy = False
+        self._gaining: set[int] = set()
+        self._all_gain = False
 
     # Events
+
+    @property
+    def gaining(self) -> bool:
+        """Whether `take_gaining` has anything to tell."""
+        return bool(self._gaining) or self._all_gain
+
+    def take_gaining(self) -> Collection[int]:
+        """The rows on which there may be devices since the last call that there were not before."""
+        rows: Collection[int] = self.nodes.row_of.values() if self._all_gain else self._gaining
+        self._gaining, self._all_gain = set(), False
+        return rows
 
     def set_slice(self, info: SliceInfo) -> None:
         self._forget_slice(info.name)
@@ -112,6 +125,7 @@ class DeviceTable:
     def set_class(self, info: DeviceClassInfo) -> None:
         if self.classes.get(info.name) != info:
             self.classes[info.name] = info
+            self._all_gain = True
             self.version += 1
             self.nodes.touch()
 
@@ -173,6 +187,10 @@ class DeviceTable:
         if claim is None or claim.allocation is None or key in self.freed:
             return self.assumed.get(key)
         return claim.allocation
+
+    def holders(self, device: DeviceKey) -> frozenset[ClaimKey]:
+        """The claims that have the device for themselves, or are assumed to."""
+        return self.use.holders(device)
 
     # Preemption
 
@@ -341,6 +359,7 @@ class DeviceTable:
             else:
                 rows.update(np.flatnonzero(self._counts_on(each)).tolist())
         self._stale_views |= rows
+        self._gaining |= rows
         self.slices_version += 1
         self.nodes.touch_rows(np.array(sorted(rows), np.int64))
 
@@ -413,8 +432,12 @@ class DeviceTable:
 
     def _hold(self, key: ClaimKey) -> None:
         """Let the claim hold what it has now, and nothing else."""
-        for device in self.use.hold(key, self.allocation(key)):
+        before, now = self.use.held(key), self.allocation(key)
+        changed = self.use.hold(key, now)
+        for device in changed:
             self._used_otherwise(device)
+        for each in before if changed else ():
+            self._gaining |= self.rows_of.get(each.key[:2], set())
 
     def _used_otherwise(self, device: DeviceKey) -> None:
         rows = self.rows_of.get(device[:2], set())

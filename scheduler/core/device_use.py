@@ -41,6 +41,11 @@ class DeviceUse:
         found = self._held.get(key)
         return tuple(each for each in found.devices if not each.admin) if found else ()
 
+    def holders(self, device: DeviceKey) -> frozenset[ClaimKey]:
+        """The claims that have the whole device."""
+        holders = self._holders.get(device, {})
+        return frozenset(key for key, taken in holders.items() if None in taken)
+
     def hold(self, key: ClaimKey, now: Allocation | None) -> set[DeviceKey]:
         """Let the claim hold this and nothing else; the devices for which that makes a change."""
         before = self._held.pop(key, None)

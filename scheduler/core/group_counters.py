@@ -84,7 +84,7 @@ class GroupCounters:
         For a change that broke off half-way; costs O(pods of the group + children of ancestors).
         """
         parent, group.parent = group.parent, None  # the ancestors are counted below
-        group.pending, group.exceeding = {}, None
+        group.pending, group.exceeding, group.unclaimed = {}, None, None
         group.priorities, group.schedulers = Counter(), Counter()
         group.alive = group.bound_pods = group.foreign = group.failed = 0
         group.available = group.running = group.settled = 0
@@ -204,7 +204,7 @@ class GroupCounters:
         """A pod that counts for neither the quorum nor the minimum, and has not ended."""
         info = pod.info
         if info.exceeds:
-            _count_exceeding(group, pod, sign)
+            group.exceeding = _with(group.exceeding, pod, sign)
         if info.terminating:
             group.leaving += sign
         elif info.membership.held:
@@ -214,6 +214,8 @@ class GroupCounters:
             self.held_pods += sign
         elif info.gated:
             group.gated += sign
+        elif info.unclaimed:
+            group.unclaimed = _with(group.unclaimed, pod, sign)
 
     def _add(
         self,
@@ -319,13 +321,14 @@ def _count_pending(group: Group, pod: Pod, sign: int) -> None:
             del group.pending[pod.shape]
 
 
-def _count_exceeding(group: Group, pod: Pod, sign: int) -> None:
-    if group.exceeding is None:
-        group.exceeding = {}
+def _with(pods: dict[str, Pod] | None, pod: Pod, sign: int) -> dict[str, Pod]:
+    """The pods with this one, or without it; groups that never had any have no table."""
+    pods = {} if pods is None else pods
     if sign > 0:
-        group.exceeding[pod.info.uid] = pod
+        pods[pod.info.uid] = pod
     else:
-        group.exceeding.pop(pod.info.uid, None)
+        pods.pop(pod.info.uid, None)
+    return pods
 
 
 def _state_of(group: Group) -> GroupState:

@@ -96,7 +96,8 @@ class Pod:
         info = self.info
         if not info.ours or info.node or self.assumed:
             return False
-        return not (info.gated or info.exceeds or info.terminating or info.phase in _ENDED)
+        gated = info.gated or info.exceeds or info.unclaimed
+        return not (gated or info.terminating or self.ended)
 
     @property
     def running(self) -> bool:
@@ -155,7 +156,8 @@ class Group:
 
     `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
     than MAX_DEPTH, is `cut_from` the parent that it names, and is in that one's `cut_children`.
-    `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did.
+    `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did,
+    `unclaimed` those that wait for their ResourceClaims.
     `traits` is None while the group has no policy; `clashing` is how many of the
     `described_children`, those with traits, have some that do not go with the group's own.
     """
@@ -168,7 +170,7 @@ class Group:
         "leaving", "members", "off", "off_children", "parent", "pending", "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
         "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
-        "traits",
+        "traits", "unclaimed",
     )  # fmt: skip
 
     def __init__(self, key: GroupKey) -> None:
@@ -180,6 +182,7 @@ class Group:
         self.members: dict[str, Pod] = {}
         self.pending: dict[Shape, dict[str, Pod]] = {}
         self.exceeding: dict[str, Pod] | None = None
+        self.unclaimed: dict[str, Pod] | None = None
         self.priorities: Counter[int] = Counter()
         self.schedulers: Counter[str] = Counter()
         self.foreign = 0
@@ -200,9 +203,7 @@ class Group:
         self.standing_children = 0
         self.bound_children = 0
         self.initially_scheduled_children = 0
-        self.quorate = False
-        self.standing = False
-        self.bound = False
+        self.quorate = self.standing = self.bound = False
         self.initially_scheduled = False
         self.cut_from: Group | None = None
         self.traits: Traits | None = None

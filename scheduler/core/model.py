@@ -399,7 +399,9 @@ class PodInfo:
     before the pod may be placed. `started` is the startTime in seconds since 1970, 0 if unset.
     `nominated` is the nominatedNodeName. `generation` is metadata.generation, 0 if the API server
     does not maintain it. `device_claims` are the keys of the ResourceClaims that
-    `requirements.asks` are about, in the same order. Most pods share `preemption` and `membership`:
+    `requirements.asks` are about, in the same order; those of a bound pod are all that it uses.
+    `unclaimed` says why its ResourceClaims keep it from being decided: until then it counts as one
+    with a scheduling gate. Empty if they do not. Most pods share `preemption` and `membership`:
     each field costs every event of every pod.
     """
 
@@ -425,3 +427,4 @@ class PodInfo:
     device_claims: tuple[ClaimKey, ...] = ()
     preemption: PreemptionInfo = _PREEMPTION
     membership: MembershipInfo = _MEMBERSHIP
+    unclaimed: str = ""

@@ -70,7 +70,8 @@ class Changes:
 class State:
     """Nodes, pods, groups and volumes, kept consistent as events are applied.
 
-    `modest_classes` are the names of the PriorityClasses with preemptionPolicy Never.
+    `modest_classes` are the names of the PriorityClasses with preemptionPolicy Never. `singles` are
+    the waiting pods that have no group; `unclaimed` those that wait for their ResourceClaims.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class State:
         self.starvation = StarvationGate()
         self.modest_classes: set[str] = set()
         self.singles: dict[GroupKey, Pod] = {}
+        self.unclaimed: dict[GroupKey, Pod] = {}
         self.changes = Changes()
         self._on_node: dict[str, dict[str, Pod]] = {}
         self.pod_shapes = PodShapes(
@@ -194,6 +196,7 @@ class State:
             return None
         pod = self.pods.get(info.uid)
         before = None if pod is None else _standing(pod)
+        reshaped = False
         if pod is None:
             pod = Pod(info, self.pod_shapes.shape_of(info), self._group_of(info))
             self.shapes.count(pod.shape, 1, 0)
@@ -204,6 +207,7 @@ class State:
             return pod
         else:
             shape = self._new_shape(pod, info)
+            reshaped = shape is not pod.shape
             self._uncount(pod)
             ended = pod.ended
             self._update(pod, info, shape)
@@ -211,7 +215,8 @@ class State:
                 self.devices.consumers.pod_changed(info.uid)
         self._move(pod)
         # Most events only confirm that an assumed pod is bound; they change none of these.
-        self._count(pod, reconsider=before is None or before != _standing(pod))
+        changed = before is None or before != _standing(pod) or (reshaped and pod.waiting)
+        self._count(pod, reconsider=changed)
         return pod
 
     def remove_pod(self, uid: str) -> None:
@@ -243,9 +248,11 @@ class State:
         rows = self._recount_nodes(pod)
         self.devices.consumers.pod_changed(uid)
         self.pod_shapes.discard(uid)
-        if self.singles.get(pod.key) is pod:
-            del self.singles[pod.key]
+        for single in (self.singles, self.unclaimed):
+            if single.get(pod.key) is pod:
+                del single[pod.key]
         self.shapes.recount(pod.shape, self.pods.values())
+        self.devices.give_back(pod.info.device_claims, uid)
         pod.node, pod.row = "", -1
         self.units.gone(pod)
         self._touch_pod(pod, reconsider=True)
@@ -349,7 +356,7 @@ class State:
     def changed(self) -> bool:
         """Whether anything changed since the last call of `take_changes`."""
         changes = self.changes
-        if self._room_anywhere or self.pod_shapes.affects_others:
+        if self._room_anywhere or self.pod_shapes.affects_others or self.devices.gaining:
             return True
         return bool(changes.entities or changes.rows or changes.victims)
 
@@ -362,6 +369,7 @@ class State:
             self._moved()
         changes, self.changes = self.changes, Changes()
         changes.more = more
+        changes.rows.update(self.devices.take_gaining())
         if self._room_anywhere or self.pod_shapes.affects_others:
             # A pod affects its whole domain, and a volume every node that can use it.
             changes.rows.update(self.nodes.row_of.values())
@@ -504,6 +512,8 @@ class State:
             self.forest.count(pod.group, pod, 1)
         elif pod.waiting:
             self.singles[pod.key] = pod
+        elif pod.info.unclaimed and not (pod.info.gated or pod.ended):
+            self.unclaimed[pod.key] = pod
         if pod.info.nominated and not pod.info.ours:
             self._nominate(pod)
         self._touch_pod(pod, reconsider=reconsider)
@@ -521,6 +531,8 @@ class State:
             self.forest.count(pod.group, pod, -1)
         else:
             self.singles.pop(pod.key, None)
+            if pod.info.unclaimed:
+                self.unclaimed.pop(pod.key, None)
         if pod.info.nominated and not pod.info.ours:
             self.end_nomination(pod.key)
 

@@ -44,6 +44,7 @@ from scheduler.watch.device_objects import (
     Amount,
     AttributeWritten,
     CapacityWritten,
+    ClaimStatusTaken,
     ConfigWritten,
     ConstraintWritten,
     CounterWritten,
@@ -103,7 +104,7 @@ def resource_claim_info(claim: ResourceClaim) -> tuple[DeviceClaimInfo, str]:
 
     The devices that it has are known either way: nobody else may get them.
     """
-    meta, status = claim.metadata, claim.status
+    meta, status = claim.metadata, claim.status or ClaimStatusTaken()
     ask, problem = ask_of(bytes(claim.spec))
     owner = meta.controller
     pods = [it for it in status.reserved_for if it.resource == "pods" and not it.api_group]

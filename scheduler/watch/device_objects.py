@@ -122,6 +122,14 @@ class ClaimSpecWritten(_Strict):
     devices: DeviceClaimWritten = msgspec.field(default_factory=DeviceClaimWritten)
 
 
+class PodClaimEntry(_Strict):
+    """An entry of a pod's `spec.resourceClaims`: a claim by name, or one made from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class ResultTaken(_Struct):
     """A device that a claim has."""
 
@@ -159,19 +167,42 @@ class Consumer(_Struct):
     uid: str = ""
 
 
+class ConditionOfDevice(_Struct):
+    """A condition that the driver wrote."""
+
+    type: str = ""
+    status: str = ""
+
+
+class DeviceStatus(_Struct):
+    """What the driver says of an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    conditions: list[ConditionOfDevice] = []
+
+
 class ClaimStatusTaken(_Struct):
     """The status of a claim."""
 
     allocation: AllocationTaken | None = None
     reserved_for: list[Consumer] = []
+    devices: list[DeviceStatus] = []
+
+
+class ClaimMetadata(Metadata):
+    """The metadata of a claim in use."""
+
+    finalizers: list[str] = msgspec.field(default_factory=list)
 
 
 class ResourceClaim(_Struct):
     """A ResourceClaim; its spec stays bytes, as equal ones are decoded once."""
 
-    metadata: Metadata
+    metadata: ClaimMetadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: ClaimStatusTaken = msgspec.field(default_factory=ClaimStatusTaken)
+    status: ClaimStatusTaken | None = None
 
 
 class ClassConfig(_Strict):
@@ -305,6 +336,7 @@ class ResourceSlice(_Struct):
 decode_resource_claim: Final = msgspec.json.Decoder(ResourceClaim).decode
 decode_device_class: Final = msgspec.json.Decoder(DeviceClass).decode
 decode_resource_slice: Final = msgspec.json.Decoder(ResourceSlice).decode
+decode_pod_claim: Final = msgspec.json.Decoder(PodClaimEntry).decode
 decode_claim_spec: Final = msgspec.json.Decoder(ClaimSpecWritten).decode
 decode_class_spec: Final = msgspec.json.Decoder(ClassSpec).decode
 decode_slice_spec: Final = msgspec.json.Decoder(SliceSpec).decode

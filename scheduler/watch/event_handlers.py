@@ -14,13 +14,14 @@ from api.features import FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key, Partial, RawObject
-from scheduler.core.model import GroupKey, PodInfo
+from scheduler.core.model import ClaimKey, GroupKey, PodInfo
 from scheduler.core.state import State
 from scheduler.watch import decode
 from scheduler.watch.growth import Growth
 from scheduler.watch.held_pods import decode_held_pod, held_pod_info
 from scheduler.watch.membership import Membership
 from scheduler.watch.objects import GroupObject, Namespace, Node, Pod, PodDisruptionBudget
+from scheduler.watch.pod_claims import PodClaims
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,25 @@ class PodHandler:
         self._uids: dict[Key, str] = {}
         self._members = Membership(state)
         self._growth = Growth()
+        self.unreadable_claims: dict[ClaimKey, str] = {}
+        self._claims = PodClaims(state.devices, self.unreadable_claims)
+
+    def serve_claims(self) -> None:
+        """The API server serves ResourceClaims, and all that there are have been delivered."""
+        self._claims.served = True
+        for uid in self._claims.all():
+            self.reshape(uid)
+
+    def claim_is(self, key: ClaimKey) -> None:
+        """A ResourceClaim changed or is gone: its waiting pods count anew."""
+        for uid in self._claims.naming(key):
+            self.reshape(uid)
+
+    def reshape(self, uid: str) -> None:
+        """Count a waiting pod with its ResourceClaims as they are now."""
+        pod = self._state.pods.get(uid)
+        if pod is not None and not pod.placed:
+            self._set(pod.info)
 
     def group_is(self, key: Key, group: GroupObject | None) -> None:
         """A PodGroup changed or is gone (None): pods that name it may have to be held now."""
@@ -99,6 +119,7 @@ class PodHandler:
         known = self._state.pods.get(meta.uid)
         before_info = known.info if known is not None else None
         info = decode.pod_info(obj, before_info, self._schedulers)
+        self._claims.note(obj, info.requirements)
         if info.ours and not info.node:
             conditions = tuple(condition.type for condition in obj.status.conditions)
             self.pending[meta.uid] = PendingPod(meta.resource_version, conditions)
@@ -130,6 +151,7 @@ class PodHandler:
 
     def _set(self, info: PodInfo) -> None:
         known = self._state.pods.get(info.uid)
+        info = self._claims.applied(info, known)
         try:
             if known is not None and known.info.group != info.group:
                 self._state.remove_pod(info.uid)  # it left another's group, or came to its own
@@ -143,11 +165,15 @@ class PodHandler:
         self._members.forget(uid)
         for info in self._growth.forget(uid):
             self._set(info)
+        known = self._state.pods.get(uid)
+        others = self._claims.forget(uid, known.info.namespace) if known is not None else []
         try:
             self._state.remove_pod(uid)
         except Exception:
             self._state.discard_pod(uid)
             raise
+        for each in others:
+            self.reshape(each)
 
 
 class PriorityClassHandler:

@@ -14,7 +14,7 @@ from api.features import FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
 from kube.clock import Clock
-from kube.errors import ConfigError, Forbidden, NotFound
+from kube.errors import ConfigError, Forbidden, KubeError, NotFound
 from kube.freeze import Freeze
 from kube.meta import HasMeta, decode_partial, decode_raw
 from kube.quarantine import Quarantine
@@ -22,6 +22,7 @@ from kube.reflector import OnSetAside, Reflector, Sink
 from kube.resources import (
     CSI_NODES,
     DAEMON_SETS,
+    DEVICE_CLASSES,
     NAMESPACES,
     NODES,
     PDBS,
@@ -29,14 +30,28 @@ from kube.resources import (
     PRIORITY_CLASSES,
     PVCS,
     PVS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     Resource,
 )
+from scheduler.claim_news import ClaimNews
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.core.state import State
 from scheduler.metrics import TAKEOVERS_STALE
 from scheduler.resources import GROUPS, WORKLOADS
+from scheduler.selectors.selectors import Selectors
 from scheduler.waiting import done_within
+from scheduler.watch.device_handlers import (
+    DeviceClassHandler,
+    ResourceClaimHandler,
+    ResourceSliceHandler,
+)
+from scheduler.watch.device_objects import (
+    decode_device_class,
+    decode_resource_claim,
+    decode_resource_slice,
+)
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
     DisruptionBudgetHandler,
@@ -74,6 +89,9 @@ T = TypeVar("T", bound=HasMeta)
 _PATIENCE: Final = 30.0
 """Seconds that a new leader waits for what it can decide without."""
 
+_PROBE_SECONDS: Final = 60.0
+"""Seconds between two looks whether ResourceClaims are served by now."""
+
 _log = structlog.get_logger()
 
 
@@ -87,7 +105,9 @@ class Informers:
 
     `observed` are the group objects as last delivered; `on_change` is called after each event.
     What cannot be taken in is in `quarantine`. Nothing is taken in during a `freeze`.
-    `scheduler_names` say whose pods are this scheduler's, `gates` what is on.
+    `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are
+    watched where ResourceClaims are served, which `run_devices` finds out; `claim_news` is told of
+    changes of claims.
     """
 
     client: Client
@@ -100,7 +120,12 @@ class Informers:
     scheduler_names: SchedulerNames = USUAL
     gates: FeatureGates = features.USUAL
     pods: PodHandler = field(init=False)
+    claim_news: ClaimNews = field(default_factory=ClaimNews)
+    device_claims: ResourceClaimHandler = field(init=False)
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
+    device_reflectors: tuple[Reflector[Any], ...] = field(init=False)
+    devices_known: asyncio.Event = field(default_factory=asyncio.Event)
+    _devices_served: bool = False
 
     def __post_init__(self) -> None:
         state, on_change = self.state, self.on_change
@@ -130,6 +155,21 @@ class Informers:
             self._reflector(WORKLOADS, WorkloadHandler(state, on_change), decode_workload),
             self._reflector(PODS, pods, decode_pod, pods.set_aside),
         )
+        self.device_claims = ResourceClaimHandler(state, on_change, pods, self.claim_news)
+        device_classes = DeviceClassHandler(state, on_change)
+        slices = ResourceSliceHandler(state, on_change)
+        self.device_reflectors = (
+            self._reflector(
+                DEVICE_CLASSES, device_classes, decode_device_class, device_classes.set_aside
+            ),
+            self._reflector(RESOURCE_SLICES, slices, decode_resource_slice, slices.set_aside),
+            self._reflector(
+                RESOURCE_CLAIMS,
+                self.device_claims,
+                decode_resource_claim,
+                self.device_claims.set_aside,
+            ),
+        )
 
     def _reflector(
         self,
@@ -151,12 +191,53 @@ class Informers:
     @property
     def synced(self) -> bool:
         """Whether every watch has delivered its first list."""
-        return all(reflector.synced.is_set() for reflector in self.reflectors)
+        known = self.devices_known.is_set()
+        return known and all(reflector.synced.is_set() for reflector in self.reflectors)
+
+    @property
+    def watched(self) -> tuple[Reflector[Any], ...]:
+        """The reflectors of all kinds that are served."""
+        return (*self.reflectors, *(self.device_reflectors if self._devices_served else ()))
 
     async def wait(self) -> None:
         """Until every watch has delivered its first list."""
         for reflector in self.reflectors:
             await reflector.synced.wait()
+        await self.devices_known.wait()
+
+    async def run_devices(self) -> None:
+        """Watch what devices need, once it is served; until cancelled."""
+        while not await self._serves_devices():
+            self.devices_known.set()
+            await asyncio.sleep(_PROBE_SECONDS)
+        async with asyncio.TaskGroup() as group:
+            for reflector in self.device_reflectors:
+                group.create_task(reflector.run())
+            for reflector in self.device_reflectors:
+                await reflector.synced.wait()
+            await self.freeze.over()
+            self._devices_served = True
+            self.pods.serve_claims()
+            self.devices_known.set()
+            self.on_change()
+
+    async def _serves_devices(self) -> bool:
+        """Whether all kinds can be read; waits while the API server does not answer."""
+        for resource in (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS):
+            while True:
+                try:
+                    await self.client.request("GET", resource.path(), params={"limit": "1"})
+                    break
+                except NotFound:
+                    return False
+                except Forbidden as error:
+                    # While a version goes back, the roles are already those of the earlier one.
+                    _log.error("pods with ResourceClaims are refused", problem=str(error))
+                    return False
+                except KubeError as error:
+                    _log.warning("devices not looked for", problem=str(error))
+                    await asyncio.sleep(1.0)
+        return True
 
 
 async def catch_up(reflectors: Iterable[Reflector[Any]], since: float, clock: Clock) -> None:
@@ -203,8 +284,10 @@ async def read(
         raise ConfigError(
             f"{client.server} does not serve {resource.full_name}: is Muster installed?"
         ) from error
-    informers = Informers(client, State(), scheduler_names=scheduler_names, gates=gates)
-    tasks = [asyncio.ensure_future(reflector.run()) for reflector in informers.reflectors]
+    state = State(judge=Selectors().judge)
+    informers = Informers(client, state, scheduler_names=scheduler_names, gates=gates)
+    runs = [*(reflector.run() for reflector in informers.reflectors), informers.run_devices()]
+    tasks = [asyncio.ensure_future(each) for each in runs]
     try:
         async with asyncio.timeout(seconds):
             await informers.wait()

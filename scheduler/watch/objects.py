@@ -224,8 +224,15 @@ class ContainerStatus(_Struct):
     allocated_resources: dict[str, str | int] = {}
 
 
+class ClaimOfPod(_Struct):
+    """Which ResourceClaim an entry of the spec means; without a name the entry needs none."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(_Struct):
-    """Phase, start, nominated node and conditions, and the resources of a pod that is resized."""
+    """Phase, start, nominated node, conditions, ResourceClaims, and what a resize changes."""
 
     phase: str = ""
     start_time: str | None = None
@@ -235,6 +242,7 @@ class PodStatus(_Struct):
     init_container_statuses: list[ContainerStatus] = []
     resources: ResourceRequirements | None = None
     allocated_resources: dict[str, str | int] = {}
+    resource_claim_statuses: list[ClaimOfPod] = []
 
 
 class Pod(_Struct):

@@ -54,7 +54,7 @@ def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
         selector=selector,
         affinity=_affinity(spec),
         tolerations=_tolerations(spec.tolerations),
-        unsupported=tuple(_unsupported(spec, volumes.unknown)),
+        unsupported=tuple(_unsupported(volumes.unknown)),
         required_affinity=required_affinity,
         required_anti_affinity=pod_terms.required_anti_affinity(pod),
         spread=pod_terms.spread(pod),
@@ -70,7 +70,6 @@ def _is_plain(spec: PodSpec, uses: NodeUses) -> bool:
     return len(uses.requests) <= limits.RESOURCES and not (
         spec.affinity
         or spec.topology_spread_constraints
-        or spec.resource_claims
         or uses.ports
         or uses.volumes is not NO_VOLUMES
     )
@@ -106,9 +105,7 @@ def _preferred_node_affinity(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
     return tuple((term.weight, node_selector_term(term.preference)) for term in preferred)
 
 
-def _unsupported(spec: PodSpec, unknown_volume: str) -> Iterable[str]:
+def _unsupported(unknown_volume: str) -> Iterable[str]:
     """Features that this scheduler does not support, by their names in the pod's spec."""
-    if spec.resource_claims:
-        yield "resourceClaims"
     if unknown_volume:
         yield f"volumes of an unknown kind ({unknown_volume})"

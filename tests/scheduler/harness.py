@@ -23,11 +23,15 @@ from kube.patch import Operation, PatchBuilder
 from kube.resources import PVCS, PVS, Resource
 from kube.stepwise import Stepwise
 from scheduler.activity import Activity
+from scheduler.allocations import Allocations
 from scheduler.binder import Binder
+from scheduler.claim_news import ClaimNews
+from scheduler.claim_releases import ClaimReleases
 from scheduler.config import Starvation, Status
 from scheduler.core.model import ClaimKey, GroupKey, PodInfo
 from scheduler.core.place import SearchBudget
 from scheduler.cycle import Cycle
+from scheduler.device_work import DeviceWork
 from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
@@ -35,7 +39,7 @@ from scheduler.queue import Queue
 from scheduler.resources import RESERVATIONS
 from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
-from scheduler.volume_binder import ClaimNews, VolumeBinder
+from scheduler.volume_binder import VolumeBinder
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.state_builder import StateBuilder
@@ -197,12 +201,13 @@ class Harness:
         self.builder = self.build_state(claim_news.changed)
         self.clock = FakeClock()
         self.server_clock = clock = ServerClock(self.clock)
-        self.api = FakeApi(self.builder)
+        self.api = self.build_api()
         self.events = FakeEvents()
         self.observed: dict[GroupKey, GroupObject] = {}
         self.pending: dict[str, PendingPod] = {}
         state = self.builder.state
-        self.queue = Queue(state)
+        device_work = self.build_device_work()
+        self.queue = Queue(state, device_work=device_work)
         self.activity = Activity()
         self.changed = asyncio.Event()
         self.freeze = Freeze()
@@ -220,6 +225,7 @@ class Harness:
             freeze=self.freeze,
         )
         self.times = GangTimes(state, clock)
+        self.allocations, self.claim_releases = self.build_allocations()
         self.binder = Binder(
             self.api,
             state,
@@ -232,6 +238,8 @@ class Harness:
             on_change=self.changed.set,
             on_refused=self.reporter.refused,
             volume_binder=VolumeBinder(self.api, state, clock, claim_news, self.freeze),
+            allocations=self.allocations,
+            claim_releases=self.claim_releases,
             freeze=self.freeze,
             times=self.times,
         )
@@ -254,6 +262,8 @@ class Harness:
             budget=self.budget,
             starvation=self.starvation,
             times=self.times,
+            device_work=device_work,
+            claim_releases=self.claim_releases,
             log_decisions=True,
         )
         self.loop = self.loop_of(self.cycle)
@@ -262,6 +272,18 @@ class Harness:
     def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> StateBuilder:
         """What the tests fill the state with."""
         return StateBuilder(claim_changed)
+
+    def build_api(self) -> FakeApi:
+        """The API server of the tests."""
+        return FakeApi(self.builder)
+
+    def build_device_work(self) -> DeviceWork | None:
+        """What limits the work on devices; most tests have none."""
+        return None
+
+    def build_allocations(self) -> tuple[Allocations | None, ClaimReleases | None]:
+        """What writes ResourceClaims, and gives them back; most tests have none."""
+        return None, None
 
     def budget(self) -> SearchBudget:
         return SearchBudget(pause=self.stepwise.pause)

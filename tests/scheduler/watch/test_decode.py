@@ -133,7 +133,6 @@ def test_requests_that_add_up_to_more_than_63_bits_are_cut_off() -> None:
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({"resourceClaims": [{"name": "x"}]}, ("resourceClaims",), id="a claim"),
         pytest.param(
             {"volumes": [{"name": "v", "holographic": {}}, {"name": "w", "quantum": {}}]},
             ("volumes of an unknown kind (holographic)",),

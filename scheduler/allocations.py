@@ -1,0 +1,346 @@
+"""Writes what was decided about devices into ResourceClaims, before the pods are bound.
+
+First the finalizer, then one write of the status with the allocation and all its consumers: an
+allocation without consumers would be nobody's to take back. Then it is waited for until the watch
+delivers that write: if another scheduler has given a device away before, its claim is known by
+then, and it keeps the device.
+
+Claims tell all there is to know about devices: a new leader finds in them what its predecessor
+wrote. A waiting pod whose claim is allocated can only go where that is usable, and if it cannot be
+placed there, or is not decided for a while, the claim is freed (`claim_releases`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client import Counter as PromCounter
+
+from kube.clock import Clock, rfc3339
+from kube.election import Fence
+from kube.errors import Conflict, Invalid, KubeError, NotFound
+from kube.patch import PatchBuilder
+from scheduler.allocation_json import (
+    FINALIZER,
+    allocation_patch,
+    consumers_patch,
+    finalizer_patch,
+)
+from scheduler.claim_access import ClaimAccess, UnusableError
+from scheduler.claim_news import ClaimNews
+from scheduler.core.devices.model import Allocation, DeviceClaimInfo, DeviceKey
+from scheduler.core.forest import Pod
+from scheduler.core.model import ClaimKey
+from scheduler.core.plugins.dynamic_resources import MOST_CONSUMERS
+from scheduler.core.state import State
+from scheduler.fair_queue import FairSemaphore
+from scheduler.group_events import GroupEvents
+from scheduler.metrics import CLAIM_RACES_LOST, CLAIM_WRITES, DEVICES_TWICE
+from scheduler.retry import RETRIABLE, backoff
+from scheduler.waiting import wait_until
+from scheduler.watch.device_handlers import ObservedClaim
+
+_TRIES: Final = 5
+"""How often a claim is read and written again that others wrote to meanwhile."""
+
+_READY_WITHIN: Final = 600.0
+"""Seconds within which drivers have to make devices with binding conditions ready."""
+
+_allocated, _reserved, _finalized, _conflict, _failed = map(
+    CLAIM_WRITES.labels, ("allocated", "reserved", "finalizer", "conflict", "failed")
+)
+
+
+@dataclass(slots=True)
+class _Effort:
+    """To have claims stand together; once there is a `problem` with one, all are given up."""
+
+    deadline: float
+    fence: Fence
+    problem: str = ""
+    waiting: set[asyncio.Event] = field(default_factory=set)
+
+    def fail(self, problem: str) -> None:
+        self.problem = self.problem or problem
+        for event in self.waiting:
+            event.set()
+
+
+_Step = tuple[PatchBuilder, str | None, PromCounter]
+"""A patch, the subresource that it is for, and what counts it."""
+
+
+class Allocations:
+    """Writes and confirms the allocations of pods that are about to be bound.
+
+    `news` is told of each claim that changes.
+    """
+
+    def __init__(
+        self,
+        access: ClaimAccess,
+        state: State,
+        news: ClaimNews,
+        events: GroupEvents,
+        *,
+        clock: Clock,
+        writers: int = 160,
+    ) -> None:
+        """At most so many `writers` write at once."""
+        self._access = access
+        self._state = state
+        self._devices = state.devices
+        self._claims = access.claims
+        self._freeze = access.freeze
+        self._news = news
+        self._events = events
+        self._clock = clock
+        self._semaphore = FairSemaphore(writers)
+        self._standing: Counter[ClaimKey] = Counter()
+        self._leads = False
+        news.subscribe(self._claim_changed)
+
+    def lead(self, *, leads: bool) -> None:
+        """Whether this process leads: only then it tells of devices that were allocated twice."""
+        self._leads = leads
+
+    async def stand(self, pods: Iterable[Pod], deadline: float, fence: Fence) -> str:
+        """Write all claims of these assumed pods, and wait until they are confirmed and ready.
+
+        Returns the problem with the first that cannot be had, else nothing.
+        """
+        users: dict[ClaimKey, list[Pod]] = {}
+        for pod in pods:
+            for key in pod.info.device_claims:
+                users.setdefault(key, []).append(pod)
+        effort = _Effort(deadline, fence)
+        async with asyncio.TaskGroup() as group:
+            for key, of in users.items():
+                group.create_task(self._stand(key, of, effort))
+        return effort.problem
+
+    async def _stand(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
+        try:
+            with self._stands(key):
+                async with self._access.locked(key):
+                    await self._write(key, pods, effort)
+                await self._confirm(key, pods, effort)
+        except (UnusableError, KubeError) as error:
+            effort.fail(str(error))
+
+    def with_conditions(self, pods: Iterable[Pod]) -> bool:
+        """Whether drivers have to make devices of these pods ready."""
+        allocations = (self._devices.allocation(k) for pod in pods for k in pod.info.device_claims)
+        return any(each and _conditional(each) for each in allocations)
+
+    # Writing
+
+    async def _write(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
+        """Write until nothing is missing. Raises KubeError or UnusableError."""
+        waits, conflicts = backoff(), 0
+        while not effort.problem:
+            try:
+                async with self._semaphore.acquired(key[0]):
+                    if not await self._write_next(key, pods, effort.fence):
+                        return
+            except (Conflict, Invalid):
+                # Invalid, too: the uid may be another one's by now.
+                _conflict.inc()
+                conflicts += 1
+                if not await self._access.read(key) or conflicts > _TRIES:
+                    raise
+            except RETRIABLE:
+                _failed.inc()
+                left = effort.deadline - self._clock.monotonic()
+                if left <= 0:
+                    raise
+                await self._clock.sleep(min(waits.next(), left))
+
+    async def _write_next(self, key: ClaimKey, pods: list[Pod], fence: Fence) -> bool:
+        """One write; false if nothing is missing."""
+        await self._freeze.over()
+        step = self._next_write(key, pods)
+        if step is None:
+            return False
+        if not fence.valid():
+            raise UnusableError("the lease is lost")
+        patch, subresource, result = step
+        try:
+            await self._access.patch(key, patch, subresource)
+        except NotFound:
+            raise UnusableError(f"resourceclaim {key[1]} is gone") from None
+        result.inc()
+        return True
+
+    def _next_write(self, key: ClaimKey, pods: list[Pod]) -> _Step | None:
+        """What to write next, and where; None if nothing is missing. Raises UnusableError."""
+        claim, seen, pods = *self._usable(key), self._alive(pods)
+        missing = [pod for pod in pods if pod.info.uid not in claim.reserved]
+        if not missing:
+            return None
+        if len(seen.consumers) + len(missing) > MOST_CONSUMERS:
+            raise UnusableError(
+                f"resourceclaim {key[1]} has {len(seen.consumers)} consumers and would get"
+                f" {len(missing)} more, of {MOST_CONSUMERS} at most"
+            )
+        if claim.allocation is not None:
+            self._check_reach(key, claim.allocation, pods)
+            return consumers_patch(seen, missing), "status", _reserved
+        allocation = self._devices.assumed.get(key)
+        if allocation is None:
+            raise UnusableError(f"claim {key[1]} got deallocated in the meantime")
+        self._check_free(key, allocation)
+        if FINALIZER not in seen.finalizers:
+            return finalizer_patch(seen), None, _finalized
+        moment = rfc3339(self._clock.now())
+        return allocation_patch(seen, allocation, missing, moment), "status", _allocated
+
+    def _usable(self, key: ClaimKey) -> tuple[DeviceClaimInfo, ObservedClaim]:
+        claim, seen = self._devices.claims.get(key), self._claims.observed.get(key)
+        if claim is None or seen is None:
+            raise UnusableError(f'could not find ResourceClaim "{key[0]}/{key[1]}"')
+        if claim.terminating:
+            raise UnusableError(f'resourceclaim "{key[1]}" is being deleted')
+        return claim, seen
+
+    def _alive(self, pods: list[Pod]) -> list[Pod]:
+        """Those that are still to be bound; the binder tells of the others."""
+        known = self._state.pods
+        return [
+            pod for pod in pods if known.get(pod.info.uid) is pod and pod.assumed and pod.row >= 0
+        ]
+
+    def _check_reach(self, key: ClaimKey, allocation: Allocation, pods: list[Pod]) -> None:
+        admitted = self._devices.admitted(allocation.nodes)
+        if not all(admitted[pod.row] for pod in pods):
+            raise UnusableError(f"claim {key[1]} got allocated elsewhere in the meantime")
+
+    def _check_free(self, key: ClaimKey, allocation: Allocation) -> None:
+        for device in _exclusive(allocation):
+            if any(self._is_written(other) for other in self._devices.holders(device) - {key}):
+                raise UnusableError(
+                    f"device {'/'.join(device)} got allocated to another claim in the meantime"
+                )
+
+    def _is_written(self, key: ClaimKey) -> bool:
+        claim = self._devices.claims.get(key)
+        return claim is not None and claim.allocation is not None
+
+    # Confirming
+
+    async def _confirm(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
+        """Wait until the watch delivered what was written, nobody was first, and it is ready.
+
+        Raises UnusableError.
+        """
+        changed = asyncio.Event()
+        effort.waiting.add(changed)
+        ready_until = 0.0
+        with self._news.listening(key, changed.set):
+            while not effort.problem:
+                await self._freeze.over()
+                changed.clear()
+                if not self._alive(pods):
+                    return
+                claim, seen = self._usable(key)
+                if claim.allocation is None:
+                    raise UnusableError(f"claim {key[1]} got deallocated in the meantime")
+                if not self._claims.awaits(key):
+                    if not ready_until:
+                        self._check_first(key, claim.allocation)
+                        ready_until = self._clock.monotonic() + _READY_WITHIN
+                    if _is_ready(key, claim.allocation, seen):
+                        return
+                until = min(ready_until or effort.deadline, effort.fence.until)
+                if self._clock.monotonic() >= until:
+                    what = "was not made ready" if ready_until else "was not confirmed"
+                    raise UnusableError(f"claim {key[1]} {what} in time")
+                await wait_until(changed, until, self._clock)
+
+    def _check_first(self, key: ClaimKey, allocation: Allocation) -> None:
+        """Raises UnusableError if another claim got one of the devices before."""
+        ours = self._claims.observed[key].allocated
+        for device in _exclusive(allocation):
+            others = self._devices.holders(device) - {key}
+            if any(self._is_older(other, ours) for other in others):
+                CLAIM_RACES_LOST.inc()
+                raise UnusableError(
+                    f"device {'/'.join(device)} was allocated to another claim before"
+                )
+
+    def _is_older(self, key: ClaimKey, version: int) -> bool:
+        """Whether the claim was allocated before that version."""
+        seen = self._claims.observed.get(key)
+        return seen is not None and 0 < seen.allocated < version
+
+    def _claim_changed(self, key: ClaimKey) -> None:
+        claim = self._devices.claims.get(key)
+        if not self._leads or claim is None or claim.allocation is None:
+            return
+        seen = self._claims.observed[key]
+        if key not in self._standing and seen.allocated == seen.version:
+            # One that is being written is given back if it came second.
+            self._look_for_twice(key, claim.allocation, seen.allocated)
+
+    def _look_for_twice(self, key: ClaimKey, allocation: Allocation, version: int) -> None:
+        """Tell the pods of two claims with one device; nobody is evicted for it."""
+        for device in _exclusive(allocation):
+            holders = self._devices.holders(device) - {key}
+            others = [it for it in sorted(holders) if self._is_older(it, version)]
+            if others:
+                DEVICES_TWICE.inc()
+                for each in (key, *others):
+                    self._tell_twice(each, device)
+
+    def _tell_twice(self, key: ClaimKey, device: DeviceKey) -> None:
+        message = (
+            f"device {'/'.join(device)} of ResourceClaim {key[1]} was allocated to another claim,"
+            " too, by another scheduler: give each scheduler nodes or device classes of its own"
+        )
+        for uid in sorted(self._devices.claims[key].reserved):
+            pod = self._state.pods.get(uid)
+            if pod is not None and pod.info.namespace == key[0]:
+                self._events.pod(pod, "Warning", "DeviceAllocatedTwice", message)
+
+    @contextmanager
+    def _stands(self, key: ClaimKey) -> Iterator[None]:
+        self._standing[key] += 1
+        try:
+            yield
+        finally:
+            self._standing[key] -= 1
+            if not self._standing[key]:
+                del self._standing[key]
+
+
+def _exclusive(allocation: Allocation) -> Iterator[DeviceKey]:
+    """The devices that nobody else may have."""
+    return (each.key for each in allocation.devices if not each.admin and each.share is None)
+
+
+def _conditional(allocation: Allocation) -> bool:
+    return any(each.binding_conditions for each in allocation.devices)
+
+
+def _is_ready(key: ClaimKey, allocation: Allocation, seen: ObservedClaim) -> bool:
+    """Whether drivers say so of all devices that need it. Raises UnusableError if one failed."""
+    said = {
+        (each.driver, each.pool, each.device): {
+            it.type for it in each.conditions if it.status == "True"
+        }
+        for each in seen.statuses
+    }
+    for device in allocation.devices:
+        true = said.get(device.key, set())
+        failed = sorted(true.intersection(device.binding_failures))
+        if failed:
+            name = "/".join(device.key)
+            raise UnusableError(f"claim {key[1]}: device {name} has failed: {failed[0]}")
+        if not true.issuperset(device.binding_conditions):
+            return False
+    return True

@@ -1,0 +1,190 @@
+"""Event handlers of what devices need: DeviceClasses, ResourceSlices, ResourceClaims.
+
+A class or slice that is not understood counts as missing. A claim that is not understood keeps its
+devices, as far as they are known, and its pods are refused by what is not known about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kube.meta import Key
+from scheduler.claim_news import ClaimNews
+from scheduler.core.model import ClaimKey
+from scheduler.core.state import State
+from scheduler.metrics import DEVICES_HIDDEN
+from scheduler.watch.device_decode import device_class_info, resource_claim_info, slice_info
+from scheduler.watch.device_objects import (
+    ClaimStatusTaken,
+    Consumer,
+    DeviceClass,
+    DeviceStatus,
+    ResourceClaim,
+    ResourceSlice,
+)
+from scheduler.watch.event_handlers import PodHandler
+
+_UNREADABLE: Final = "cannot be read"
+
+
+class DeviceClassHandler:
+    """Handles events of DeviceClasses."""
+
+    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
+        self._devices = state.devices
+        self._on_change = on_change
+
+    def upsert(self, obj: DeviceClass) -> None:
+        self._devices.set_class(device_class_info(obj))
+        self._on_change()
+
+    def set_aside(self, key: Key, _raw: bytes) -> None:
+        """Claims of a class that is not understood wait, as without it."""
+        self.delete(key)
+
+    def delete(self, key: Key) -> None:
+        self._devices.remove_class(key[1])
+        self._on_change()
+
+
+class ResourceSliceHandler:
+    """Handles events of ResourceSlices; devices that are not understood are hidden."""
+
+    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
+        self._devices = state.devices
+        self._on_change = on_change
+        self._hidden: dict[str, int] = {}
+
+    def upsert(self, obj: ResourceSlice) -> None:
+        info, hidden = slice_info(obj)
+        self._count_hidden(info.name, len(hidden))
+        self._devices.set_slice(info)
+        self._on_change()
+
+    def set_aside(self, key: Key, _raw: bytes) -> None:
+        """Without the slice its pool is incomplete, so nothing new is taken from it."""
+        self.delete(key)
+
+    def delete(self, key: Key) -> None:
+        self._count_hidden(key[1], 0)
+        self._devices.remove_slice(key[1])
+        self._on_change()
+
+    def _count_hidden(self, name: str, count: int) -> None:
+        before = self._hidden.pop(name, 0)
+        if count:
+            self._hidden[name] = count
+        DEVICES_HIDDEN.inc(count - before)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedClaim:
+    """What writing to a claim needs, as the claim was last seen.
+
+    `version` is its resourceVersion as a number, `allocated` the first one with the allocation that
+    it has. `has_status` and `finalizers` are what its JSON has.
+    """
+
+    uid: str
+    version: int
+    finalizers: tuple[str, ...]
+    has_status: bool
+    consumers: tuple[Consumer, ...]
+    allocated: int
+    statuses: tuple[DeviceStatus, ...] = ()
+
+
+class ResourceClaimHandler:
+    """Handles events of ResourceClaims. `observed` has what writing to them needs.
+
+    `news` is told of each change. Older versions of a claim than the one that this process wrote
+    last are not taken in: they would say that its devices are free.
+    """
+
+    def __init__(
+        self, state: State, on_change: Callable[[], None], pods: PodHandler, news: ClaimNews
+    ) -> None:
+        self.observed: dict[ClaimKey, ObservedClaim] = {}
+        self._devices = state.devices
+        self._on_change = on_change
+        self._pods = pods
+        self._news = news
+        self._awaited: dict[ClaimKey, int] = {}
+
+    def upsert(self, obj: ResourceClaim) -> None:
+        """An event of the watch."""
+        key = (obj.metadata.namespace, obj.metadata.name)
+        version = version_of(obj.metadata.resource_version)
+        if version < self._awaited.get(key, 0):
+            return
+        self._awaited.pop(key, None)
+        self._take(key, obj, version)
+
+    def written(self, obj: ResourceClaim) -> None:
+        """What this process wrote itself; the watch has yet to deliver it."""
+        key = (obj.metadata.namespace, obj.metadata.name)
+        version = version_of(obj.metadata.resource_version)
+        known = self.observed.get(key)
+        if known is not None and known.uid == obj.metadata.uid and known.version < version:
+            self._awaited[key] = version
+            self._take(key, obj, version)
+
+    def awaits(self, key: ClaimKey) -> bool:
+        """Whether the watch has not delivered yet what this process wrote last."""
+        return key in self._awaited
+
+    def set_aside(self, key: Key, _raw: bytes) -> None:
+        """What it held is still held; its pods are refused."""
+        self._awaited.pop(key, None)
+        self._pods.unreadable_claims[key] = _UNREADABLE
+        self._changed(key)
+
+    def delete(self, key: Key) -> None:
+        self._awaited.pop(key, None)
+        self.observed.pop(key, None)
+        self._pods.unreadable_claims.pop(key, None)
+        self._devices.remove_claim(key)
+        self._changed(key)
+
+    def _take(self, key: ClaimKey, obj: ResourceClaim, version: int) -> None:
+        info, problem = resource_claim_info(obj)
+        before, seen = self._devices.claims.get(key), self.observed.get(key)
+        if before is not None and before.uid != info.uid:
+            self._devices.remove_claim(key)  # another one of this name: the deletion was missed
+            seen = None
+        status = obj.status or ClaimStatusTaken()
+        allocated = version if info.allocation is not None else 0
+        if seen is not None and seen.allocated and allocated:
+            allocated = seen.allocated
+        self.observed[key] = ObservedClaim(
+            uid=info.uid,
+            version=version,
+            finalizers=tuple(obj.metadata.finalizers),
+            has_status=obj.status is not None,
+            consumers=tuple(status.reserved_for),
+            allocated=allocated,
+            statuses=tuple(status.devices),
+        )
+        known = self._pods.unreadable_claims.get(key, "")
+        if problem:
+            self._pods.unreadable_claims[key] = problem
+        else:
+            self._pods.unreadable_claims.pop(key, None)
+        if before != info:
+            self._devices.set_claim(info)
+        if before != info or known != problem:
+            self._changed(key)
+        else:
+            self._news.changed(key)
+
+    def _changed(self, key: ClaimKey) -> None:
+        self._pods.claim_is(key)
+        self._news.changed(key)
+        self._on_change()
+
+
+def version_of(text: str) -> int:
+    """A resourceVersion as a number; of one resource they are ordered. 0 if it is none."""
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,278 @@
+"""A scheduler whose pods have ResourceClaims: the real event handlers, and claims on a fake API.
+
+Claims are stored as JSON, patched as an API server does it, and delivered when a test says so.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from kube.errors import Conflict, Invalid, NotFound
+from kube.meta import Json
+from kube.patch import Operation, PatchBuilder
+from kube.resources import RESOURCE_CLAIMS, Resource
+from localcluster.admission.review import apply_patch
+from scheduler.allocations import Allocations
+from scheduler.claim_access import ClaimAccess
+from scheduler.claim_news import ClaimNews
+from scheduler.claim_releases import ClaimReleases
+from scheduler.core.model import ClaimKey
+from scheduler.device_work import DeviceWork
+from scheduler.selectors.selectors import Selectors
+from scheduler.watch.device_handlers import (
+    DeviceClassHandler,
+    ResourceClaimHandler,
+    ResourceSliceHandler,
+)
+from scheduler.watch.device_objects import (
+    decode_device_class,
+    decode_resource_claim,
+    decode_resource_slice,
+)
+from scheduler.watch.event_handlers import PodHandler
+from scheduler.watch.objects import decode_pod
+from tests.scheduler.harness import FakeApi, Harness
+from tests.scheduler.state_builder import StateBuilder
+
+DRIVER = "gpu.example.com"
+
+
+class ClaimsApi(FakeApi):
+    """`claims` are stored by name; each write is delivered at once unless `holds_back`.
+
+    `before_write` is called with (name, subresource), and may raise or change what is stored.
+    """
+
+    def __init__(self, builder: StateBuilder, harness: ClaimsHarness) -> None:
+        super().__init__(builder)
+        self.harness = harness
+        self.claims: dict[str, Json] = {}
+        self.version = 100
+        self.holds_back = False
+        self.held_back: list[Json] = []
+        self.writes: list[tuple[str, str | None]] = []
+        self.before_write: Callable[[str, str | None], None] = lambda _name, _sub: None
+
+    def store(self, claim: Json) -> None:
+        """Somebody wrote the claim."""
+        self.version += 1
+        claim["metadata"]["resourceVersion"] = str(self.version)
+        self.claims[claim["metadata"]["name"]] = claim
+        self.tell(copy.deepcopy(claim))
+
+    def tell(self, claim: Json) -> None:
+        if self.holds_back:
+            self.held_back.append(claim)
+        else:
+            self.harness.claim_event(claim)
+
+    def go_on(self) -> None:
+        """Deliver what was held back, in order."""
+        self.holds_back = False
+        while self.held_back:
+            self.harness.claim_event(self.held_back.pop(0))
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        if resource != RESOURCE_CLAIMS:
+            return await super().get(resource, name, namespace)
+        if name not in self.claims:
+            raise NotFound(404, "NotFound", name)
+        return copy.deepcopy(self.claims[name])
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder | Sequence[Operation],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> Json:
+        if resource != RESOURCE_CLAIMS:
+            return await super().patch(resource, name, ops, namespace, subresource=subresource)
+        self.before_write(name, subresource)
+        if name not in self.claims:
+            raise NotFound(404, "NotFound", name)
+        found = self._patched(name, list(ops))
+        self._check(self.claims[name], found, subresource)
+        self.writes.append((name, subresource))
+        self.log.append(f"{subresource or 'metadata'} {name}")
+        self.store(found)
+        return copy.deepcopy(found)
+
+    def _patched(self, name: str, ops: list[Operation]) -> Json:
+        stored = copy.deepcopy(self.claims[name])
+        for op in ops:
+            path = op["path"]
+            if op["op"] == "test" and stored["metadata"]["uid"] != op["value"]:
+                raise Invalid(422, "Invalid", "test failed")
+            version = stored["metadata"]["resourceVersion"]
+            if path.endswith("resourceVersion") and op["value"] != version:
+                raise Conflict(409, "Conflict", "the object has been modified")
+        return apply_patch(stored, ops)
+
+    def _check(self, before: Json, after: Json, subresource: str | None) -> None:
+        """What an API server refuses."""
+        old, new = before.get("status") or {}, after.get("status") or {}
+        if subresource is None:
+            assert old == new, "the status is written by its subresource"
+            return
+        assert before["metadata"].get("finalizers") == after["metadata"].get("finalizers")
+        if old.get("allocation") and new.get("allocation") not in (None, old["allocation"]):
+            raise Invalid(422, "Invalid", "field is immutable")
+        if new.get("reservedFor") and not new.get("allocation"):
+            raise Invalid(422, "Invalid", "reservedFor without allocation")
+        if len(new.get("reservedFor") or ()) > 256:
+            raise Invalid(422, "Invalid", "too many")
+        assert not new.get("allocation") or new.get("reservedFor"), "nobody's allocation"
+
+
+class ClaimsHarness(Harness):
+    """`pods` and `claims` are the event handlers; `api` stores the claims."""
+
+    api: ClaimsApi
+
+    def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> StateBuilder:
+        self.selectors = Selectors()
+        return StateBuilder(claim_changed, self.selectors.judge)
+
+    def build_device_work(self) -> DeviceWork:
+        allowance = self.builder.state.devices.allowance
+        return DeviceWork(allowance, self.selectors, self.server_clock)
+
+    def build_api(self) -> FakeApi:
+        return ClaimsApi(self.builder, self)
+
+    def build_allocations(self) -> tuple[Allocations, ClaimReleases]:
+        state = self.builder.state
+        self.news = ClaimNews()
+        self.pods = PodHandler(state, self.changed.set)
+        self.claims = ResourceClaimHandler(state, self.changed.set, self.pods, self.news)
+        self.slices = ResourceSliceHandler(state, self.changed.set)
+        self.classes = DeviceClassHandler(state, self.changed.set)
+        self.pods.serve_claims()
+        self.written_pods: dict[str, Json] = {}
+        clock, access = self.server_clock, ClaimAccess(self.api, self.claims, self.freeze)
+        allocations = Allocations(access, state, self.news, self.group_events, clock=clock)
+        allocations.lead(leads=True)
+        return allocations, ClaimReleases(
+            access, state, self.news, clock=clock, reshape=self.pods.reshape
+        )
+
+    def device_class(self, name: str = "gpu", *expressions: str) -> None:
+        selectors = [{"cel": {"expression": text}} for text in expressions]
+        body = {"metadata": {"name": name}, "spec": {"selectors": selectors}}
+        self.classes.upsert(decode_device_class(_encoded(body)))
+
+    def devices(self, node: str, devices: int | list[Json], *, generation: int = 1) -> None:
+        """The node's slice, with so many plain devices or these."""
+        listed = (
+            [{"name": f"d{index}"} for index in range(devices)]
+            if isinstance(devices, int)
+            else devices
+        )
+        spec = {
+            "driver": DRIVER,
+            "nodeName": node,
+            "pool": {"name": node, "generation": generation, "resourceSliceCount": 1},
+            "devices": listed,
+        }
+        body = {"metadata": {"name": f"slice-{node}"}, "spec": spec}
+        self.slices.upsert(decode_resource_slice(_encoded(body)))
+
+    def claim(
+        self, name: str, *, count: int = 1, owner: str = "", namespace: str = "ns", **request: Any
+    ) -> Json:
+        """A claim for so many devices; with an owner's name it is that pod's own."""
+        metadata: Json = {"name": name, "namespace": namespace, "uid": f"uid-claim-{name}"}
+        if owner:
+            reference = {"kind": "Pod", "name": owner, "uid": f"uid-{owner}", "controller": True}
+            metadata["ownerReferences"] = [{"apiVersion": "v1", **reference}]
+        exactly = {"deviceClassName": "gpu", "count": count, **request}
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+        claim = {"metadata": metadata, "spec": spec}
+        self.api.store(claim)
+        return claim
+
+    def claim_event(self, claim: Json) -> None:
+        self.claims.upsert(decode_resource_claim(_encoded(claim)))
+
+    def pod(
+        self,
+        name: str,
+        group: str = "",
+        *,
+        own: int = 1,
+        shared: Sequence[str] = (),
+        namespace: str = "ns",
+        **more: Any,
+    ) -> None:
+        """A pod with `own` claims from a template, named NAME-0 and so on, and `shared` ones."""
+        entries = [{"name": f"own{at}", "resourceClaimTemplateName": "t"} for at in range(own)]
+        entries += [{"name": each, "resourceClaimName": each} for each in shared]
+        statuses = [{"name": f"own{at}", "resourceClaimName": f"{name}-{at}"} for at in range(own)]
+        spec = {"schedulerName": "muster-scheduler", "resourceClaims": entries, **more}
+        labels = {"scheduling.muster.dev/pod-group": group} if group else {}
+        metadata = {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{name}",
+            "labels": labels,
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }
+        status = {"phase": "Pending", "resourceClaimStatuses": statuses}
+        self.pod_event({"metadata": metadata, "spec": spec, "status": status})
+
+    def pod_event(self, pod: Json) -> None:
+        self.written_pods[pod["metadata"]["name"]] = pod
+        self.pods.upsert(decode_pod(_encoded(pod)))
+
+    def gang(self, name: str, pods: int, *, claims: bool = True) -> list[str]:
+        """A gang of pods with a claim of their own each; their names."""
+        self.observe(self.builder.gang(name, pods))
+        names = [f"{name}-{at}" for at in range(pods)]
+        for each in names:
+            self.pod(each, name)
+            if claims:
+                self.claim(f"{each}-0", owner=each)
+        return names
+
+    def delete_pod(self, name: str) -> None:
+        self.pods.delete(("ns", name))
+        self.written_pods.pop(name)
+
+    def held(self) -> dict[str, list[str]]:
+        """The devices of each allocated claim, as the API server has it."""
+        found: dict[str, list[str]] = {}
+        for name, claim in self.api.claims.items():
+            allocation = (claim.get("status") or {}).get("allocation")
+            if allocation:
+                results = allocation["devices"]["results"]
+                found[name] = [f"{each['pool']}/{each['device']}" for each in results]
+        return found
+
+    def consumers(self, name: str) -> list[str]:
+        status = self.api.claims[name].get("status") or {}
+        return [each["name"] for each in status.get("reservedFor") or ()]
+
+    def foreign(self, name: str, pool: str, device: str, *consumers: str) -> None:
+        """Another scheduler allocates a claim."""
+        claim = json.loads(json.dumps(self.api.claims[name]))
+        result = {"request": "gpu", "driver": DRIVER, "pool": pool, "device": device}
+        claim["status"] = {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [
+                {"resource": "pods", "name": each, "uid": f"uid-{each}"} for each in consumers
+            ],
+        }
+        self.api.store(claim)
+
+
+def _encoded(body: Json) -> bytes:
+    return msgspec.json.encode(body)

@@ -1,0 +1,199 @@
+"""Devices that pods hold without being bound are given back, whoever gave them to the pods."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kube.clock import rfc3339
+from kube.errors import KubeError, ServerError
+from scheduler.claim_releases import IN_VAIN
+from tests.scheduler.claims.claims_harness import ClaimsHarness
+from tests.scheduler.claims.test_allocations import cluster, run
+
+
+def reserved(harness: ClaimsHarness, root: str, *places: tuple[str, str]) -> None:
+    """The Reservation of an earlier leader."""
+    since = rfc3339(harness.server_clock.now())
+    intent = {
+        "root": {"kind": "PodGroup", "namespace": "ns", "name": root},
+        "attempt": 1,
+        "since": since,
+        "pods": {f"uid-{pod}": node for pod, node in places},
+    }
+    harness.api.stored["old-1"] = {
+        "metadata": {"name": "old-1", "creationTimestamp": since},
+        "spec": {"roots": 1, "intents": [json.dumps(intent)]},
+    }
+
+
+async def take_over(harness: ClaimsHarness, seconds: float = 5) -> None:
+    """Lead after somebody else did."""
+    harness.binder.reset()
+    await harness.binder.recover(harness.fence)
+    harness.builder.state.reconsider_all()
+    await run(harness, seconds)
+
+
+def written(harness: ClaimsHarness, name: str, pool: str, device: str, *consumers: str) -> None:
+    """What an earlier leader wrote: its allocations say for which node they are."""
+    harness.foreign(name, pool, device, *consumers)
+    claim = harness.api.claims[name]
+    fields = [{"key": "metadata.name", "operator": "In", "values": [pool]}]
+    terms = [{"matchFields": fields}]
+    claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
+    harness.api.store(claim)
+
+
+async def test_a_waiting_pod_goes_where_its_claim_was_allocated() -> None:
+    harness = cluster(1, 1, 1)
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+    written(harness, "p-0", "n2", "d0", "p")
+
+    await take_over(harness)
+
+    assert harness.api.bound == {"p": "n2"}
+    assert harness.api.writes == []
+
+
+@pytest.mark.parametrize(
+    ("allocated", "bound"), [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2), (3, 3)]
+)
+async def test_a_new_leader_completes_what_the_last_one_wrote(allocated: int, bound: int) -> None:
+    harness = cluster(1, 1, 1, 1)
+    names = harness.gang("g", 3)
+    for at, name in enumerate(names):
+        if at < allocated:
+            written(harness, f"{name}-0", f"n{at + 1}", "d0", name)
+        if at < bound:
+            pod = harness.written_pods[name]
+            pod["spec"]["nodeName"] = f"n{at + 1}"
+            harness.pod_event(pod)
+    reserved(harness, "g", *((name, f"n{at + 1}") for at, name in enumerate(names)))
+
+    await take_over(harness)
+
+    # Decided anew, some would have gone to n0.
+    assert harness.api.bound == {name: f"n{at + 1}" for at, name in enumerate(names) if at >= bound}
+    assert harness.held() == {f"{name}-0": [f"n{at + 1}/d0"] for at, name in enumerate(names)}
+    assert harness.api.stored == {}
+
+
+async def test_a_root_that_cannot_be_placed_with_what_it_has_gives_it_back() -> None:
+    harness = cluster(1, 2)
+    names = harness.gang("g", 2)
+    written(harness, "g-0-0", "n0", "d0", "g-0")
+    harness.builder.state.remove_node("n0")
+
+    await take_over(harness, seconds=10)
+
+    assert harness.api.bound == dict.fromkeys(names, "n1")
+    assert sorted(each for found in harness.held().values() for each in found) == ["n1/d0", "n1/d1"]
+
+
+async def test_pods_that_may_not_be_decided_give_back_what_they_have() -> None:
+    harness = cluster(2)
+    harness.observe(harness.builder.gang("g", 2))
+    harness.pod("g-0", "g")
+    harness.claim("g-0-0", owner="g-0")
+    written(harness, "g-0-0", "n0", "d0", "g-0")
+    harness.binder.reset()
+
+    async with harness.leading():
+        await harness.settle(IN_VAIN / 2)
+        assert list(harness.held()) == ["g-0-0"]
+        await harness.settle(IN_VAIN)
+        assert harness.held() == {}
+        # The other member comes late.
+        harness.pod("g-1", "g")
+        harness.claim("g-1-0", owner="g-1")
+        await harness.settle(2)
+
+    assert set(harness.api.bound) == {"g-0", "g-1"}
+
+
+async def test_only_the_own_entry_goes_where_others_use_the_claim() -> None:
+    harness = cluster(1)
+    harness.claim("common")
+    written(harness, "common", "n0", "d0", "running", "waiting")
+    harness.pod("running", own=0, shared=["common"], nodeName="n0")
+    harness.pod("waiting", own=0, shared=["common"], nodeSelector={"none": "such"})
+
+    await take_over(harness)
+
+    assert harness.consumers("common") == ["running"]
+    assert list(harness.held()) == ["common"]
+
+
+async def test_what_a_group_of_native_kubernetes_holds_stays() -> None:
+    harness = cluster(1)
+    harness.claim("common")
+    written(harness, "common", "n0", "d0", "waiting")
+    consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "u"}
+    harness.api.claims["common"]["status"]["reservedFor"].append(consumer)
+    harness.api.store(harness.api.claims["common"])
+    harness.pod("waiting", own=0, shared=["common"], nodeSelector={"none": "such"})
+
+    await take_over(harness)
+
+    assert harness.api.claims["common"]["status"]["reservedFor"] == [consumer]
+
+
+async def test_giving_back_is_tried_again() -> None:
+    harness = cluster(1)
+    harness.claim("p-0", owner="p")
+    harness.pod("p", nodeSelector={"none": "such"})
+    written(harness, "p-0", "n0", "d0", "p")
+    trouble: list[KubeError] = [ServerError(500, "InternalError", "etcd")] * 3
+
+    def fail(_name: str, _sub: str | None) -> None:
+        if trouble:
+            raise trouble.pop()
+
+    harness.api.before_write = fail
+    await take_over(harness, seconds=60)
+
+    assert harness.held() == {}
+
+
+async def test_a_freed_device_wakes_who_waits_for_it() -> None:
+    harness = cluster(1)
+    harness.claim("theirs")
+    harness.foreign("theirs", "n0", "d0", "somebody")
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+    async with harness.leading():
+        await harness.settle(2)
+        assert harness.api.bound == {}
+        claim = harness.api.claims["theirs"]
+        claim["status"] = {}
+        harness.api.store(claim)
+        await harness.settle(2)
+        assert harness.api.bound == {"p": "n0"}
+
+
+async def test_forged_consumers_are_of_no_use() -> None:
+    """Who may write the status of claims can name any pod; it holds its own devices by that."""
+    harness = cluster(1, 1)
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+    forged = harness.claim("forged")
+    forged["metadata"]["namespace"] = "evil"
+    forged["status"] = {
+        "allocation": {
+            "devices": {
+                "results": [
+                    {"request": "gpu", "driver": "x", "pool": "n0", "device": "d0"},
+                ]
+            }
+        },
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": "uid-p"}] * 256,
+    }
+    harness.api.store(forged)
+
+    await take_over(harness)
+
+    assert harness.api.bound == {"p": "n0"}
+    assert ("forged", "status") not in harness.api.writes

@@ -1,0 +1,200 @@
+"""Pods wait for their ResourceClaims, and are counted anew when these come, change or go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.conditions import unclaimed_views
+from scheduler.core.devices.asks import Ask
+from scheduler.watch import pod_claims
+from scheduler.watch.device_objects import decode_resource_claim
+from tests.scheduler.claims.claims_harness import ClaimsHarness
+
+KEY = ("ns", "p-0")
+
+
+def info(harness: ClaimsHarness, name: str = "p") -> Any:
+    return harness.builder.state.pods[f"uid-{name}"].info
+
+
+def test_a_pod_waits_until_its_claim_is_there() -> None:
+    harness = ClaimsHarness()
+    harness.pod("p")
+
+    assert info(harness).unclaimed == 'could not find ResourceClaim "ns/p-0"'
+    assert harness.builder.state.singles == {}
+    assert list(harness.builder.state.unclaimed) == [("Pod", "ns", "p")]
+    harness.claim("p-0", owner="p")
+    assert info(harness).unclaimed == ""
+    assert list(harness.builder.state.singles) == [("Pod", "ns", "p")]
+    assert harness.builder.state.unclaimed == {}
+    assert info(harness).device_claims == (KEY,)
+    (ask,) = info(harness).requirements.asks
+    assert isinstance(ask, Ask)
+
+
+def test_pods_of_one_template_share_a_shape() -> None:
+    harness = ClaimsHarness()
+    for name in ("p", "q"):
+        harness.pod(name)
+        harness.claim(f"{name}-0", owner=name)
+
+    pods = harness.builder.state.pods
+    assert pods["uid-p"].shape is pods["uid-q"].shape
+
+
+def test_a_pod_that_is_pinned_by_its_claim_asks_for_that() -> None:
+    harness = ClaimsHarness()
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+    harness.foreign("p-0", "n0", "d0", "p")
+
+    assert info(harness).requirements.asks == (KEY,)
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        pytest.param(
+            {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            'resourceclaim "p-0" is being deleted',
+            id="a claim that is going",
+        ),
+        pytest.param(
+            {"metadata": {"ownerReferences": []}},
+            "ResourceClaim ns/p-0 was not created for Pod ns/p (Pod is not owner)",
+            id="a claim of somebody else",
+        ),
+    ],
+)
+def test_a_claim_that_cannot_be_used_is_waited_for(change: dict[str, Any], want: str) -> None:
+    harness = ClaimsHarness()
+    harness.pod("p")
+    claim = harness.claim("p-0", owner="p")
+    claim["metadata"] |= change["metadata"]
+    harness.api.store(claim)
+
+    assert info(harness).unclaimed == want
+
+
+def test_a_claim_that_is_not_made_yet_is_waited_for() -> None:
+    harness = ClaimsHarness()
+    harness.pod("p")
+    pod = harness.written_pods["p"]
+    pod["status"] = {}
+    harness.pod_event(pod)
+
+    assert info(harness).unclaimed == 'pod "ns/p": ResourceClaim not created yet'
+    pod["status"] = {"resourceClaimStatuses": [{"name": "own0"}]}
+    harness.pod_event(pod)
+    assert (info(harness).unclaimed, info(harness).requirements.asks) == ("", ())
+
+
+def test_a_claim_that_goes_is_waited_for_again() -> None:
+    harness = ClaimsHarness()
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+    harness.claims.delete(KEY)
+
+    assert info(harness).unclaimed == 'could not find ResourceClaim "ns/p-0"'
+
+
+@pytest.mark.parametrize(
+    ("entry", "want"),
+    [
+        pytest.param({"name": "x", "magic": 1}, "unknown field `magic`", id="an unknown field"),
+        pytest.param({"name": "x"}, "neither a claim nor a template", id="an unknown source"),
+    ],
+)
+def test_an_entry_that_is_not_understood_refuses_the_pod(entry: dict[str, Any], want: str) -> None:
+    harness = ClaimsHarness()
+    harness.pod("p")
+    pod = harness.written_pods["p"]
+    pod["spec"]["resourceClaims"] = [entry]
+    harness.pod_event(pod)
+
+    (unsupported,) = info(harness).requirements.unsupported
+    assert want in unsupported
+    assert unsupported.startswith("resourceClaims[0]")
+
+
+def test_a_claim_that_is_not_understood_refuses_its_pods_until_it_is() -> None:
+    harness = ClaimsHarness()
+    harness.pod("p")
+    harness.claim("p-0", owner="p", quantum=True)
+    (unsupported,) = info(harness).requirements.unsupported
+    assert unsupported == (
+        'ResourceClaim "p-0", which uses spec.devices.requests[0].exactly.quantum, which Muster'
+        " does not know"
+    )
+    harness.claims.delete(KEY)
+    harness.claim("p-0", owner="p")
+
+    assert info(harness).requirements.unsupported == ()
+
+
+def test_pods_with_claims_are_refused_where_claims_are_not_served() -> None:
+    harness = ClaimsHarness()
+    harness.pods._claims.served = False
+    harness.pod("p")
+    assert info(harness).requirements.unsupported == (pod_claims.NOT_SERVED,)
+
+    harness.claim("p-0", owner="p")
+    harness.pods.serve_claims()
+
+    assert info(harness).requirements.unsupported == ()
+    assert info(harness).device_claims == (KEY,)
+
+
+def test_members_without_claims_do_not_count_for_the_quorum() -> None:
+    harness = ClaimsHarness()
+    key = harness.builder.gang("g", 2)
+    for name in ("a", "b"):
+        harness.pod(name, "g")
+    harness.claim("a-0", owner="a")
+    group = harness.builder.state.forest.groups[key]
+    assert (group.available, len(group.unclaimed or ())) == (1, 1)
+    (view,) = unclaimed_views((group.unclaimed or {}).values())
+    assert view.message == ('could not find ResourceClaim "ns/b-0": create it, or correct the name')
+
+    harness.claim("b-0", owner="b")
+
+    assert (group.available, group.unclaimed) == (2, {})
+    assert group.quorate
+
+
+def test_a_claim_that_thousands_name_costs_no_more_than_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pod_claims, "MOST_NAMING", 3)
+    harness = ClaimsHarness()
+    harness.claim("common")
+    for at in range(5):
+        harness.pod(f"p{at}", own=0, shared=["common"])
+    waiting = [at for at in range(5) if info(harness, f"p{at}").unclaimed]
+    assert waiting == [3, 4]
+    assert info(harness, "p4").unclaimed == 'resourceclaim "common" is named by more than 3 pods'
+
+    harness.delete_pod("p0")
+
+    assert [at for at in range(1, 5) if info(harness, f"p{at}").unclaimed] == [4]
+
+
+def test_an_older_version_than_was_written_is_not_taken_in() -> None:
+    harness = ClaimsHarness()
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+    before = dict(harness.api.claims["p-0"])
+    harness.api.holds_back = True
+    harness.foreign("p-0", "n0", "d0", "p")
+    after = harness.api.held_back.pop()
+    harness.claims.written(decode_resource_claim(msgspec.json.encode(after)))
+
+    harness.claim_event(before)
+    assert harness.builder.state.devices.claims[KEY].allocation is not None
+    assert harness.claims.awaits(KEY)
+    harness.claim_event(after)
+    assert not harness.claims.awaits(KEY)
