@@ -21,6 +21,7 @@ from scheduler.core.groups import (
     Pod,
     Traits,
     by_creation,
+    in_order,
     outer_topology_keys,
     topology_keys_around,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "Group",
     "NotReady",
     "Pod",
+    "in_order",
     "outer_topology_keys",
     "topology_keys_around",
 ]

@@ -28,8 +28,9 @@ initially_scheduled it stays so as long as its object exists.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, Literal
 
 from scheduler.core.model import (
@@ -121,6 +122,23 @@ class Pod:
         """The sort key within a group: highest priority, then oldest, then by name."""
         info = self.info
         return (-info.priority, info.created, info.namespace, info.name)
+
+
+_PRIORITY: Final = attrgetter("info.priority")
+_LAST_PARTS: Final = tuple(map(attrgetter, ("info.name", "info.namespace", "info.created")))
+
+
+def in_order(pods: Iterable[Pod]) -> list[Pod]:
+    """The pods sorted by `order`.
+
+    By one part after the other, the last first: with a tuple for each of 10,000 pods Python would
+    look through all objects that there are for garbage, which takes longer than the decision.
+    """
+    ordered = list(pods)
+    for part in _LAST_PARTS:
+        ordered.sort(key=part)
+    ordered.sort(key=_PRIORITY, reverse=True)
+    return ordered
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 from scheduler.core import tree_validation
 from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.devices.model import Allocation
-from scheduler.core.forest import Group, Pod
+from scheduler.core.forest import Group, Pod, in_order
 from scheduler.core.model import ClaimKey, GroupKey, GroupSpec
 from scheduler.core.node_table import Ints
 from scheduler.core.search.search_budget import SearchBudget
@@ -125,7 +125,7 @@ def _placement(state: State, root: Group, search: Search, minimums: int) -> Plac
         key = (run.group, run.shape)
         if key not in queues:
             waiting = run.group.pending[run.shape].values()
-            queues[key] = iter(sorted(waiting, key=lambda pod: pod.order))
+            queues[key] = iter(in_order(waiting))
         targets = np.repeat(run.rows, run.counts).tolist()
         pods.extend(islice(queues[key], len(targets)))
         rows.extend(targets)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.core.devices.model import Allocation
-from scheduler.core.forest import Group, Pod, outer_topology_keys
+from scheduler.core.forest import Group, Pod, in_order, outer_topology_keys
 from scheduler.core.model import ClaimKey, Topology
 from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints
@@ -116,7 +116,7 @@ def _pods(root: Group | Pod) -> Iterator[Pod]:
         yield root
         return
     for pods in root.pending.values():
-        yield from sorted(pods.values(), key=lambda pod: pod.order)
+        yield from in_order(pods.values())
 
 
 def _domain(state: State, group: Group, topology: Topology, row: int) -> Ints:

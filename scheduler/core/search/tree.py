@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Final
 
-from scheduler.core.forest import Group
+from scheduler.core.forest import Group, in_order
 from scheduler.core.node_table import Ints
 from scheduler.core.search.attempt import Attempt, Demand
 from scheduler.core.search.joint_packing import pack_jointly
@@ -401,10 +401,7 @@ class Search:
         if len(counts) == 1:
             yield dict.fromkeys(counts, need)
             return
-        pods = sorted(
-            (pod for same in group.pending.values() for pod in same.values()),
-            key=lambda pod: pod.order,
-        )
+        pods = in_order(pod for same in group.pending.values() for pod in same.values())
         first = Counter(pod.shape for pod in pods[:need])
         yield first
         easy: dict[Shape, int] = {}
