@@ -1,7 +1,8 @@
 """Writes what the Helm chart has from elsewhere: `python -m cli.chart charts/muster`.
 
 `files/` are the manifests as they are, and the templates put the release's namespace and values
-into them. In `values.schema.json` the schema of `config` is that of the configuration file.
+into them. In `values.schema.json` the schema of `config` is that of the configuration file, and the
+schema of `featureGates` has every gate.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from api import features
 from cli.config import File
 
 MANIFESTS: Final = Path(__file__).resolve().parents[1] / "manifests"
@@ -34,7 +36,7 @@ BY_TEMPLATE: Final = {
 an example for namespaces of users, and the release's namespace is Helm's."""
 
 BY_VALUES: Final = {
-    "File": ("namespace", "profiles"),
+    "File": ("namespace", "profiles", "featureGates"),
     "Webhook": ("host", "port", "service", "secret", "certDir"),
     "Certificates": ("mounted",),
     "TellAutoscalers": ("topologyKeys",),
@@ -73,7 +75,7 @@ def config_definitions() -> Schema:
         for field in schema["properties"].values():
             field.pop("default", None)
         schema["description"] = " ".join(schema["description"].split())
-    return dict(definitions)
+    return {**definitions, "FeatureGates": features.json_schema()}
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
+from api import features
 from api.constants import SCHEDULER_NAME
+from api.features import FeatureGates
 from api.integration.autoscalers import KNOWN_KEYS, Autoscalers
 from api.names import is_label_key
 from api.rules.table import LABEL_KEY_TEXT
@@ -98,10 +100,12 @@ class File(Section, frozen=True):
     """`namespace` is where leases, the certificate Secret and the webhook's Service live.
 
     `profiles` are the schedulerNames of Muster; pods that name a group and none get the first.
+    `featureGates` are the gates that are not as their default.
     """
 
     namespace: str = "muster-system"
     profiles: tuple[SchedulerProfile, ...] = (SchedulerProfile(),)
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
     leader_election: LeaderElection = LeaderElection()
     webhook: Webhook = Webhook()
     scheduler: Scheduler = Scheduler()
@@ -111,6 +115,9 @@ class File(Section, frozen=True):
         found = faults_of([profile.scheduler_name for profile in self.profiles])
         if found:
             raise ValueError(f"profiles: {'; '.join(found)}")
+        found = features.faults_of(self.feature_gates)
+        if found:
+            raise ValueError(f"featureGates: {'; '.join(found)}")
         if self.scheduler.profile is not None and self.profiles != (SchedulerProfile(),):
             raise ValueError(
                 "scheduler.profile: profiles[].scoring says how pods are placed; take this out"
@@ -120,6 +127,11 @@ class File(Section, frozen=True):
     def scheduler_names(self) -> SchedulerNames:
         """Whose pods are Muster's."""
         return SchedulerNames(tuple(profile.scheduler_name for profile in self.profiles))
+
+    @property
+    def gates(self) -> FeatureGates:
+        """What is on."""
+        return FeatureGates.of(self.feature_gates)
 
     @property
     def scoring(self) -> Mapping[str, Scoring]:

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from api import features
 from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP
+from api.features import Feature, FeatureGates, off_text
 from kube.errors import ConfigError
 from scheduler.conditions import retry_on, waiting_for
 from scheduler.core.advice import count
@@ -63,10 +65,12 @@ def find(
     return found
 
 
-def explain_lines(state: State, entity: Group | Pod, budget: SearchBudget) -> Iterator[str]:
-    """One group with what it needs and lacks, or one pod."""
+def explain_lines(
+    state: State, entity: Group | Pod, budget: SearchBudget, gates: FeatureGates = features.USUAL
+) -> Iterator[str]:
+    """One group with what it needs and lacks, or one pod; `gates` is what is on."""
     if isinstance(entity, Pod):
-        yield from _pod_lines(state, entity, budget)
+        yield from _pod_lines(state, entity, budget, gates)
         return
     yield headline(entity)
     members = (uid for leaf in entity.leaves() for uid in leaf.members)
@@ -74,7 +78,7 @@ def explain_lines(state: State, entity: Group | Pod, budget: SearchBudget) -> It
     top = entity.top
     if top is not entity:
         yield f"  is decided with its root, {qualified_name(top.key)}"
-    yield from (f"  {line}" for line in _decision_lines(state, top, entity, budget))
+    yield from (f"  {line}" for line in _decision_lines(state, top, entity, budget, gates))
 
 
 def headline(group: Group) -> str:
@@ -115,7 +119,11 @@ def blocker_lines(blocker: Blocker) -> Iterator[str]:
 
 
 def refusal_lines(
-    state: State, entity: Group | Pod, refusal: Refusal, budget: SearchBudget
+    state: State,
+    entity: Group | Pod,
+    refusal: Refusal,
+    budget: SearchBudget,
+    gates: FeatureGates = features.USUAL,
 ) -> Iterator[str]:
     """The room in each domain, and which pods would be evicted; none is."""
     rooms = domains(state, entity, refusal)
@@ -127,6 +135,9 @@ def refusal_lines(
         )
     if len(rooms) > _MOST_DOMAINS:
         yield f"  and {len(rooms) - _MOST_DOMAINS} domains with less room"
+    if Feature.PREEMPTION not in gates:
+        yield f"  no eviction: {off_text(Feature.PREEMPTION)}"
+        return
     plan = preempt(state, entity, refusal, budget)
     if isinstance(plan, Plan):
         yield from _plan_lines(state, plan)
@@ -177,7 +188,7 @@ def _owned(
             yield group
 
 
-def _pod_lines(state: State, pod: Pod, budget: SearchBudget) -> Iterator[str]:
+def _pod_lines(state: State, pod: Pod, budget: SearchBudget, gates: FeatureGates) -> Iterator[str]:
     info = pod.info
     yield f"Pod {info.namespace}/{info.name}"
     yield from (f"  {line}" for line in _device_lines(state, (info.uid,)))
@@ -193,9 +204,9 @@ def _pod_lines(state: State, pod: Pod, budget: SearchBudget) -> Iterator[str]:
         yield f"  waits: {claims_missing(pod)}"
     elif pod.group is not None:
         yield f"  is decided with its group, {qualified_name(pod.group.key)}"
-        yield from (f"  {line}" for line in explain_lines(state, pod.group, budget))
+        yield from (f"  {line}" for line in explain_lines(state, pod.group, budget, gates))
     else:
-        yield from (f"  {line}" for line in _outcome(state, pod, None, budget))
+        yield from (f"  {line}" for line in _outcome(state, pod, None, budget, gates))
 
 
 def _device_lines(state: State, uids: Iterable[str]) -> Iterator[str]:
@@ -206,8 +217,10 @@ def _device_lines(state: State, uids: Iterable[str]) -> Iterator[str]:
         yield f"uses {', '.join(sorted(classes))}"
 
 
-def _decision_lines(state: State, top: Group, asked: Group, budget: SearchBudget) -> Iterator[str]:
-    held = waiting_for(state, top)
+def _decision_lines(
+    state: State, top: Group, asked: Group, budget: SearchBudget, gates: FeatureGates
+) -> Iterator[str]:
+    held = waiting_for(state, top, gates)
     if held is not None:
         if held.at != asked.key:
             yield f"the reason is at {qualified_name(held.at)}"
@@ -215,11 +228,15 @@ def _decision_lines(state: State, top: Group, asked: Group, budget: SearchBudget
     elif not top.pending_total:
         yield "nothing of it waits"
     else:
-        yield from _outcome(state, top, asked.key, budget)
+        yield from _outcome(state, top, asked.key, budget, gates)
 
 
 def _outcome(
-    state: State, entity: Group | Pod, asked: GroupKey | None, budget: SearchBudget
+    state: State,
+    entity: Group | Pod,
+    asked: GroupKey | None,
+    budget: SearchBudget,
+    gates: FeatureGates,
 ) -> Iterator[str]:
     outcome = decide(state, entity, budget)
     if isinstance(outcome, Placement):
@@ -232,4 +249,4 @@ def _outcome(
     if asked is not None and blocker.at != asked:
         yield f"the reason is at {qualified_name(blocker.at)}"
     yield from blocker_lines(blocker)
-    yield from refusal_lines(state, entity, outcome, budget)
+    yield from refusal_lines(state, entity, outcome, budget, gates)

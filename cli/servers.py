@@ -15,10 +15,12 @@ from typing import Any
 
 import structlog
 
+from api.features import GATES, FeatureGates
 from cli.config import File, load
 from cli.process_names import PROCESSES
 from kube import process
 from kube.client import Client
+from kube.metrics import FEATURE_ENABLED
 from kube.process import Check, Details, Page, StatusServer
 from kube.quarantine import Quarantine
 
@@ -60,7 +62,11 @@ def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Se
     from controllers.app import ControllerProcess
 
     controllers = ControllerProcess(
-        client, file.leader_election, file.namespace, scheduler_names=file.scheduler_names
+        client,
+        file.leader_election,
+        file.namespace,
+        scheduler_names=file.scheduler_names,
+        gates=file.gates,
     )
     return Server(controllers.checks, controllers.run, details=controllers.details)
 
@@ -75,6 +81,7 @@ def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Ser
         file.leader_election,
         file.namespace,
         profiles=file.scoring,
+        gates=file.gates,
     )
     return Server(decider.checks, decider.run, decider.pages, decider.actions, decider.details)
 
@@ -143,8 +150,16 @@ def main(argv: Sequence[str]) -> int:
     process.configure_logging(arguments.command, arguments.log_level)
     for name, instead in file.old_fields.items():
         _log.warning("old field in the configuration", field=name, instead=instead)
+    show_gates(file.gates)
     process.run(lambda stop: _serve(arguments, file, stop))
     return 0
+
+
+def show_gates(gates: FeatureGates) -> None:
+    """What is on, as a metric; what is off, in the log."""
+    for feature, gate in GATES.items():
+        FEATURE_ENABLED.labels(feature, gate.stage).set(feature in gates)
+    _log.info("feature gates", off=[str(feature) for feature in gates.off])
 
 
 async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from api import features
 from api.constants import (
     COMPOSITE_POD_GROUP,
     JOB,
@@ -24,6 +25,7 @@ from api.constants import (
     POD_GROUP,
     WORKLOAD,
 )
+from api.features import FeatureGates
 from api.integration.job import job_admission, job_groups
 from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
@@ -66,11 +68,12 @@ def simulate(
     classes: Sequence[PriorityClass] = (),
     *,
     schedulers: SchedulerNames = USUAL,
+    gates: FeatureGates = features.USUAL,
 ) -> list[str]:
     """Add the documents to the state and decide what is new, in the order of the queue.
 
-    `classes` give priorities their numbers, `schedulers` are Muster's names. Lines of text, one
-    block for each root. Raises ConfigError for what is refused at admission.
+    `classes` give priorities their numbers, `schedulers` are Muster's names, `gates` is what is
+    on. Lines of text, one block for each root. Raises ConfigError for what is refused at admission.
     """
     before = {*state.forest.groups, *state.pods}
     objects = [obj for document in documents for obj in _expand(document, namespace, schedulers)]
@@ -82,15 +85,15 @@ def simulate(
     for obj in (each for each in objects if each["kind"] not in DEVICE_KINDS):
         if obj["kind"] != WORKLOAD.kind:
             admission.admit(obj)
-        _add(state, obj, schedulers, devices)
+        _add(state, obj, schedulers, devices, gates)
     lines: list[str] = []
     for key in queue_of(state).waiting():
         entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
         if entity is not None and _is_new(entity, before):
-            lines += _decide(state, entity, budget)
+            lines += _decide(state, entity, budget, gates)
     for group in list(state.forest.groups.values()):
         if group.key not in before and group.parent is None and not state.forest.ready(group):
-            lines += explain_lines(state, group, budget)
+            lines += explain_lines(state, group, budget, gates)
     return lines
 
 
@@ -117,7 +120,9 @@ def _is_new(entity: Group | Pod, before: set[Any]) -> bool:
     )
 
 
-def _decide(state: State, entity: Group | Pod, budget: SearchBudget) -> Iterator[str]:
+def _decide(
+    state: State, entity: Group | Pod, budget: SearchBudget, gates: FeatureGates
+) -> Iterator[str]:
     name = entity.info.name if isinstance(entity, Pod) else ""
     yield headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"
     outcome = place(state, entity, budget)
@@ -126,7 +131,8 @@ def _decide(state: State, entity: Group | Pod, budget: SearchBudget) -> Iterator
         if isinstance(entity, Group) and blocker.at != entity.key:
             yield f"  the reason is at {qualified_name(blocker.at)}"
         yield from (f"  {line}" for line in blocker_lines(blocker))
-        yield from (f"  {line}" for line in refusal_lines(state, entity, outcome, budget))
+        more = refusal_lines(state, entity, outcome, budget, gates)
+        yield from (f"  {line}" for line in more)
         return
     names = state.nodes.name_of
     where = {pod.info.name: names(row) for pod, row in zip(outcome.pods, outcome.rows, strict=True)}
@@ -197,7 +203,13 @@ def _of_job(job: Json, schedulers: SchedulerNames) -> Iterator[Json]:
         yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
 
 
-def _add(state: State, obj: Json, schedulers: SchedulerNames, devices: SimulatedDevices) -> None:
+def _add(
+    state: State,
+    obj: Json,
+    schedulers: SchedulerNames,
+    devices: SimulatedDevices,
+    gates: FeatureGates,
+) -> None:
     meta = obj["metadata"]
     meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
     # Later than all existing objects: it comes after the others of its priority.
@@ -209,7 +221,7 @@ def _add(state: State, obj: Json, schedulers: SchedulerNames, devices: Simulated
             return
         if obj["kind"] != SINGLE_POD:
             group = msgspec.convert(obj, GroupObject, strict=False)
-            state.set_group(decode.group_spec(obj["kind"], group))
+            state.set_group(decode.group_spec(obj["kind"], group, gates))
             return
         obj.setdefault("spec", {}).setdefault("schedulerName", schedulers.default)
         # What its volumes are is looked at later and kept as bytes until then.

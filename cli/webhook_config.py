@@ -39,6 +39,7 @@ def webhook_config(file: File, url: str | None) -> WebhookConfig:
         drain_seconds=drain if part.drain_seconds is None else part.drain_seconds,
         scheduler_names=file.scheduler_names,
         autoscalers=part.autoscalers.told,
+        gates=file.gates,
     )
 
 

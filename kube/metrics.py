@@ -48,6 +48,11 @@ EVENTS_DROPPED = Counter(
     "Kubernetes events that were not sent.",
     ["reason"],
 )
+FEATURE_ENABLED = Gauge(
+    "muster_feature_enabled",
+    "1 for a feature gate that is on in this process, 0 for one that is off.",
+    ["name", "stage"],
+)
 LEADER = Gauge(
     "muster_leader_election_master_status", "1 while this process holds the lease.", ["name"]
 )

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import typer
 
+from api import features
+from api.features import Feature, FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.config import File
@@ -31,7 +33,8 @@ from scheduler.watch.objects import GroupObject
 class ClusterCopy:
     """A copy of a cluster to decide on; `observed` is empty for a snapshot, which has no owners.
 
-    `namespace` is that of the kubeconfig's context, for names without one.
+    `namespace` is that of the kubeconfig's context, for names without one; `gates` is what is on
+    there, by the configuration file.
     """
 
     state: State
@@ -39,6 +42,7 @@ class ClusterCopy:
     priorities: list[PriorityClass]
     observed: Mapping[GroupKey, GroupObject] = field(default_factory=dict)
     namespace: str = DEFAULT_NAMESPACE
+    gates: FeatureGates = features.USUAL
 
     @property
     def scheduler_names(self) -> SchedulerNames:
@@ -56,19 +60,21 @@ def cluster_copy(kubeconfig: Path | None, snapshot: Path | None, file: File) -> 
     if snapshot is not None:
         recorded = read_snapshot(snapshot)
         state, _ = snapshots.restore(recorded)
-        return ClusterCopy(state, recorded.limits, recorded.priorities)
+        return ClusterCopy(state, recorded.limits, recorded.priorities, gates=file.gates)
 
     async def read_cluster() -> ClusterCopy:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
-            sources = await read(client, scheduler_names=file.scheduler_names)
+            sources = await read(client, scheduler_names=file.scheduler_names, gates=file.gates)
             effort = Effort.at(time.time(), Preemption().patience_seconds)
-            limits = Limits.of(SearchBudget(profiles=file.scoring), effort)
+            preempts = file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates
+            budget = SearchBudget(profiles=file.scoring)
             return ClusterCopy(
                 sources.state,
-                limits,
+                Limits.of(budget, effort, preempts=preempts),
                 sources.priority_classes.all(),
                 sources.observed,
                 client.namespace,
+                file.gates,
             )
 
     return asyncio.run(read_cluster())

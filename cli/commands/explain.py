@@ -23,4 +23,4 @@ def explain(
     with user_errors():
         copy = cluster_copy(kubeconfig, snapshot, load(config))
         for entity in find(copy.state, copy.observed, what, namespace or copy.namespace):
-            echo(explain_lines(copy.state, entity, copy.budget))
+            echo(explain_lines(copy.state, entity, copy.budget, copy.gates))

@@ -15,7 +15,7 @@ from kube.errors import KubeError
 Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="Muster's configuration file, for its schedulerNames"),
+    typer.Option("--config", help="Muster's configuration file, for its names and feature gates"),
 ]
 SnapshotFile = Annotated[
     Path | None, typer.Option("--snapshot", help="a snapshot file instead of the live cluster")

@@ -31,6 +31,7 @@ def simulate_(
             copy.budget,
             copy.priorities,
             schedulers=copy.scheduler_names,
+            gates=copy.gates,
         )
     echo(lines or ["nothing to place"])
     if any(line.startswith("  waits") for line in lines):

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from api.constants import COSCHEDULING, CRON_JOB, FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS
 from cli.doctor import (
     access,
+    gates,
     groups,
     health,
     installation,
@@ -194,6 +195,7 @@ class Examination:
         said = await health.read_ready(self._client, processes)
         for process, one in zip(processes, said, strict=True):
             self._found += health.check_ready(process, one)
+        await self._gates(processes)
         if any(isinstance(one, health.Ready) for one in said):
             return
         # Nobody could be asked: events tell of the last hour.
@@ -204,6 +206,14 @@ class Examination:
 
         await self._each("set-aside", EVENTS, see, field_selector="reason=Quarantined")
         self._found += set_aside.findings()
+
+    async def _gates(self, processes: Sequence[health.Process]) -> None:
+        installed = bool(self.installed.deployments)
+        configured = self.installed.config.gates if installed else None
+        where = About("ConfigMap", "muster", self._options.namespace)
+        said = await self._read("feature-gates", where, gates.read_gates(self._client, processes))
+        if said is not None:
+            self._found += gates.check_gates(where, configured, processes, said)
 
     async def _neighbours(self) -> None:
         others: list[Json] = []

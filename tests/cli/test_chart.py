@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from api.features import Feature
 from cli import chart
 from e2e.controlplane.places import ROOT
 
@@ -58,3 +59,10 @@ def test_what_values_say_is_no_part_of_the_configuration() -> None:
     for name, fields in chart.BY_VALUES.items():
         assert not set(fields) & set(definitions[name]["properties"])
     assert all(it["additionalProperties"] is False for it in definitions.values())
+
+
+def test_the_values_have_every_feature_gate() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    assert schema["properties"]["featureGates"] == {"$ref": "#/$defs/FeatureGates"}
+    assert set(schema["$defs"]["FeatureGates"]["properties"]) == set(Feature)

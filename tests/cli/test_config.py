@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from api.features import USUAL, FeatureGates
 from api.integration.autoscalers import KNOWN_KEYS, Autoscalers
 from certs.authority import DEFAULT_LIFETIMES
 from cli.config import File, load
@@ -124,3 +125,25 @@ def test_topology_keys_come_to_those_that_all_autoscalers_know(tmp_path: Path) -
     assert keys == {*KNOWN_KEYS, "example.com/rack"}
     with pytest.raises(ConfigError, match=r"topologyKeys.*'not a key'"):
         told(tmp_path, "{topologyKeys: [not a key]}")
+
+
+def test_feature_gates_are_as_their_default_unless_named(tmp_path: Path) -> None:
+    file = file_exists(tmp_path, "featureGates: {CompositePodGroup: false, DeviceClaims: true}")
+
+    assert File().gates == USUAL
+    assert file.gates == FeatureGates.of({"CompositePodGroup": False, "DeviceClaims": True})
+    assert webhook_config(file, None).gates == file.gates
+
+
+def test_a_gate_that_is_not_known_is_refused_with_the_one_that_is_meant(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"featureGates: 'Topology' is no feature gate.*; there are .*WorkloadWithJobSet",
+    ):
+        file_exists(tmp_path, "featureGates: {Topology: false}")
+
+
+@pytest.mark.parametrize("value", ['"false"', "0", "null", "[]"])
+def test_a_gate_is_true_or_false(value: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Expected `bool`.*featureGates"):
+        file_exists(tmp_path, f"featureGates: {{Coscheduling: {value}}}")

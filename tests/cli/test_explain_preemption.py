@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from api.features import USUAL, Feature
 from cli.explain import explain_lines
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import SearchBudget
@@ -32,6 +33,23 @@ def test_the_domains_and_the_victims_are_listed_and_nothing_is_evicted() -> None
     assert lines[at + 2] == want
     assert lines[at + 3] == "would then go to n0 x1, n1 x1"
     assert len(builder.state.pods) == 5
+
+
+def test_while_preemption_is_off_the_gate_is_named_in_place_of_victims() -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=1)
+    builder.runs(None, "n0")
+    builder.group("high", 1, priority=5)
+    builder.waits("high", 1, priority=5)
+    gates = USUAL.without(Feature.PREEMPTION)
+
+    lines = [
+        line.strip()
+        for line in explain_lines(builder.state, builder.root("high"), SearchBudget(), gates)
+    ]
+
+    assert "no eviction: feature gate WorkloadAwarePreemption is off" in lines
+    assert not any("would evict" in line for line in lines)
 
 
 def test_racks_of_one_name_in_two_blocks_are_two_rows_of_the_table() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from api.features import USUAL, Feature
 from api.priority import PriorityClass
 from cli.explain import explain_lines, find
 from cli.main import main
@@ -113,6 +114,23 @@ def test_manifests_are_decided_as_the_scheduler_would(
     builder.nodes(2, cpu=2)
 
     assert simulate(builder.state, documents, "ns", SearchBudget()) == want
+
+
+@pytest.mark.parametrize(
+    ("document", "off"),
+    [
+        (job("a", 2), Feature.JOB),
+        (jobset("j", 2, 2, mode="Composite"), Feature.COMPOSITE_POD_GROUP),
+    ],
+)
+def test_what_uses_a_feature_that_is_off_waits_for_its_gate(document: Json, off: Feature) -> None:
+    builder = StateBuilder()
+    builder.nodes(2, 2)
+
+    lines = simulate(builder.state, [document], "ns", SearchBudget(), gates=USUAL.without(off))
+
+    assert not any("fits" in line for line in lines)
+    assert any(line.startswith(f"  waits (quorum): feature gate {off} is off") for line in lines)
 
 
 def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() -> None:

@@ -33,6 +33,7 @@
 {{- define "muster.config" -}}
 {{- $own := dict "namespace" .Release.Namespace -}}
 {{- with .Values.profiles }}{{ $_ := set $own "profiles" . }}{{ end -}}
+{{- with .Values.featureGates }}{{ $_ := set $own "featureGates" . }}{{ end -}}
 {{- $webhook := dict -}}
 {{- with .Values.topologyKeys }}{{ $_ := set $webhook "autoscalers" (dict "topologyKeys" .) }}{{ end -}}
 {{- if include "muster.certManager" . }}{{ $_ := set $webhook "certificates" (dict "mounted" "/certificates") }}{{ end -}}

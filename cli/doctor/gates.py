@@ -1,0 +1,79 @@
+"""Feature gates: which are off, and processes that do not run as the configuration says.
+
+What a process runs with is among its metrics: it read the configuration when it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from api.features import GATES, FeatureGates
+from cli.doctor.findings import About, Finding, info, warning
+from cli.doctor.health import Process
+from kube.client import Client
+from kube.errors import KubeError
+
+_LARGEST: Final = 4 * 1024 * 1024
+_AT_ONCE: Final = 8
+_LINE: Final = re.compile(
+    r'^muster_feature_enabled\{name="(\w+)",stage="\w*"\} ([01])(?:\.0)?$', re.MULTILINE
+)
+
+Switches = Mapping[str, bool]
+"""Whether each gate is on, by name; empty for a process of which that is not known."""
+
+
+async def read_gates(client: Client, processes: Sequence[Process]) -> list[Switches]:
+    """What each runs with. One that cannot be asked has a finding of its own elsewhere."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(process: Process) -> Switches:
+        async with limit:
+            try:
+                page = await process.get(client, "/metrics", _LARGEST)
+            except KubeError:
+                return {}
+            return switches_of(page.body.decode(errors="replace"))
+
+    return list(await asyncio.gather(*map(read, processes)))
+
+
+def switches_of(metrics: str) -> Switches:
+    """The gates on a page of metrics; a version before the gates has none."""
+    return {name: value == "1" for name, value in _LINE.findall(metrics)}
+
+
+def check_gates(
+    where: About, gates: FeatureGates | None, processes: Sequence[Process], said: Sequence[Switches]
+) -> Iterator[Finding]:
+    """What is off, and who differs from the configuration.
+
+    `gates` is what that says, None where there is none to be read: then the first process counts.
+    """
+    known = [(process, one) for process, one in zip(processes, said, strict=True) if one]
+    if gates is not None:
+        wanted: Switches = {it.value: it in gates for it in GATES}
+    elif known:
+        where, wanted = known[0][0].about, known[0][1]
+    else:
+        return
+    off = [f"{it} ({gate.summary})" for it, gate in GATES.items() if not wanted.get(it, True)]
+    if off:
+        yield info("feature-gates", where, f"feature gates that are off: {'; '.join(off)}")
+    for process, one in known:
+        odd = [
+            f"{name} {'on' if on else 'off'}"
+            for name, on in one.items()
+            if wanted.get(name, on) != on
+        ]
+        if odd:
+            yield warning(
+                "feature-gates",
+                process.about,
+                f"it runs with {', '.join(odd)}, unlike {where}",
+                "restart it: processes read the configuration when they start; "
+                "if it is of another file, let all have one",
+            )
