@@ -1,55 +1,38 @@
-"""A release in a cluster whose nodes only pretend: what its pods would run is run here.
+"""A release in a cluster whose nodes only pretend: what the pod of its hook would run is run here.
 
-The processes have the arguments, the configuration and the accounts that the chart gave them, and
-so has the hook of the removal.
+It has the arguments, the configuration and the account that the chart gave it. What Deployments run
+is `e2e.deployments`' to run.
 """
 
 import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import yaml
 
 from e2e.chart.helm import CHART, NAMESPACE, RELEASE, Object, environment
-from e2e.controlplane.process import Process
-from e2e.support import accounts, kubeconfig, ports
+from e2e.support import accounts, kubeconfig
 from e2e.support.binaries import binary
 from e2e.support.rest import Rest
-from e2e.support.waiting import eventually, healthy
-from e2e.webhook.balancer import Backend
-from e2e.webhook.endpoint_slices import EndpointSlices
+from e2e.support.waiting import eventually
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CONFIGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 HOOK = "app.kubernetes.io/name=muster-uninstall"
-PROCESSES = ("webhook", "controller", "scheduler")
 
 _MUSTER = (sys.executable, "-m", "cli")
 
 
 class Release:
-    """`helm` on one cluster. Use it as an async context manager: its processes end with it."""
+    """`helm` on one cluster."""
 
     def __init__(self, admin: Path, rest: Rest) -> None:
         self._admin = admin
         self._rest = rest
         self._folder = Path(tempfile.mkdtemp(prefix="muster-chart-"))
-        self._processes: list[Process] = []
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        self.kill()
 
     async def install(self, values: Object, *, fails: bool = False) -> str:
         """`helm upgrade --install`: what it says."""
@@ -69,30 +52,6 @@ class Release:
             self._helm("uninstall", RELEASE, "--timeout=180s", fails=fails), self._hook()
         )
         return f"{helm_says}\n{hook_says}"
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """The three processes run, and API servers reach the webhook by its Service."""
-        port, *health = ports.free(1 + len(PROCESSES))
-        backend = Backend(port, f"http://127.0.0.1:{health[0]}/readyz")
-        async with EndpointSlices(self._admin, NAMESPACE, "muster-webhook", [backend]):
-            for name, own in zip(PROCESSES, health, strict=True):
-                deployment = (await self._rest.get(f"{DEPLOYMENTS}/muster-{name}")).ok()
-                command = await self._command(deployment["spec"]["template"]["spec"], port, own)
-                process = Process(name, command, logs=self._folder / "logs")
-                self._processes.append(process)
-                process.start()
-            for process, own in zip(self._processes, health, strict=True):
-                url = f"http://127.0.0.1:{own}/readyz"
-                await process.ready(lambda url=url: healthy(url), timeout=120)  # type: ignore[misc]
-            await eventually(lambda: _is_ready(backend), "the webhook to be called", 60)
-            yield
-
-    def kill(self) -> None:
-        """As the processes end when their Deployments go."""
-        for process in self._processes:
-            process.kill()
-        self._processes.clear()
 
     async def _helm(self, *arguments: str, fails: bool) -> str:
         options = (f"--kubeconfig={self._admin}", f"--namespace={NAMESPACE}")
@@ -117,23 +76,17 @@ class Release:
         (await self._rest.patch(path, {"status": {"phase": phase}})).ok()
         return said
 
-    async def _command(self, spec: Object, port: int = 0, health: int = 0) -> list[str]:
-        """What a pod's container would run; on one machine ports have to differ."""
+    async def _command(self, spec: Object) -> list[str]:
+        """What a pod's container would run."""
         account = spec["serviceAccountName"]
         access = self._folder / f"{account}.kubeconfig"
         token = await accounts.token(self._rest, NAMESPACE, account)
         kubeconfig.derive(self._admin, access, token)
         (name,) = (it["configMap"]["name"] for it in spec["volumes"] if "configMap" in it)
         held = (await self._rest.get(f"{CONFIGS}/{name}")).ok()
-        config: dict[str, Any] = yaml.safe_load(held["data"]["muster.yaml"])
-        if port:
-            config["webhook"] = config.get("webhook", {}) | {"port": port}
         file = self._folder / f"{account}.yaml"
-        file.write_text(yaml.safe_dump(config))
-        here = {
-            "--config=/etc/muster/muster.yaml": f"--config={file}",
-            "--health=0.0.0.0:8080": f"--health=127.0.0.1:{health}",
-        }
+        file.write_text(held["data"]["muster.yaml"])
+        here = {"--config=/etc/muster/muster.yaml": f"--config={file}"}
         arguments = [here.get(it, it) for it in spec["containers"][0]["args"]]
         return [*_MUSTER, *arguments, f"--kubeconfig={access}"]
 
@@ -148,7 +101,3 @@ async def _output(*command: str, home: Path) -> tuple[int, str]:
     out, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode()
-
-
-async def _is_ready(backend: Backend) -> bool:
-    return backend.ready

@@ -1,6 +1,6 @@
 """Install, use, upgrade, uninstall and install again, by the real Helm on a real API server."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,6 +9,7 @@ from e2e.chart.release import CONFIGS, DEPLOYMENTS, Release
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
+from e2e.deployments import Deployments
 from e2e.removal import inventory
 from e2e.running import started
 from e2e.suite.objects import POD_GROUPS, job, of_job, pod_group
@@ -25,6 +26,7 @@ OF_KINDS = {
     "apiservices.apiregistration.k8s.io",
     "customresourcedefinitions.apiextensions.k8s.io",
 }
+KEPT = (f"podgroups.{POD_GROUPS.group}", TEAM, "kept")
 BACKGROUND = {"propagationPolicy": "Background"}
 
 VALUES: Object = {
@@ -56,13 +58,12 @@ def cluster(server_kind: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-async def release(cluster: Cluster, rest: Rest) -> AsyncIterator[Release]:
+async def release(cluster: Cluster, rest: Rest) -> Release:
     for name, labels in ((TEAM, {"muster": "on"}), (OTHERS, {})):
         body = {"metadata": {"name": name, "labels": labels}}
         (await rest.post("/api/v1/namespaces", body)).ok()
     await cluster.add_node("n1", labels={"test.muster.dev/room": TEAM})
-    async with Release(cluster.kubeconfig, rest) as made:
-        yield made
+    return Release(cluster.kubeconfig, rest)
 
 
 async def conversions(rest: Rest) -> set[str]:
@@ -104,9 +105,11 @@ async def test_installed_used_upgraded_removed_and_installed_again(
     await release.install(VALUES)
     await cluster.kinds_installed()
 
-    async with release.running():
+    async with Deployments(cluster) as deployments:
+        await deployments.rolled_out()
         await used_where_it_is_served(rest)
         await upgraded(release, rest)
+        await deployments.rolled_out()
         said = await release.uninstall(fails=True)
         assert f"  {TEAM}: 1 group, 2 pods run, 0 pods wait, 1 Job not over" in said
         assert len((await rest.get(DEPLOYMENTS)).ok()["items"]) == 3
@@ -118,7 +121,6 @@ async def test_installed_used_upgraded_removed_and_installed_again(
         said = await release.uninstall()
         assert "Muster has ended" in said
 
-    release.kill()
     await only_kinds_are_left(rest, before)
     await installed_again_and_removed_with_its_kinds(release, rest)
     await as_before(rest, before)
@@ -133,7 +135,8 @@ async def test_what_waits_is_handed_over_where_the_value_says_so(
     await cluster.kinds_installed()
     waits = job("waits", "nowhere", pods=2, mode=None)
     waits["spec"]["template"]["spec"]["schedulerName"] = "muster-spread"
-    async with release.running():
+    async with Deployments(cluster) as deployments:
+        await deployments.rolled_out()
         for made in (job("train", TEAM, pods=2), job("large", TEAM, pods=20), waits):
             (await rest.post(JOBS, made)).expect(201)
         await runs(rest, "train", 2)
@@ -192,11 +195,7 @@ async def upgraded(release: Release, rest: Rest) -> None:
 
 
 async def only_kinds_are_left(rest: Rest, before: inventory.Inventory) -> None:
-    left = (await inventory.take(rest)).keys() - before.keys()
-    assert {it for it in left if it[0] not in OF_KINDS and it[1] != OTHERS} == {
-        ("namespaces", "", NAMESPACE),
-        (f"podgroups.{POD_GROUPS.group}", TEAM, "kept"),
-    }
+    await leaves(rest, before, ("namespaces", "", NAMESPACE), KEPT)
     assert not (await rest.get(f"{GROUPS}/kept")).ok()["metadata"].get("finalizers")
     assert await conversions(rest) == {"None"}
 
@@ -215,14 +214,21 @@ async def installed_again_and_removed_with_its_kinds(release: Release, rest: Res
 
 async def as_before(rest: Rest, before: inventory.Inventory) -> None:
     """Each kind and object is gone but the release's namespace, which Helm leaves."""
-    more: set[tuple[str, str, str]] = set()
+    await leaves(rest, before, ("namespaces", "", NAMESPACE))
 
-    async def same() -> bool:
-        nonlocal more
-        more = (await inventory.take(rest)).keys() - before.keys()
-        return more == {("namespaces", "", NAMESPACE)}
+
+async def leaves(rest: Rest, before: inventory.Inventory, *wanted: tuple[str, str, str]) -> None:
+    """In the end there is no more than before but these, and kinds if one of these has them."""
+    left: set[tuple[str, str, str]] = set()
+
+    async def found() -> bool:
+        nonlocal left
+        left = (await inventory.take(rest)).keys() - before.keys()
+        if KEPT in wanted:
+            left = {it for it in left if it[0] not in OF_KINDS and it[1] != OTHERS}
+        return left == set(wanted)
 
     try:
-        await eventually(same, "the cluster to be as before", 60)
+        await eventually(found, "nothing more to be left", 60)
     except TimeoutError:
-        assert more == {("namespaces", "", NAMESPACE)}
+        assert left == set(wanted)

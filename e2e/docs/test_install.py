@@ -11,7 +11,7 @@ import pytest
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import QUOTA_AND_VOLUMES, ROLES, Options
 from e2e.controlplane.controlplane import ControlPlane
-from e2e.docs.deployments import Deployments
+from e2e.deployments import Deployments
 from e2e.docs.reader import Reader
 from e2e.removal import inventory
 from e2e.running import started

@@ -21,7 +21,7 @@ from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import QUOTA_AND_VOLUMES, ROLES, Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.controlplane.places import BIN
-from e2e.docs.deployments import Deployments
+from e2e.deployments import Deployments
 from e2e.monitoring.prometheus import Prometheus
 from e2e.removal import inventory
 from e2e.running import started
@@ -78,28 +78,28 @@ async def test_a_whole_life(
     before = await inventory.take(rest)
     (await rest.post("/api/v1/namespaces", {"metadata": {"name": TEAM}})).ok()
     await cluster.add_node("n1", labels={"test.muster.dev/room": TEAM})
-    async with Release(cluster.kubeconfig, rest) as release:
-        await release.install(VALUES)
-        await cluster.kinds_installed()
-        await rolled_out(cluster, tmp_path)
-        running = await first_gang(rest)
-        assert await findings(cluster, deployments) == []
+    release = Release(cluster.kubeconfig, rest)
+    await release.install(VALUES)
+    await cluster.kinds_installed()
+    await rolled_out(cluster, tmp_path)
+    running = await first_gang(rest)
+    assert await findings(cluster, deployments) == []
 
-        await release.install(CHANGED)
-        await rolled_out(cluster, tmp_path)
-        assert await pods_of(rest, "first") == running
-        (await rest.post(JOBS, job("waits", "nowhere", pods=3))).expect(201)
-        await eventually(lambda: has_pods(rest, "waits", 3), "pods that wait", 60)
-        async with scraped(deployments, tmp_path) as prometheus:
-            await an_alert_fires_and_clears(prometheus, deployments)
-        await bundle(cluster, tmp_path)
+    await release.install(CHANGED)
+    await rolled_out(cluster, tmp_path)
+    assert await pods_of(rest, "first") == running
+    (await rest.post(JOBS, job("waits", "nowhere", pods=3))).expect(201)
+    await eventually(lambda: has_pods(rest, "waits", 3), "pods that wait", 60)
+    async with scraped(deployments, tmp_path) as prometheus:
+        await an_alert_fires_and_clears(prometheus, deployments)
+    await bundle(cluster, tmp_path)
 
-        refused = await release.uninstall(fails=True)
-        assert f"  {TEAM}: 2 groups, 2 pods run, 3 pods wait, 2 Jobs not over" in refused
-        await release.keep()
-        await release.install(CHANGED | {"uninstall": {"release": True}})
-        await rolled_out(cluster, tmp_path)
-        said = await release.uninstall()
+    refused = await release.uninstall(fails=True)
+    assert f"  {TEAM}: 2 groups, 2 pods run, 3 pods wait, 2 Jobs not over" in refused
+    await release.keep()
+    await release.install(CHANGED | {"uninstall": {"release": True}})
+    await rolled_out(cluster, tmp_path)
+    said = await release.uninstall()
 
     assert f"Job {TEAM}/waits: made again under the default scheduler" in said
     assert await pods_of(rest, "first") == running

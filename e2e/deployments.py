@@ -19,7 +19,7 @@ from e2e.clusters.protocol import Cluster
 from e2e.controlplane.process import Process
 from e2e.support import accounts, kubeconfig, ports
 from e2e.support.rest import Object, Rest
-from e2e.support.waiting import healthy
+from e2e.support.waiting import eventually, healthy
 from e2e.webhook.endpoint_slices import SLICES, own_address
 
 NAMESPACE = "muster-system"
@@ -73,6 +73,16 @@ class Deployments:
         shutil.rmtree(self._folder)
         if isinstance(ended, Exception):
             raise ended
+
+    async def rolled_out(self) -> None:
+        """Wait until each serves as it is now. Raises TimeoutError."""
+        async with Rest.open(self._admin) as rest:
+
+            async def probe() -> bool:
+                there = await _listed(rest)
+                return bool(there) and all(map(_is_told, there))
+
+            await eventually(probe, "all Deployments to be rolled out", 180)
 
     def logs(self) -> str:
         """The ends of all logs."""
@@ -139,6 +149,12 @@ class Deployments:
 def _key(deployment: Object) -> _Key:
     meta = deployment["metadata"]
     return meta["uid"], meta["generation"]
+
+
+def _is_told(deployment: Object) -> bool:
+    status = deployment.get("status", {})
+    seen = status.get("observedGeneration") == deployment["metadata"]["generation"]
+    return bool(seen and status.get("availableReplicas") == deployment["spec"]["replicas"])
 
 
 async def _listed(rest: Rest) -> list[Object]:
