@@ -24,6 +24,7 @@ PROCESSES = ("webhook", "controller", "scheduler")
 KEEP = "helm.sh/resource-policy"
 CRD = "CustomResourceDefinition"
 CONFIG = ("ConfigMap", NAMESPACE, "muster")
+VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 
 
 def deployment(name: str) -> Key:
@@ -168,7 +169,7 @@ def test_each_process_has_its_own_values(
 @pytest.mark.parametrize(
     ("image", "want"),
     [
-        ({"repository": "registry.example/muster"}, "registry.example/muster:0.1.0"),
+        ({"repository": "registry.example/muster"}, f"registry.example/muster:{VERSION}"),
         ({"tag": "edge"}, "muster:edge"),
         ({"tag": "edge", "digest": f"sha256:{'a' * 64}"}, f"muster@sha256:{'a' * 64}"),
     ],
