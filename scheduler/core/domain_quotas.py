@@ -84,13 +84,15 @@ class SkewLimit:
 class Quotas:
     """All quotas for the next pods of one shape: those that must hold, and the preferred ones.
 
-    `single` means that they must be computed again after each pod.
+    `single` means that they must be computed again after each pod. All nodes together may take
+    `most`; None: any number.
     """
 
     domain_quotas: Sequence[DomainQuota]
     skew_limits: Sequence[SkewLimit]
     preferences: Sequence[Preference]
     single: bool
+    most: int | None = None
 
     @classmethod
     def of(
@@ -100,6 +102,7 @@ class Quotas:
         preferences: list[Preference],
         *,
         single: bool,
+        most: int | None = None,
     ) -> Quotas:
         """Sort by size of domain, small ones first: large ones divide the room that those leave."""
 
@@ -111,6 +114,7 @@ class Quotas:
             sorted(skew_limits, key=size),
             sorted(preferences, key=size),
             single,
+            most,
         )
 
     def share(self, rows: Ints, room: Ints, count: int) -> Ints:

@@ -166,11 +166,13 @@ class Framework:
 
     def independent(self, shape: Shape) -> bool:
         """Whether nothing but free resources, node filters and devices of nodes decides."""
-        return not (shape.filter_match_ids or self.devices.one_at_a_time(shape))
+        devices = self.devices.one_at_a_time(shape) or self.devices.named(shape)
+        return not (shape.filter_match_ids or devices)
 
     def in_waves(self, shape: Shape) -> bool:
         """Whether the node of one pod of this shape affects the filter or score of the next."""
-        return shape.order_sensitive or self.devices.one_at_a_time(shape)
+        devices = self.devices.one_at_a_time(shape) or bool(self.devices.named(shape))
+        return shape.order_sensitive or devices
 
     def quotas(self, shape: Shape, *, preferences: bool) -> Quotas:
         """How many of the shape's next pods may be placed before the plug-ins must run again."""
@@ -183,7 +185,11 @@ class Framework:
             or self.devices.one_at_a_time(shape)
         )
         return Quotas.of(
-            self.affinity.quotas(shape), self.spread.skew_limits(shape), preferred, single=single
+            self.affinity.quotas(shape),
+            self.spread.skew_limits(shape),
+            preferred,
+            single=single,
+            most=self.devices.quota(shape),
         )
 
     # Score

@@ -32,6 +32,12 @@ def allocations(
     )
 
 
+def is_local(allocation: Allocation) -> bool:
+    """Whether only one node can use it."""
+    terms = allocation.nodes or ()
+    return any(field.key == NODE_NAME for term in terms for field in term.fields)
+
+
 def _allocation(ask: ResolvedAsk, picks: Sequence[Pick], view: View, node: str) -> Allocation:
     chosen = {pick.wanted.option.name: pick.wanted for pick in picks}
     return Allocation(

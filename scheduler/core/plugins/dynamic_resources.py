@@ -3,11 +3,13 @@
 What a pod asks for are its claims in the order of its spec: an `Ask` for a claim of its own that
 has no allocation, or the key of a claim that others may use, or that is allocated. An allocated
 claim is usable where its allocation says. A named claim without one is allocated with the first of
-its pods: that pod is placed alone, and decides where the others can go.
+its pods: that pod is placed alone, and decides where the others can go. Or it is allocated before
+any of them, if the search looks for a place for pods of several shapes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -22,9 +24,9 @@ from scheduler.core.devices.asks import Ask
 from scheduler.core.devices.kinds import NOTHING, Watched, watched_by
 from scheduler.core.devices.layouts import Layout, bits
 from scheduler.core.devices.matching import matches
-from scheduler.core.devices.model import Allocation
+from scheduler.core.devices.model import Allocation, DeviceKey
 from scheduler.core.devices.requests import ResolvedAsk, resolve
-from scheduler.core.devices.results import allocations
+from scheduler.core.devices.results import allocations, is_local
 from scheduler.core.devices.states import PLENTY, Put, Room
 from scheduler.core.model import ClaimKey
 from scheduler.core.node_table import Bools, Ints, NodeTable
@@ -75,6 +77,7 @@ class DynamicResources:
         self._table = table
         self._looks: dict[Shape, tuple[object, _Look]] = {}
         self._given: dict[tuple[Shape, int], list[tuple[Allocation, ...]]] = {}
+        self._placed: Counter[ClaimKey] = Counter()
 
     def key(self, shape: Shape) -> object:
         """What answers about the shape depend on besides the rows of nodes; None if on nothing."""
@@ -118,6 +121,56 @@ class DynamicResources:
         """Whether the devices of one pod affect on which nodes the next finds some."""
         return bool(shape.requirements.asks) and self._look(shape).apart
 
+    def named(self, shape: Shape) -> tuple[ClaimKey, ...]:
+        """The claims that its pods name, which others may name as well."""
+        return tuple(each for each in shape.requirements.asks if isinstance(each, tuple))
+
+    def undecided(self, shape: Shape) -> tuple[ClaimKey, ...]:
+        """Those of them that have no allocation yet."""
+        return tuple(key for _, key in self._look(shape).undecided) if self.named(shape) else ()
+
+    def full_claim(self, shape: Shape) -> tuple[ClaimKey, int] | None:
+        """A claim that its pods name and that takes no more consumers.
+
+        With how many it has besides those that the open trial has placed.
+        """
+        for key in self.named(shape):
+            consumers = len(self._table.consumers.of(key))
+            if consumers + self._placed[key] >= MOST_CONSUMERS:
+                return key, consumers
+        return None
+
+    def quota(self, shape: Shape) -> int | None:
+        """How many more pods of the shape its named claims can have as consumers; None: any."""
+        consumers = self._table.consumers
+        left = [
+            MOST_CONSUMERS - len(consumers.of(key)) - self._placed[key] for key in self.named(shape)
+        ]
+        return min(left, default=None)
+
+    def choices(self, key: ClaimKey, rows: Ints) -> Iterator[tuple[Allocation, Ints]]:
+        """What an undecided claim would be given on equal rows, with these rows."""
+        look = self._alone(key)
+        if look.flaw:
+            return
+        for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
+            put = self._first_put(look, layout, state)
+            if put is None:
+                continue
+            # Nodes of one layout may see other devices, which other nodes reach.
+            equal: dict[tuple[DeviceKey, ...], list[int]] = {}
+            allocation = self._results(look.first, put, int(rows[at[0]]))[0]
+            local = is_local(allocation)
+            for row in rows[at].tolist():
+                equal.setdefault(() if local else self._devices_of(put, row), []).append(row)
+            for same in equal.values():
+                yield self._results(look.first, put, same[0])[0], np.array(same, np.int64)
+
+    def allocate(self, key: ClaimKey, row: int) -> bool:
+        """Allocate an undecided claim on the row, before any of its pods, in the open trial."""
+        look = self._alone(key)
+        return not look.flaw and self._decide(None, look, row)
+
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
         """Per row (len(rows),) how early in firstAvailable lists its devices are; None: no list."""
         if not any(request.listed for ask in _own(shape) for request in ask.requests):
@@ -136,15 +189,16 @@ class DynamicResources:
         alone = np.flatnonzero(room >= count)
         if len(alone):
             return int(alone[0])
-        tried: set[tuple[int, int]] = set()
+        tried: set[tuple[DeviceKey, ...]] = set()
         for index, row in enumerate(rows.tolist()):
-            layout, state = self._at(look, row)
-            if (layout.index, state) in tried:
+            put = self._first_put(look, *self._at(look, row))
+            devices = () if put is None else self._devices_of(put, row)
+            if put is None or devices in tried:
                 continue
-            tried.add((layout.index, state))
-            shared = self._shared(look, layout, state, row)
-            reached = [self._table.admitted(each.nodes)[rows] for each in shared.values()]
-            if shared and int(room[np.logical_and.reduce(reached)].sum()) >= count:
+            tried.add(devices)
+            results = self._results(look.first, put, row)
+            reached = [self._table.admitted(results[at].nodes)[rows] for at, _ in look.undecided]
+            if int(room[np.logical_and.reduce(reached)].sum()) >= count:
                 return index
         return 0
 
@@ -198,6 +252,10 @@ class DynamicResources:
 
         Returns whether there were devices for all of them.
         """
+        self._count_consumers(shape, int(counts.sum()))
+        return self._reserve(shape, rows, counts)
+
+    def _reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
         look = self._look(shape)
         if look.flaw:
             return False
@@ -209,7 +267,7 @@ class DynamicResources:
         if look.undecided:
             decided = self._decide(shape, look, int(rows[0]))
             rest = counts - (np.arange(len(rows)) == 0)
-            return decided and self.reserve(shape, rows[rest > 0], rest[rest > 0])
+            return decided and self._reserve(shape, rows[rest > 0], rest[rest > 0])
         return self._put(look, rows, counts)
 
     def allocations(
@@ -251,15 +309,19 @@ class DynamicResources:
         known = self._looks.get(shape)
         if known is None or known[0] != key:
             self._table.refresh()
-            known = self._looks[shape] = (self._key(shape), self._fresh(shape))
+            known = self._looks[shape] = (self._key(shape), self._fresh(shape.requirements.asks))
         return known[1]
 
     def forget(self, shape: Shape) -> None:
         """No pod of the shape waits."""
         self._looks.pop(shape, None)
 
-    def _fresh(self, shape: Shape) -> _Look:
-        entries = shape.requirements.asks
+    def _alone(self, key: ClaimKey) -> _Look:
+        """What a pod would ask for that names nothing but this claim."""
+        self._table.refresh()
+        return self._fresh((key,))
+
+    def _fresh(self, entries: Sequence[Ask | ClaimKey]) -> _Look:
         asks: list[Ask] = []
         undecided: list[tuple[int, ClaimKey]] = []
         places: list[int] = []
@@ -297,7 +359,7 @@ class DynamicResources:
             undecided=tuple(undecided),
             places=tuple(places),
             admitted=admitted,
-            apart=len(places) < len(entries) or self._spread(own, watched),
+            apart=bool(undecided) or self._spread(own, watched),
         )
 
     def _flaw(self, key: ClaimKey) -> str:
@@ -406,8 +468,11 @@ class DynamicResources:
         ]
         self._table.set_states(rows, np.array(after, np.int64))
 
-    def _decide(self, shape: Shape, look: _Look, row: int) -> bool:
-        """Put the pod there that allocates its named claims; these are assumed from then on."""
+    def _decide(self, shape: Shape | None, look: _Look, row: int) -> bool:
+        """Put the pod there that allocates its named claims; these are assumed from then on.
+
+        Without a shape there is no pod, but the claims alone.
+        """
         layout, state = self._at(look, row)
         states = self._table.states
         after = states.step(layout, state, look.first, fix=True)
@@ -420,11 +485,25 @@ class DynamicResources:
         shared = {at for at, _ in look.undecided}
         for at, key in look.undecided:
             self._table.assume(key, results[at])
+        if shape is None:
+            return True
         own = tuple(each for at, each in enumerate(results) if at not in shared)
         given = self._given.setdefault((shape, row), [])
         given.append(own)
         self._nodes.undo_by(partial(self._take_back, (shape, row)))
         return True
+
+    def _count_consumers(self, shape: Shape, count: int) -> None:
+        keys = self.named(shape)
+        if keys and count:
+            self._add_consumers(keys, count)
+            self._nodes.undo_by(partial(self._add_consumers, keys, -count))
+
+    def _add_consumers(self, keys: Iterable[ClaimKey], count: int) -> None:
+        for key in keys:
+            self._placed[key] += count
+            if not self._placed[key]:
+                del self._placed[key]
 
     def _take_back(self, place: tuple[Shape, int]) -> None:
         self._given[place].pop()
@@ -457,16 +536,15 @@ class DynamicResources:
 
     # Results
 
-    def _shared(
-        self, look: _Look, layout: Layout, state: int, row: int
-    ) -> dict[ClaimKey, Allocation]:
-        """What the undecided claims would be given on the row; empty if they cannot be."""
+    def _first_put(self, look: _Look, layout: Layout, state: int) -> Put | None:
+        """What the pod that allocates the undecided claims gets; None if it cannot."""
         states = self._table.states
         after = states.step(layout, state, look.first, fix=True)
-        if not isinstance(after, int):
-            return {}
-        results = self._results(look.first, states.all[after].fixed[-1], row)
-        return {key: results[at] for at, key in look.undecided}
+        return states.all[after].fixed[-1] if isinstance(after, int) else None
+
+    def _devices_of(self, put: Put, row: int) -> tuple[DeviceKey, ...]:
+        keys = self._table.view(row).keys
+        return tuple(keys[pick.position] for pick in put.picks)
 
     def _results(self, asks: int, put: Put, row: int) -> tuple[Allocation, ...]:
         name, view = self._nodes.name_of(row), self._table.view(row)

@@ -2,6 +2,7 @@
 
 tree                places the minimums of a tree, then the extras, with backtracking
 topology_placement  candidate placements for a group's topology constraint, best first
+shared_claims       where ResourceClaims can go that several pods of a subtree share
 attempt             places pods on trial, leaf by leaf
 node_selection      which nodes take how many pods of one shape: pack or spread
 joint_packing       packs the minimums of a subtree together, if leaf by leaf failed

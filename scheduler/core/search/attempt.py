@@ -15,6 +15,7 @@ import numpy as np
 from scheduler.core.forest import Group, Pod
 from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints
+from scheduler.core.plugins.dynamic_resources import MOST_CONSUMERS
 from scheduler.core.profiles import Profile
 from scheduler.core.reasons import reasons
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
@@ -272,8 +273,12 @@ class Attempt:
         unfit = never_fits(shape, self.nodes)
         if unfit:
             return Shortage("constraint", group.key, unfit, needed, 0, shape, resolvable=False)
-        # Counted now, while volumes are assumed for the claims of other members.
-        counts = reasons(self.framework, shape) if shape.requirements.claims else ()
+        crowded = self._too_many_consumers(group, shape, needed, free, minimum=minimum)
+        if crowded is not None:
+            return crowded
+        # Counted now, while volumes and devices are assumed for the claims of other members.
+        assumed = shape.requirements.claims or self.framework.devices.named(shape)
+        counts = reasons(self.framework, shape) if assumed else ()
         return Shortage(
             "capacity",
             group.key,
@@ -285,6 +290,25 @@ class Attempt:
             counts=counts,
             beside=self.total - self._taken[group, shape],
         )
+
+    def _too_many_consumers(
+        self, group: Group, shape: Shape, needed: int, free: int, *, minimum: bool
+    ) -> Shortage | None:
+        """The shortage if a claim that the pods share has as many consumers as it may."""
+        full = self.framework.devices.full_claim(shape)
+        if full is None:
+            return None
+        (_, name), others = full
+        beside = f", {others} of which it has" if others else ""
+        message = (
+            f"{needed} more pods are to share ResourceClaim {name!r}, which has room for {free} of"
+            f" them: a claim can have {MOST_CONSUMERS} consumers{beside}; give the rest a claim of"
+            " their own, or lower minCount"
+        )
+        return Shortage(
+            "constraint", group.key, message, needed, free, shape,
+            resolvable=bool(others), minimum=minimum,
+        )  # fmt: skip
 
 
 def _first(shape: Shape, pods: Mapping[str, Pod]) -> tuple[bool, int, str, int]:

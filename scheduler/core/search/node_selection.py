@@ -74,7 +74,9 @@ def _wave(
 ) -> tuple[Ints, Ints] | None:
     slots = framework.slots_in(shape, region)
     at = np.flatnonzero(slots)
-    if not len(at):
+    if quotas.most is not None:
+        count = min(count, quotas.most)
+    if not len(at) or count <= 0:
         return None
     rows = at if region is None else region[at]
     used, _ = _usage(framework, shape, rows, region)

@@ -12,15 +12,19 @@ from itertools import islice, takewhile
 from typing import Final
 
 from scheduler.core.forest import Group, in_order
+from scheduler.core.model import ClaimKey
 from scheduler.core.node_table import Ints
 from scheduler.core.search.attempt import Attempt, Demand
 from scheduler.core.search.joint_packing import pack_jointly
 from scheduler.core.search.node_selection import choose
 from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.search.shared_claims import SharedClaims
 from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
+
+_Work = Callable[[Group, Ints | None], Shortage | None]
 
 _ROUNDS: Final = 16
 
@@ -55,6 +59,7 @@ class Search:
     def __init__(self, state: State, budget: SearchBudget) -> None:
         self.attempt = Attempt(state, budget)
         self._placements = TopologyPlacements(state)
+        self._shared = SharedClaims(state)
         self._chosen: dict[Group, CandidatePlacement] = {}
 
     def minimums(self, group: Group, region: Ints | None) -> Shortage | None:
@@ -158,7 +163,7 @@ class Search:
         group: Group,
         region: Ints | None,
         demand: Demand,
-        work: Callable[[Group, Ints | None], Shortage | None],
+        work: _Work,
     ) -> Shortage | None:
         """Try `work` in each candidate placement of the group, best first; None if it succeeds."""
         above = self._chosen.get(group.parent) if group.parent is not None else None
@@ -174,6 +179,8 @@ class Search:
             if shortage is None:
                 return None
             self._undo(mark)
+            if self._beside_claims(group, inner, demand, work):
+                return None
             # With a preferred constraint the last candidate, the whole region, says what is short.
             if first is None or inner.prefers is group:
                 first = _inside(shortage, inner)
@@ -182,6 +189,41 @@ class Search:
         if first is None:
             raise AssertionError("candidates offers one region at least, or says why not")
         return first
+
+    def _beside_claims(
+        self, group: Group, inner: CandidatePlacement, demand: Demand, work: _Work
+    ) -> bool:
+        """Try `work` once more where claims that the pods share are allocated before them."""
+        keys = self._shared.of(group)
+        return bool(keys) and self._allocated(keys, group, inner, demand or self._any(group), work)
+
+    def _allocated(
+        self,
+        keys: list[ClaimKey],
+        group: Group,
+        inner: CandidatePlacement,
+        demand: Demand,
+        work: _Work,
+    ) -> bool:
+        """The same with the first of these claims in one place after the other, then the rest."""
+        for row in self._shared.places(keys[0], demand, inner.rows):
+            if self.attempt.exhausted:
+                return False
+            self.attempt.budget.pause()
+            self.attempt.steps += 1
+            mark = self._mark()
+            self._chosen[group] = inner
+            if self.attempt.framework.devices.allocate(keys[0], row):
+                if work(group, inner.rows) is None:
+                    return True
+                if keys[1:] and self._allocated(keys[1:], group, inner, demand, work):
+                    return True
+            self._undo(mark)
+        return False
+
+    def _any(self, group: Group) -> Demand:
+        """One pod of each shape, for groups that have a choice."""
+        return dict.fromkeys(shapes_of(group), 1)
 
     def _children(self, group: Group, region: Ints | None) -> Shortage | None:
         """Place the minimums of as many children as the composite's minimum still needs."""

@@ -1,0 +1,95 @@
+"""Where ResourceClaims without an allocation can go that pods of a subtree share.
+
+A claim of one node's devices brings all of its pods to that node, one of others to the nodes that
+can reach these. So it is a place to choose first, like a required topology domain.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.devices.results import is_local
+from scheduler.core.forest import Group
+from scheduler.core.model import ClaimKey
+from scheduler.core.node_table import Ints
+from scheduler.core.shapes import Shape
+from scheduler.core.state import State
+
+MOST_CLAIMS: Final = 4
+"""Of more claims that a subtree shares, the others are allocated with their first pod."""
+
+MOST_PLACES: Final = 64
+"""Places that are tried for one claim."""
+
+
+class SharedClaims:
+    """Claims that several pods of a subtree name, and their places."""
+
+    def __init__(self, state: State) -> None:
+        self._nodes = state.nodes
+        self._framework = state.framework
+        self._devices = state.devices
+
+    def of(self, group: Group) -> list[ClaimKey]:
+        """The undecided claims that several waiting pods of the subtree name, by most pods."""
+        named: Counter[ClaimKey] = Counter()
+        for leaf in group.leaves():
+            for shape, pods in leaf.pending.items():
+                if shape.requirements.asks:
+                    named.update(dict.fromkeys(self._framework.devices.undecided(shape), len(pods)))
+        return [key for key, count in named.most_common(MOST_CLAIMS) if count > 1]
+
+    def places(
+        self, key: ClaimKey, demand: Mapping[Shape, int], region: Ints | None
+    ) -> Iterator[int]:
+        """Rows on which to allocate the claim, each for other nodes; tightest first.
+
+        Those whose nodes have room for all of the demand that names the claim.
+        """
+        devices, table = self._framework.devices, self._devices
+        sharers = {s: n for s, n in demand.items() if key in devices.named(s)}
+        slots = {s: self._slots(s, region) for s in sharers}
+        possible = np.ones(self._nodes.size, np.bool_)
+        for each in slots.values():
+            possible &= each > 0
+        found: list[tuple[int, int]] = []
+        known: set[bytes] = set()
+        for allocation, rows in devices.choices(key, np.flatnonzero(possible)):
+            if is_local(allocation):
+                found += self._single_nodes(sharers, slots, rows)
+                continue
+            reached = table.admitted(allocation.nodes)
+            sums = {s: int(of[reached].sum()) for s, of in slots.items()}
+            if reached.tobytes() not in known and all(sums[s] >= n for s, n in sharers.items()):
+                known.add(reached.tobytes())
+                found.append((sum(sums.values()), int(rows[0])))
+        return iter([row for _, row in sorted(found)[:MOST_PLACES]])
+
+    def _single_nodes(
+        self, sharers: Mapping[Shape, int], slots: Mapping[Shape, Ints], rows: Ints
+    ) -> list[tuple[int, int]]:
+        """Those of the rows with room for all sharers, each with its slots; the tightest ones."""
+        wanted: Counter[int] = Counter()
+        fits, spare = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.int64)
+        for shape, count in sharers.items():
+            fits &= slots[shape][rows] >= count
+            spare += slots[shape][rows]
+            wanted.update({resource: amount * count for resource, amount in shape.demands})
+        for resource, amount in wanted.items():
+            fits &= self._nodes.free[resource][rows] >= amount
+        order = np.lexsort((rows, spare))
+        best = order[fits[order]][:MOST_PLACES]
+        return list(zip(spare[best].tolist(), rows[best].tolist(), strict=True))
+
+    def _slots(self, shape: Shape, region: Ints | None) -> Ints:
+        """Slots per node (N,), none outside of the region."""
+        slots = self._framework.slots(shape)
+        if region is None:
+            return slots
+        inside = np.zeros_like(slots)
+        inside[region] = slots[region]
+        return inside
