@@ -50,11 +50,16 @@ async def _pod_level_requests(rest: Rest) -> bool:
     return "resources" in made["spec"]
 
 
+async def _resource_claims(rest: Rest) -> bool:
+    return (await rest.get("/apis/resource.k8s.io/v1")).status == 200
+
+
 PROBES: dict[str, Probe] = {
     "matchLabelKeys in the affinity of pods": _match_label_keys,
     "managedBy in Jobs": _managed_by,
     "resizing of pods in place": _resize,
     "requests of a whole pod (spec.resources)": _pod_level_requests,
+    "resource claims (resource.k8s.io/v1)": _resource_claims,
 }
 
 

@@ -50,6 +50,11 @@ FEATURES: Final = (
         (1, 34),
         "the field is dropped, and the requests of the containers count alone",
     ),
+    Feature(
+        "resource claims (resource.k8s.io/v1)",
+        (1, 34),
+        "pods with spec.resourceClaims are refused, and no claims of groups are made",
+    ),
 )
 
 
