@@ -11,6 +11,7 @@ from api import causes, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_MADE_FOR,
+    ANNOTATION_SHARED_CLAIMS,
     LABEL_MANAGED_BY,
     MANAGED_BY,
     POD_GROUP,
@@ -79,7 +80,8 @@ def own_claims(pod: Mapping[str, Any], group: str, shared: Mapping[str, str]) ->
                 path,
                 template,
                 f"the pods of PodGroup {group} share one claim from this template: name that claim "
-                f"instead, resourceClaimName: {claim}",
+                f"instead, resourceClaimName: {claim}; admission does it for a Job or JobSet with "
+                f"{ANNOTATION_SHARED_CLAIMS}: {name}",
             )
 
 

@@ -218,7 +218,13 @@ def forged_marks(size: int = 20_000) -> Sequence[Step]:
     prefix = "scheduling.muster.dev"
     for at, text in enumerate(odd):
         keys = ("preemption-delay", "schedule-timeout", "made-for", "managed-group", "waiting-for")
-        asked = ("provisioning-request", "jobset-options", "capacity-requested")
+        asked = (
+            "provisioning-request",
+            "jobset-options",
+            "capacity-requested",
+            "shared-claims",
+            "claim-templates",
+        )
         noted = (*keys, *asked, "conversion-data", "group-scope")
         marks = {f"{prefix}/{key}": text for key in noted}
         policy = {"schedulingPolicy": {"gang": {"minCount": 1}}}

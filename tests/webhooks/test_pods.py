@@ -305,7 +305,8 @@ def test_a_pod_that_names_its_groups_template_is_told_the_claims_name(
         return
     (cause,) = answer.causes
     assert cause["field"] == "spec.resourceClaims[0].resourceClaimTemplateName"
-    assert cause["message"].endswith(f"name that claim instead, resourceClaimName: {want}")
+    assert f"name that claim instead, resourceClaimName: {want};" in cause["message"]
+    assert cause["message"].endswith("with scheduling.muster.dev/shared-claims: imex")
 
 
 def test_pods_of_other_schedulers_are_not_validated() -> None:
