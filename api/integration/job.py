@@ -64,6 +64,7 @@ from api.integration.shared_claims import (
     kept_claims,
     named_claims,
     noted_templates,
+    unshared,
 )
 from api.integration.view import SCOPE_JOBSET, members_of, parallelism_of, read_mark
 from api.integration.workloads import NO_WORKLOADS, OwnerName, Workloads
@@ -452,6 +453,7 @@ def _unmark(job: Mapping[str, Any], group: str = "") -> list[Operation]:
         *label,
         *drop_entry(job, "", "annotations", ANNOTATION_MANAGED_GROUP),
         *drop_entry(template, _TEMPLATE, "annotations", ANNOTATION_MANAGED_GROUP),
+        *unshared(job),
     ]
 
 

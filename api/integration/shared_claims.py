@@ -19,7 +19,7 @@ from api.constants import (
     MAX_CLAIM_CONSUMERS,
     MAX_RESOURCE_CLAIMS,
 )
-from api.integration.admission import Operation
+from api.integration.admission import Operation, drop_entry
 from api.reading import annotations_of, dig, listing, mapping, text
 from api.rules.table import DNS_LABEL_TEXT
 
@@ -144,6 +144,15 @@ def original_claims(job: Mapping[str, Any]) -> list[Any]:
         return {key: value for key, value in said.items() if key != CLAIM} | {TEMPLATE: noted[name]}
 
     return [original(entry) for entry in _entries(job)]
+
+
+def unshared(job: Mapping[str, Any]) -> list[Operation]:
+    """Operations for a Job without a group of Muster's, which was copied from one that has."""
+    claims = original_claims(job)
+    patch = drop_entry(job, "", "annotations", ANNOTATION_CLAIM_TEMPLATES)
+    if patch and claims != _entries(job):
+        patch.append({"op": "replace", "path": _ENTRIES, "value": claims})
+    return patch
 
 
 def entry_faults(

@@ -110,6 +110,24 @@ def by_template(name: str, template: str = "channel") -> Json:
             id="a copy of another Job names its own group's claim",
         ),
         pytest.param(
+            make_job("a")
+            .asks(shared_claims="imex")
+            .managed("pg-job-old")
+            .claim_entries(by_name("imex", "pg-job-old.imex"), by_name("b", "pg-job-old.b"))
+            .noted({ANNOTATION_CLAIM_TEMPLATES: "imex=channel"}),
+            [by_template("imex"), by_name("b", "pg-job-old.b")],
+            None,
+            id="a copy without a gang has claims of its own",
+        ),
+        pytest.param(
+            gang().managed_by("example.com/queue").managed("pg-job-old")
+            .claim_entries(by_name("imex", "pg-job-old.imex"))
+            .noted({ANNOTATION_CLAIM_TEMPLATES: "imex=channel"}),
+            [by_template("imex")],
+            None,
+            id="and so has one that another controller runs",
+        ),
+        pytest.param(
             gang().claim_entries(by_name("imex", "mine")).noted(
                 {ANNOTATION_CLAIM_TEMPLATES: "imex=channel"}
             ),
