@@ -1,11 +1,14 @@
 """One claim for a whole group: made, recorded, made anew, gone; and declared on a Job or JobSet."""
 
+import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from api.constants import ANNOTATION_CLAIM_TEMPLATES, ANNOTATION_SHARED_CLAIMS
 from e2e.controllers.queries import wait_for_objects
+from e2e.controllers.test_apply import REPLACE, WAYS, submit, submit_first
 from e2e.suite.devices import CLAIM_TEMPLATES, CLAIMS, claim, claim_template, request, with_claims
 from e2e.suite.environment import Environment
 from e2e.suite.objects import (
@@ -19,6 +22,7 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
+from e2e.support.kubectl import Kubectl
 from kube.errors import Invalid
 from kube.resources import EVENTS, JOBS, JOBSETS, PODS
 
@@ -154,3 +158,32 @@ async def test_more_pods_than_a_claim_serves_are_refused(env: Environment) -> No
 
     with pytest.raises(Invalid, match="257 pods would use the claim imex at once"):
         await env.create(JOBS, made)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_manifest_of_a_job_that_shares_is_applied_again(
+    env: Environment, tmp_path: Path, way: str
+) -> None:
+    """Pod templates do not change, and the file says another word than the Job by now."""
+    kubectl = Kubectl(env.cluster.kubeconfig, tmp_path)
+    made = job("j", env.name, pods=1)
+    made["metadata"]["namespace"] = env.name
+    made["metadata"]["annotations"][ANNOTATION_SHARED_CLAIMS] = "imex"
+    made["spec"]["template"]["spec"] = with_template(made["spec"]["template"]["spec"])
+    await submit_first(kubectl, way, made)
+    before = await env.client.get(JOBS, "j", env.name)
+
+    if way == REPLACE:  # which must repeat what the server made
+        spec = copy.deepcopy(before["spec"])
+        spec["template"]["spec"]["resourceClaims"] = [{"name": "imex", **TEMPLATE}]
+        made["spec"] = spec
+    for _ in range(2):
+        await submit(kubectl, way, made)
+
+    after = await env.client.get(JOBS, "j", env.name)
+    assert after["spec"] == before["spec"]
+    assert after["spec"]["template"]["spec"]["resourceClaims"] == [
+        {"name": "imex", "resourceClaimName": "pg-job-j.imex"}
+    ]
+    for key in (ANNOTATION_CLAIM_TEMPLATES, ANNOTATION_SHARED_CLAIMS):
+        assert after["metadata"]["annotations"][key] == before["metadata"]["annotations"][key]
