@@ -1,6 +1,7 @@
 """Scheduling from end to end on the real control plane, beside kube-scheduler.
 
     python -m bench.e2e                                  every case: about 45 minutes
+    python -m bench.e2e --claims                         those with claims for devices
     python -m bench.e2e --case gangs-3 --subject muster  one scheduler in one case
     python -m bench.e2e --case plain --nodes 500 --share 0.1   a small one, while developing
 
@@ -41,14 +42,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--case", action="append", choices=list(CASES), help="default: all")
+    parser.add_argument(
+        "--case", action="append", choices=list(CASES), help="default: all without claims"
+    )
+    parser.add_argument("--claims", action="store_true", help="all cases with claims")
     parser.add_argument("--subject", action="append", choices=ALL, help="default: all")
-    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--nodes", type=int, help="default: the case's own number")
     parser.add_argument("--share", type=float, default=1.0, help="of the gangs or plain pods")
     parser.add_argument("--rounds", type=int, help="of the raw rate and Muster; default: up to 5")
     parser.add_argument("--record", action="store_true", help="keep the results and show them")
     options = parser.parse_args()
-    cases = [CASES[name].scaled(options.nodes, options.share) for name in options.case or CASES]
+    chosen = options.case or [
+        name for name, case in CASES.items() if bool(case.claims) == options.claims
+    ]
+    cases = [CASES[name].scaled(options.nodes, options.share) for name in chosen]
     if options.rounds:
         cases = [replace(case, rounds=options.rounds) for case in cases]
     results = uvloop.run(run(cases, options.subject or list(ALL)))

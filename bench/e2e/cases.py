@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 RAW, KUBE_SCHEDULER, MUSTER = "raw", "kube-scheduler", "muster"
 ALL = (RAW, KUBE_SCHEDULER, MUSTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Claims of a case's pods, which are there before it begins.
+
+    Each node has so many `devices`, or all nodes together where `content` is about a network. Each
+    pod has a claim of its own as from a template, or `sharers` pods of its gang share one. `taken`
+    is the share of the devices that others have already.
+    """
+
+    devices: int = 8
+    sharers: int = 0
+    taken: float = 0.0
+    content: Literal[
+        "plain", "selector", "list", "tolerations", "shares", "partitions", "network"
+    ] = "plain"
+
+    @property
+    def own(self) -> bool:
+        return not self.sharers
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +53,15 @@ class Case:
     rounds: int = 1
     subjects: tuple[str, ...] = ALL
     nodes: int = 5_000
+    claims: Claims | None = None
 
     @property
     def pods(self) -> int:
         return self.size * (self.gangs or 1)
 
-    def scaled(self, nodes: int, share: float) -> Case:
+    def scaled(self, nodes: int | None, share: float) -> Case:
         """The same on so many nodes, with this share of the gangs, or of the plain pods."""
+        nodes = nodes or self.nodes
         if self.gangs:
             return replace(self, nodes=nodes, gangs=max(1, round(self.gangs * share)))
         return replace(self, nodes=nodes, size=max(1, round(self.size * share)))
@@ -60,5 +84,107 @@ CASES = {
             limit=240,
         ),
         Case("arrivals", "2,000 gangs x 5, 500 pods/s", 5, gangs=2_000, rate=500),
+        Case(
+            "claims-plain",
+            "3,000 pods with a claim each",
+            3_000,
+            rounds=3,
+            limit=240,
+            claims=Claims(),
+        ),
+        Case(
+            "claims-gangs-3",
+            "1,000 gangs x 3 with a claim each",
+            3,
+            gangs=1_000,
+            rounds=3,
+            limit=240,
+            claims=Claims(),
+        ),
+        Case(
+            "claims-gangs-1000",
+            "3 gangs x 1,000 with a claim each",
+            1_000,
+            gangs=3,
+            rounds=3,
+            limit=240,
+            claims=Claims(),
+        ),
+        Case(
+            "claims-racks",
+            "750 gangs x 4 with a claim each, in one of 50 racks",
+            4,
+            gangs=750,
+            racks=50,
+            rounds=3,
+            limit=240,
+            claims=Claims(),
+        ),
+        Case(
+            "claims-network",
+            "12 gangs x 250, one network claim each",
+            250,
+            gangs=12,
+            rounds=3,
+            limit=240,
+            claims=Claims(16, 250, content="network"),
+        ),
+        # As in scheduler_perf: of those without names of features, the largest sizes there.
+        Case(
+            "perf-template",
+            "2,500 pods with a claim each, half of 500 x 10 devices in use",
+            2_500,
+            limit=240,
+            nodes=500,
+            claims=Claims(10, taken=0.5),
+        ),
+        Case(
+            "perf-shared",
+            "2,500 pods, five to a claim, half of 500 x 2 devices in use",
+            2_500,
+            limit=240,
+            nodes=500,
+            claims=Claims(2, 5, taken=0.5),
+        ),
+        Case(
+            "perf-selector",
+            "2,500 pods with a selector, 500 x 10 devices",
+            2_500,
+            limit=240,
+            nodes=500,
+            claims=Claims(10, content="selector"),
+        ),
+        Case(
+            "perf-list",
+            "2,500 pods with a list of two, 500 x 10 devices",
+            2_500,
+            limit=240,
+            nodes=500,
+            claims=Claims(10, content="list"),
+        ),
+        Case(
+            "perf-tolerations",
+            "2,500 pods that tolerate the taint of 500 x 10 devices",
+            2_500,
+            limit=240,
+            nodes=500,
+            claims=Claims(10, content="tolerations"),
+        ),
+        Case(
+            "perf-shares",
+            "2,000 pods with two shares each of 2,000 devices",
+            2_000,
+            limit=240,
+            nodes=100,
+            claims=Claims(content="shares"),
+        ),
+        Case(
+            "perf-partitions",
+            "1,000 pods with two partitions each of 1,000 devices",
+            1_000,
+            limit=240,
+            nodes=100,
+            claims=Claims(content="partitions"),
+        ),
     )
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.constants import LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
+from bench.e2e import claims
 from bench.e2e.cases import Case
 
 NAMESPACE = "bench"
@@ -95,6 +96,10 @@ class Flavour:
         made = _pod(name, case.preemption and node_name is None, node_name)
         if not self.native:
             made["spec"]["schedulerName"] = SCHEDULER_NAME
+        if case.claims is not None:
+            spec = made["spec"]
+            spec["resourceClaims"] = [claims.entry(case.claims, name)]
+            spec["containers"][0]["resources"]["claims"] = [{"name": claims.ENTRY}]
         if gang and self.native:
             made["spec"]["schedulingGroup"] = {"podGroupName": gang}
         elif gang:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from bench.e2e import raw
+from bench.e2e import claims, raw
 from bench.e2e.cases import RAW, Case
 from bench.e2e.objects import NAMESPACE, NATIVE, PODS, Json, namespace, node, urgent
 from bench.e2e.observer import Seen, observed
@@ -49,6 +49,8 @@ async def _cluster(case: Case) -> AsyncIterator[tuple[ControlPlane, Wire]]:
     ):
         await wire.post("/api/v1/namespaces", [namespace()])
         await wire.post("/api/v1/nodes", [node(case, index) for index in range(case.nodes)])
+        if case.claims is not None:
+            await claims.prepare(wire, case)
         yield plane, wire
 
 
@@ -57,20 +59,45 @@ async def _raw(case: Case) -> Result:
     count = min(case.pods, 3_000)
     result = Result(case.name, RAW, case.nodes, count, bound=count)
     names = [f"raw-{index}" for index in range(count)]
-    pods = [NATIVE.pod(Case("raw", "", count), None, name) for name in names]
+    pods = [NATIVE.pod(Case("raw", "", count, claims=case.claims), None, name) for name in names]
     for connections in raw.CONNECTIONS:
         async with _cluster(case) as (plane, wire):
             await wire.post(PODS, pods)
+            writes = await _raw_writes(wire, case, names)
             await idle(plane.processes[name].pid for name in _SERVERS)
             async with plane.client() as rest, observed(rest, None) as seen:
-                begun = await asyncio.to_thread(
-                    raw.bind, plane.kubeconfig, names, case.nodes, connections
-                )
+                begun = await asyncio.to_thread(raw.bind, plane.kubeconfig, writes, connections)
                 whole = await seen.until(lambda: len(seen.bound) >= count, 30)
             assert whole, f"{count} Bindings were accepted, {len(seen.bound)} seen"
             result.rates[str(connections)] = round(count / (max(seen.bound.values()) - begun), 1)
     result.rate = max(result.rates.values())
     return result
+
+
+async def _raw_writes(wire: Wire, case: Case, pods: list[str]) -> list[list[raw.Write]]:
+    """A claim's pods one after the other, as the first of them writes its status for all.
+
+    Every allocation is of one device on a node, whatever the claims ask for: it costs the same.
+    """
+    nodes = [f"n{index % case.nodes}" for index in range(len(pods))]
+    if case.claims is None:
+        return [[raw.Write(pod, at)] for pod, at in zip(pods, nodes, strict=True)]
+    await claims.give(wire, case, pods)
+    found = json.loads(await wire.get(PODS))["items"]
+    uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+    lots: dict[str, list[str]] = {}
+    for pod in pods:
+        lots.setdefault(claims.claim_of(case.claims, pod), []).append(pod)
+    writes: list[list[raw.Write]] = []
+    for number, (claim, sharers) in enumerate(lots.items()):
+        at, device = nodes[number], number // case.nodes
+        users = claims.consumers({pod: uids[pod] for pod in sharers})
+        status = {"allocation": claims.allocation(at, device), "reservedFor": users}
+        first, *others = sharers
+        writes.append(
+            [raw.Write(first, at, claim, status), *(raw.Write(pod, at) for pod in others)]
+        )
+    return writes
 
 
 @contextmanager
@@ -141,7 +168,10 @@ class _Run:
         await self._wire.post(
             self._flavour.groups_path, [self._flavour.group(case, name) for name in names]
         )
-        await self._wire.post(PODS, [pod for _, pods in waiting for pod in pods])
+        pods = [pod for _, pods in waiting for pod in pods]
+        await self._wire.post(PODS, pods)
+        if case.claims is not None:
+            await claims.give(self._wire, case, [pod["metadata"]["name"] for pod in pods])
 
     async def _groups_are_taken(self) -> None:
         """A webhook, and a new priority class, are known everywhere only a moment later."""

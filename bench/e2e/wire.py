@@ -18,18 +18,24 @@ from e2e.support.kubeconfig import Access
 
 Answer = tuple[int, bytes]
 
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+
 
 class WireError(RuntimeError):
     """The server did not answer a request with success; says which and how."""
 
 
-def request(access: Access, method: str, path: str, body: object = None) -> bytes:
+def request(
+    access: Access, method: str, path: str, body: object = None, content_type: str = JSON
+) -> bytes:
     """One HTTP/1.1 request with the token of `access`."""
     data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: {urlsplit(access.server).netloc}\r\n"
         f"Authorization: Bearer {access.token}\r\nAccept: application/json\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        f"Content-Type: {content_type}\r\nContent-Length: {len(data)}\r\n\r\n"
     )
     return head.encode() + data
 
