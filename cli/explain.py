@@ -48,13 +48,17 @@ def find(
     """
     word, separator, name = what.partition("/")
     kind = _KINDS.get(word.lower().partition(".")[0])
-    if not separator or not name or kind is None:
+    if not separator or not name or not word:
         raise ConfigError(
-            f"{what!r} is not KIND/NAME; kinds are pod, podgroup, compositepodgroup, job, jobset"
+            f"{what!r} is not KIND/NAME; kinds are pod, podgroup, compositepodgroup, and those of"
+            " owners of groups, as job, jobset or statefulset"
         )
-    if kind == SINGLE_POD:
+    if kind is None:
+        kind = _kind_of_owner(observed, word)
+        found: list[Group | Pod] = list(_owned(state, observed, kind, namespace, name))
+    elif kind == SINGLE_POD:
         pods = (pod for pod in state.pods.values() if pod.info.name == name)
-        found: list[Group | Pod] = [pod for pod in pods if pod.info.namespace == namespace]
+        found = [pod for pod in pods if pod.info.namespace == namespace]
     elif kind in (JOB.kind, JOBSET.kind):
         found = list(_owned(state, observed, kind, namespace, name))
     else:
@@ -174,6 +178,16 @@ def _why_no_eviction(state: State, entity: Group | Pod) -> str:
         return f"no eviction: nothing of a priority below {entity.priority} runs"
     all_of = count(units, "unit")
     return f"no eviction: it would not fit without all {all_of} below {entity.priority} either"
+
+
+def _kind_of_owner(observed: Mapping[GroupKey, GroupObject], word: str) -> str:
+    """The kind of owner of any group that a word means, as `statefulsets`; else the word."""
+    wanted = word.lower().partition(".")[0]
+    for obj in observed.values():
+        owner = obj.metadata.controller
+        if owner is not None and wanted in (owner.kind.lower(), f"{owner.kind.lower()}s"):
+            return owner.kind
+    return word
 
 
 def _owned(

@@ -1,15 +1,17 @@
 """`muster simulate`: manifests added to a copy of the cluster, and decided.
 
-Jobs and JobSets become the groups and pods that the webhooks and controllers would make of them,
-by the same functions; every pod is decided as if it were Muster's. Nothing is sent to the cluster.
+Jobs, JobSets and kinds with one pod template become the groups and pods that the webhooks and
+controllers would make of them, by the same functions; every pod is decided as if it were Muster's.
+Nothing is sent to the cluster.
 """
 
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -26,11 +28,14 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import FeatureGates
+from api.groups import groups_of_object
+from api.integration.groups_from_pods import Ask, ask_of, check_pod, chosen, group_object
 from api.integration.job import job_admission, job_groups
 from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
 from api.integration.view import members_of, read_jobset
 from api.priority import PriorityClass
+from api.reading import annotations_of, integer
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.admission import Admission, apply
 from cli.explain import (
@@ -57,6 +62,8 @@ from scheduler.watch.workload_templates import templates_of
 
 Json = dict[str, Any]
 
+OF_ONE_TEMPLATE: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+
 _UID = "00000000-0000-0000-0000-000000000000"
 
 
@@ -77,6 +84,7 @@ def simulate(
     """
     before = {*state.forest.groups, *state.pods}
     objects = [obj for document in documents for obj in _expand(document, namespace, schedulers)]
+    objects += _asked_for(state, objects)
     admission = Admission(classes, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
     devices = SimulatedDevices(state)
     for obj in objects:
@@ -152,6 +160,8 @@ def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Itera
         yield from _of_jobset(made, schedulers)
     elif kind == JOB.kind:
         yield from _of_job(made, schedulers)
+    elif kind in OF_ONE_TEMPLATE:
+        yield from _of_template(made)
     elif kind in (
         POD_GROUP.kind,
         COMPOSITE_POD_GROUP.kind,
@@ -162,9 +172,46 @@ def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Itera
         yield made
     else:
         raise ConfigError(
-            f"{kind} {made['metadata'].get('name')}: only Job, JobSet, Pod, PodGroup,"
-            f" CompositePodGroup, Workload, {', '.join(DEVICE_KINDS)} can be simulated"
+            f"{kind} {made['metadata'].get('name')}: only Job, JobSet, Deployment, ReplicaSet,"
+            " StatefulSet, Pod, PodGroup, CompositePodGroup, Workload and"
+            f" {', '.join(DEVICE_KINDS)} can be simulated; of other kinds give their pods"
         )
+
+
+def _asked_for(state: State, objects: list[Json]) -> Iterator[Json]:
+    """The groups that pods ask for, where there are none. Raises ConfigError for wrong values."""
+    asks: dict[tuple[str, str], Counter[Ask]] = {}
+    for pod in objects:
+        groups = groups_of_object(pod, ours=True) if pod["kind"] == SINGLE_POD else []
+        if not groups:
+            continue
+        apply(pod, check_pod(groups, pod), ())
+        spec = pod.get("spec") or {}
+        said = (spec.get("priorityClassName") or "", spec.get("preemptionPolicy") or "")
+        ask = ask_of(groups[0], annotations_of(pod), *said)
+        if ask is not None:
+            key = (pod["metadata"]["namespace"], groups[0].name)
+            asks.setdefault(key, Counter())[ask] += 1
+    there = {
+        (obj["metadata"]["namespace"], obj["metadata"].get("name"))
+        for obj in objects
+        if obj["kind"] == POD_GROUP.kind
+    }
+    for key, counted in asks.items():
+        found = state.forest.groups.get((POD_GROUP.kind, *key))
+        if key not in there and (found is None or found.spec is None):
+            yield group_object(*key, chosen(counted), None)
+
+
+def _of_template(owner: Json) -> Iterator[Json]:
+    """The pods of a kind that makes so many from one template."""
+    spec, meta = owner.get("spec") or {}, owner["metadata"]
+    replicas = integer(spec.get("replicas"))
+    for index in range(1 if replicas is None else replicas):
+        pod = copy.deepcopy(spec.get("template") or {})
+        inner = pod.setdefault("metadata", {})
+        inner |= {"name": f"{meta.get('name')}-{index}", "namespace": meta["namespace"]}
+        yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
 
 
 def _of_jobset(jobset: Json, schedulers: SchedulerNames) -> Iterator[Json]:

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from api import constants
+from api.groups import groups_of_object
 
 Object = Mapping[str, Any]
 
 _LEVELS: Final = 2 * constants.MAX_DEPTH
 """Levels that are shown of a tree, however deep it is: one that is too deep is never scheduled."""
+_PODS: Final = f"/{constants.POD.kind}/"
+"""How the note of whom a group was made for begins, where that are its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Branch:
 
 
 def build(objects: Objects) -> tuple[Branch, ...]:
-    """Every JobSet, Job and group without an owner, each with the groups below it.
+    """Every JobSet, Job, other owner, and group without one, each with the groups below it.
 
     Order: namespace, then name; so the same objects always give the same trees.
     """
@@ -69,18 +72,24 @@ def build(objects: Objects) -> tuple[Branch, ...]:
         if _key_uid(obj) in owned
     ]
     owners = {_key_uid(obj) for obj in [*objects.jobsets, *objects.jobs]}
+    others: dict[tuple[str, ...], list[Branch]] = {}
     for kind, items in (
         ("CompositePodGroup", objects.composites),
         ("PodGroup", objects.pod_groups),
     ):
-        roots.extend(
-            forest.group(kind, obj)
-            for obj in items
-            if not _parent(obj)
-            and not any(
-                (obj["metadata"].get("namespace", ""), u) in owners for u in _owner_uids(obj)
-            )
-        )
+        for obj in items:
+            namespace = obj["metadata"].get("namespace", "")
+            if _parent(obj) or any((namespace, uid) in owners for uid in _owner_uids(obj)):
+                continue
+            above = _other_owner(obj)
+            if above:
+                others.setdefault((namespace, *above), []).append(forest.group(kind, obj))
+            else:
+                roots.append(forest.group(kind, obj))
+    for (namespace, kind, name), children in others.items():
+        below = tuple(sorted(children, key=lambda it: it.name))
+        meta = {"metadata": {"namespace": namespace, "name": name}}
+        roots.append(_branch(kind, meta, below, state=_all_state(below)))
     return tuple(sorted(roots, key=lambda b: (b.namespace, b.name, b.kind)))
 
 
@@ -90,9 +99,9 @@ class _Forest:
     def __init__(self, objects: Objects) -> None:
         self._pods: dict[tuple[str, str], list[Object]] = {}
         for pod in objects.pods:
-            name = pod["metadata"].get("labels", {}).get(constants.LABEL_POD_GROUP)
-            if name:
-                self._pods.setdefault((pod["metadata"]["namespace"], name), []).append(pod)
+            for reference in groups_of_object(pod, ours=False)[:1]:
+                key = (pod["metadata"]["namespace"], reference.name)
+                self._pods.setdefault(key, []).append(pod)
         self._below: dict[tuple[str, str], list[tuple[str, Object]]] = {}
         self._tops: dict[tuple[str, str], list[tuple[str, Object]]] = {}
         kinds = (("CompositePodGroup", objects.composites), ("PodGroup", objects.pod_groups))
@@ -201,6 +210,15 @@ def _parent(obj: Object) -> str:
 def _owner_uids(obj: Object) -> list[str]:
     references = obj["metadata"].get("ownerReferences", ())
     return [ref["uid"] for ref in references if ref["kind"] in {"JobSet", "Job"}]
+
+
+def _other_owner(obj: Object) -> tuple[str, str] | None:
+    """Kind and name of what controls a group that its pods ask for: it is not read itself."""
+    meta = obj["metadata"]
+    if not (meta.get("annotations") or {}).get(constants.ANNOTATION_MADE_FOR, "").startswith(_PODS):
+        return None
+    references = (it for it in meta.get("ownerReferences", ()) if it.get("controller"))
+    return next(((it["kind"], it["name"]) for it in references), None)
 
 
 def _key_uid(obj: Object) -> tuple[str, str]:

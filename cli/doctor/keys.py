@@ -10,6 +10,7 @@ from api import constants
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
     ANNOTATION_GANG_MODE,
+    ANNOTATION_GROUP_BY,
     ANNOTATION_MIN_COUNT,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_TOPOLOGY,
@@ -17,7 +18,11 @@ from api.constants import (
     GROUP,
     JOB,
     JOBSET,
+    LABEL_POD_GROUP,
+    POD,
 )
+from api.groups import groups_of_object
+from api.integration.groups_from_pods import OF_GROUP, warnings_of
 from api.integration.options import outer_key
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Limited, warning
@@ -57,10 +62,28 @@ def check_keys(kind: str, obj: Json, found: Limited) -> None:
             _add(found, about, f"{path}metadata.annotations[{key}]", _instead(key, "annotation"))
         for key in _unread(labels_of(holder), LABELS):
             _add(found, about, f"{path}metadata.labels[{key}]", _instead(key, "label"))
-        if kind not in _OWNERS:
-            for key in OPTIONS & annotations_of(holder).keys():
-                where = "write it on the Job or JobSet, not here"
-                _add(found, about, f"{path}metadata.annotations[{key}]", where)
+        for key, where in _misplaced(kind, holder):
+            _add(found, about, f"{path}metadata.annotations[{key}]", where)
+
+
+def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
+    """Annotations that are read elsewhere, and what to do."""
+    written = annotations_of(holder).keys()
+    if kind != POD.kind:
+        for key in sorted(written & {ANNOTATION_GROUP_BY}):
+            yield key, "write it in the template of the pods"
+        for key in sorted(OPTIONS & written) if kind not in _OWNERS else ():
+            yield key, "write it on the Job or JobSet, not here"
+        return
+    if ANNOTATION_GANG_MODE in written:
+        yield ANNOTATION_GANG_MODE, "write it on the Job or JobSet, not here"
+    named = groups_of_object(holder, ours=True)
+    for key in (*OF_GROUP, ANNOTATION_GROUP_BY):
+        if key in written and not named:
+            yield key, f"add the label {LABEL_POD_GROUP}, or write it on the Job or JobSet"
+    for warning_ in warnings_of(named, holder):
+        path, _, why = warning_.partition(": ")
+        yield path.partition("[")[2].removesuffix("]"), why
 
 
 def _holders(kind: str, obj: Json) -> Iterator[tuple[str, Any]]:

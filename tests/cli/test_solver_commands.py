@@ -319,19 +319,29 @@ def test_explain_of_what_fits_and_of_what_runs() -> None:
     assert "  is bound to n0" in explain_lines(builder.state, entity, SearchBudget())
 
 
-def test_explain_finds_the_groups_of_a_jobset() -> None:
+@pytest.mark.parametrize(
+    ("version", "kind", "asked"),
+    [
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", "jobset"),
+        ("apps/v1", "StatefulSet", "statefulset"),
+        ("apps/v1", "StatefulSet", "StatefulSets.apps"),
+    ],
+)
+def test_explain_finds_the_groups_of_an_owner(version: str, kind: str, asked: str) -> None:
     builder = waiting_builder()
     key = ("PodGroup", "ns", "g")
     owner = OwnerReference(
-        api_version="jobset.x-k8s.io/v1alpha2",
-        kind="JobSet",
+        api_version=version,
+        kind=kind,
         name="train",
         uid="u",
         controller=True,
     )
     observed = {key: GroupObject(Metadata(name="g", namespace="ns", owner_references=[owner]))}
 
-    assert find(builder.state, observed, "jobset/train", "ns") == [builder.state.forest.groups[key]]
+    assert find(builder.state, observed, f"{asked}/train", "ns") == [
+        builder.state.forest.groups[key]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -404,3 +414,67 @@ def test_a_simulation_that_does_not_fit_has_its_own_exit_code(
     manifest.write_text(yaml.safe_dump(job("a", 20)))
 
     assert main(["simulate", "-f", str(manifest), "--snapshot", str(snapshot)]) == 1
+
+
+def asking(name: str, count: str, *, kind: str = "Pod", replicas: int = 2) -> Json:
+    """Pods that say what their group `g` is, alone or of a kind that makes them."""
+    meta: Json = {
+        "labels": {"scheduling.muster.dev/pod-group": "g"},
+        "annotations": {"scheduling.muster.dev/min-count": count},
+    }
+    if kind == "Pod":
+        return {"kind": kind, "metadata": meta | {"name": name}, "spec": pod_spec()}
+    template = {"metadata": meta, "spec": pod_spec()}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "template": template},
+    }
+
+
+@pytest.mark.parametrize(
+    ("documents", "want"),
+    [
+        pytest.param(
+            [asking("a", "2"), asking("b", "2")],
+            ["PodGroup ns/g: 0 of 2 pods placed, minCount 2", "  fits: n0 x2"],
+            id="bare pods",
+        ),
+        pytest.param(
+            [asking("s", "2", kind="StatefulSet")],
+            ["PodGroup ns/g: 0 of 2 pods placed, minCount 2", "  fits: n0 x2"],
+            id="a StatefulSet",
+        ),
+        pytest.param(
+            [asking("d", "3", kind="Deployment", replicas=0), asking("a", "1")],
+            ["PodGroup ns/g: 0 of 1 pods placed, minCount 1", "  fits: n0 x1"],
+            id="a Deployment without pods",
+        ),
+        pytest.param(
+            [group("g", 1), asking("a", "2")],
+            ["PodGroup ns/g: 0 of 1 pods placed, minCount 1", "  fits: n0 x1"],
+            id="a group of the user counts",
+        ),
+    ],
+)
+def test_pods_that_ask_for_a_group_get_it(documents: list[Json], want: list[str]) -> None:
+    builder = StateBuilder()
+    builder.nodes(1, cpu=2)
+
+    assert simulate(builder.state, documents, "ns", SearchBudget()) == want
+
+
+def test_a_group_of_the_cluster_counts_for_pods_that_ask_for_one() -> None:
+    builder = StateBuilder()
+    builder.nodes(1, cpu=2)
+    builder.gang("g", 1)
+
+    lines = simulate(builder.state, [asking("a", "2")], "ns", SearchBudget())
+
+    assert lines[0] == "PodGroup ns/g: 0 of 1 pods placed, minCount 1"
+
+
+def test_what_a_pod_says_wrong_is_refused_in_a_simulation_too() -> None:
+    with pytest.raises(ConfigError, match=r"Pod a would be refused: .*min-count"):
+        simulate(StateBuilder().state, [asking("a", "few")], "ns", SearchBudget())

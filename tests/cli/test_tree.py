@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from api.constants import ANNOTATION_GROUP_BY, ANNOTATION_MADE_FOR
+from api.names import pod_group_of_value
 from cli.snapshot_tree import branches
 from cli.text import tree_lines
 from cli.tree import Objects, build
@@ -149,3 +151,23 @@ def test_so_it_may_in_a_snapshot() -> None:
     assert told["runs"] == ("Scheduled", "")
     assert told["g"][0] == "Waiting"
     assert told["g"][1].startswith("has 0 of 1 pods, those that ran are gone")
+
+
+def test_groups_that_pods_ask_for_are_below_what_their_pods_have_in_common() -> None:
+    def asked(name: str) -> dict[str, Any]:
+        made = _group(name, 1, metadata={"annotations": {ANNOTATION_MADE_FOR: f"/Pod/{name}/"}})
+        owner = {"kind": "LeaderWorkerSet", "name": "serve", "uid": "u", "controller": True}
+        made["metadata"]["ownerReferences"] = [owner]
+        return made
+
+    part = pod_group_of_value("serve", "index", "0")
+    member = _pod("a", "serve", "n1")
+    member["metadata"]["labels"]["index"] = "0"
+    member["metadata"]["annotations"] = {ANNOTATION_GROUP_BY: "index"}
+    objects = Objects(pod_groups=[asked(part), asked("z")], pods=[member, _pod("b", "z")])
+
+    assert tree_lines(build(objects)) == [
+        "LeaderWorkerSet serve: Scheduled, 1 of 2 pods placed",
+        f"├─ PodGroup {part}: Scheduled, 1 of 1 pods placed (minCount 1) on n1 x1",
+        "└─ PodGroup z: Scheduled, 0 of 1 pods placed (minCount 1)",
+    ]

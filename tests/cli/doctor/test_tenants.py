@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MIN_COUNT, GROUP, LABEL_POD_GROUP
+from api.constants import (
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_GROUP_BY,
+    ANNOTATION_MIN_COUNT,
+    ANNOTATION_TOPOLOGY,
+    GROUP,
+    LABEL_POD_GROUP,
+)
 from cli.doctor.findings import About, Limited, Severity
 from cli.doctor.groups import LONGEST, Groups, NodeLabels
 from cli.doctor.keys import check_keys
@@ -23,6 +30,11 @@ TYPO = f"{GROUP}/min-cuont"
 
 def noted(key: str, holder: str = "annotations") -> Json:
     return {"metadata": {"name": "x", "namespace": "ns", holder: {key: "1"}}}
+
+
+def grouped(key: str, value: str) -> Json:
+    """A pod that names a group, and says something of it."""
+    return make_pod("x", "ns").in_group("g").annotation(key, value).build()
 
 
 @pytest.mark.parametrize(
@@ -52,6 +64,17 @@ def noted(key: str, holder: str = "annotations") -> Json:
             f"write {ANNOTATION_MIN_COUNT}",
             id="in a CronJob",
         ),
+        pytest.param("StatefulSet", noted(ANNOTATION_GROUP_BY), "template", id="not of pods"),
+        pytest.param(
+            "Pod",
+            grouped(ANNOTATION_MIN_COUNT, "1"),
+            None,
+            id="what pods say of the group that they name",
+        ),
+        pytest.param(
+            "Pod", grouped(ANNOTATION_TOPOLOGY, "rack"), "min-count", id="only with min-count"
+        ),
+        pytest.param("Pod", grouped(ANNOTATION_GANG_MODE, "Gang"), "on the Job", id="no mode"),
         pytest.param("JobSet", {"spec": {"replicatedJobs": [1, {"template": 2}]}}, None, id="odd"),
     ],
 )
