@@ -38,6 +38,7 @@ REAL_SUITES = (
     "e2e/test_release.py",
     "e2e/test_versions.py",
     "e2e/webhook/test_confined.py",
+    "e2e/workloads",
 )
 """What runs on the real control plane without `--long`: what users count on, and what the embedded
 server is held to. The other suites run on the embedded cluster then, and on both with `--long`."""

@@ -27,6 +27,9 @@ QUOTA_AND_VOLUMES = (
 )
 """Extra controllers for tests of what users see; where scheduling is measured they only cost."""
 
+POD_MAKERS = ("deployment-controller", "replicaset-controller", "statefulset-controller")
+"""Extra controllers for tests of pods that neither Jobs nor JobSets make."""
+
 DEVICES = ("resourceclaim-controller", "device-taint-eviction-controller")
 """Extra controllers for tests with resource claims."""
 

@@ -295,6 +295,33 @@ def churn(size: int = 10) -> Sequence[Step]:
     return steps
 
 
+def groups_from_pods(size: int = 200) -> Sequence[Step]:
+    """Pods that ask for groups: each for one of its own, or all for one and each another minimum.
+
+    Their owners are forged: of kinds that are none, of names that are paths, of one another.
+    """
+    key = "scheduling.muster.dev"
+    forged = (
+        {"apiVersion": "v1", "kind": "Secret", "name": "token"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "asks-2"},
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "../../../../api"},
+        {"apiVersion": "none.example/v1", "kind": "None", "name": "x"},
+        {"apiVersion": "../../v1", "kind": "None", "name": "x"},
+        {"apiVersion": f"{key}/v1alpha3", "kind": "PodGroup", "name": "asks-0"},
+    )
+    steps = []
+    for at in range(size):
+        owner = {**forged[at % len(forged)], "uid": f"forged-{at}", "controller": True}
+        notes = {f"{key}/min-count": "2", f"{key}/group-by": "part"}
+        labels = {LABEL_POD_GROUP: "many", "part": str(at)}
+        steps.append(
+            pod_step(f"asks-{at}", annotations=notes, labels=labels, ownerReferences=[owner])
+        )
+        notes = {f"{key}/min-count": str(at + 1), f"{key}/topology": f"hostile.example/t{at}"}
+        steps.append(pod_step(f"differs-{at}", annotations=notes, labels={LABEL_POD_GROUP: "one"}))
+    return steps
+
+
 ATTACKS: Final[tuple[Attack, ...]] = (
     sums_beyond_int64,
     deep_chain,
@@ -309,6 +336,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     flood_of_groups,
     odd_numbers,
     forged_marks,
+    groups_from_pods,
     many_subsets,
     years_of_grace,
     churn,

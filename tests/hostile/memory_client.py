@@ -31,6 +31,13 @@ _LARGEST = 1_500_000
 """Bytes of an object: what etcd takes at most."""
 
 
+_SERVED: Json = {
+    "v1": [{"name": "pods", "kind": "Pod"}, {"name": "secrets", "kind": "Secret"}],
+    "apps/v1": [{"name": "statefulsets", "kind": "StatefulSet"}],
+}
+"""What discovery says: kinds that others use are not served by anything but their names."""
+
+
 class _Place(NamedTuple):
     """What a URL path names: a collection, an object or its sub-resource."""
 
@@ -80,6 +87,8 @@ class MemoryClient(Client):
         accept: str | None = None,
     ) -> bytes:
         await asyncio.sleep(0)
+        if (api_version := _group_version(path)) is not None:
+            return json.dumps({"resources": _SERVED.get(api_version, [])}).encode()
         place = _place(path)
         sent = json.loads(body) if body else {}
         return json.dumps(self._answer(method, place, sent, content_type)).encode()
@@ -262,6 +271,12 @@ class MemoryClient(Client):
     def _error(self, code: int, reason: str, message: str) -> ApiError:
         status = {"kind": "Status", "code": code, "reason": reason, "message": message}
         return from_status(json.dumps(status).encode(), status=code)
+
+
+def _group_version(path: str) -> str | None:
+    """The group and version that discovery is asked for."""
+    parts = path.strip("/").split("/")
+    return "/".join(parts[1:]) if len(parts) == (2 if parts[0] == "api" else 3) else None
 
 
 def _place(path: str) -> _Place:
