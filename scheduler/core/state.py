@@ -369,7 +369,8 @@ class State:
             self._moved()
         changes, self.changes = self.changes, Changes()
         changes.more = more
-        changes.rows.update(self.devices.take_gaining())
+        if self.devices.gaining:
+            changes.rows.update(self.devices.take_gaining())
         if self._room_anywhere or self.pod_shapes.affects_others:
             # A pod affects its whole domain, and a volume every node that can use it.
             changes.rows.update(self.nodes.row_of.values())
@@ -379,6 +380,12 @@ class State:
     def volumes_changed(self) -> None:
         """Call it after changes to `volumes`: a pod that waits for one may now fit anywhere."""
         self._room_anywhere = True
+
+    def reconsider(self, uid: str) -> None:
+        """Something changed that a waiting pod's decision depends on."""
+        pod = self.pods.get(uid)
+        if pod is not None and pod.waiting:
+            self._touch_pod(pod, reconsider=True)
 
     def reconsider_all(self) -> None:
         """Reconsider all groups, and all waiting pods that have no group."""

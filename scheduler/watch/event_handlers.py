@@ -72,8 +72,14 @@ class PodHandler:
     """Handles events of all pods. `pending` has what status patches of our waiting pods need."""
 
     def __init__(
-        self, state: State, on_change: Callable[[], None], schedulers: SchedulerNames = USUAL
+        self,
+        state: State,
+        on_change: Callable[[], None],
+        schedulers: SchedulerNames = USUAL,
+        *,
+        claims_refused: str = "",
     ) -> None:
+        """`claims_refused` says why pods with ResourceClaims are refused; empty if they are not."""
         self.pending: dict[str, PendingPod] = {}
         self._state = state
         self._schedulers = schedulers
@@ -82,7 +88,7 @@ class PodHandler:
         self._members = Membership(state)
         self._growth = Growth()
         self.unreadable_claims: dict[ClaimKey, str] = {}
-        self._claims = PodClaims(state.devices, self.unreadable_claims)
+        self._claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
 
     def serve_claims(self) -> None:
         """The API server serves ResourceClaims, and all that there are have been delivered."""
@@ -91,9 +97,10 @@ class PodHandler:
             self.reshape(uid)
 
     def claim_is(self, key: ClaimKey) -> None:
-        """A ResourceClaim changed or is gone: its waiting pods count anew."""
+        """A ResourceClaim changed or is gone: its waiting pods count anew, and are decided anew."""
         for uid in self._claims.naming(key):
             self.reshape(uid)
+            self._state.reconsider(uid)
 
     def reshape(self, uid: str) -> None:
         """Count a waiting pod with its ResourceClaims as they are now."""

@@ -105,9 +105,9 @@ class Informers:
 
     `observed` are the group objects as last delivered; `on_change` is called after each event.
     What cannot be taken in is in `quarantine`. Nothing is taken in during a `freeze`.
-    `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are
-    watched where ResourceClaims are served, which `run_devices` finds out; `claim_news` is told of
-    changes of claims.
+    `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are watched
+    where ResourceClaims are served, which `run_devices` finds out, unless `claims_refused` says why
+    pods with claims are refused all the same; `claim_news` is told of changes of claims.
     """
 
     client: Client
@@ -121,6 +121,7 @@ class Informers:
     gates: FeatureGates = features.USUAL
     pods: PodHandler = field(init=False)
     claim_news: ClaimNews = field(default_factory=ClaimNews)
+    claims_refused: str = ""
     device_claims: ResourceClaimHandler = field(init=False)
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
     device_reflectors: tuple[Reflector[Any], ...] = field(init=False)
@@ -129,7 +130,9 @@ class Informers:
 
     def __post_init__(self) -> None:
         state, on_change = self.state, self.on_change
-        self.pods = pods = PodHandler(state, on_change, self.scheduler_names)
+        self.pods = pods = PodHandler(
+            state, on_change, self.scheduler_names, claims_refused=self.claims_refused
+        )
         self.priority_classes = PriorityClassHandler(state)
         nodes = NodeHandler(state, on_change)
         claims, volumes = ClaimHandler(state, on_change), VolumeHandler(state, on_change)
@@ -207,7 +210,7 @@ class Informers:
 
     async def run_devices(self) -> None:
         """Watch what devices need, once it is served; until cancelled."""
-        while not await self._serves_devices():
+        while self.claims_refused or not await self._serves_devices():
             self.devices_known.set()
             await asyncio.sleep(_PROBE_SECONDS)
         async with asyncio.TaskGroup() as group:

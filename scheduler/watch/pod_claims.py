@@ -47,11 +47,15 @@ class PodClaims:
     """The claims of the pods that have some; others cost nothing.
 
     `problems` says of which claims the spec is not understood, and why. `served` is false while the
-    API server does not serve resource.k8s.io/v1: pods with claims are refused then.
+    API server does not serve resource.k8s.io/v1: pods with claims are refused then, and also where
+    there is a reason for it, `refused`.
     """
 
-    def __init__(self, table: DeviceTable, problems: Mapping[ClaimKey, str]) -> None:
+    def __init__(
+        self, table: DeviceTable, problems: Mapping[ClaimKey, str], refused: str = ""
+    ) -> None:
         self.served = False
+        self._why_refused = refused or NOT_SERVED
         self._table = table
         self._problems = problems
         self._uses: dict[str, _Uses] = {}
@@ -117,7 +121,7 @@ class PodClaims:
             asks, keys = known.info.requirements.asks, known.info.device_claims
             return self._with(info, asks, keys)
         if not self.served or uses.problem:
-            return self._refused(info, uses.problem or NOT_SERVED)
+            return self._refused(info, uses.problem or self._why_refused)
         return self._asking(info, uses)
 
     def _asking(self, info: PodInfo, uses: _Uses) -> PodInfo:

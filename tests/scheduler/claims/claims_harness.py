@@ -137,6 +137,10 @@ class ClaimsHarness(Harness):
 
     api: ClaimsApi
 
+    def __init__(self, *, timeout: float = 120.0, claims_refused: str = "") -> None:
+        self.claims_refused = claims_refused
+        super().__init__(timeout=timeout)
+
     def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> StateBuilder:
         self.selectors = Selectors()
         return StateBuilder(claim_changed, self.selectors.judge)
@@ -151,11 +155,12 @@ class ClaimsHarness(Harness):
     def build_allocations(self) -> tuple[Allocations, ClaimReleases]:
         state = self.builder.state
         self.news = ClaimNews()
-        self.pods = PodHandler(state, self.changed.set)
+        self.pods = PodHandler(state, self.changed.set, claims_refused=self.claims_refused)
         self.claims = ResourceClaimHandler(state, self.changed.set, self.pods, self.news)
         self.slices = ResourceSliceHandler(state, self.changed.set)
         self.classes = DeviceClassHandler(state, self.changed.set)
-        self.pods.serve_claims()
+        if not self.claims_refused:
+            self.pods.serve_claims()
         self.written_pods: dict[str, Json] = {}
         clock, access = self.server_clock, ClaimAccess(self.api, self.claims, self.freeze)
         allocations = Allocations(access, state, self.news, self.group_events, clock=clock)

@@ -198,3 +198,29 @@ def test_an_older_version_than_was_written_is_not_taken_in() -> None:
     assert harness.claims.awaits(KEY)
     harness.claim_event(after)
     assert not harness.claims.awaits(KEY)
+
+
+def test_a_reason_to_refuse_claims_holds_wherever_they_are_served() -> None:
+    harness = ClaimsHarness(claims_refused="resourceClaims (a reason)")
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+
+    assert info(harness).requirements.unsupported == ("resourceClaims (a reason)",)
+
+
+async def test_a_consumer_that_leaves_makes_room_for_one_that_waits() -> None:
+    harness = ClaimsHarness()
+    harness.device_class()
+    harness.builder.node("n0")
+    harness.devices("n0", 1)
+    harness.claim("common")
+    others = [f"p{at}" for at in range(256)]
+    harness.foreign("common", "n0", "d0", *others)
+    harness.pod("late", own=0, shared=["common"])
+    async with harness.leading():
+        await harness.settle(2)
+        assert harness.api.bound == {}
+        harness.foreign("common", "n0", "d0", *others[1:])
+        await harness.settle(2)
+
+    assert harness.api.bound == {"late": "n0"}
