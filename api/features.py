@@ -68,7 +68,7 @@ GATES: Final[Mapping[Feature, Gate]] = {
         Stage.BETA, True, "groups made for pods whose annotations say what their group is to be"
     ),
     Feature.DEVICE_CLAIMS: Gate(
-        Stage.ALPHA, False, "pods with resourceClaims (dynamic resource allocation)"
+        Stage.BETA, True, "pods with resourceClaims (dynamic resource allocation)"
     ),
 }
 

@@ -74,14 +74,13 @@ class ControllerProcess:
         self._reconcilers: tuple[Reconciler, ...] = (
             *self._makers(gates, clock),
             TemplateValues(self._caches, self._writer, clock),
-            GroupClaims(self._caches, self._writer, self._recorder, clock),
             ProtectionController(self._caches, self._writer, clock),
             OrphanCollector(self._caches, self._writer, clock),
             ProvisioningController(self._caches, self._writer, self._recorder, clock),
         )
 
     def _makers(self, gates: FeatureGates, clock: Clock) -> Iterator[Reconciler]:
-        """The controllers that make groups, those of features that are on."""
+        """The controllers that make groups and their claims, those of features that are on."""
         caches, writer = self._caches, self._writer
         groups = GroupWriter(caches, writer, clock, gates)
         status = OwnerStatusWriter(caches, writer, self._recorder, clock)
@@ -103,6 +102,8 @@ class ControllerProcess:
             yield ImplicitGroups(caches, writer, groups, self._recorder, clock)
         if Feature.POD_GROUPS_FROM_PODS in gates:
             yield GroupsFromPods(caches, writer, self._recorder, clock)
+        if Feature.DEVICE_CLAIMS in gates:
+            yield GroupClaims(caches, writer, self._recorder, clock)
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:

@@ -92,7 +92,7 @@ class PodHandler:
 
     def serve_claims(self) -> None:
         """The API server serves ResourceClaims, and all that there are have been delivered."""
-        self._claims.served = True
+        self._claims.serve()
         for uid in self._claims.all():
             self.reshape(uid)
 

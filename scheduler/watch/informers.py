@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from api import features
-from api.features import FeatureGates
+from api.features import Feature, FeatureGates, off_text
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
 from kube.clock import Clock
@@ -106,8 +106,8 @@ class Informers:
     `observed` are the group objects as last delivered; `on_change` is called after each event.
     What cannot be taken in is in `quarantine`. Nothing is taken in during a `freeze`.
     `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are watched
-    where ResourceClaims are served, which `run_devices` finds out, unless `claims_refused` says why
-    pods with claims are refused all the same; `claim_news` is told of changes of claims.
+    where ResourceClaims are served, which `run_devices` finds out, if their gate is on;
+    `claim_news` is told of changes of claims.
     """
 
     client: Client
@@ -121,7 +121,6 @@ class Informers:
     gates: FeatureGates = features.USUAL
     pods: PodHandler = field(init=False)
     claim_news: ClaimNews = field(default_factory=ClaimNews)
-    claims_refused: str = ""
     device_claims: ResourceClaimHandler = field(init=False)
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
     device_reflectors: tuple[Reflector[Any], ...] = field(init=False)
@@ -131,7 +130,7 @@ class Informers:
     def __post_init__(self) -> None:
         state, on_change = self.state, self.on_change
         self.pods = pods = PodHandler(
-            state, on_change, self.scheduler_names, claims_refused=self.claims_refused
+            state, on_change, self.scheduler_names, claims_refused=self._claims_refused
         )
         self.priority_classes = PriorityClassHandler(state)
         nodes = NodeHandler(state, on_change)
@@ -208,9 +207,15 @@ class Informers:
             await reflector.synced.wait()
         await self.devices_known.wait()
 
+    @property
+    def _claims_refused(self) -> str:
+        """Why pods with ResourceClaims are refused where these are served; empty if not."""
+        off = Feature.DEVICE_CLAIMS not in self.gates
+        return f"resourceClaims ({off_text(Feature.DEVICE_CLAIMS)})" if off else ""
+
     async def run_devices(self) -> None:
         """Watch what devices need, once it is served; until cancelled."""
-        while self.claims_refused or not await self._serves_devices():
+        while self._claims_refused or not await self._serves_devices():
             self.devices_known.set()
             await asyncio.sleep(_PROBE_SECONDS)
         async with asyncio.TaskGroup() as group:

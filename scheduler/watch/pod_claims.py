@@ -46,21 +46,24 @@ class _Uses:
 class PodClaims:
     """The claims of the pods that have some; others cost nothing.
 
-    `problems` says of which claims the spec is not understood, and why. `served` is false while the
-    API server does not serve resource.k8s.io/v1: pods with claims are refused then, and also where
-    there is a reason for it, `refused`.
+    `problems` says of which claims the spec is not understood, and why. Pods with claims are
+    refused until `serve` is called, and after that as well where `refused` gives a reason.
     """
 
     def __init__(
         self, table: DeviceTable, problems: Mapping[ClaimKey, str], refused: str = ""
     ) -> None:
-        self.served = False
         self._why_refused = refused or NOT_SERVED
         self._table = table
         self._problems = problems
         self._uses: dict[str, _Uses] = {}
         self._requirements: dict[str, Requirements] = {}
         self._naming: dict[ClaimKey, dict[str, None]] = {}
+
+    def serve(self) -> None:
+        """The API server serves resource.k8s.io/v1, and all claims that there are are known."""
+        if self._why_refused == NOT_SERVED:
+            self._why_refused = ""
 
     def note(self, pod: Pod, requirements: Requirements) -> None:
         """The pod is there, with these entries, and requires this besides."""
@@ -120,8 +123,9 @@ class PodClaims:
         if known is not None and known.assumed:
             asks, keys = known.info.requirements.asks, known.info.device_claims
             return self._with(info, asks, keys)
-        if not self.served or uses.problem:
-            return self._refused(info, uses.problem or self._why_refused)
+        refused = uses.problem or self._why_refused
+        if refused:
+            return self._refused(info, refused)
         return self._asking(info, uses)
 
     def _asking(self, info: PodInfo, uses: _Uses) -> PodInfo:

@@ -52,6 +52,7 @@ def tree() -> Json:
         (Feature.COSCHEDULING, {"podgroup"}),
         (Feature.IMPLICIT_POD_GROUPS, {"implicit"}),
         (Feature.POD_GROUPS_FROM_PODS, {"groups-from-pods"}),
+        (Feature.DEVICE_CLAIMS, {"group-claims"}),
         (TREE, set()),
         (TOPOLOGY, set()),
         (Feature.PREEMPTION, set()),

@@ -25,7 +25,7 @@ def found(gates: FeatureGates | None, *said: dict[str, bool]) -> list[Finding]:
 
 
 def test_all_that_is_off_is_one_note() -> None:
-    (note,) = found(USUAL.without(Feature.TOPOLOGY))
+    (note,) = found(USUAL.without(Feature.TOPOLOGY, Feature.DEVICE_CLAIMS))
 
     assert (note.severity, note.about) == (Severity.INFO, CONFIG)
     assert "TopologyAwareWorkloadScheduling (topology constraints" in note.problem

@@ -273,10 +273,16 @@ def test_versions(said: Json, want: Severity) -> None:
     [
         pytest.param("36", [], id="the newest has everything"),
         pytest.param("34", [], id="the first with all of it"),
-        pytest.param("33", ["requests of a whole pod"], id="one release before"),
+        pytest.param("33", ["requests of a whole pod", "resource claims"], id="one release before"),
         pytest.param(
             "30",
-            ["matchLabelKeys", "managedBy", "resizing of pods", "requests of a whole pod"],
+            [
+                "matchLabelKeys",
+                "managedBy",
+                "resizing of pods",
+                "requests of a whole pod",
+                "resource claims",
+            ],
             id="the oldest that is supported",
         ),
     ],

@@ -137,8 +137,10 @@ class ClaimsHarness(Harness):
 
     api: ClaimsApi
 
-    def __init__(self, *, timeout: float = 120.0, claims_refused: str = "") -> None:
-        self.claims_refused = claims_refused
+    def __init__(
+        self, *, timeout: float = 120.0, claims_refused: str = "", serves_claims: bool = True
+    ) -> None:
+        self.claims_refused, self.serves_claims = claims_refused, serves_claims
         super().__init__(timeout=timeout)
 
     def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> StateBuilder:
@@ -159,7 +161,7 @@ class ClaimsHarness(Harness):
         self.claims = ResourceClaimHandler(state, self.changed.set, self.pods, self.news)
         self.slices = ResourceSliceHandler(state, self.changed.set)
         self.classes = DeviceClassHandler(state, self.changed.set)
-        if not self.claims_refused:
+        if self.serves_claims:
             self.pods.serve_claims()
         self.written_pods: dict[str, Json] = {}
         clock, access = self.server_clock, ClaimAccess(self.api, self.claims, self.freeze)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from api.features import USUAL, Feature, FeatureGates
+from kube.client import Client
 from scheduler.conditions import unclaimed_views
 from scheduler.core.devices.asks import Ask
 from scheduler.watch import pod_claims
 from scheduler.watch.device_objects import decode_resource_claim
+from scheduler.watch.informers import Informers
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 KEY = ("ns", "p-0")
@@ -137,8 +140,7 @@ def test_a_claim_that_is_not_understood_refuses_its_pods_until_it_is() -> None:
 
 
 def test_pods_with_claims_are_refused_where_claims_are_not_served() -> None:
-    harness = ClaimsHarness()
-    harness.pods._claims.served = False
+    harness = ClaimsHarness(serves_claims=False)
     harness.pod("p")
     assert info(harness).requirements.unsupported == (pod_claims.NOT_SERVED,)
 
@@ -224,3 +226,26 @@ async def test_a_consumer_that_leaves_makes_room_for_one_that_waits() -> None:
         await harness.settle(2)
 
     assert harness.api.bound == {"late": "n0"}
+
+
+@pytest.mark.parametrize(
+    ("gates", "want"),
+    [
+        (USUAL, ()),
+        (
+            USUAL.without(Feature.DEVICE_CLAIMS),
+            ("resourceClaims (feature gate DeviceClaims is off)",),
+        ),
+    ],
+)
+def test_the_gate_decides_whether_claims_are_refused(
+    gates: FeatureGates, want: tuple[str, ...]
+) -> None:
+    harness = ClaimsHarness()
+    informers = Informers(cast("Client", None), harness.builder.state, gates=gates)
+    informers.pods.serve_claims()
+    harness.pods = informers.pods
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+
+    assert info(harness).requirements.unsupported == want
