@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from prometheus_client import REGISTRY
 
+from api.features import USUAL, FeatureGates
 from controllers.app import ControllerProcess
 from e2e.hostile.steps import COMPOSITES, GROUPS, KINDS, Step
 from kube.errors import ApiError
@@ -51,13 +52,16 @@ class HarmError(AssertionError):
 
 
 class Processes:
-    """`start` before all else, `stop` in the end; what a tenant does is `carry_out`."""
+    """`start` before all else, `stop` in the end; what a tenant does is `carry_out`.
 
-    def __init__(self) -> None:
+    `gates` is what is on.
+    """
+
+    def __init__(self, gates: FeatureGates = USUAL) -> None:
         self.clock = FakeClock()
         self.client = MemoryClient(self.clock)
-        self.scheduler = Scheduler(self.client, _CONFIG, _ELECTION, clock=self.clock)
-        self.controllers = ControllerProcess(self.client, _ELECTION, clock=self.clock)
+        self.scheduler = Scheduler(self.client, _CONFIG, _ELECTION, clock=self.clock, gates=gates)
+        self.controllers = ControllerProcess(self.client, _ELECTION, clock=self.clock, gates=gates)
         self.admitted = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 
+from api.features import USUAL, FeatureGates
 from e2e.hostile.grammar import campaigns
 from e2e.hostile.steps import Step, shown
 from tests.hostile.processes import Processes
@@ -20,6 +21,8 @@ EFFORT = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+FEWER = settings(suppress_health_check=list(HealthCheck))
+
 _STACK = 950
 """Frames that a coroutine of a process has at most, of the 1,000 that Python allows."""
 
@@ -27,8 +30,9 @@ _STACK = 950
 class Stage:
     """The processes of the example before, or new ones if that did harm."""
 
-    def __init__(self, runner: asyncio.Runner) -> None:
+    def __init__(self, runner: asyncio.Runner, gates: FeatureGates = USUAL) -> None:
         self._runner = runner
+        self._gates = gates
         self._processes: Processes | None = None
 
     def play(self, steps: Sequence[Step]) -> None:
@@ -43,7 +47,7 @@ class Stage:
     async def _play(self, steps: Sequence[Step]) -> None:
         processes = self._processes
         if processes is None:
-            self._processes = processes = Processes()
+            self._processes = processes = Processes(self._gates)
             await processes.start()
         try:
             await processes.carry_out(steps)
@@ -75,6 +79,14 @@ def stage() -> Iterator[Stage]:
         stage.close()
 
 
+@pytest.fixture(scope="module")
+def switched_off() -> Iterator[Stage]:
+    with asyncio.Runner() as runner:
+        stage = Stage(runner, FeatureGates(frozenset()))
+        yield stage
+        stage.close()
+
+
 @pytest.mark.timeout(1800)
 @EFFORT
 @given(steps=campaigns())
@@ -82,3 +94,13 @@ def test_no_campaign_does_harm(stage: Stage, steps: list[Step]) -> None:
     note(shown(steps))
 
     stage.play(steps)
+
+
+@pytest.mark.timeout(1800)
+@FEWER
+@given(steps=campaigns())
+def test_nor_where_every_feature_gate_is_off(switched_off: Stage, steps: list[Step]) -> None:
+    """All that uses one waits, goes when it is deleted, and keeps nobody else waiting."""
+    note(shown(steps))
+
+    switched_off.play(steps)
