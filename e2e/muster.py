@@ -58,14 +58,23 @@ class Muster:
         self._kubeconfig = kubeconfig
         self._temporary = Path(tempfile.mkdtemp(prefix="muster-e2e-"))
         self.logs = logs or self._temporary / "logs"
+        self._config = dict(config)
         file = self._temporary / "muster.yaml"
-        file.write_text(yaml.safe_dump(dict(config)))
+        self.configure()
         webhook, *health = ports.free(1 + len(ALL))
         extra = {WEBHOOK: ["--url", f"https://127.0.0.1:{webhook}"], SCHEDULER: ["--debug"]}
         self._processes = {
             name: self._part(name, port, ["--config", str(file), *extra.get(name, [])])
             for name, port in zip(ALL, health, strict=True)
         }
+
+    def configure(self, **fields: object) -> None:
+        """Write the configuration file, with more or other fields than at first.
+
+        Processes read it when they start.
+        """
+        file = self._temporary / "muster.yaml"
+        file.write_text(yaml.safe_dump(self._config | fields))
 
     async def install(self) -> None:
         """manifests/base, as an administrator applies it, and a token for each account."""
