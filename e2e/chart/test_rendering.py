@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from api.features import USUAL, Feature
 from api.scheduler_names import SchedulerNames
 from cli import chart
 from cli.config import load
@@ -249,6 +250,17 @@ def test_scheduler_names_are_in_configuration_and_registration(
     assert load(file).scoring["muster-spread"] == "spread"
 
 
+def test_feature_gates_are_in_the_configuration(
+    home: Path, defaults: dict[Key, Object], tmp_path: Path
+) -> None:
+    found = changed(home, defaults, {"featureGates": {"Coscheduling": False}})
+
+    assert found.keys() == {CONFIG, HOOK_CONFIG, *DEPLOYMENTS}
+    file = tmp_path / "muster.yaml"
+    file.write_text(found[CONFIG]["data"]["muster.yaml"])
+    assert load(file).gates == USUAL.without(Feature.COSCHEDULING)
+
+
 def test_an_issuer_of_the_cluster_takes_the_place_of_ours(home: Path) -> None:
     issuer = {"name": "company", "kind": "ClusterIssuer"}
     own = render(home, {"certificates": {"provider": "cert-manager"}})
@@ -353,6 +365,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no replicas": ({"webhook": {"replicas": 0}}, "/webhook/replicas"),
     "a digest that is none": ({"image": {"digest": "sha256:abc"}}, "/image/digest"),
     "an image with its tag": ({"image": {"repository": "muster:1 x"}}, "/image/repository"),
+    "a feature gate that is not known": ({"featureGates": {"Topology": False}}, "/featureGates"),
+    "a feature gate that is no bool": (
+        {"featureGates": {"Coscheduling": "off"}},
+        "/featureGates/Coscheduling",
+    ),
     "nine names": ({"profiles": [{"schedulerName": f"n{n}"} for n in range(9)]}, "/profiles"),
     "kube-scheduler's name": (
         {"profiles": [{"schedulerName": "default-scheduler"}]},
