@@ -177,10 +177,14 @@ def _missing_members(state: State, leaf: Group, blocker: Blocker) -> Blocker | N
 
 def exceeding_views(group: Group) -> Iterator[PodView]:
     """The views of the pods that wait until the group's minCount has followed its owner."""
-    message = (
-        f"{group.words} is to grow with its owner: its new pods wait until muster-controller has "
-        "moved minCount; nothing is to be done while that runs"
+    off = group.spec.maker_off if group.spec is not None else ""
+    how = (
+        f"with feature gate {off} off its minCount stays as it is, and its new pods wait"
+        if off
+        else "its new pods wait until muster-controller has moved minCount;"
+        " nothing is to be done while that runs"
     )
+    message = f"{group.words} is to grow with its owner: {how}"
     for pod in list((group.exceeding or {}).values()):
         yield PodView(pod, REASON_GROUP_WAITS, message, (REASON_GROUP_WAITS, "exceeds"))
 

@@ -47,7 +47,7 @@ class Recovery:
         for decision in await self._intents.reservations.read(fence):
             intent = self._intent_of(decision)
             intent.bound = self._bound(decision)
-            if not self._bind_rest(intent, decision):
+            if self._may_not_start(intent) or not self._bind_rest(intent, decision):
                 self._resume(intent)
             await asyncio.sleep(0)
 
@@ -107,6 +107,14 @@ class Recovery:
         for binding in assumed:
             self._state.forget(binding.pod.info.uid)
         return False
+
+    def _may_not_start(self, intent: Intent) -> bool:
+        """Whether a feature gate is off by now, and nothing was bound before.
+
+        What was begun is completed on the decided nodes all the same: it would stay in part.
+        """
+        group = self._state.forest.groups.get(intent.root)
+        return group is not None and group.switched_off and not intent.bound
 
     def _waiting(self, decision: StoredDecision) -> dict[tuple[Shape, str], list[Pod]]:
         """The pods still unbound, by shape and node: equal ones are looked at together."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from kube.clock import rfc3339
 from kube.errors import Forbidden
-from scheduler.core.model import PodInfo
+from scheduler.core.model import POD_GROUP, PodInfo
 from tests.scheduler.harness import Harness
 
 
@@ -51,6 +52,47 @@ async def test_a_half_bound_gang_is_completed_on_the_decided_nodes(bound: int) -
 
     # Decided anew they would have gone to n0 and after.
     assert harness.api.bound == {pods[i].name: f"n{i + 3}" for i in range(bound, 3)}
+    assert harness.api.stored == {}
+
+
+def switch_off(harness: Harness) -> None:
+    """The gang uses a feature whose gate is off now."""
+    spec = harness.builder.state.forest.groups[POD_GROUP, "ns", "g"].spec
+    assert spec is not None
+    harness.builder.state.set_group(replace(spec, gate_off="TopologyAwareWorkloadScheduling"))
+
+
+@pytest.mark.parametrize(("bound", "want"), [(0, 0), (1, 2), (2, 1), (3, 0)])
+async def test_with_its_gate_off_what_was_begun_is_completed_and_nothing_else_starts(
+    bound: int, want: int
+) -> None:
+    harness = Harness()
+    harness.builder.nodes(3, cpu=1)
+    harness.builder.gang("g", 3)
+    pods = [harness.builder.pod("g", node=f"n{i}" if i < bound else "") for i in range(3)]
+    left_behind(harness, *((pod, f"n{i}") for i, pod in enumerate(pods)))
+    switch_off(harness)
+
+    await lead(harness)
+
+    assert len(harness.api.bound) == want
+    assert harness.api.stored == {}
+
+
+async def test_with_its_gate_off_what_cannot_be_completed_is_taken_back() -> None:
+    """Another node would be a new decision, and a part must not stay."""
+    harness = Harness(timeout=20)
+    harness.builder.nodes(2, cpu=1)
+    harness.builder.gang("g", 2)
+    first = harness.builder.pod("g", node="n0")
+    second = harness.builder.pod("g")
+    left_behind(harness, (first, "n0"), (second, "gone"))
+    switch_off(harness)
+
+    await lead(harness, 30)
+
+    assert harness.api.bound == {}
+    assert harness.api.deleted == [first.name]
     assert harness.api.stored == {}
 
 

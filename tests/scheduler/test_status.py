@@ -11,6 +11,7 @@ import pytest
 
 from api.models import v1alpha3 as models
 from scheduler import status, status_document
+from scheduler.conditions import exceeding_views
 from scheduler.core.explain import Blocker
 from scheduler.core.model import SINGLE_POD, Requirements
 from scheduler.watch.event_handlers import PendingPod
@@ -577,6 +578,22 @@ async def test_pods_that_wait_for_their_group_to_grow_say_so_after_a_while(child
     said = [ops[-1]["value"][0] for kind, name, ops in harness.api.patches if name == "new"]
     assert [it["reason"] for it in said] == ["CoschedulingNotMeetMinMember"]
     assert said[0]["message"].startswith('pod group "g" is to grow with its owner: its new pods')
+
+
+def test_pods_that_wait_for_their_group_to_grow_name_the_gate_that_is_off() -> None:
+    builder = Harness().builder
+    key = builder.gang("g", 1)
+    builder.state.set_pod(replace(builder.pod("g"), exceeds=True))
+    group = builder.state.forest.groups[key]
+    assert group.spec is not None
+    builder.state.set_group(replace(group.spec, maker_off="WorkloadWithJob"))
+
+    (view,) = exceeding_views(group)
+
+    assert view.message == (
+        'pod group "g" is to grow with its owner: with feature gate WorkloadWithJob off its '
+        "minCount stays as it is, and its new pods wait"
+    )
 
 
 @pytest.mark.parametrize("how", ["fails", "goes", "minCount is raised"])
