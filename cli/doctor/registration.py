@@ -344,6 +344,8 @@ def _failed(trial: Trial, about: About, problem: KubeError) -> Iterator[Finding]
         return
     if isinstance(problem, NotFound) and not problem.name:
         return  # it is not served: the check of the definitions says so
+    if isinstance(problem, Invalid) and any(_OFF in one.message for one in problem.causes):
+        return  # the check of the feature gates says so
     if isinstance(problem, NotFound):
         yield warning(
             "admission",
@@ -368,6 +370,9 @@ def _failed(trial: Trial, about: About, problem: KubeError) -> Iterator[Finding]
         )
     else:
         yield error("admission", about, f"a valid request fails: {problem}", APPLY)
+
+
+_OFF: Final = "feature gate"
 
 
 def _by_rule(problem: ApiError) -> bool:

@@ -17,6 +17,7 @@ from cli.doctor.findings import About, Finding, Severity
 from cli.doctor.installation import Installation, configuration_of
 from cli.doctor.registration import (
     CONVERTED,
+    COSCHEDULED,
     REFUSED,
     VALID,
     Registration,
@@ -195,6 +196,9 @@ def test_the_secret_is_that_of_who_makes_the_certificates() -> None:
 RESOURCE = Resource(*POD_GROUP)
 MADE = {"metadata": {"finalizers": [FINALIZER_POD_GROUP]}}
 NO_CALL = ServerError(500, "InternalError", 'failed calling webhook "x": connection refused')
+GATE_OFF = Invalid(
+    422, "Invalid", "denied", (StatusCause("kind", "", "Forbidden: feature gate X is off: ..."),)
+)
 RULE = Invalid(422, "Invalid", "denied", (StatusCause("spec.topology[0].key", "", ""),))
 
 
@@ -217,6 +221,7 @@ RULE = Invalid(422, "Invalid", "denied", (StatusCause("spec.topology[0].key", ""
         ),
         pytest.param(VALID, Invalid(422, "Invalid", "odd"), ERROR, "valid request fails", id="odd"),
         pytest.param(REFUSED, RULE, None, "", id="refused as it should be"),
+        pytest.param(COSCHEDULED, GATE_OFF, None, "", id="switched off"),
         pytest.param(REFUSED, MADE, ERROR, "validating webhook is not asked", id="taken"),
         pytest.param(REFUSED, NO_CALL, ERROR, "nothing can be created", id="down for both"),
         pytest.param(CONVERTED, MADE, None, "", id="converted"),
