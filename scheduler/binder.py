@@ -25,6 +25,7 @@ from kube.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotFo
 from kube.freeze import Freeze
 from kube.resources import PODS
 from scheduler.activity import Activity
+from scheduler.allocating import Allocating
 from scheduler.allocations import Allocations
 from scheduler.api_protocols import BinderApi
 from scheduler.claim_releases import ClaimReleases
@@ -98,13 +99,21 @@ class Binder:
         self._on_change = on_change
         self._on_refused = on_refused
         self._volume_binder = volume_binder
-        self._allocations = allocations
+        self._allocating = None
+        if allocations is not None:
+            self._allocating = Allocating(
+                allocations,
+                clock=clock,
+                timeout_of=self._timeout_of,
+                ready=self._enqueue,
+                failed=self._not_allocated,
+                freeze=freeze or Freeze(),
+            )
         self._claim_releases = claim_releases
         self._freeze = freeze or Freeze()
         self._times = times or GangTimes(state, clock)
         self._queued: FairQueue[PodBinding] = FairQueue(workers)
         self._provisioning: FairQueue[PodBinding] = FairQueue(_PROVISIONED_AT_ONCE)
-        self._allocating: asyncio.Queue[tuple[list[PodBinding], int]] = asyncio.Queue()
         self._intents = Intents(
             Reservations(api, clock=clock, activity=activity, saturated=self._saturated)
         )
@@ -155,15 +164,16 @@ class Binder:
             group.create_task(self._provision(fence, group))
             if self._claim_releases is not None:
                 group.create_task(self._claim_releases.run(fence))
-            if self._allocations is not None:
-                group.create_task(self._allocate_all(self._allocations, fence, group))
+            if self._allocating is not None:
+                group.create_task(self._allocating.run(fence))
             group.create_task(self._deadlines.run(fence))
 
     def reset(self) -> None:
         """Forget all decisions that are not bound: another process may have led meanwhile."""
         self._queued = FairQueue(self._workers)
         self._provisioning = FairQueue(_PROVISIONED_AT_ONCE)
-        self._allocating = asyncio.Queue()
+        if self._allocating is not None:
+            self._allocating.reset()
         self._intents.clear()
         self._activity.binding.clear()
         self._intents.reservations.reset()
@@ -231,55 +241,10 @@ class Binder:
 
     def _allocate_and_bind(self, bindings: list[PodBinding], minimums: int) -> None:
         """None of the first `minimums` is sent before all of their ResourceClaims stand."""
-        if self._allocations and any(each.pod.info.device_claims for each in bindings):
-            self._allocating.put_nowait((bindings, minimums))
+        if self._allocating and any(each.pod.info.device_claims for each in bindings):
+            self._allocating.put(bindings, minimums)
         else:
             self._enqueue(bindings)
-
-    async def _allocate_all(
-        self, allocations: Allocations, fence: Fence, group: asyncio.TaskGroup
-    ) -> None:
-        while True:
-            bindings, minimums = await self._allocating.get()
-            group.create_task(self._allocate(allocations, bindings, minimums, fence, group))
-
-    async def _allocate(
-        self,
-        allocations: Allocations,
-        bindings: list[PodBinding],
-        minimums: int,
-        fence: Fence,
-        group: asyncio.TaskGroup,
-    ) -> None:
-        """Write the claims of the first pods together, then those of each pod more."""
-        first, extras = bindings[:minimums], bindings[minimums:]
-        if first and not await self._stand(allocations, first, fence):
-            for binding in extras:
-                self._not_allocated(binding, "the claims of its group could not be had", fence)
-            return
-        for binding in extras:
-            group.create_task(self._allocate(allocations, [binding], 1, fence, group))
-
-    async def _stand(
-        self, allocations: Allocations, bindings: list[PodBinding], fence: Fence
-    ) -> bool:
-        """Send the Bindings once the claims of all of them stand; else give all places back."""
-        intent, pods = bindings[0].intent, [binding.pod for binding in bindings]
-        try:
-            problem = await allocations.stand(pods, intent.deadline, fence)
-        except Exception as error:  # noqa: BLE001 - logged
-            _log.exception("ResourceClaims raised an error", root="/".join(intent.root))
-            problem = f"{type(error).__name__} in the scheduler"
-        await self._freeze.over()
-        if problem:
-            for binding in bindings:
-                self._not_allocated(binding, problem, fence)
-            return False
-        if allocations.with_conditions(pods):
-            # Drivers took their time, which is not the Bindings'.
-            intent.deadline = self._clock.monotonic() + self._timeout_of(intent.root)
-        self._enqueue(bindings)
-        return True
 
     def _not_allocated(self, binding: PodBinding, problem: str, fence: Fence) -> None:
         if fence.valid() and self._still_valid(binding):

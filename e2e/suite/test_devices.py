@@ -190,7 +190,7 @@ async def test_a_gang_is_whole_after_the_scheduler_was_killed_while_it_wrote_cla
 ) -> None:
     await gpus(env, devices, *[8] * 4)
     chance = random.Random(7)
-    for number in range(10 if long else 2):
+    for number in range(10 if long else 1):
         name = f"gang{number}"
         after = chance.randrange(1, 30)
         async with killed_after(env, claims=after) as dead:
