@@ -1,0 +1,158 @@
+"""kill -9 between any two writes: the next leader completes what was begun, or gives it back."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kube.meta import Json
+from kube.patch import Operation, PatchBuilder
+from kube.resources import Resource
+from tests.scheduler.claims.claims_harness import ClaimsApi, ClaimsHarness
+from tests.scheduler.harness import FakeApi
+
+PODS = 3
+
+
+class MortalApi(ClaimsApi):
+    """Answers `left` writes; the next one is carried out or not, and never answered."""
+
+    left = 1_000_000
+    carries_out_the_last = False
+
+    async def _answer(self, write: Callable[[], Awaitable[Any]]) -> Any:
+        self.left -= 1
+        if self.left > 0:
+            return await write()
+        if not self.left and self.carries_out_the_last:
+            await write()
+        return await asyncio.Future()
+
+    async def bind(
+        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
+    ) -> None:
+        bind = super().bind
+        await self._answer(lambda: bind(namespace, pod, uid, node))
+
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
+        create = super().create
+        made: Json = await self._answer(lambda: create(resource, obj, namespace))
+        return made
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder | Sequence[Operation],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> Json:
+        patch = super().patch
+        answer: Json = await self._answer(
+            lambda: patch(resource, name, ops, namespace, subresource=subresource)
+        )
+        return answer
+
+
+class MortalHarness(ClaimsHarness):
+    api: MortalApi
+
+    def build_api(self) -> FakeApi:
+        return MortalApi(self.builder, self)
+
+
+def scheduler() -> MortalHarness:
+    """A scheduler that sees nodes with a device each, one more than the gang needs."""
+    harness = MortalHarness()
+    harness.device_class()
+    for index in range(PODS + 1):
+        harness.builder.node(f"n{index}")
+        harness.devices(f"n{index}", 1)
+    harness.observe(harness.builder.gang("g", PODS))
+    return harness
+
+
+async def killed(after: int, *, carries_out_the_last: bool) -> MortalHarness:
+    """A scheduler that dies at this write of binding a gang."""
+    harness = scheduler()
+    harness.api.left = after
+    harness.api.carries_out_the_last = carries_out_the_last
+    for at in range(PODS):
+        harness.pod(f"p{at}", "g")
+        harness.claim(f"p{at}-0", owner=f"p{at}")
+    async with harness.leading(unsettled="it dies"):
+        await harness.settle(3)
+    return harness
+
+
+def successor(dead: MortalHarness) -> MortalHarness:
+    """Another scheduler, on what the dead one left on the API server."""
+    harness = scheduler()
+    harness.api.stored = copy.deepcopy(dead.api.stored)
+    harness.api.bound = dict(dead.api.bound)
+    for claim in dead.api.claims.values():
+        harness.api.store(copy.deepcopy(claim))
+    for name, pod in dead.written_pods.items():
+        if name in dead.api.bound:
+            pod["spec"]["nodeName"] = dead.api.bound[name]
+        harness.pod_event(pod)
+    return harness
+
+
+async def lead(harness: MortalHarness, seconds: float = 5) -> None:
+    harness.binder.reset()
+    await harness.binder.recover(harness.fence)
+    harness.builder.state.reconsider_all()
+    async with harness.leading():
+        await harness.settle(seconds)
+
+
+@pytest.mark.parametrize("carries_out_the_last", [False, True])
+@pytest.mark.parametrize("after", range(1, 13))
+async def test_the_next_leader_completes_the_gang(after: int, carries_out_the_last: bool) -> None:
+    dead = await killed(after, carries_out_the_last=carries_out_the_last)
+    harness = successor(dead)
+
+    await lead(harness)
+
+    assert sorted(harness.api.bound) == ["p0", "p1", "p2"]
+    held = harness.held()
+    assert sorted(held) == ["p0-0", "p1-0", "p2-0"]
+    for pod, node in harness.api.bound.items():
+        assert held[f"{pod}-0"] == [f"{node}/d0"]
+        assert harness.consumers(f"{pod}-0") == [pod]
+    assert harness.api.stored == {}
+
+
+@pytest.mark.parametrize("after", range(1, 8))
+async def test_what_was_written_for_a_gang_that_is_gone_is_given_back(after: int) -> None:
+    dead = await killed(after, carries_out_the_last=True)
+    assert dead.api.bound == {}
+    harness = successor(dead)
+    # A member was deleted meanwhile: the others may not be decided any more.
+    harness.delete_pod("p2")
+
+    await lead(harness, seconds=60)
+
+    assert harness.api.bound == {}
+    assert [name for name in harness.held() if name != "p2-0"] == []
+    assert harness.api.stored == {}
+
+
+@pytest.mark.parametrize("after", range(1, 8))
+async def test_what_was_written_for_nodes_that_are_gone_is_written_for_others(after: int) -> None:
+    dead = await killed(after, carries_out_the_last=True)
+    harness = successor(dead)
+    harness.builder.state.remove_node("n0")
+
+    await lead(harness, seconds=60)
+
+    assert sorted(harness.api.bound.values()) == ["n1", "n2", "n3"]
+    devices = Counter(each for found in harness.held().values() for each in found)
+    assert devices == Counter({"n1/d0": 1, "n2/d0": 1, "n3/d0": 1})
