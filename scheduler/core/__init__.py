@@ -34,6 +34,7 @@ search/            finds nodes for a tree: topology placements, attempts, packin
 nominations        places reserved for roots whose victims are still terminating
 preemption/        preempt(state, root, refusal, budget) -> Plan | Refusal
 shortage           what a root lacks, and at which group
-explain            a refusal in numbers; reasons counts the nodes, advice writes the sentence
+explain            a refusal in numbers; reasons counts the nodes, advice writes the sentence, and
+                   device_advice what it says of devices
 domain_capacity    free and reclaimable capacity, domain by domain
 """

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.device_advice import DeviceAdvice
 from scheduler.core.framework import Framework
 from scheduler.core.model import Requirements
 from scheduler.core.plugins import (
@@ -29,6 +30,8 @@ _SHOWN: Final = 3
 
 _WAIT: Final = "it starts once there is room"
 """Where nothing has to be changed."""
+
+_DEVICES: Final = "ask for fewer devices or others, or add nodes that have such"
 
 _VOLUMES: Final = {
     volume_binding.UNBOUND: "bind the claims, or give them a storageClassName that makes volumes",
@@ -66,9 +69,13 @@ def sentence(
         return f"{text}: there are no nodes; add some"
     if counts:
         text += ": " + ", ".join(_on(reason, at, total) for reason, at in counts[:_SHOWN])
+    devices = DeviceAdvice(framework, shape, short).words() if shape.requirements.asks else ""
+    if devices:
+        text += f"; {devices}"
     advice = _advice(framework, shape, short, counts[0][0] if counts else "", impossible=impossible)
     if impossible:
         text += "; impossible even if the cluster were empty"
+        advice = _DEVICES if devices else advice
     return f"{text}; {advice or _WAIT}"
 
 

@@ -56,6 +56,7 @@ class Kind:
     """
 
     index: int
+    driver: str
     sample: DeviceInfo
     verdicts: Mapping[Chain, Verdict]
 

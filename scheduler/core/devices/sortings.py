@@ -106,7 +106,7 @@ class Sorting:
             verdicts[chain] = verdict(chain, driver, device, self._judge)
             self._allowance.charge(len(chain))
         key = (self._contents.fixed[number], tuple(verdicts.values()))
-        return self._kinds.setdefault(key, Kind(len(self._kinds), device, verdicts))
+        return self._kinds.setdefault(key, Kind(len(self._kinds), driver, device, verdicts))
 
     def _layout(self, seen: Seen, columns: list[list[int]]) -> Layout:
         kinds = tuple(self._kind_of[number] for number in seen.contents)
@@ -134,7 +134,7 @@ class Sortings:
     def __init__(self, judge: Judge, allowance: Allowance) -> None:
         self.contents = Contents()
         self.all: OrderedDict[Watched, Sorting] = OrderedDict()
-        self._judge = judge
+        self.judge = judge
         self._allowance = allowance
         self._numbers = itertools.count()
 
@@ -143,7 +143,7 @@ class Sortings:
         found = self.all.get(watched)
         if found is None:
             found = self.all[watched] = Sorting(
-                watched, self.contents, self._judge, self._allowance, self._numbers
+                watched, self.contents, self.judge, self._allowance, self._numbers
             )
         self.all.move_to_end(watched)
         if found.stale or size > len(found.column):

@@ -21,11 +21,11 @@ import numpy as np
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.devices.allocator import PodAsks
 from scheduler.core.devices.asks import Ask
-from scheduler.core.devices.kinds import NOTHING, Watched, watched_by
-from scheduler.core.devices.layouts import Layout, bits
+from scheduler.core.devices.kinds import NOTHING, Kind, Watched, watched_by
+from scheduler.core.devices.layouts import Layout, Usage, bits
 from scheduler.core.devices.matching import matches
 from scheduler.core.devices.model import Allocation, DeviceKey
-from scheduler.core.devices.requests import ResolvedAsk, resolve
+from scheduler.core.devices.requests import ResolvedAsk, Wanted, resolve
 from scheduler.core.devices.results import allocations, is_local
 from scheduler.core.devices.states import PLENTY, Put, Room
 from scheduler.core.model import ClaimKey
@@ -67,6 +67,14 @@ class DeviceNeeds:
     least: int
     able: list[int]
     free: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class AskedClaim:
+    """A claim that has to be allocated for a pod; `key` None: one of its own."""
+
+    key: ClaimKey | None
+    ask: ResolvedAsk
 
 
 class DynamicResources:
@@ -295,6 +303,43 @@ class DynamicResources:
                 results = self._results(look.own, put, row)
             found |= {keys[at]: each for at, each in zip(look.places, results, strict=True)}
         return found
+
+    # What is told of devices
+
+    def asked(self, shape: Shape) -> list[AskedClaim]:
+        """The claims that have to be allocated for a pod of the shape, in the order of its spec."""
+        look = self._look(shape) if shape.requirements.asks else _Look()
+        if look.flaw or not look.asks:
+            return []
+        keys = dict(look.undecided)
+        asks = self._table.states.asks(look.first)
+        return [AskedClaim(keys.get(at), ask) for at, ask in enumerate(asks)]
+
+    def equal_rows(self, shape: Shape, rows: Ints) -> Iterator[tuple[Layout, Usage, Ints]]:
+        """Rows with equal devices in equal use."""
+        look, states = self._look(shape), self._table.states
+        for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
+            yield layout, states.all[state].after, rows[at]
+
+    def admitted(self, allocation: Allocation) -> Bools:
+        """Nodes (N,) that can use the allocation."""
+        return self._table.admitted(allocation.nodes)
+
+    def wide(self) -> bool:
+        """Whether several nodes see one pool."""
+        return self._table.use.wide()
+
+    def device_name(self, row: int, position: int) -> str:
+        """`driver/pool/device`."""
+        return "/".join(self._table.view(row).keys[position])
+
+    def deselecting(self, kind: Kind, wanted: Wanted) -> str:
+        """The first selector that does not take devices of the kind; empty if all do."""
+        judge = self._table.sortings.judge
+        for selector in wanted.selectors:
+            if judge(selector.expression, kind.driver, kind.sample) is not True:
+                return selector.source
+        return ""
 
     # What a shape asks for
 

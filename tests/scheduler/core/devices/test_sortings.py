@@ -203,7 +203,7 @@ def test_what_the_judge_raises_passes_through_and_leaves_no_verdict() -> None:
             raise StopError
         return judge(expression, driver, sample)
 
-    made.sortings._judge = stopping
+    made.sortings.judge = stopping
     want = ask(gpu(1, has("uuid", "0-0")), gpu(1, has("uuid", "1-1"), name="b"))
 
     with pytest.raises(StopError):
