@@ -58,8 +58,20 @@ _log = structlog.get_logger()
 class GroupsFromPods:
     """The controller of such groups; its keys are their names."""
 
-    def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        recorder: Recorder,
+        clock: Clock,
+        *,
+        makes: bool = True,
+    ) -> None:
+        """Subscribes to the caches; nothing is done before `controller.run`.
+
+        Where it makes none, those that are there follow their pods, and go, all the same.
+        """
+        self._makes = makes
         self.controller: Controller[Key] = Controller("groups-from-pods", self.reconcile, clock)
         self._caches = caches
         self._writer = writer
@@ -91,9 +103,9 @@ class GroupsFromPods:
         self._idle.pop(key, None)
         if self._caches.is_terminating(key[0]):
             return
-        if group is None:
+        if group is None and self._makes:
             await self._make(key, asked)
-        elif group.metadata.deletion_timestamp is None:
+        elif group is not None and group.metadata.deletion_timestamp is None:
             await self._follow(key, group, asked)
         # Else its end queues it again.
 
@@ -109,8 +121,6 @@ class GroupsFromPods:
             await self._writer.create(POD_GROUPS, wanted)
         except AlreadyExists:
             pass  # the cache will have it
-        except NotFound:
-            return  # the namespace is gone
         except (Forbidden, Invalid) as error:
             await self._refused(key, error)
         self._made[key] = self._clock.monotonic()

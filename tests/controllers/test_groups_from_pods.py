@@ -524,6 +524,23 @@ async def test_a_new_leader_takes_up_what_is_there(harness: ControllerHarness) -
     later.close()
 
 
+async def test_where_none_are_made_those_that_are_there_still_follow_and_go(
+    harness: ControllerHarness,
+) -> None:
+    submit(harness, asking("p"))
+    await harness.settle()
+    harness.from_pods._makes = False
+    submit(harness, asking("other", "other"), asking("p", count="2"))
+    await harness.settle(seconds=1)
+    assert harness.api.names("PodGroup") == ["g"]
+    assert minimum(harness) == 2
+
+    harness.api.remove("Pod", "default", "p")
+    await harness.settle(seconds=1)
+    await harness.settle(seconds=IDLE_ALONE_SECONDS)
+    assert harness.api.names("PodGroup") == []
+
+
 async def test_pods_that_an_owner_adopts_bring_it(harness: ControllerHarness) -> None:
     existing(harness, SET)
     submit(harness, asking("p"))
