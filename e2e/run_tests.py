@@ -44,6 +44,10 @@ REAL_SUITES = (
 server is held to. The other suites run on the embedded cluster then, and on both with `--long`."""
 
 
+ONE_LANE = ("e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook")
+"""About half of what runs on the embedded cluster, by time; the rest is the other lane."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How one suite went: `code` is 0 for a pass, None where it was left out."""
@@ -60,16 +64,20 @@ class Outcome:
 def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
     """Runs every suite, also after one failed.
 
-    The suites on a cluster mostly wait for it, so the embedded cluster's run beside the others.
+    The suites on a cluster mostly wait for it, so those on embedded clusters run beside the others,
+    in two lanes.
     """
     flags = ["--long"] if long else []
+    rest = ["e2e", *(f"--ignore={folder}" for folder in ONE_LANE)]
+    local = "end to end on the embedded cluster"
     with ThreadPoolExecutor() as lanes:
-        local = lanes.submit(
-            _pytest, "end to end on the embedded cluster", ["e2e", "--cluster=local", *flags]
-        )
+        embedded = [
+            lanes.submit(_pytest, f"{local}, {which}", [*folders, "--cluster=local", *flags])
+            for which, folders in (("one half", ONE_LANE), ("the other", rest))
+        ]
         unit = _pytest("unit tests", ["tests", "localcluster/tests", *flags])
         real = _real(flags, required=require_real)
-        return [unit, local.result(), real]
+        return [unit, *(lane.result() for lane in embedded), real]
 
 
 def _real(flags: Sequence[str], *, required: bool) -> Outcome:
