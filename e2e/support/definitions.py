@@ -7,14 +7,15 @@ PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def is_served(rest: Rest, name: str) -> bool:
-    """Whether the definition is established, and objects can be listed as they are stored."""
+    """Whether the definition is established, and objects can be listed and watched."""
     crd = (await rest.get(f"{PATH}/{name}")).ok()
     spec, conditions = crd["spec"], crd.get("status", {}).get("conditions") or []
     if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
         return False
     (stored,) = (one["name"] for one in spec["versions"] if one["storage"])
     listed = f"/apis/{spec['group']}/{stored}/{spec['names']['plural']}"
-    return (await rest.get(listed, params={"limit": "1"})).status == 200
+    # From the cache that watches have: until that is filled, API servers answer both with 429.
+    return (await rest.get(listed, params={"resourceVersion": "0"})).status == 200
 
 
 async def served(rest: Rest, *names: str) -> None:
