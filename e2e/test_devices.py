@@ -9,6 +9,7 @@ from e2e.suite.devices import (
     CLAIM_TEMPLATES,
     CLAIMS,
     CLASSES,
+    SINCE,
     SLICES,
     Devices,
     claim,
@@ -21,6 +22,8 @@ from e2e.suite.objects import Json
 from kube.client import Client
 from kube.patch import PatchBuilder
 from kube.resources import NAMESPACES, PODS
+
+pytestmark = pytest.mark.since(*SINCE)
 
 
 @pytest.fixture

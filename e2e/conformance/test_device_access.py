@@ -10,6 +10,7 @@ from e2e.conformance.accounts import Account, rule
 from e2e.conformance.devices.builders import ALLOCATED, DRIVER, GROUP, POOL, Object
 from e2e.conformance.devices.flows import Claims
 from e2e.conformance.objects import Namespace
+from e2e.suite.devices import SINCE
 from e2e.support.rest import Answer, Rest
 from e2e.support.waiting import eventually
 
@@ -17,6 +18,11 @@ RESOURCES = GROUP.partition("/")[0]
 SLICES = f"/apis/{GROUP}/resourceslices"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 DEVICE = {"driver": DRIVER, "pool": "node-1", "device": "gpu-0"}
+
+
+pytestmark = pytest.mark.since(*SINCE)
+# DRAResourceClaimGranularStatusAuthorization
+RIGHTS = ("1.36", "API servers ask for a right of its own since 1.36")
 
 
 @pytest.fixture
@@ -53,6 +59,7 @@ async def _until_allowed(account: Account, status: Object) -> None:
     await eventually(allowed, "the right to be known")
 
 
+@pytest.mark.since(*RIGHTS)
 @pytest.mark.parametrize("verb", ["patch", "update"])
 async def test_to_allocate_takes_a_right_of_its_own(
     claims: Claims, reporter: Account, verb: str
@@ -83,6 +90,7 @@ async def test_who_has_the_right_may_allocate(claims: Claims, reporter: Account)
     assert "allocation" in (await claims.read("c"))["status"]
 
 
+@pytest.mark.since(*RIGHTS)
 async def test_to_report_on_a_device_takes_the_right_for_its_driver(
     claims: Claims, reporter: Account
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from e2e.conformance.devices.flows import ENTRY_ANNOTATION, Claims
 from e2e.conformance.objects import Namespace
+from e2e.suite.devices import SINCE
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
 
@@ -12,11 +13,15 @@ SHARED = {"resourceClaimName": "shared"}
 FREE = {"consumers": [], "allocated": False, "protected": False}
 
 
+pytestmark = pytest.mark.since(*SINCE)
+
+
 @pytest.fixture
 def claims(rest: Rest, ns: Namespace) -> Claims:
     return Claims(rest, ns)
 
 
+@pytest.mark.since("1.36", "before, claims also block the deletion of their pods")
 async def test_a_claim_is_made_for_each_pod_and_template(claims: Claims) -> None:
     await claims.template("gpu", labels={"a": "b"}, annotations={"x": "y"})
     pod = await claims.pod("p", one=OWN, two=OWN)

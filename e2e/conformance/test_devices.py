@@ -24,6 +24,9 @@ async def player(rest: Rest, ns: Namespace) -> AsyncIterator[Player]:
         await rest.delete(f"/api/v1/namespaces/{one.name}")
 
 
+@pytest.mark.since(
+    "1.36", "binding conditions, shared capacity, partitions and taints are on since 1.36"
+)
 async def test_every_case_is_answered_as_kube_apiserver_does(
     player: Player, server_kind: str, record: bool
 ) -> None:

@@ -17,6 +17,8 @@ from kube.patch import PatchBuilder
 from kube.resources import Resource
 
 GROUP = "resource.k8s.io"
+SINCE = ("1.34", "resource.k8s.io/v1 is served, and its gate on, since 1.34")
+"""For the mark `since`: older API servers have betas of it, behind a gate."""
 CLAIMS = Resource(GROUP, "v1", "resourceclaims", "ResourceClaim")
 CLAIM_TEMPLATES = Resource(GROUP, "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 CLASSES = Resource(GROUP, "v1", "deviceclasses", "DeviceClass", namespaced=False)
