@@ -128,7 +128,7 @@ class Scheduler:
         )
         times = GangTimes(self.state, clock)
         keys = config.metrics.topology_keys
-        self._state_metrics = StateMetrics(self.state, times, self._freeze, keys)
+        self._state_metrics = StateMetrics(self.state, times, self._freeze, keys, selectors)
         claims = ClaimAccess(client, self._informers.device_claims, self._freeze)
         self._allocations = Allocations(
             claims, self.state, device_news, events, clock=clock, writers=config.bind_workers

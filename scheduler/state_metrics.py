@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from prometheus_client import REGISTRY
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kube.freeze import Freeze
@@ -18,6 +18,7 @@ from scheduler.core.free_room import room, rooms_of_domains
 from scheduler.core.groups import GROUP_STATES
 from scheduler.core.state import State
 from scheduler.gang_times import KINDS, GangTimes
+from scheduler.selectors.selectors import Selectors
 
 _PREFIX: Final = "muster_scheduler"
 
@@ -26,18 +27,25 @@ class StateMetrics:
     """What one scheduler has to tell."""
 
     def __init__(
-        self, state: State, times: GangTimes, freeze: Freeze, topology_keys: Sequence[str]
+        self,
+        state: State,
+        times: GangTimes,
+        freeze: Freeze,
+        topology_keys: Sequence[str],
+        selectors: Selectors | None = None,
     ) -> None:
+        """`selectors` are those that judge the devices of the state."""
         self._state = state
         self._times = times
         self._freeze = freeze
         self._keys = topology_keys
+        self._selectors = selectors or Selectors()
         self._last: list[Metric] = []
 
     def metrics(self) -> list[Metric]:
         """All of them, as they are now, or were before the decision that is under way."""
         if not self._freeze.lasts:
-            self._last = [*self._groups(), *self._room(), *self._domains()]
+            self._last = [*self._groups(), *self._room(), *self._domains(), *self._devices()]
         return self._last
 
     def _groups(self) -> Iterator[Metric]:
@@ -93,6 +101,34 @@ class StateMetrics:
                 for domain, amount in domains.items():
                     free.add_metric([each.key, domain, resource], amount)
         yield from (count, largest, free)
+
+    def _devices(self) -> Iterator[Metric]:
+        devices, selectors = self._state.devices, self._selectors
+        pools = _gauge(
+            "resource_pools",
+            "Pools of devices by state: complete, incomplete (slices are missing), invalid. What"
+            " is not complete gives no devices.",
+            ["state"],
+        )
+        for state, count in devices.pool_states().items():
+            pools.add_metric([state], count)
+        yield pools
+        kinds, states = len(devices.sortings.contents), len(devices.states)
+        yield _gauge("device_contents", "Devices that differ in more than their name.", kinds)
+        yield _gauge("device_states", "Ways in which the devices of a node are in use.", states)
+        yield CounterMetricFamily(
+            f"{_PREFIX}_device_steps",
+            "Devices tried and selectors asked for, to find devices.",
+            value=devices.allowance.spent,
+        )
+        judged = CounterMetricFamily(
+            f"{_PREFIX}_selector_evaluations",
+            "Devices judged by selectors, by result: judged, error.",
+            labels=["result"],
+        )
+        judged.add_metric(["judged"], selectors.evaluations - selectors.errors)
+        judged.add_metric(["error"], selectors.errors)
+        yield judged
 
 
 class _Leader(Collector):

@@ -6,6 +6,7 @@ claim's status says that it is not, or the claim is gone. Only claims hold devic
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -92,6 +93,7 @@ class DeviceTable:
         self._seen: dict[int, Seen] = {}
         self._devices = 0
         self._untidy = False
+        self._pool_states: tuple[int, Counter[str]] = (-1, Counter())
         self._gaining: set[int] = set()
         self._all_gain = False
 
@@ -265,6 +267,20 @@ class DeviceTable:
     def view(self, row: int) -> View:
         self.refresh()
         return self._views.get(row, _NO_VIEW)
+
+    def pool_states(self) -> Mapping[str, int]:
+        """How many pools that some node sees are complete, incomplete and invalid."""
+        self.refresh()
+        if self._pool_states[0] != self.slices_version:
+            worst: dict[PoolKey, str] = {}
+            for view in self._views.values():
+                for pool in view.pools:
+                    flaw = "incomplete" if pool.incomplete else "invalid" if pool.invalid else ""
+                    worst[pool.key] = flaw or worst.get(pool.key, "complete")
+            counts = Counter({"complete": 0, "incomplete": 0, "invalid": 0})
+            counts.update(worst.values())
+            self._pool_states = (self.slices_version, counts)
+        return self._pool_states[1]
 
     def admitted(self, terms: tuple[Term, ...] | None) -> Bools:
         """Nodes (N,) that meet one of the terms; all if `terms` is None."""

@@ -156,6 +156,7 @@ class Selectors:
         self._verdicts = 0
         self._allowance: int | None = None
         self.evaluations = 0
+        self.errors = 0
         self.cost = 0
 
     def __len__(self) -> int:
@@ -196,6 +197,7 @@ class Selectors:
         try:
             verdict, cost = selector.measure(driver, device)
         except SelectorError as error:
+            self.errors += 1
             self._charge(COST if f"more than {COST}" in str(error) else 100)
             return str(error)
         self._charge(cost)

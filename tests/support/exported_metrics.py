@@ -24,7 +24,12 @@ def exported() -> dict[str, frozenset[str]]:
     state = State()
     times = GangTimes(state, SystemClock())
     families = StateMetrics(state, times, Freeze(), ["zone"]).metrics()
-    live = {each.name: frozenset(getattr(each, "_labelnames", ())) for each in families}
+    live = {
+        f"{each.name}_total" if each.type == "counter" else each.name: frozenset(
+            getattr(each, "_labelnames", ())
+        )
+        for each in families
+    }
     return live | dict(chain.from_iterable(map(_of, MODULES)))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler import device_work
 from scheduler.metrics import DEVICE_WORK_POSTPONED
+from scheduler.state_metrics import StateMetrics
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 NODES, EACH = 20, 8
@@ -92,3 +93,34 @@ async def test_slow_selectors_are_answered_in_the_end() -> None:
     assert harness.api.bound == {}
     assert harness.selectors.cost >= NODES * EACH * 800
     assert harness.queue.sizes()["unschedulable"] == 1
+
+
+async def test_metrics_of_devices() -> None:
+    harness = ClaimsHarness()
+    harness.device_class()
+    harness.builder.node("n0")
+    harness.builder.node("n1")
+    harness.devices("n0", 2)
+    twice = [{"name": "d0"}, {"name": "d0"}]
+    harness.devices("n1", twice)
+    for name, text in (("p", "true"), ("q", 'device.attributes["x"].y == 1')):
+        harness.pod(name)
+        harness.claim(f"{name}-0", owner=name, **selector(text))
+    async with harness.leading():
+        await harness.settle(2)
+    state, selectors = harness.builder.state, harness.selectors
+    metrics = StateMetrics(state, harness.times, harness.freeze, [], selectors).metrics()
+    told = {
+        (sample.name.removeprefix("muster_scheduler_"), *sample.labels.values()): sample.value
+        for metric in metrics
+        for sample in metric.samples
+    }
+
+    assert told["resource_pools", "complete"] == 1
+    assert told["resource_pools", "incomplete"] == 0
+    assert told["resource_pools", "invalid"] == 1
+    assert told["device_contents",] == 1
+    assert told["device_states",] >= 2
+    assert told["device_steps_total",] > 0
+    assert told["selector_evaluations_total", "judged"] == 1
+    assert told["selector_evaluations_total", "error"] == 1
