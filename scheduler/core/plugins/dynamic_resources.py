@@ -131,7 +131,8 @@ class DynamicResources:
 
     def named(self, shape: Shape) -> tuple[ClaimKey, ...]:
         """The claims that its pods name, which others may name as well."""
-        return tuple(each for each in shape.requirements.asks if isinstance(each, tuple))
+        asks = shape.requirements.asks
+        return tuple(each for each in asks if isinstance(each, tuple)) if asks else ()
 
     def undecided(self, shape: Shape) -> tuple[ClaimKey, ...]:
         """Those of them that have no allocation yet."""
@@ -150,11 +151,9 @@ class DynamicResources:
 
     def quota(self, shape: Shape) -> int | None:
         """How many more pods of the shape its named claims can have as consumers; None: any."""
-        consumers = self._table.consumers
-        left = [
-            MOST_CONSUMERS - len(consumers.of(key)) - self._placed[key] for key in self.named(shape)
-        ]
-        return min(left, default=None)
+        keys, of = self.named(shape), self._table.consumers.of
+        left = (MOST_CONSUMERS - len(of(key)) - self._placed[key] for key in keys)
+        return min(left, default=None) if keys else None
 
     def choices(self, key: ClaimKey, rows: Ints) -> Iterator[tuple[Allocation, Ints]]:
         """What an undecided claim would be given on equal rows, with these rows."""
