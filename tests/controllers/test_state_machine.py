@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from api.constants import (
     ANNOTATION_MADE_FOR,
+    JOB_LABEL_UID,
     JOBSET_LABEL_UID,
     LABEL_MANAGED_BY,
     MANAGED_BY,
@@ -231,7 +232,8 @@ class Lifecycle(RuleBasedStateMachine):
                 continue  # admission refuses it
             job = self._job_of(kind, name, in_group)["metadata"]
             self.pods += 1
-            pod = make_pod(f"p{self.pods}").managed(in_group)
+            # As the Job controller does it: labels outlast owner references.
+            pod = make_pod(f"p{self.pods}").managed(in_group).label(JOB_LABEL_UID, job["uid"])
             if kind == "JobSet":
                 pod = pod.label(JOBSET_LABEL_UID, owner["uid"])
             made = pod.owned_by("Job", job["name"], job["uid"]).build() | {"kind": "Pod"}
@@ -359,7 +361,9 @@ class Lifecycle(RuleBasedStateMachine):
         if obj.get("status", {}).get("phase", "") not in ACTIVE:
             return False
         own = meta["uid"] if obj["kind"] == "Job" else ""
-        return owner in {own, meta.get("labels", {}).get(JOBSET_LABEL_UID), *_owner_uids(obj)}
+        labels = meta.get("labels", {})
+        noted = {labels.get(JOBSET_LABEL_UID), labels.get(JOB_LABEL_UID)}
+        return owner in {own, *noted, *_owner_uids(obj)}
 
 
 def _specified(owner: Json) -> list[Json]:
