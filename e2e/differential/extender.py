@@ -1,6 +1,7 @@
 """A scheduler extender that records the nodes that passed the filters, and rejects all of them.
 
-kube-scheduler asks it after its own filters, so what it hears is their answer; no pod is bound.
+kube-scheduler asks it after its own filters, so what it hears is their answer; no pod is bound,
+unless it is told to accept pods.
 """
 
 import json
@@ -11,19 +12,26 @@ from typing import Self
 
 
 class Extender:
-    """A server on loopback, as a context manager; `recorded` has the last answer by pod UID."""
+    """A server on loopback, as a context manager; `recorded` has the last answer by pod UID.
+
+    It rejects nothing for pods whose names begin with `accepts`, if that is set.
+    """
 
     def __init__(self) -> None:
         self.recorded: dict[str, frozenset[str]] = {}
-        recorded = self.recorded
+        self.accepts = ""
+        recorded, extender = self.recorded, self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:  # the name that http.server looks for
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 names = body["NodeNames"] or []
                 recorded[body["Pod"]["metadata"]["uid"]] = frozenset(names)
-                failed = dict.fromkeys(names, "noted")
-                answer = json.dumps({"NodeNames": [], "FailedNodes": failed}).encode()
+                start = extender.accepts
+                accepted = start and body["Pod"]["metadata"]["name"].startswith(start)
+                kept = names if accepted else []
+                failed = {} if accepted else dict.fromkeys(names, "noted")
+                answer = json.dumps({"NodeNames": kept, "FailedNodes": failed}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(answer)))
