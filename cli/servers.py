@@ -156,10 +156,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show_gates(gates: FeatureGates) -> None:
-    """What is on, as a metric; what is off, in the log."""
+    """What is on, as a metric; what is off, in the log, if anything is."""
     for feature, gate in GATES.items():
         FEATURE_ENABLED.labels(feature, gate.stage).set(feature in gates)
-    _log.info("feature gates", off=[str(feature) for feature in gates.off])
+    if gates.off:
+        _log.info("feature gates", off=[str(feature) for feature in gates.off])
 
 
 async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event) -> None:
