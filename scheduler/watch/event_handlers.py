@@ -172,8 +172,7 @@ class PodHandler:
         self._members.forget(uid)
         for info in self._growth.forget(uid):
             self._set(info)
-        known = self._state.pods.get(uid)
-        others = self._claims.forget(uid, known.info.namespace) if known is not None else []
+        others = self._claims.forget(uid)
         try:
             self._state.remove_pod(uid)
         except Exception:

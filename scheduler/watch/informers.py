@@ -230,7 +230,7 @@ class Informers:
             self.on_change()
 
     async def _serves_devices(self) -> bool:
-        """Whether all kinds can be read; waits while the API server does not answer."""
+        """Whether all kinds are served, and may be read; waits while nobody answers."""
         for resource in (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS):
             while True:
                 try:

@@ -21,7 +21,7 @@ from scheduler.core.model import ClaimKey, PodInfo, Requirements
 from scheduler.watch.device_objects import decode_pod_claim
 from scheduler.watch.objects import Pod
 
-NOT_SERVED: Final = "resourceClaims (the API server does not serve resource.k8s.io/v1)"
+NOT_SERVED: Final = "resourceClaims (resource.k8s.io/v1 is not served, or may not be read)"
 
 MOST_NAMING: Final = 1024
 """Pods that are counted anew when a claim changes, at most; 256 can use it at once."""
@@ -39,6 +39,7 @@ class _Entry:
 class _Uses:
     """The entries of a pod that need a claim, or why they are not understood."""
 
+    namespace: str
     entries: tuple[_Entry, ...]
     problem: str = ""
 
@@ -71,24 +72,26 @@ class PodClaims:
         uid = meta.uid
         if not pod.spec.resource_claims:
             if uid in self._uses:
-                self.forget(uid, meta.namespace)
+                self.forget(uid)
             return
         uses = _uses_of(pod)
         self._requirements[uid] = requirements
         if self._uses.get(uid) != uses:
-            self.forget(uid, meta.namespace)
+            self.forget(uid)
             self._uses[uid], self._requirements[uid] = uses, requirements
             for entry in uses.entries:
                 if entry.claim:
                     self._naming.setdefault((meta.namespace, entry.claim), {})[uid] = None
 
-    def forget(self, uid: str, namespace: str) -> list[str]:
+    def forget(self, uid: str) -> list[str]:
         """The pod is gone; the UIDs of pods that count anew because of it."""
         uses = self._uses.pop(uid, None)
         self._requirements.pop(uid, None)
         promoted: list[str] = []
-        for entry in uses.entries if uses is not None else ():
-            key = (namespace, entry.claim)
+        if uses is None:
+            return promoted
+        for entry in uses.entries:
+            key = (uses.namespace, entry.claim)
             naming = self._naming.get(key)
             if naming is None or uid not in naming:
                 continue
@@ -185,19 +188,26 @@ def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:
 
 
 def _uses_of(pod: Pod) -> _Uses:
+    namespace = pod.metadata.namespace
     made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
     entries: list[_Entry] = []
     for index, raw in enumerate(pod.spec.resource_claims):
         try:
             entry = decode_pod_claim(raw)
         except msgspec.DecodeError as error:
-            return _Uses((), f"resourceClaims[{index}], which Muster does not know: {error}")
+            return _Uses(
+                namespace, (), f"resourceClaims[{index}], which Muster does not know: {error}"
+            )
         if entry.resource_claim_name is not None:
             entries.append(_Entry(entry.resource_claim_name, own=False))
         elif entry.resource_claim_template_name is None:
-            return _Uses((), f"resourceClaims[{index}], which names neither a claim nor a template")
+            return _Uses(
+                namespace,
+                (),
+                f"resourceClaims[{index}], which names neither a claim nor a template",
+            )
         elif entry.name not in made:
             entries.append(_Entry("", own=True))
         elif (name := made[entry.name]) is not None:
             entries.append(_Entry(name, own=True))
-    return _Uses(tuple(entries))
+    return _Uses(namespace, tuple(entries))
