@@ -313,14 +313,17 @@ class PoolWritten(_Strict):
 
 
 class SliceSpec(_Strict):
-    """The spec of a ResourceSlice; devices stay bytes, so that one unknown hides itself alone."""
+    """The spec of a ResourceSlice; devices stay bytes, so that one unknown hides itself alone.
+
+    Kubernetes 1.34 writes null where there are none.
+    """
 
     driver: str = ""
     pool: PoolWritten = msgspec.field(default_factory=PoolWritten)
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    devices: list[msgspec.Raw] = []
+    devices: list[msgspec.Raw] | None = None
     per_device_node_selection: bool | None = None
     shared_counters: list[CounterSetWritten] = []
 

@@ -247,6 +247,17 @@ def test_the_nodes_of_a_slice_or_of_a_device(said: dict[str, Any], scope: NodeSc
     assert [each.devices[0].scope for each in slices] == [None, scope]
 
 
+@pytest.mark.parametrize("devices", [{}, {"devices": None}, {"devices": []}])
+def test_a_slice_without_devices(devices: dict[str, Any]) -> None:
+    """Kubernetes 1.34 writes null."""
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d", "allNodes": True, "pool": pool, **devices}
+
+    info, hidden = slice_info(decode_resource_slice(raw({"metadata": {}, "spec": spec})))
+
+    assert (info.devices, hidden) == ((), ())
+
+
 def test_a_class() -> None:
     parameters = '{"opaque":{"driver":"gpu.example.com","parameters":{"a":[1,{"b":null}]}}}'
 
