@@ -43,7 +43,7 @@ from kube.rest_config import RestConfig
 from kube.watch_session import watch_session
 
 JSON_PATCH = "application/json-patch+json"
-CONNECTIONS = 256
+CONNECTIONS = 432
 """Requests in flight by default: more than a process has at once, so that none waits for others."""
 _PAGE_SIZE = 500
 _TOKEN_SECONDS = 60.0

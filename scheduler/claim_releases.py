@@ -30,7 +30,7 @@ from scheduler.metrics import CLAIM_WRITES
 _TRIES: Final = 5
 """How often a claim is read and written again that others wrote to meanwhile."""
 
-_RELEASERS: Final = 16
+RELEASES: Final = 16
 """Claims that are given back at once."""
 
 _LOOK: Final = 5.0
@@ -64,7 +64,7 @@ class ClaimReleases:
         self._claims = state.devices.claims
         self._clock = clock
         self._reshape = reshape
-        self._queued: FairQueue[ClaimKey] = FairQueue(_RELEASERS)
+        self._queued: FairQueue[ClaimKey] = FairQueue(RELEASES)
         self._offered: set[ClaimKey] = set()
         self._idle: dict[ClaimKey, float] = {}
         news.subscribe(self._claim_changed)
@@ -87,7 +87,7 @@ class ClaimReleases:
 
     def reset(self) -> None:
         """Begin a new term: look at what waiting pods hold, whoever gave it to them."""
-        self._queued = FairQueue(_RELEASERS)
+        self._queued = FairQueue(RELEASES)
         self._offered.clear()
         self._idle.clear()
         now = self._clock.monotonic()
@@ -99,7 +99,7 @@ class ClaimReleases:
     async def run(self, fence: Fence) -> None:
         """Give back while the lease is held; until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(_RELEASERS):
+            for _ in range(RELEASES):
                 group.create_task(self._release_all(fence, group))
             while True:
                 await self._clock.sleep(_LOOK)

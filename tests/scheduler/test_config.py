@@ -10,7 +10,7 @@ import pytest
 from kube.client import CONNECTIONS, Client
 from kube.errors import ConfigError
 from kube.settings import read
-from scheduler import deadlines, volume_binder
+from scheduler import claim_releases, deadlines, volume_binder
 from scheduler.config import Config
 from scheduler.core.state import State
 from scheduler.watch.informers import Informers
@@ -54,8 +54,10 @@ def test_a_file_that_is_not_there_is_a_mistake_too(tmp_path: Path) -> None:
 
 def test_all_that_may_be_sent_at_once_has_a_connection() -> None:
     config = Config()
-    writers = config.bind_workers + config.status.writers + config.preemption.writers
-    watches = len(Informers(cast("Client", None), State()).reflectors)
+    # Claims are written by as many as Bindings.
+    writers = 2 * config.bind_workers + config.status.writers + config.preemption.writers
+    informers = Informers(cast("Client", None), State())
+    watches = len(informers.reflectors) + len(informers.device_reflectors)
 
-    others = deadlines.DELETIONS + volume_binder.REQUESTS + watches
+    others = deadlines.DELETIONS + volume_binder.REQUESTS + claim_releases.RELEASES + watches
     assert writers + others <= CONNECTIONS
