@@ -45,6 +45,9 @@ class ClaimConsumers:
 
     def reserve(self, key: ClaimKey, uids: frozenset[str], *, elsewhere: bool = False) -> None:
         """The claim's status names these pods; `elsewhere`: and somebody who is no pod."""
+        known = (self._reserved.get(key, frozenset()), key in self._elsewhere)
+        if known == (uids, elsewhere):
+            return
         before = self.of(key)
         self._reserved.pop(key, None)
         self._elsewhere.discard(key)
@@ -56,9 +59,9 @@ class ClaimConsumers:
 
     def assume(self, key: ClaimKey, uid: str) -> None:
         """The pod is assumed to use the claim."""
-        before = self.of(key)
         self._assumed.setdefault(key, set()).add(uid)
-        self._changed(key, before)
+        self._claims.setdefault(uid, {})[key] = None
+        self._count(key)
 
     def give_back(self, key: ClaimKey, uid: str) -> bool:
         """The pod is not assumed to use the claim any more; whether none is left that is."""
