@@ -105,7 +105,8 @@ def _row(it: Result, limit: float | None) -> tuple[str, ...]:
     if it.subject == RAW:
         best = max(it.rates, key=lambda connections: it.rates[connections])
         notes = [f"{best} connections", *filter(None, (_spread(it),))]
-        return (case, "raw Bindings", f"{it.rate:,.0f} ({'; '.join(notes)})", "1", *("",) * 7)
+        name = "raw writes" if CASES[it.case].claims else "raw Bindings"
+        return (case, name, f"{it.rate:,.0f} ({'; '.join(notes)})", "1", *("",) * 7)
     share = f"{it.rate / limit:.2f}" if limit else ""
     spread = _spread(it)
     rate = f"{it.rate:,.0f}" + (f" ({spread})" if spread else "")

@@ -32,6 +32,12 @@ def test_a_rate_is_shown_beside_the_raw_one_of_its_case() -> None:
     assert "100 of 3,000" in of_late
 
 
+def test_raw_rates_of_pods_with_claims_are_of_more_than_bindings() -> None:
+    raw = Result("claims-plain", RAW, 5000, 3000, rate=500.0, rates={"48": 500.0})
+
+    assert "| raw writes | 500 (48 connections) | 1 |" in e2e.table([raw])
+
+
 def test_of_several_runs_the_middle_one_is_kept_and_of_raw_rates_the_best_median() -> None:
     ours = [
         Result("racks", MUSTER, 5000, 3000, rate=rate, first=rate) for rate in (3.0, 1.0, 2.0, 9.0)
