@@ -66,8 +66,8 @@ async def test_devices_are_allocated_as_by_kube_scheduler(server_kind: str, long
                 await ours.read()
                 await _decide(rest, extender, seen, ours, made, done)
                 extender.accepts = "placed"
-                await _place(rest, seen, ours, made, done)
-                done.differences += _checked(ours)
+                nodes = await _place(rest, seen, ours, made, done)
+                done.differences += _checked(ours, nodes)
                 await answers.clear(rest, made)
 
     assert not done.differences, "\n".join(done.differences)
@@ -122,8 +122,12 @@ async def _decide(
 
 async def _place(
     rest: Rest, seen: Decisions, ours: Ours, made: DeviceScenario, done: Compared
-) -> None:
-    """One pod after the other, each on one node: what its claims are given."""
+) -> dict[str, list[str]]:
+    """One pod after the other, each on one node: what its claims are given.
+
+    The nodes of the pods that use each claim, by its UID.
+    """
+    nodes: dict[str, list[str]] = {}
     dice = random.Random(made.namespace)  # no secret
     names = [node["metadata"]["name"] for node in made.nodes]
     for pod in made.placed:
@@ -148,9 +152,11 @@ async def _place(
                     f"\n  theirs {given}"
                 )
             ours.set_claim(claim)
+            nodes.setdefault(claim["metadata"]["uid"], []).append(node)
+    return nodes
 
 
-def _checked(ours: Ours) -> list[str]:
+def _checked(ours: Ours, nodes: dict[str, list[str]]) -> list[str]:
     """What the independent checker says of all that was allocated by kube-scheduler.
 
     What was in use from the beginning is random: not all of it could be allocated.
@@ -165,4 +171,4 @@ def _checked(ours: Ours) -> list[str]:
         and claim.allocation is not None
         and not any(STALE_ELSEWHERE in device.key[1] for device in claim.allocation.devices)
     ]
-    return checker.complaints(claims, {})
+    return checker.complaints(claims, nodes)
