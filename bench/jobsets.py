@@ -45,14 +45,14 @@ _ACCOUNT = "system:serviceaccount:muster-system:muster-controller"
 class Counter:
     """Follows one kind: how many objects there are, when the last came, how often they changed."""
 
-    def __init__(self, client: Client, resource: Resource) -> None:
+    def __init__(self, client: Client, resource: Resource, namespace: str = NAMESPACE) -> None:
         self.cache: Cache[RawObject] = Cache()
         self.last = 0.0
         self._count = sys.maxsize
         self._reached = asyncio.Event()
         self.cache.subscribe(self._on_change)
         self._reflector = Reflector(
-            client, resource, self.cache, decode=decode_raw, namespace=NAMESPACE
+            client, resource, self.cache, decode=decode_raw, namespace=namespace
         )
 
     async def run(self) -> None:
@@ -134,7 +134,7 @@ async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
     created = time.perf_counter() - started
     made = await jobs.reach(REPLICAS * count) - started
     grouped = max(await groups.reach(count), await workloads.reach(count)) - started
-    await _settled(client, count * REPLICAS)
+    await settled(client, count * REPLICAS)
     for task in follow:
         task.cancel()
     await asyncio.wait(follow)
@@ -150,23 +150,23 @@ async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
         jobs=made,
         groups=grouped,
         bound=len(bound),
-        outside=sum(_is_outside(pod, there.get(_group(pod))) for pod in bound),
+        outside=sum(is_outside(pod, there.get(_group(pod))) for pod in bound),
         broken=sum(size != REPLICAS for size in sizes.values()),
-        writes=_writes(cluster.audit_log) if cluster.audit_log else {},
+        writes=writes_in(NAMESPACE, cluster.audit_log) if cluster.audit_log else {},
     )
 
 
-async def _settled(client: Client, pods: int) -> None:
+async def settled(client: Client, pods: int, namespace: str = NAMESPACE) -> None:
     """Wait for the bindings, at most a minute, and for what the controllers write about them."""
     for _ in range(12):
         await asyncio.sleep(5)
-        found = (await client.list(PODS, NAMESPACE))["items"]
+        found = (await client.list(PODS, namespace))["items"]
         if sum(bool(pod["spec"].get("nodeName")) for pod in found) >= pods:
             break
     await asyncio.sleep(5)
 
 
-def _is_outside(pod: Json, group: Json | None) -> bool:
+def is_outside(pod: Json, group: Json | None) -> bool:
     """Whether a bound pod's group is not there, or came after the binding."""
     if group is None:
         return True
@@ -181,17 +181,17 @@ def _group(pod: Json) -> str:
     return name
 
 
-def _writes(audit: Path) -> Mapping[str, int]:
-    """What the controller's account wrote in the namespace, by verb and resource."""
+def writes_in(namespace: str, audit: Path) -> Mapping[str, int]:
+    """What the controller's account wrote in a namespace, by verb and resource."""
     found: Counts[str] = Counts()
     for line in audit.read_text().splitlines():
         event = json.loads(line)
         target = event.get("objectRef", {})
         if (
-            event["env"] == "ResponseComplete"
+            event["stage"] == "ResponseComplete"
             and event["user"]["username"] == _ACCOUNT
             and event["verb"] in {"create", "update", "patch", "delete"}
-            and target.get("namespace") == NAMESPACE
+            and target.get("namespace") == namespace
         ):
             found[f"{event['verb']} {target['resource']}"] += 1
     return found
