@@ -114,7 +114,8 @@ class Bench:
         """Run it to its end. Raises UnknownError if it is not known there, SystemExit if killed."""
         child = self._start(tree, name.split())
         assert child.stdout is not None
-        said = child.stdout.read()
+        with child.stdout as output:
+            said = output.read()
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode == 2:

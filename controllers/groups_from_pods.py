@@ -46,6 +46,9 @@ IDLE_ALONE_SECONDS: Final = 5.0
 _CHANGES_SECONDS: Final = 0.5
 """Pods change in bursts, for which one look at what they say is enough."""
 
+_WORKERS: Final = 16
+"""Each makes one group at a time, and pods come faster than the Jobs of JobSets."""
+
 _CACHE_LAG_SECONDS: Final = 5.0
 _REFUSED_SECONDS: Final = 60.0
 """When to ask again for a group that was refused: what is missing then may be there."""
@@ -72,12 +75,14 @@ class GroupsFromPods:
         Where it makes none, those that are there follow their pods, and go, all the same.
         """
         self._makes = makes
-        self.controller: Controller[Key] = Controller("groups-from-pods", self.reconcile, clock)
+        self.controller: Controller[Key] = Controller(
+            "groups-from-pods", self.reconcile, clock, workers=_WORKERS
+        )
         self._caches = caches
         self._writer = writer
         self._recorder = recorder
         self._clock = clock
-        self._chains = OwnerChains(writer.read, clock)
+        self._chains = OwnerChains(writer, clock)
         self._made: dict[Key, float] = {}
         self._idle: dict[Key, float] = {}
         self._said: dict[Key, str] = {}

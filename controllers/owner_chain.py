@@ -2,14 +2,15 @@
 
 Of each owner only the metadata is read, from the pods' controlling references upwards. Pods may
 carry any reference, so little is believed: an owner counts if it has the UID that the reference
-says. One that may not be read is taken at its word, and nothing above it is known.
+says. One that may not be read is taken at its word, and nothing above it is known. Whether a kind
+may be read is asked first: nobody shall make Muster try what its account has no right to.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, Generic, TypeVar, cast
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 import structlog
@@ -36,8 +37,16 @@ _MOST_KEPT: Final = 8192
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """The form of an answer without spec and status; any that does not know it sends the whole."""
 
-Reader = Callable[[str, str], Awaitable[bytes]]
-"""GET a path in a form. Raises kube errors."""
+
+class Reader(Protocol):
+    """The requests of the process that leads."""
+
+    async def read(self, path: str, form: str) -> bytes:
+        """GET a path in a form. Raises kube errors."""
+
+    async def may(self, verb: str, resource: Resource, namespace: str) -> bool:
+        """Whether the process has the right. Raises kube errors."""
+
 
 _log = structlog.get_logger()
 
@@ -104,11 +113,11 @@ class _Kept(Generic[K, V]):
 class OwnerChains:
     """Looks owners up, and keeps for a minute what it found: many pods have the same ones."""
 
-    def __init__(self, read: Reader, clock: Clock) -> None:
-        """`read` is a request of the process that leads."""
-        self._read = read
-        self._clock = clock
+    def __init__(self, reader: Reader, clock: Clock) -> None:
+        """Nothing is read before it is asked."""
+        self._reader = reader
         self._kinds: _Kept[tuple[str, str], Resource | Unknown] = _Kept(clock)
+        self._allowed: _Kept[tuple[str, Resource], bool] = _Kept(clock)
         self._above: _Kept[tuple[str, Reference], Above] = _Kept(clock)
 
     async def common(self, namespace: str, controllers: Iterable[Reference | None]) -> Common:
@@ -164,14 +173,29 @@ class OwnerChains:
     ) -> Above:
         if not is_path_segment(reference.name) or not reference.name:
             return Unknown.ABSENT
-        path = resource.path(namespace, reference.name)
-        found = await self._fetched(path, resource.full_name)
+        if not await self._may_get(resource, namespace if resource.namespaced else ""):
+            return Unknown.UNREADABLE
+        found = await self._fetched(resource.path(namespace, reference.name), METADATA)
         if isinstance(found, Unknown):
             return found
         meta = _metadata(found)
         if meta is None:
             return Unknown.FAILED
         return meta.controller if meta.uid == reference.uid else Unknown.ABSENT
+
+    async def _may_get(self, resource: Resource, namespace: str) -> bool:
+        kept = self._allowed.get((namespace, resource))
+        if kept is not None:
+            return kept[0]
+        try:
+            allowed = await self._reader.may("get", resource, namespace)
+        except KubeError as error:
+            _log.warning("rights not known", kind=resource.full_name, problem=str(error))
+            allowed = False
+        if not allowed:
+            _log.info("owners of this kind may not be read", kind=resource.full_name)
+        self._allowed.put((namespace, resource), allowed)
+        return allowed
 
     async def _resource(self, reference: OwnerReference) -> Resource | Unknown:
         """How the kind of a reference is served."""
@@ -183,19 +207,18 @@ class OwnerChains:
         if not is_dns_label(version) or (group and not is_dns_subdomain(group)):
             return Unknown.ABSENT
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        body = await self._fetched(path, reference.api_version, form="application/json")
+        body = await self._fetched(path, "application/json")
         found = body if isinstance(body, Unknown) else _served(body, group, version, reference.kind)
         if found is not Unknown.FAILED:
             self._kinds.put(key, found)
         return found
 
-    async def _fetched(self, path: str, what: str, *, form: str = METADATA) -> bytes | Unknown:
+    async def _fetched(self, path: str, form: str) -> bytes | Unknown:
         try:
-            return await self._read(path, form)
+            return await self._reader.read(path, form)
         except NotFound:
             return Unknown.ABSENT
-        except Forbidden as error:
-            _log.info("owners of this kind may not be read", kind=what, problem=str(error))
+        except Forbidden:
             return Unknown.UNREADABLE
         except KubeError as error:
             _log.warning("owner not read", path=path, problem=str(error))

@@ -25,6 +25,14 @@ log = structlog.get_logger()
 # Fewer than the client's connections, so that a burst of writes never starves the lease.
 _CONCURRENT_WRITES = 32
 
+OWN_RIGHTS = Resource(
+    "authorization.k8s.io",
+    "v1",
+    "selfsubjectaccessreviews",
+    "SelfSubjectAccessReview",
+    namespaced=False,
+)
+
 # Bytes of what is read of others' kinds: no object in etcd is larger.
 _LARGEST_OBJECT = 4 * 1024 * 1024
 _READ_SECONDS = 10.0
@@ -80,6 +88,17 @@ class Writer:
             return await self._client.request(
                 "GET", path, accept=form, largest=_LARGEST_OBJECT, timeout=_READ_SECONDS
             )
+
+    async def may(self, verb: str, resource: Resource, namespace: str) -> bool:
+        """Whether this process has a right; no namespace means the whole cluster.
+
+        Raises kube errors.
+        """
+        asked = {"verb": verb, "group": resource.group, "resource": resource.plural}
+        attributes = {"resourceAttributes": asked | {"namespace": namespace}}
+        async with self._slots:
+            answer = await self._client.create(OWN_RIGHTS, {"spec": attributes})
+        return (answer.get("status") or {}).get("allowed") is True
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         """Create an object. Raises NotLeadingError, kube errors."""

@@ -125,7 +125,7 @@ async def is_the_releases(rest: Rest, home: Path) -> None:
 
 def _parts(obj: Object) -> list[str]:
     """Names of what is merged by name, so that an upgrade could leave some behind; all rules."""
-    found = [str(one) for one in obj.get("rules") or []]
+    found = [json.dumps(one, sort_keys=True) for one in obj.get("rules") or []]
     found += [one["name"] for one in obj.get("webhooks") or []]
     if obj["kind"] == "Deployment":
         pod = obj["spec"]["template"]["spec"]

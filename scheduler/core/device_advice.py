@@ -42,7 +42,7 @@ class _Sort:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _Totals:
     """The devices of all nodes by what keeps them from a request; `best` has most free ones."""
 
     free: int = 0
@@ -148,15 +148,15 @@ class DeviceAdvice:
         return texts[0] + (others if len(texts) > 1 else "")
 
     def _count(self, wanted: Wanted, *, shared: bool) -> str:
-        option, tally = wanted.option, self._tally(wanted)
+        option, totals = wanted.option, self._totals(wanted)
         # Devices that several nodes see would be counted several times.
-        why = "" if self._wide else str(tally)
+        why = "" if self._wide else str(totals)
         of = f"{option.count} of class {option.device_class} needed"
-        if tally.best < option.count:
-            return f"{of}, {tally.best} free on the best of {_nodes(self._nodes)}{why}"
-        if tally.pods < self._needed and not (shared or self._wide):
+        if totals.best < option.count:
+            return f"{of}, {totals.best} free on the best of {_nodes(self._nodes)}{why}"
+        if totals.pods < self._needed and not (shared or self._wide):
             each = f" for each of {self._needed} pods"
-            return f"{of}{each}, {tally.free} free on {_nodes(self._nodes)}{why}"
+            return f"{of}{each}, {totals.free} free on {_nodes(self._nodes)}{why}"
         return ""
 
     def _all(self, wanted: Wanted) -> str:
@@ -177,27 +177,27 @@ class DeviceAdvice:
             f" {none} have none, {some} have some in use, {tainted} have tainted ones"
         )
 
-    def _tally(self, wanted: Wanted) -> _Tally:
-        tally = _Tally()
+    def _totals(self, wanted: Wanted) -> _Totals:
+        totals = _Totals()
         for each in self._look():
             found = matches(each.layout, wanted)
             used = 0 if wanted.option.admin else each.usage.used
             free = (found.tolerated & ~used).bit_count()
-            tally.best = max(tally.best, free)
-            tally.free += free * each.nodes
+            totals.best = max(totals.best, free)
+            totals.free += free * each.nodes
             plenty = found.tolerated & ~used & each.layout.shared
-            tally.pods += self._needed if plenty else free // wanted.option.count * each.nodes
-            tally.used += (found.tolerated & used).bit_count() * each.nodes
-            tally.tainted += (found.selected & ~found.tolerated).bit_count() * each.nodes
-            tally.failing += len(found.errors) * each.nodes
-            if found.errors and not tally.error:
+            totals.pods += self._needed if plenty else free // wanted.option.count * each.nodes
+            totals.used += (found.tolerated & used).bit_count() * each.nodes
+            totals.tainted += (found.selected & ~found.tolerated).bit_count() * each.nodes
+            totals.failing += len(found.errors) * each.nodes
+            if found.errors and not totals.error:
                 position = min(found.errors)
                 name = self._devices.device_name(each.row, position)
-                tally.error = f"{found.errors[position]}, such as device {name}"
+                totals.error = f"{found.errors[position]}, such as device {name}"
             others = each.layout.visible & ~found.selected & ~found.failing
             for source in self._deselected(each.layout, wanted, bits(others)):
-                tally.unselected[source] += each.nodes
-        return tally
+                totals.unselected[source] += each.nodes
+        return totals
 
     def _deselected(self, layout: Layout, wanted: Wanted, others: Iterable[int]) -> Iterator[str]:
         """For each of these positions, whose selector does not take the device."""

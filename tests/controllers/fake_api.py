@@ -34,6 +34,7 @@ from controllers.objects import (
     decode_plugins_pod_group,
     decode_workload,
 )
+from controllers.runtime import OWN_RIGHTS
 from kube.cache import Cache
 from kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unreachable
 from kube.meta import decode_partial
@@ -85,6 +86,8 @@ class FakeApi:
         self.reads: list[str] = []
         self.forbidden: set[str] = set()  # paths that may not be read
         self.broken: set[str] = set()  # paths that fail
+        self.no_right: set[str] = set()  # kinds that may not be read, by their plurals
+        self.asked: list[tuple[str, str, str]] = []  # which rights
         self._numbers = itertools.count(1)
         self._pending: list[Callable[[], None]] | None = None
         self._feeds: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
@@ -138,6 +141,10 @@ class FakeApi:
         return deepcopy(self._find((_kind(resource), namespace or "", name)))
 
     async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
+        if resource == OWN_RIGHTS:
+            asked = obj["spec"]["resourceAttributes"]
+            self.asked.append((asked["verb"], asked["group"], asked["resource"]))
+            return obj | {"status": {"allowed": asked["resource"] not in self.no_right}}
         meta = obj["metadata"]
         self._write("create", _kind(resource), meta["name"])
         if _kind(resource) in self.unserved:

@@ -1,7 +1,5 @@
 """Groups that pods ask for by annotations."""
 
-from typing import Any
-
 import pytest
 
 from api.constants import (
@@ -15,63 +13,10 @@ from api.constants import (
 )
 from api.names import pod_group_of_value
 from controllers.groups_from_pods import IDLE_ALONE_SECONDS, IDLE_SECONDS
-from controllers.owner_chain import MOST_CONTROLLERS
 from kube.errors import Forbidden
+from tests.controllers.asking import LAG, SET, asking, existing, group, minimum, owned, submit
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import PodBuilder, make_pod
-
-Json = dict[str, Any]
-Owner = tuple[str, str, str]
-"""API version, kind, name; the UID is `uid-NAME`."""
-
-SET: Owner = ("apps/v1", "StatefulSet", "db")
-MPI: Owner = ("kubeflow.org/v2beta1", "MPIJob", "mpi")
-_LAG = 6.0
-
-
-def asking(name: str, group: str = "g", count: str = "4") -> PodBuilder:
-    return make_pod(name).in_group(group).annotation(ANNOTATION_MIN_COUNT, count)
-
-
-def owned(builder: PodBuilder, owner: Owner) -> PodBuilder:
-    version, kind, name = owner
-    return builder.owned_by(kind, name, f"uid-{name}", version)
-
-
-def submit(harness: ControllerHarness, *builders: PodBuilder) -> None:
-    for builder in builders:
-        harness.api.put(builder.build() | {"kind": "Pod"})
-
-
-def existing(harness: ControllerHarness, owner: Owner, above: Owner | None = None) -> None:
-    version, kind, name = owner
-    meta: Json = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-    if above is not None:
-        meta["ownerReferences"] = [
-            {
-                "apiVersion": above[0],
-                "kind": above[1],
-                "name": above[2],
-                "uid": f"uid-{above[2]}",
-                "controller": True,
-            }
-        ]
-    harness.api.put({"apiVersion": version, "kind": kind, "metadata": meta})
-
-
-def group(harness: ControllerHarness, name: str = "g") -> Json:
-    found: Json = harness.api.objects["PodGroup", "default", name]
-    return found
-
-
-def owner_of(harness: ControllerHarness, name: str = "g") -> tuple[str, str] | None:
-    found = group(harness, name)["metadata"].get("ownerReferences", [])
-    return next(((it["kind"], it["uid"]) for it in found if it.get("controller")), None)
-
-
-def minimum(harness: ControllerHarness, name: str = "g") -> int:
-    found: int = group(harness, name)["spec"]["schedulingPolicy"]["gang"]["minCount"]
-    return found
 
 
 async def test_the_first_pod_makes_the_group_as_it_says(harness: ControllerHarness) -> None:
@@ -154,156 +99,26 @@ async def test_a_thousand_pods_of_a_group_cost_one_write_and_hardly_any_look(
     submit(harness, *(owned(asking(f"q-{at}"), SET) for at in range(500)))
 
     assert len(looked) == 0
-    await harness.settle(seconds=_LAG)
+    await harness.settle(seconds=LAG)
     assert harness.api.writes == [("create", "PodGroup", "g")]
     assert len(harness.api.reads) == 2  # the kind, and the owner
 
 
-async def test_the_owner_is_the_highest_that_is_no_pod(harness: ControllerHarness) -> None:
-    # As LeaderWorkerSet has it: a worker's StatefulSet belongs to the leader's pod.
-    lws = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws")
-    leaders, workers = ("apps/v1", "StatefulSet", "leaders"), ("apps/v1", "StatefulSet", "workers")
-    existing(harness, lws)
-    existing(harness, leaders, lws)
-    leader = owned(asking("leader"), leaders).build()
-    leader["metadata"]["uid"] = "uid-leader"
-    existing(harness, workers, ("v1", "Pod", "leader"))
-    harness.api.put(leader | {"kind": "Pod"})
-    submit(harness, owned(asking("worker"), workers))
+async def test_many_groups_cost_one_write_each(harness: ControllerHarness) -> None:
+    count = 200
+    for members in (range(2), range(2, 4)):  # half of the pods before their group, half after
+        submit(
+            harness,
+            *(
+                asking(f"p-{part}-{at}").annotation(ANNOTATION_GROUP_BY, "n").label("n", str(part))
+                for part in range(count)
+                for at in members
+            ),
+        )
+        await harness.settle(seconds=LAG)
 
-    await harness.settle()
-
-    assert owner_of(harness) == ("LeaderWorkerSet", "uid-lws")
-    (reference,) = group(harness)["metadata"]["ownerReferences"]
-    assert "blockOwnerDeletion" not in reference  # it would need rights over every kind
-
-
-async def test_what_two_kinds_of_pods_have_in_common_is_the_owner(
-    harness: ControllerHarness,
-) -> None:
-    launcher = ("batch/v1", "Job", "mpi-launcher")
-    existing(harness, MPI)
-    submit(harness, owned(asking("worker"), MPI))
-    await harness.settle()
-    job = {"name": "mpi-launcher", "namespace": "default", "uid": "uid-mpi-launcher"}
-    job["ownerReferences"] = [  # type: ignore[assignment]
-        {"apiVersion": MPI[0], "kind": MPI[1], "name": "mpi", "uid": "uid-mpi", "controller": True}
-    ]
-    harness.api.put({"kind": "Job", "metadata": job, "spec": {}})
-    submit(harness, owned(asking("launcher"), launcher))
-    await harness.settle(seconds=_LAG)
-
-    assert owner_of(harness) == ("MPIJob", "uid-mpi")
-    assert harness.api.writes == [("create", "PodGroup", "g")]
-
-
-@pytest.mark.parametrize("other", [None, ("apps/v1", "StatefulSet", "other")])
-async def test_pods_that_have_nothing_in_common_own_the_group_themselves(
-    harness: ControllerHarness, other: Owner | None
-) -> None:
-    existing(harness, SET)
-    submit(harness, owned(asking("p"), SET))
-    await harness.settle()
-    assert owner_of(harness) == ("StatefulSet", "uid-db")
-
-    if other is not None:
-        existing(harness, other)
-    submit(harness, asking("q") if other is None else owned(asking("q"), other))
-    await harness.settle(seconds=_LAG)
-    assert owner_of(harness) is None
-
-    harness.api.remove("Pod", "default", "q")
-    await harness.settle(seconds=_LAG)
-    assert owner_of(harness) == ("StatefulSet", "uid-db")
-
-
-async def test_without_rights_it_is_the_direct_owner(harness: ControllerHarness) -> None:
-    harness.api.forbidden.add("/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/mpi")
-    existing(harness, MPI, SET)
-    submit(harness, owned(asking("p"), MPI))
-
-    await harness.settle()
-
-    assert owner_of(harness) == ("MPIJob", "uid-mpi")
-
-
-async def test_an_owner_that_cannot_be_read_now_holds_nothing_up(
-    harness: ControllerHarness,
-) -> None:
-    path = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/mpi"
-    harness.api.broken.add(path)
-    existing(harness, MPI, SET)
-    existing(harness, SET)
-    submit(harness, owned(asking("p"), MPI))
-    await harness.settle()
-    assert owner_of(harness) == ("MPIJob", "uid-mpi")
-
-    harness.api.broken.clear()
-    await harness.settle(seconds=31)
-    assert owner_of(harness) == ("StatefulSet", "uid-db")
-
-
-@pytest.mark.parametrize(
-    "forged",
-    [
-        ("apps/v1", "StatefulSet", "absent"),
-        ("apps/v1", "Nonsense", "x"),
-        ("nowhere.example/v1", "Thing", "x"),
-        ("../../x", "Thing", "x"),
-        ("apps/v1", "StatefulSet", ".."),
-        ("apps/v1", "StatefulSet", "a/b"),
-        ("scheduling.muster.dev/v1alpha3", "PodGroup", "g"),
-    ],
-)
-async def test_a_forged_owner_is_none(harness: ControllerHarness, forged: Owner) -> None:
-    submit(harness, owned(asking("p"), forged))
-
-    await harness.settle()
-
-    assert owner_of(harness) is None
-    assert not any(".." in path for path in harness.api.reads)
-
-
-async def test_an_earlier_owner_of_the_name_is_not_taken_for_the_present_one(
-    harness: ControllerHarness,
-) -> None:
-    existing(harness, SET)
-    submit(harness, asking("p").owned_by("StatefulSet", "db", "uid-before", "apps/v1"))
-
-    await harness.settle()
-
-    assert owner_of(harness) is None
-
-
-async def test_a_chain_in_a_ring_ends(harness: ControllerHarness) -> None:
-    existing(harness, SET, MPI)
-    existing(harness, MPI, SET)
-    submit(harness, owned(asking("p"), SET))
-
-    await harness.settle()
-
-    assert len(harness.api.reads) == 4  # each kind and each object once
-
-
-async def test_more_owners_than_are_looked_at_cost_no_look(harness: ControllerHarness) -> None:
-    many = [("apps/v1", "StatefulSet", f"s-{at}") for at in range(MOST_CONTROLLERS + 1)]
-    submit(harness, *(owned(asking(f"p-{it[2]}"), it) for it in many))
-
-    await harness.settle()
-
-    assert harness.api.reads == []
-    assert owner_of(harness) is None
-
-
-async def test_it_goes_with_its_owner_and_not_before_its_pods(harness: ControllerHarness) -> None:
-    existing(harness, SET)
-    submit(harness, owned(asking("p"), SET).bound_to("n"))
-    await harness.settle()
-
-    harness.api.remove("StatefulSet", "default", "db")
-    await harness.settle(seconds=_LAG)
-
-    assert harness.api.names("Pod", "PodGroup") == []
+    assert {verb for verb, _, _ in harness.api.writes} == {"create"}
+    assert len(harness.api.writes) == len(harness.api.names("PodGroup")) == count
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -393,9 +208,10 @@ async def test_what_cannot_change_is_said_and_not_written(harness: ControllerHar
 
 async def test_many_different_pods_are_looked_at_together(harness: ControllerHarness) -> None:
     submit(harness, asking("p", count="1"))
-    await harness.settle(seconds=_LAG)
+    await harness.settle(seconds=LAG)
     before = len(harness.api.writes)
     submit(harness, *(asking(f"p-{at}", count=str(at)) for at in range(1, 500)))
+    assert len(harness.from_pods.controller.queue) == 0
 
     await harness.settle(seconds=1)
 
@@ -423,6 +239,19 @@ async def test_a_group_of_others_is_never_touched(harness: ControllerHarness) ->
     assert harness.api.writes[0] == ("create", "PodGroup", "g")
 
 
+async def test_a_group_of_others_stays_without_pods(harness: ControllerHarness) -> None:
+    gang = {"gang": {"minCount": 3}}
+    meta = {"name": "g", "namespace": "default"}
+    harness.api.put({"kind": "PodGroup", "metadata": meta, "spec": {"schedulingPolicy": gang}})
+    submit(harness, asking("p"))
+    await harness.settle(seconds=1)
+    harness.api.remove("Pod", "default", "p")
+    await harness.settle(seconds=1)
+    await harness.settle(seconds=IDLE_SECONDS)
+
+    assert harness.api.writes == []
+
+
 async def test_one_deleted_by_hand_is_made_again_where_no_pod_has_a_node(
     harness: ControllerHarness,
 ) -> None:
@@ -431,7 +260,7 @@ async def test_one_deleted_by_hand_is_made_again_where_no_pod_has_a_node(
     before = group(harness)["metadata"]["uid"]
 
     harness.api.remove("PodGroup", "default", "g")
-    await harness.settle(seconds=_LAG)
+    await harness.settle(seconds=LAG)
 
     assert group(harness)["metadata"]["uid"] != before
 
@@ -443,11 +272,13 @@ async def test_one_deleted_by_hand_is_kept_for_running_pods_and_made_again_then(
     await harness.settle()
     before = group(harness)["metadata"]["uid"]
     harness.api.remove("PodGroup", "default", "g")
-    await harness.settle(seconds=_LAG)
+    submit(harness, asking("q", count="9"))
+    await harness.settle(seconds=LAG)
     assert group(harness)["metadata"]["uid"] == before
+    assert ("patch", "PodGroup", "g") not in harness.api.writes  # nothing of it matters now
 
     harness.api.remove("Pod", "default", "p")
-    await harness.settle(seconds=_LAG)
+    await harness.settle(seconds=LAG)
 
     assert group(harness)["metadata"]["uid"] != before
 
@@ -460,9 +291,12 @@ async def test_a_group_that_is_refused_is_said_on_a_pod_once_and_tried_again(
     await harness.settle()
     assert harness.recorded.events == [("Pod", "p", "GroupNotMade")]
     assert "no such class" in harness.recorded.messages[0]
+    await harness.settle(seconds=30)
+    assert len(harness.api.writes) == 1
 
     harness.api.fail_next = [Forbidden(403, "Forbidden", "no such class")]
-    await harness.settle(seconds=61)
+    await harness.settle(seconds=31)
+    assert len(harness.api.writes) == 2
     assert len(harness.recorded.events) == 1
 
     await harness.settle(seconds=61)
@@ -488,7 +322,7 @@ async def test_a_slow_watch_makes_no_second_one(harness: ControllerHarness) -> N
     assert harness.api.writes == [("create", "PodGroup", "g")]
 
     harness.api.resume_events()
-    await harness.settle(seconds=_LAG)
+    await harness.settle(seconds=LAG)
     assert harness.api.writes == [("create", "PodGroup", "g")]
 
 
@@ -500,11 +334,12 @@ async def test_two_that_lead_for_a_moment_make_one(harness: ControllerHarness) -
 
     await other.settle()
     await harness.settle()
+    await harness.settle(seconds=LAG / 2)  # another's event takes a while, too
     harness.api.relist()
-    await harness.settle(seconds=_LAG)
+    await harness.settle(seconds=LAG)
 
     assert harness.api.names("PodGroup") == ["g"]
-    assert [it for it in harness.api.writes if it[0] != "create"] == []
+    assert harness.api.writes == [("create", "PodGroup", "g")]
     other.close()
 
 
@@ -541,28 +376,12 @@ async def test_where_none_are_made_those_that_are_there_still_follow_and_go(
     assert harness.api.names("PodGroup") == []
 
 
-async def test_pods_that_an_owner_adopts_bring_it(harness: ControllerHarness) -> None:
-    existing(harness, SET)
+async def test_a_new_leader_makes_what_pods_ask_for(harness: ControllerHarness) -> None:
     submit(harness, asking("p"))
+    queue = harness.from_pods.controller.queue
+    queue.done(await queue.get())  # by a leader that ended before it did anything
+
+    await harness.from_pods.resync()
     await harness.settle()
-    assert owner_of(harness) is None
 
-    submit(harness, owned(asking("p"), SET))
-    await harness.settle(seconds=1)
-
-    assert owner_of(harness) == ("StatefulSet", "uid-db")
-
-
-async def test_references_of_others_stay(harness: ControllerHarness) -> None:
-    existing(harness, SET)
-    submit(harness, owned(asking("p"), SET))
-    await harness.settle()
-    found = group(harness)
-    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "uid-c"}
-    found["metadata"]["ownerReferences"].insert(0, theirs)
-    harness.api.put(found)
-
-    submit(harness, asking("q"))
-    await harness.settle(seconds=1)
-
-    assert group(harness)["metadata"]["ownerReferences"] == [theirs]
+    assert harness.api.names("PodGroup") == ["g"]

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-TABLES = ("tests/api/rules/test_admission_table.py", "tests/api/rules/test_validation.py")
+TABLES = (
+    "tests/api/rules/test_admission_table.py",
+    "tests/api/rules/test_feature_use.py",
+    "tests/api/rules/test_validation.py",
+)
 
 
 @pytest.mark.timeout(180)

@@ -4,6 +4,8 @@ import pytest
 
 from e2e.controlplane.places import ROOT
 from e2e.docs.page import blocks
+from e2e.upgrade import test_chart
+from e2e.upgrade.test_chart import BY_CHART
 
 RUN = {
     "doctor.md": "test_doctor.py",
@@ -26,8 +28,16 @@ def test_a_page_of_commands_is_run(page: str) -> None:
     test = (ROOT / "e2e" / "docs" / RUN[page]).read_text()
 
     assert f'Reader("{page}"' in test
-    assert "reader.finish()" in test
+    assert "reader.finish(" in test
     assert blocks(ROOT / "docs" / page)
+
+
+def test_the_commands_for_helm_are_run_with_the_upgrades() -> None:
+    flow = (ROOT / "e2e" / "upgrade" / "test_chart.py").read_text()
+    names = {name: value for name, value in vars(test_chart).items() if value in BY_CHART}
+
+    assert sorted(names.values()) == sorted(BY_CHART)
+    assert [name for name in names if f"chart.follows({name})" not in flow] == []
 
 
 @pytest.mark.parametrize("page", sorted(RUN))

@@ -85,3 +85,12 @@ async def test_a_block_that_is_not_run_is_named(reader: Reader) -> None:
     with pytest.raises(AssertionError, match=r"page.md:21, below 'Broken'") as failed:
         reader.finish()
     assert "Left out" not in str(failed.value)
+
+
+async def test_what_another_test_runs_is_not_forgotten(reader: Reader) -> None:
+    for heading in ("One", "Two"):
+        await reader.follow(heading)
+
+    reader.finish(elsewhere=("Broken", "Other words"))
+    with pytest.raises(AssertionError, match="no such headings"):
+        reader.finish(elsewhere=("Broken", "Other words", "Gone"))

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from api.features import USUAL, Feature, FeatureGates
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound, Unreachable
 from scheduler.core.state import State
@@ -41,9 +42,9 @@ class Follower:
         await asyncio.Event().wait()
 
 
-def of(*errors: KubeError, refused: str = "") -> Informers:
+def of(*errors: KubeError, gates: FeatureGates = USUAL) -> Informers:
     client = cast("Client", Answers(*errors))
-    informers = Informers(client, State(), claims_refused=refused)
+    informers = Informers(client, State(), gates=gates)
     informers.device_reflectors = cast("Any", (Follower(), Follower(), Follower()))
     pod = {
         "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
@@ -110,9 +111,9 @@ async def test_what_is_served_later_is_followed_then(monkeypatch: pytest.MonkeyP
 
 
 async def test_where_claims_are_refused_nothing_is_followed() -> None:
-    informers = of(refused="resourceClaims (a reason)")
+    informers = of(gates=USUAL.without(Feature.DEVICE_CLAIMS))
     task = await known(informers)
 
-    assert said(informers) == ("resourceClaims (a reason)", "")
+    assert said(informers) == ("resourceClaims (feature gate DeviceClaims is off)", "")
     assert informers.watched == informers.reflectors
     task.cancel()
