@@ -100,8 +100,8 @@ class ControllerProcess:
                 )
         if Feature.IMPLICIT_POD_GROUPS in gates:
             yield ImplicitGroups(caches, writer, groups, self._recorder, clock)
-        if Feature.POD_GROUPS_FROM_PODS in gates:
-            yield GroupsFromPods(caches, writer, self._recorder, clock)
+        makes = Feature.POD_GROUPS_FROM_PODS in gates
+        yield GroupsFromPods(caches, writer, self._recorder, clock, makes=makes)
         if Feature.DEVICE_CLAIMS in gates:
             yield GroupClaims(caches, writer, self._recorder, clock)
 

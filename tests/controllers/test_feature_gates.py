@@ -51,7 +51,7 @@ def tree() -> Json:
         (Feature.JOBSET, {"jobset"}),
         (Feature.COSCHEDULING, {"podgroup"}),
         (Feature.IMPLICIT_POD_GROUPS, {"implicit"}),
-        (Feature.POD_GROUPS_FROM_PODS, {"groups-from-pods"}),
+        (Feature.POD_GROUPS_FROM_PODS, set()),
         (Feature.DEVICE_CLAIMS, {"group-claims"}),
         (TREE, set()),
         (TOPOLOGY, set()),
@@ -61,11 +61,15 @@ def tree() -> Json:
 def test_the_controllers_of_a_feature_that_is_off_do_not_run(
     feature: Feature, names: set[str]
 ) -> None:
-    """Finalizers come off, orphans go, and templates' values arrive, whatever is off."""
+    """Finalizers come off, orphans go, and templates' values arrive, whatever is off.
+
+    Groups that were made from pods go on following these.
+    """
     usual, without = running(USUAL), running(USUAL.without(feature))
 
     assert usual - without == names
-    assert {"protection", "orphans", "template-values"} <= running(FeatureGates(frozenset()))
+    always = {"protection", "orphans", "template-values", "groups-from-pods"}
+    assert always <= running(FeatureGates(frozenset()))
 
 
 def running(gates: FeatureGates) -> set[str]:
