@@ -240,12 +240,15 @@ class Cycle:
                 self._failures.succeeded(key)
 
     def _work_allowed(self, key: GroupKey) -> AbstractContextManager[None]:
-        return self._device_work.allowed(key[1]) if self._device_work else nullcontext()
+        if self._device_work is None:
+            return nullcontext()
+        return self._device_work.allowed(key[1], alone=not self._queue.others_ready(key[1]))
 
     def _postpone(self, key: GroupKey) -> None:
         """Finding devices for the root takes long: it goes on later where it stopped."""
         if self._device_work is not None:
-            self._queue.back_off(key, self._device_work.postponed(key[1]))
+            alone = not self._queue.others_ready(key[1])
+            self._queue.back_off(key, self._device_work.postponed(key[1], alone=alone))
 
     def _fail(self, key: GroupKey, error: Exception) -> None:
         """Refuse the root with SchedulerError, and decide it again after a back-off."""

@@ -2,8 +2,9 @@
 
 Anybody who may create a ResourceClaim can make finding devices as long as selectors and devices
 allow. So a decision is cut short after some work, keeps what it found out, and is made anew later.
-A namespace whose decisions did much work waits for four times as long as that takes before it may
-do more: all of its roots together get a fifth of the scheduler, whatever they ask for.
+Where others wait, a namespace whose decisions did much work waits for four times as long as that
+takes before it may do more: all of its roots together get a fifth of the scheduler, whatever they
+ask for. Where nobody else waits it goes on, by shorter stretches, so that who comes has his turn.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ _TRIED_IN_DEBT: Final = 200
 _COST_IN_DEBT: Final = 1_000
 """The same for a namespace that has to wait: enough for what is known already."""
 
+_TRIED_ALONE: Final = 5_000
+_COST_ALONE: Final = 125_000
+"""The same where nobody else waits, who might come in the meantime."""
+
 _REST: Final = 4.0
 """Seconds to wait for each second of work."""
 
@@ -54,11 +59,17 @@ class DeviceWork:
         self._rest_until: dict[str, float] = {}
 
     @contextmanager
-    def allowed(self, namespace: str) -> Iterator[None]:
-        """Inside, work for a root of the namespace may raise one of POSTPONED."""
-        rests = self._rest_until.get(namespace, 0.0) > self._clock.monotonic()
-        self._allowance.allow(_TRIED_IN_DEBT if rests else _TRIED)
-        self._selectors.allow(_COST_IN_DEBT if rests else _COST)
+    def allowed(self, namespace: str, *, alone: bool) -> Iterator[None]:
+        """Inside, work for a root of the namespace may raise one of POSTPONED.
+
+        `alone`: no root of another namespace is ready.
+        """
+        tried, most = _TRIED, _COST
+        if self._rest_until.get(namespace, 0.0) > self._clock.monotonic():
+            tried = _TRIED_ALONE if alone else _TRIED_IN_DEBT
+            most = _COST_ALONE if alone else _COST_IN_DEBT
+        self._allowance.allow(tried)
+        self._selectors.allow(most)
         spent, cost = self._allowance.spent, self._selectors.cost
         try:
             yield
@@ -69,19 +80,21 @@ class DeviceWork:
                 namespace,
                 (self._allowance.spent - spent) * _OF_A_STEP
                 + (self._selectors.cost - cost) * _OF_A_UNIT,
+                alone=alone,
             )
 
-    def postponed(self, namespace: str) -> float:
+    def postponed(self, namespace: str, *, alone: bool) -> float:
         """A decision was cut short: when it may go on, on the monotonic clock."""
         DEVICE_WORK_POSTPONED.inc()
-        return max(self._rest_until.get(namespace, 0.0), self._clock.monotonic() + _SHORT)
+        soon = self._clock.monotonic() + _SHORT
+        return soon if alone else max(self._rest_until.get(namespace, 0.0), soon)
 
-    def _charge(self, namespace: str, seconds: float) -> None:
+    def _charge(self, namespace: str, seconds: float, *, alone: bool) -> None:
         if seconds <= _SHORT:
             return
         now = self._clock.monotonic()
         if len(self._rest_until) > _REMEMBERED:
             self._rest_until = {it: at for it, at in self._rest_until.items() if at > now}
-        self._rest_until[namespace] = max(self._rest_until.get(namespace, 0.0), now) + (
-            _REST * seconds
-        )
+        # What was done while nobody else waited is not paid for when somebody does.
+        since = now if alone else max(self._rest_until.get(namespace, 0.0), now)
+        self._rest_until[namespace] = since + _REST * seconds

@@ -17,6 +17,7 @@ row that were in vain, a root of the same priority has its first one.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -72,6 +73,7 @@ class Queue:
         self._retry = retry
         self._heap: list[tuple[Rank, GroupKey]] = []
         self._active: dict[GroupKey, Rank] = {}
+        self._ready: Counter[str] = Counter()  # how many of them each namespace has
         self._unschedulable = RefusedRoots()
         self._stale: dict[GroupKey, float] = {}
         self._backoff = BindBackoff()
@@ -98,6 +100,10 @@ class Queue:
     def __bool__(self) -> bool:
         """Whether a root is ready, or `refresh` has not looked at everything yet."""
         return bool(self._active) or self._behind
+
+    def others_ready(self, namespace: str) -> bool:
+        """Whether a root of another namespace is ready."""
+        return len(self._ready) > (namespace in self._ready)
 
     def waiting(self) -> list[GroupKey]:
         """All entities, in the order in which they would be decided if all were ready."""
@@ -158,7 +164,7 @@ class Queue:
             rank, key = heapq.heappop(self._heap)
             if self._active.get(key) != rank:
                 continue
-            del self._active[key]
+            self._leave(key)
             if self.entity(key) is None:
                 self._forget(key)
             elif not self._put_back(key):
@@ -174,7 +180,7 @@ class Queue:
         key = self._first_decisions.next(self._heap[0][0][0], self._active)
         if key is None or self.entity(key) is None:
             return None
-        del self._active[key]
+        self._leave(key)
         return key
 
     def _put_back(self, key: GroupKey) -> bool:
@@ -202,7 +208,7 @@ class Queue:
                 entity = self.entity(key)
                 if entity is None or not _equals(entity, kind):
                     break
-                del self._active[key]
+                self._leave(key)
                 found.append(entity)
             heapq.heappop(self._heap)
         return found
@@ -353,11 +359,19 @@ class Queue:
             return
         rank = _rank(entity)
         self._active[key] = rank
+        self._ready[key[1]] += 1
         heapq.heappush(self._heap, (rank, key))
         self._first_decisions.ready(key, rank, self._active)
 
+    def _leave(self, key: GroupKey) -> None:
+        """It is not ready any more."""
+        if self._active.pop(key, None) is not None:
+            self._ready[key[1]] -= 1
+            if not self._ready[key[1]]:
+                del self._ready[key[1]]
+
     def _drop(self, key: GroupKey) -> None:
-        self._active.pop(key, None)
+        self._leave(key)
         self._woken.pop(key, None)
         self._due.discard(key)
         if key in self._unschedulable:  # only those that were refused have equals, and numbers
@@ -439,7 +453,9 @@ class Queue:
 
     def _little_work(self) -> AbstractContextManager[None]:
         """What is looked at for all roots together has an allowance, as each root has."""
-        return self._device_work.allowed("") if self._device_work else nullcontext()
+        if self._device_work is None:
+            return nullcontext()
+        return self._device_work.allowed("", alone=not self._active)
 
     def _gaining_equals(
         self, shape: Shape, nominated: Mapping[GroupKey, Nomination], *, free: bool

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from localcluster.testing.clock import FakeClock, settle
 from scheduler import device_work
+from scheduler.core.devices.allowance import Allowance, PostponedError
+from scheduler.device_work import DeviceWork
 from scheduler.metrics import DEVICE_WORK_POSTPONED
+from scheduler.selectors.selectors import Selectors
 from scheduler.state_metrics import StateMetrics
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
@@ -59,27 +64,66 @@ async def test_a_decision_that_takes_long_goes_on_where_it_stopped(
     assert DEVICE_WORK_POSTPONED._value.get() > before
 
 
-async def test_slow_selectors_of_one_namespace_hold_up_nobody_else() -> None:
+async def test_slow_selectors_of_one_namespace_hold_up_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who comes waits for what a namespace may do at once when it is alone, and no longer."""
     harness = cluster()
+    charge = DeviceWork._charge
+
+    def work_takes_time(work: DeviceWork, namespace: str, seconds: float, *, alone: bool) -> None:
+        harness.clock.jump(seconds)
+        charge(work, namespace, seconds, alone=alone)
+
+    monkeypatch.setattr(DeviceWork, "_charge", work_takes_time)
     for number in range(60):
         name = f"evil{number}"
         harness.pod(name, namespace="evil")
         harness.claim(f"{name}-0", owner=name, namespace="evil", **selector(slow(number)))
     async with harness.leading(unsettled="what is left of the slow ones goes on"):
-        await harness.settle(0.25)
-        spent = harness.selectors.cost
         for at in range(5):
+            before = harness.selectors.cost
             harness.pod(f"good{at}")
             harness.claim(f"good{at}-0", owner=f"good{at}")
-        await harness.settle(1)
-
-        assert len(harness.api.bound) == 5
-        # One allowance, and then a fifth of the time.
+            while len(harness.api.bound) == at:
+                assert harness.selectors.cost - before < 2 * device_work._COST
+                await settle()
+                await harness.clock.advance(0.002)
+                harness.changed.set()
         whole = 60 * NODES * EACH * 800
-        assert spent < harness.selectors.cost < whole
-        assert spent <= 2 * device_work._COST
-        work = (harness.selectors.cost - spent) * device_work._OF_A_UNIT
-        assert work <= 1.5 / (1 + device_work._REST) + device_work._COST * device_work._OF_A_UNIT
+        assert harness.selectors.cost < whole / 2
+
+
+@pytest.mark.parametrize(("alone", "least", "most"), [(False, 0.1, 0.25), (True, 0.8, 1.0)])
+def test_a_namespace_with_much_work_gets_a_fifth_unless_it_is_alone(
+    alone: bool, least: float, most: float
+) -> None:
+    """Its roots are decided as often as they may be, each as far as its allowance goes."""
+    clock, allowance = FakeClock(), Allowance()
+    work = DeviceWork(allowance, Selectors(), clock)
+    begun = clock.monotonic()
+    for _ in range(300):
+        spent = allowance.spent
+        with suppress(PostponedError), work.allowed("evil", alone=alone):
+            while True:
+                allowance.check()
+                allowance.charge(100)
+        clock.jump((allowance.spent - spent) * 10e-6)
+        clock.jump(max(work.postponed("evil", alone=alone) - clock.monotonic(), 0.0))
+
+    share = allowance.spent * 10e-6 / (clock.monotonic() - begun)
+    assert least < share < most
+
+
+def test_what_was_done_alone_is_not_paid_for_when_others_come() -> None:
+    clock, allowance = FakeClock(), Allowance()
+    work = DeviceWork(allowance, Selectors(), clock)
+    for _ in range(1000):
+        with work.allowed("busy", alone=True):
+            allowance.charge(5_000)
+        clock.jump(0.05)
+
+    assert work.postponed("busy", alone=False) - clock.monotonic() < 1.0
 
 
 async def test_slow_selectors_are_answered_in_the_end() -> None:
