@@ -9,6 +9,7 @@ import pytest
 from api.constants import ANNOTATION_CONVERSION_DATA, GROUP
 from e2e.admission.conftest import CaseNamespace
 from e2e.clusters.protocol import Cluster
+from e2e.suite.devices import CLAIM_TEMPLATES, SINCE
 from e2e.support.kubectl import Kubectl
 from e2e.support.rest import APPLY_PATCH
 from e2e.support.waiting import eventually
@@ -142,9 +143,18 @@ async def test_a_replace_in_an_older_version_keeps_what_that_cannot_say(
     assert raised["spec"] == {"podGroupTemplates": [leaf | minimum]}
 
 
+@pytest.mark.since(*SINCE)
 async def test_a_replaced_group_of_an_older_version_keeps_its_policy_and_its_status(
     case_namespace: CaseNamespace, kubectl: Kubectl
 ) -> None:
+    """Of its status Muster writes that its claim was made, which the older version cannot say."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    template = {
+        "metadata": {"name": "gpus"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    templates = CLAIM_TEMPLATES.path(namespace=case_namespace.namespace)
+    (await case_namespace.rest.post(templates, template)).expect(201)
     spec = {
         "workloadRef": {"workloadName": "w", "templateName": "t"},
         "schedulingPolicy": {"gang": {"minCount": 2}},
@@ -153,14 +163,19 @@ async def test_a_replaced_group_of_an_older_version_keeps_its_policy_and_its_sta
     obj = written("v1alpha3", "PodGroup", "replaced", **spec)
     made = (await case_namespace.rest.post(case_namespace.path(obj), obj)).expect(201)
     newest = path_of(case_namespace, "v1alpha3", obj)
-    claims = [{"name": "gpu", "resourceClaimName": "gpu-1"}]
-    status = {"status": {"resourceClaimStatuses": claims}}
-    (await case_namespace.rest.patch(f"{newest}/status", status)).ok()
+    claims = [{"name": "gpu", "resourceClaimName": "replaced.gpu"}]
+
+    async def said() -> bool:
+        status = (await case_namespace.rest.get(newest)).ok().get("status", {})
+        return bool(status.get("resourceClaimStatuses") == claims)
+
+    await eventually(said, "the claim of the group to be made")
     named = {"workloadRef": {"name": "w"}, "podGroupTemplateName": "t"}
 
     await kubectl.replace(written("v1alpha2", "PodGroup", "replaced", **named))
     after = (await case_namespace.rest.get(newest)).ok()
     (await case_namespace.rest.delete(newest)).ok()
+    (await case_namespace.rest.delete(f"{templates}/gpus")).ok()
 
     assert after["spec"] == made["spec"]
     assert after["status"]["resourceClaimStatuses"] == claims
