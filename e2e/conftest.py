@@ -10,7 +10,7 @@ from e2e import muster as processes
 from e2e.clusters.existing import ExistingCluster
 from e2e.clusters.local import Local
 from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import DEVICES, POD_MAKERS, QUOTA_AND_VOLUMES, ROLES, Options
+from e2e.controlplane.commands import DEVICES, QUOTA_AND_VOLUMES, ROLES, Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.controlplane.places import KUBERNETES
 from e2e.muster import Muster
@@ -92,7 +92,7 @@ def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
     if server_kind == "existing":
         made = ExistingCluster(pytestconfig.getoption("--kubeconfig").resolve())
     elif server_kind == "real":
-        extra = (*QUOTA_AND_VOLUMES, *DEVICES, *POD_MAKERS, *ROLES)
+        extra = (*QUOTA_AND_VOLUMES, *DEVICES, *ROLES)
         made = ControlPlane(Options(extra_controllers=extra))
     else:
         made = Local()

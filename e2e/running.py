@@ -13,7 +13,8 @@ from typing import Protocol
 from e2e import muster as processes
 from e2e import permissions
 from e2e.clusters.protocol import Cluster
-from e2e.muster import CONFIG, Muster
+from e2e.controlplane.controlplane import ControlPlane
+from e2e.muster import CONFIG, NAMESPACE, Muster
 from e2e.support import manifests
 from kube.meta import Json
 
@@ -55,6 +56,13 @@ def installed(
             _check_rights(cluster.audit_log, keep_audit)
         finally:
             muster.stop()
+
+
+async def no_deployments(cluster: ControlPlane) -> None:
+    """Delete those that the manifests install: here their processes run beside the cluster."""
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+    async with cluster.client() as rest:
+        (await rest.delete(path, {"propagationPolicy": "Background"})).ok()
 
 
 def _check_rights(audit: Path | None, keep: Path | None) -> None:

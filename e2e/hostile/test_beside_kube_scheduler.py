@@ -13,8 +13,8 @@ import pytest
 
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import NAMESPACE, SCHEDULER, Muster
-from e2e.running import installed, started
+from e2e.muster import SCHEDULER, Muster
+from e2e.running import installed, no_deployments, started
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import Json, pod, pod_spec
@@ -46,14 +46,8 @@ def cluster(server_kind: str) -> Iterator[ControlPlane]:
 def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
     """The processes run beside the cluster; its Deployments must not run here as pods as well."""
     with installed(cluster) as muster:
-        asyncio.run(_delete_deployments(cluster))
+        asyncio.run(no_deployments(cluster))
         yield muster
-
-
-async def _delete_deployments(cluster: ControlPlane) -> None:
-    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-    async with cluster.client() as rest:
-        (await rest.delete(path, {"propagationPolicy": "Background"})).ok()
 
 
 @pytest.mark.timeout(300)
