@@ -8,7 +8,6 @@ last group, how many groups were made in a second, how many writes the controlle
 (counted in the audit log), and whether any pod was bound before the second half came.
 """
 
-import argparse
 import asyncio
 import sys
 import time
@@ -16,15 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from api.constants import ANNOTATION_GROUP_BY, ANNOTATION_MIN_COUNT
-from bench.jobsets import AT_ONCE, NODE_PODS, Counter, settled, writes_in
-from e2e.clusters.local import Local
+from bench.created import AT_ONCE, Counter, main, make_room, settled, writes_in
 from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import ALL, Muster
-from e2e.suite.objects import NODE_LABEL, POD_GROUPS, Json, pod
+from e2e.suite.objects import POD_GROUPS, Json, pod
 from kube.client import Client
-from kube.resources import NAMESPACES, PODS
+from kube.resources import PODS
 
 NAMESPACE = "bench-groups-from-pods"
 PODS_EACH = 4
@@ -73,11 +68,7 @@ class Measured:
 
 async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
     """Run it on a cluster that has Muster."""
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    await client.create(NAMESPACES, body)
-    for number in range(-(-count * PODS_EACH // NODE_PODS)):
-        capacity = {"cpu": str(NODE_PODS), "pods": str(NODE_PODS)}
-        await cluster.add_node(f"n{number}", labels={NODE_LABEL: NAMESPACE}, capacity=capacity)
+    await make_room(client, cluster, NAMESPACE, count * PODS_EACH)
     groups = Counter(client, POD_GROUPS, NAMESPACE)
     follow = asyncio.create_task(groups.run())
     started = time.perf_counter()
@@ -125,28 +116,5 @@ async def _bound(client: Client) -> int:
     return sum(bool(it["spec"].get("nodeName")) for it in found)
 
 
-async def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cluster", choices=("local", "real"), default="local")
-    parser.add_argument("--groups", type=int, default=100)
-    parsed = parser.parse_args()
-    local = parsed.cluster == "local"
-    cluster: Local | ControlPlane = Local() if local else ControlPlane(Options())
-    try:
-        await cluster.start()
-        muster = Muster(cluster.kubeconfig)
-        try:
-            await muster.install()
-            await muster.start(*ALL)
-            async with await Client.connect(cluster.kubeconfig) as client:
-                measured = await measure(client, cluster, parsed.groups)
-        finally:
-            muster.stop()
-    finally:
-        await cluster.stop()
-    print(measured)
-    return 0 if measured.kept else 1
-
-
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(main(__doc__, "groups", measure))

@@ -8,68 +8,25 @@ was made, how many writes the controllers made for each JobSet (counted in the a
 whether any pod was bound outside its group, or any gang in part.
 """
 
-import argparse
 import asyncio
-import json
 import sys
 import time
 from collections import Counter as Counts
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from api.constants import LABEL_POD_GROUP
-from e2e.clusters.local import Local
+from bench.created import AT_ONCE, Counter, main, make_room, settled, writes_in
 from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import ALL, Muster
-from e2e.suite.objects import NODE_LABEL, POD_GROUPS, WORKLOADS, Json, jobset, replicated_job
-from kube.cache import Cache
+from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, jobset, replicated_job
 from kube.client import Client
-from kube.meta import RawObject, decode_raw
-from kube.reflector import Reflector
-from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
+from kube.resources import JOBS, JOBSETS, PODS
 
 NAMESPACE = "bench-jobsets"
 REPLICAS = 4
-# How many creations are under way at once.
-AT_ONCE = 32
 LIMIT = 1.5
 # What a JobSet of one gang needs: a Workload and a PodGroup.
 OBJECTS = 2
-NODE_PODS = 100
-_ACCOUNT = "system:serviceaccount:muster-system:muster-controller"
-
-
-class Counter:
-    """Follows one kind: how many objects there are, when the last came, how often they changed."""
-
-    def __init__(self, client: Client, resource: Resource, namespace: str = NAMESPACE) -> None:
-        self.cache: Cache[RawObject] = Cache()
-        self.last = 0.0
-        self._count = sys.maxsize
-        self._reached = asyncio.Event()
-        self.cache.subscribe(self._on_change)
-        self._reflector = Reflector(
-            client, resource, self.cache, decode=decode_raw, namespace=namespace
-        )
-
-    async def run(self) -> None:
-        await self._reflector.run()
-
-    async def reach(self, count: int) -> float:
-        """When there were so many."""
-        self._count = count
-        self._on_change(None, None)
-        await self._reached.wait()
-        return self.last
-
-    def _on_change(self, old: RawObject | None, new: RawObject | None) -> None:
-        if old is None and new is not None:
-            self.last = time.perf_counter()
-        if len(self.cache) >= self._count:
-            self._reached.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +72,10 @@ class Measured:
 
 async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
     """Run it on a cluster that has Muster."""
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    await client.create(NAMESPACES, body)
-    for number in range(-(-count * REPLICAS // NODE_PODS)):
-        capacity = {"cpu": str(NODE_PODS), "pods": str(NODE_PODS)}
-        await cluster.add_node(f"n{number}", labels={NODE_LABEL: NAMESPACE}, capacity=capacity)
-    jobs, groups, workloads = (Counter(client, it) for it in (JOBS, POD_GROUPS, WORKLOADS))
+    await make_room(client, cluster, NAMESPACE, count * REPLICAS)
+    jobs, groups, workloads = (
+        Counter(client, it, NAMESPACE) for it in (JOBS, POD_GROUPS, WORKLOADS)
+    )
     follow = [asyncio.create_task(it.run()) for it in (jobs, groups, workloads)]
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -134,7 +89,7 @@ async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
     created = time.perf_counter() - started
     made = await jobs.reach(REPLICAS * count) - started
     grouped = max(await groups.reach(count), await workloads.reach(count)) - started
-    await settled(client, count * REPLICAS)
+    await settled(client, count * REPLICAS, NAMESPACE)
     for task in follow:
         task.cancel()
     await asyncio.wait(follow)
@@ -156,16 +111,6 @@ async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
     )
 
 
-async def settled(client: Client, pods: int, namespace: str = NAMESPACE) -> None:
-    """Wait for the bindings, at most a minute, and for what the controllers write about them."""
-    for _ in range(12):
-        await asyncio.sleep(5)
-        found = (await client.list(PODS, namespace))["items"]
-        if sum(bool(pod["spec"].get("nodeName")) for pod in found) >= pods:
-            break
-    await asyncio.sleep(5)
-
-
 def is_outside(pod: Json, group: Json | None) -> bool:
     """Whether a bound pod's group is not there, or came after the binding."""
     if group is None:
@@ -181,44 +126,5 @@ def _group(pod: Json) -> str:
     return name
 
 
-def writes_in(namespace: str, audit: Path) -> Mapping[str, int]:
-    """What the controller's account wrote in a namespace, by verb and resource."""
-    found: Counts[str] = Counts()
-    for line in audit.read_text().splitlines():
-        event = json.loads(line)
-        target = event.get("objectRef", {})
-        if (
-            event["stage"] == "ResponseComplete"
-            and event["user"]["username"] == _ACCOUNT
-            and event["verb"] in {"create", "update", "patch", "delete"}
-            and target.get("namespace") == namespace
-        ):
-            found[f"{event['verb']} {target['resource']}"] += 1
-    return found
-
-
-async def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cluster", choices=("local", "real"), default="local")
-    parser.add_argument("--jobsets", type=int, default=100)
-    parsed = parser.parse_args()
-    local = parsed.cluster == "local"
-    cluster: Local | ControlPlane = Local() if local else ControlPlane(Options())
-    try:
-        await cluster.start()
-        muster = Muster(cluster.kubeconfig)
-        try:
-            await muster.install()
-            await muster.start(*ALL)
-            async with await Client.connect(cluster.kubeconfig) as client:
-                measured = await measure(client, cluster, parsed.jobsets)
-        finally:
-            muster.stop()
-    finally:
-        await cluster.stop()
-    print(measured)
-    return 0 if measured.kept else 1
-
-
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(main(__doc__, "jobsets", measure))

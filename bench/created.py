@@ -1,0 +1,134 @@
+"""What measurements of many objects that users create share: a cluster, room, and what is made."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections import Counter as Counts
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from e2e.clusters.local import Local
+from e2e.clusters.protocol import Cluster
+from e2e.controlplane.commands import Options
+from e2e.controlplane.controlplane import ControlPlane
+from e2e.muster import ALL, Muster
+from e2e.suite.objects import NODE_LABEL
+from kube.cache import Cache
+from kube.client import Client
+from kube.meta import RawObject, decode_raw
+from kube.reflector import Reflector
+from kube.resources import NAMESPACES, PODS, Resource
+
+# How many creations are under way at once.
+AT_ONCE = 32
+_NODE_PODS = 100
+_ACCOUNT = "system:serviceaccount:muster-system:muster-controller"
+
+
+class Result(Protocol):
+    """What was measured, which says itself as text."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether every target was reached."""
+
+
+class Counter:
+    """Follows one kind: how many objects there are, when the last came, how often they changed."""
+
+    def __init__(self, client: Client, resource: Resource, namespace: str) -> None:
+        self.cache: Cache[RawObject] = Cache()
+        self.last = 0.0
+        self._count = sys.maxsize
+        self._reached = asyncio.Event()
+        self.cache.subscribe(self._on_change)
+        self._reflector = Reflector(
+            client, resource, self.cache, decode=decode_raw, namespace=namespace
+        )
+
+    async def run(self) -> None:
+        await self._reflector.run()
+
+    async def reach(self, count: int) -> float:
+        """When there were so many."""
+        self._count = count
+        self._on_change(None, None)
+        await self._reached.wait()
+        return self.last
+
+    def _on_change(self, old: RawObject | None, new: RawObject | None) -> None:
+        if old is None and new is not None:
+            self.last = time.perf_counter()
+        if len(self.cache) >= self._count:
+            self._reached.set()
+
+
+async def make_room(client: Client, cluster: Cluster, namespace: str, pods: int) -> None:
+    """A namespace, and nodes with room for so many of its pods."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    await client.create(NAMESPACES, body)
+    for number in range(-(-pods // _NODE_PODS)):
+        capacity = {"cpu": str(_NODE_PODS), "pods": str(_NODE_PODS)}
+        await cluster.add_node(f"n{number}", labels={NODE_LABEL: namespace}, capacity=capacity)
+
+
+async def settled(client: Client, pods: int, namespace: str) -> None:
+    """Wait for the bindings, at most a minute, and for what the controllers write about them."""
+    for _ in range(12):
+        await asyncio.sleep(5)
+        found = (await client.list(PODS, namespace))["items"]
+        if sum(bool(pod["spec"].get("nodeName")) for pod in found) >= pods:
+            break
+    await asyncio.sleep(5)
+
+
+def writes_in(namespace: str, audit: Path) -> Mapping[str, int]:
+    """What the controller's account wrote in a namespace, by verb and resource."""
+    found: Counts[str] = Counts()
+    for line in audit.read_text().splitlines():
+        event = json.loads(line)
+        target = event.get("objectRef", {})
+        if (
+            event["stage"] == "ResponseComplete"
+            and event["user"]["username"] == _ACCOUNT
+            and event["verb"] in {"create", "update", "patch", "delete"}
+            and target.get("namespace") == namespace
+        ):
+            found[f"{event['verb']} {target['resource']}"] += 1
+    return found
+
+
+def main(
+    about: str | None, unit: str, measure: Callable[[Client, Cluster, int], Awaitable[Result]]
+) -> int:
+    """The command: `measure` so many of a unit on a new cluster; 1 if a target was missed."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--cluster", choices=("local", "real"), default="local")
+    parser.add_argument(f"--{unit}", dest="count", type=int, default=100)
+    parsed = parser.parse_args()
+    made = Local() if parsed.cluster == "local" else ControlPlane(Options())
+    measured = asyncio.run(_on(made, measure, parsed.count))
+    print(measured)
+    return 0 if measured.kept else 1
+
+
+async def _on(
+    cluster: Local | ControlPlane,
+    measure: Callable[[Client, Cluster, int], Awaitable[Result]],
+    count: int,
+) -> Result:
+    try:
+        await cluster.start()
+        muster = Muster(cluster.kubeconfig)
+        try:
+            await muster.install()
+            await muster.start(*ALL)
+            async with await Client.connect(cluster.kubeconfig) as client:
+                return await measure(client, cluster, count)
+        finally:
+            muster.stop()
+    finally:
+        await cluster.stop()
