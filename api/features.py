@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from api import causes
 from api.causes import Cause
 from api.constants import COSCHEDULING, JOB, JOBSET, PLUGINS_POD_GROUP, WORKLOAD
+from api.groups import Form
 from api.ownership import OwnerId
 
 
@@ -85,6 +86,11 @@ _OF_OWNERS: Final = {
     (WORKLOAD.group, WORKLOAD.kind): Feature.IMPLICIT_POD_GROUPS,
 }
 
+_OF_FORMS: Final = {
+    Form.WORKLOAD: Feature.IMPLICIT_POD_GROUPS,
+    Form.COSCHEDULING: Feature.COSCHEDULING,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
@@ -119,6 +125,11 @@ def faults_of(names: Collection[str]) -> list[str]:
     """What is wrong with the names of gates: one sentence for each that is not known."""
     known = [it.value for it in Feature]
     return [_unknown(name, known) for name in names if name not in known]
+
+
+def feature_of_form(form: Form) -> Feature | None:
+    """The feature by which the groups that pods name in this form are made; None for others."""
+    return _OF_FORMS.get(form)
 
 
 def feature_of_owner(owner: OwnerId | None) -> Feature | None:

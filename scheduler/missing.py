@@ -10,7 +10,7 @@ from typing import Final
 
 from api import features
 from api.constants import JOB, JOBSET, JOBSET_LABEL_NAME, POD, POD_GROUP, WORKLOAD
-from api.features import Feature, FeatureGates, off_text
+from api.features import Feature, FeatureGates, feature_of_form, off_text
 from api.groups import Form, group_of_pod, workload_form
 from scheduler.core.forest import Group, NotReady, Pod
 
@@ -152,13 +152,8 @@ def _made_by(group: Group) -> Feature | None:
     reference = group_of_pod(pod.info.labels, ours=True)
     if reference is None or reference.name != group.name:
         return None
-    return _BY_FORM.get(reference.form)
+    return feature_of_form(reference.form)
 
-
-_BY_FORM: Final = {
-    Form.WORKLOAD: Feature.IMPLICIT_POD_GROUPS,
-    Form.COSCHEDULING: Feature.COSCHEDULING,
-}
 
 _MISSPELT: Final = "create it, or correct the name that its pods give"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from api import causes
 from api.causes import Cause
@@ -15,7 +15,7 @@ from api.constants import (
     POD_GROUP,
     WORKLOAD,
 )
-from api.features import Feature, off_text
+from api.features import Feature, feature_of_form, off_text
 from api.group_claims import own_claims, template_entries
 from api.groups import Form, GroupReference, groups_of_object, is_ours, workload_form_of
 from api.integration import groups_from_pods
@@ -179,17 +179,11 @@ def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) 
     return [f"metadata.labels[{present[0]}]: it names a group only together with {missing}"]
 
 
-_FEATURES: Final = {
-    Form.WORKLOAD: Feature.IMPLICIT_POD_GROUPS,
-    Form.COSCHEDULING: Feature.COSCHEDULING,
-}
-
-
 def _feature(reference: GroupReference, pod: Mapping[str, Any]) -> Feature | None:
     """The feature that makes the group; None for one that a user makes."""
     if groups_from_pods.ask_of(reference, annotations_of(pod)) is not None:
         return Feature.POD_GROUPS_FROM_PODS
-    return _FEATURES.get(reference.form)
+    return feature_of_form(reference.form)
 
 
 def _off(groups: list[GroupReference], pod: Mapping[str, Any], lister: Lister) -> list[str]:
