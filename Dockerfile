@@ -1,4 +1,4 @@
-# The image of every process: docker build -t muster:0.1.0 .
+# The image of every process: docker build -t muster:0.2.0 .
 FROM python:3.11-slim AS build
 WORKDIR /src
 COPY requirements/runtime.txt requirements/
