@@ -58,6 +58,10 @@ UNSERVED_TEXT: Final = (
     "spec.resourceClaims needs resource.k8s.io/v1, which this cluster does not serve: Kubernetes "
     "has it from 1.34 on"
 )
+FORBIDDEN_TEXT: Final = (
+    "spec.resourceClaims: muster-controller may not read ResourceClaims and their templates; "
+    "apply the manifests of its version"
+)
 
 
 Fault = BlockedError | InTheWayError
@@ -99,7 +103,9 @@ class GroupClaims:
             self._notes.pop(key, None)
             return
         if not self._is_served:
-            self._remember(group, {"": BlockedError(EVENT_CLAIM_NOT_MADE, UNSERVED_TEXT)})
+            forbidden = self._caches.forbidden & {CLAIMS, CLAIM_TEMPLATES}
+            text = FORBIDDEN_TEXT if forbidden else UNSERVED_TEXT
+            self._remember(group, {"": BlockedError(EVENT_CLAIM_NOT_MADE, text)})
             return
         faults: dict[str, Fault] = {}
         made = [await self._given(group, it, faults) for it in _from_templates(group)]

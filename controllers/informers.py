@@ -5,6 +5,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import structlog
+
 from api import names
 from api.constants import (
     ANNOTATION_GROUP_TEMPLATE,
@@ -47,7 +49,7 @@ from controllers.pod_asks import PodAsks
 from kube.cache import Cache
 from kube.client import Client
 from kube.clock import Clock
-from kube.errors import ApiError, ConfigError, NotFound, Unreachable
+from kube.errors import ApiError, ConfigError, Forbidden, NotFound, Unreachable
 from kube.meta import HasMeta, ObjectMeta, Partial, decode_partial
 from kube.quarantine import Quarantine
 from kube.reflector import Reflector
@@ -61,6 +63,8 @@ _SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
 
 _OPTIONAL = (JOBSETS, REQUESTS, CLAIMS, CLAIM_TEMPLATES, *COSCHEDULING_KINDS)
 """Kinds that a cluster need not serve."""
+
+_log = structlog.get_logger()
 
 Decode = Callable[[bytes], HasMeta]
 
@@ -111,6 +115,8 @@ class Caches:
         self.claims: Cache[Partial] = Cache()
         self.claim_templates: Cache[NamedObject] = Cache()
         self.served: set[Resource] = set()
+        self.forbidden: set[Resource] = set()
+        """Optional kinds that may not be read: the roles are those of an earlier version."""
         self._on_served: list[Callable[[Resource], None]] = []
         self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
             JOBS: (self.jobs, decode_job),
@@ -207,6 +213,10 @@ class Caches:
         owners = owners_of(group.metadata, group.metadata.name, "", leaving=True)
         jobs = self.jobs.each(BY_GROUP, group.metadata.key)
         return any(belongs(_claims_of_job(job), owners) for job in jobs)
+
+    def may_own(self, resource: Resource) -> bool:
+        """Whether groups are made for objects of the kind, and go with them."""
+        return (resource.group, resource.kind) in self._by_kind
 
     def exists(self, owner_id: OwnerId, namespace: str) -> bool:
         """Whether the owner exists. One of a kind that is not watched may."""
@@ -310,23 +320,44 @@ class Informers:
         """The reflectors of kinds that were not served before, started."""
         started = []
         for resource in list(self._later):
-            if await self._is_served(resource):
+            if await self._is_readable(resource):
                 reflector = self._later.pop(resource)
                 group.create_task(reflector.run())
                 started.append(reflector)
         return started
 
-    async def _is_served(self, resource: Resource) -> bool:
-        """Whether the API server knows the kind; waits while it does not answer."""
+    async def _is_readable(self, resource: Resource) -> bool:
+        """Whether the API server has the kind and shows it; waits while it does not answer.
+
+        Also while it refuses what owns groups. Whatever else it refuses is asked for again later.
+        """
         while True:
             try:
                 await self._client.request("GET", resource.path(), params={"limit": "1"})
             except NotFound:
+                self._caches.forbidden.discard(resource)
                 return False
+            except Forbidden as error:
+                self._note_forbidden(resource, error)
+                # To take owners for absent would be to delete the groups of those that live.
+                if not self._caches.may_own(resource):
+                    return False
+                await self._clock.sleep(1.0)
             except (ApiError, ConfigError, Unreachable):
                 await self._clock.sleep(1.0)
             else:
+                self._caches.forbidden.discard(resource)
                 return True
+
+    def _note_forbidden(self, resource: Resource, error: Forbidden) -> None:
+        if resource in self._caches.forbidden:
+            return
+        self._caches.forbidden.add(resource)
+        _log.error(
+            "a kind may not be read: apply the roles of this version",
+            resource=resource.full_name,
+            problem=str(error),
+        )
 
 
 def _made_for(obj: Workload | Group | Partial) -> Iterable[Hashable]:

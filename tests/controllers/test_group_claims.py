@@ -7,9 +7,10 @@ import pytest
 
 from api import names
 from api.constants import ANNOTATION_MADE_FOR, JOB, LABEL_MANAGED_BY, MANAGED_BY, POD_GROUP
-from controllers.group_claims import BURST, RETRY_SECONDS
+from controllers.group_claims import BURST, FORBIDDEN_TEXT, RETRY_SECONDS, UNSERVED_TEXT
 from controllers.objects import CLAIM_TEMPLATES, CLAIMS, decode_group
 from kube.errors import Forbidden, ServerError
+from kube.resources import Resource
 from tests.controllers.conftest import ControllerHarness
 from tests.support.owners import made_for, make_job
 
@@ -366,6 +367,20 @@ async def test_a_cluster_without_the_api_is_said_and_waited_for(
     await harness.settle()
 
     assert recorded(harness) == [of()]
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "said"), [(set(), UNSERVED_TEXT), ({CLAIM_TEMPLATES}, FORBIDDEN_TEXT)]
+)
+async def test_why_no_claims_can_be_made_is_told(
+    harness: ControllerHarness, forbidden: set[Resource], said: str
+) -> None:
+    """A cluster that does not serve them is not one whose roles are those of before."""
+    harness.caches.forbidden |= forbidden
+    group(harness)
+    await harness.settle()
+
+    assert harness.recorded.messages == [said]
 
 
 async def test_the_status_of_the_scheduler_is_not_lost(served: ControllerHarness) -> None:

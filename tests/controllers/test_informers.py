@@ -4,17 +4,20 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+from structlog.testing import capture_logs
 
 from controllers.capacity_requests import REQUESTS
 from controllers.informers import Caches, Informers
 from controllers.objects import CLAIM_TEMPLATES, CLAIMS
 from kube.client import Client
+from kube.errors import Forbidden
 from kube.quarantine import Quarantine
-from kube.resources import CRDS
+from kube.resources import CRDS, JOBSETS, Resource
 from localcluster.cluster import LocalCluster
 from localcluster.definitions.jobset import jobset_crd
-from tests.controllers.test_process import install, submit_jobset
+from tests.controllers.test_process import install, running, submit_jobset
 from tests.support.clock import FakeClock
 from tests.support.owners import make_jobset
 
@@ -117,3 +120,88 @@ async def test_of_the_claims_only_those_of_groups_are_watched() -> None:
         await asyncio.wait({watches})
 
     assert [it.metadata.name for it in caches.claims.values()] == ["ours"]
+
+
+def refuse(client: Client, refused: set[Resource], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the API server does while the roles are those of an earlier version."""
+    request = client.request
+
+    async def asked(method: str, path: str, **how: Any) -> bytes:
+        if path in {resource.path() for resource in refused}:
+            raise Forbidden(403, "Forbidden", "cannot list")
+        return await request(method, path, **how)
+
+    monkeypatch.setattr(client, "request", asked)
+
+
+async def test_what_may_not_be_read_is_followed_once_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The new controller may run before its roles are there: all else works meanwhile."""
+    caches, clock, refused = Caches(), FakeClock(), {CLAIMS, REQUESTS}
+    async with (
+        LocalCluster(jobset=False) as cluster,
+        await Client.connect(cluster.kubeconfig) as client,
+    ):
+        await install(client)
+        refuse(client, refused, monkeypatch)
+        with capture_logs() as logs:
+            watches = asyncio.create_task(Informers(client, caches, clock).run())
+            await caches.synced.wait()
+            assert caches.forbidden == {CLAIMS, REQUESTS}
+            assert CLAIM_TEMPLATES in caches.served
+            await clock.sleeping()
+            await clock.advance(60)
+            assert CLAIMS not in caches.served
+
+            refused.clear()
+            while CLAIMS not in caches.served:
+                await clock.sleeping()
+                await clock.advance(15)
+        assert caches.forbidden == set()
+        watches.cancel()
+        await asyncio.wait({watches})
+
+    told = [it["resource"] for it in logs if it["log_level"] == "error"]
+    assert sorted(told) == [REQUESTS.full_name, CLAIMS.full_name]
+
+
+async def test_readyz_names_what_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = {REQUESTS}
+    async with (
+        LocalCluster() as cluster,
+        await Client.connect(cluster.kubeconfig) as client,
+    ):
+        await install(client)
+        refuse(client, refused, monkeypatch)
+        async with running(client) as process:
+            await process._caches.synced.wait()
+            said = list(process.details())
+
+    assert said == [f"{REQUESTS.full_name} may not be read: apply the roles of this version"]
+
+
+async def test_owners_that_may_not_be_read_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To take them for gone would be to delete the groups of what lives."""
+    caches, clock, refused = Caches(), FakeClock(), {JOBSETS}
+    async with (
+        LocalCluster() as cluster,
+        await Client.connect(cluster.kubeconfig) as client,
+    ):
+        await install(client)
+        refuse(client, refused, monkeypatch)
+        watches = asyncio.create_task(Informers(client, caches, clock).run())
+        await clock.sleeping()
+        await clock.advance(60)
+        assert caches.forbidden == {JOBSETS}
+        assert not caches.synced.is_set()
+
+        refused.clear()
+        await clock.sleeping()
+        await clock.advance(1)
+        await caches.synced.wait()
+        assert JOBSETS in caches.served
+        watches.cancel()
+        await asyncio.wait({watches})
