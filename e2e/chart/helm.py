@@ -39,10 +39,13 @@ def run(*arguments: str, values: Mapping[str, Any], home: Path) -> subprocess.Co
 
 
 def render(
-    home: Path, values: Mapping[str, Any] | None = None, namespace: str = NAMESPACE
+    home: Path,
+    values: Mapping[str, Any] | None = None,
+    namespace: str = NAMESPACE,
+    chart: Path = CHART,
 ) -> dict[Key, Object]:
     """The objects of the release by their names, hooks among them. Nothing is there twice."""
-    options = (RELEASE, str(CHART), f"--namespace={namespace}")
+    options = (RELEASE, str(chart), f"--namespace={namespace}")
     done = run("template", *options, values=values or {}, home=home)
     assert done.returncode == 0, done.stderr
     objects = [obj for obj in yaml.safe_load_all(done.stdout) if obj]

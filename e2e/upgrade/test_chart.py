@@ -1,6 +1,10 @@
-"""docs/upgrade.md by Helm, with users at work: manifests, the chart, its next version, and back."""
+"""docs/upgrade.md by Helm, with users at work: manifests, the chart, its next version, and back.
+
+The chart is that of the released version, if it has one. The next one is always the checkout's.
+"""
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Awaitable, Callable
@@ -15,7 +19,14 @@ from e2e.support.binaries import binary
 from e2e.support.manifests import path_of
 from e2e.support.rest import Rest
 from e2e.upgrade.site import Site
-from e2e.upgrade.versions import MissingCommitError, Released, checked_out, prepare, released
+from e2e.upgrade.versions import (
+    MissingCommitError,
+    Released,
+    Version,
+    checked_out,
+    prepare,
+    released,
+)
 
 ADOPT = "From manifests to the chart"
 UPGRADE = "From one version of the chart to the next"
@@ -41,21 +52,26 @@ async def test_nobody_notices_the_chart_and_its_upgrades(
     except MissingCommitError as error:
         pytest.skip(str(error))
     head = checked_out()
+    first = old if old.chart.is_dir() else head
     async with Site.opened(old, tmp_path) as site, Rest.open(site.kubeconfig) as rest:
         reader = Reader("upgrade.md", site.kubeconfig, tmp_path)
         chart = Chart(reader, site.kubeconfig, tmp_path)
         await site.settle("newcomers")
 
-        await timed("manifests to the chart", site.transition(head, chart.follows(ADOPT)))
-        await is_the_releases(rest, tmp_path)
-        assert chart.deployed() == (1, chart.version)
-        first = chart.version
+        chart.take(first)
+        await timed("manifests to the chart", site.transition(first, chart.follows(ADOPT)))
+        await is_the_releases(rest, tmp_path, first)
+        begun = chart.version
+        assert chart.deployed() == (1, begun)
+        chart.take(head)
         chart.renumber(NEXT)
         for number in range(rounds):
             await timed("the next version", site.transition(head, chart.follows(UPGRADE)))
             assert chart.deployed() == (2 * number + 2, NEXT)
-            await timed("and back", site.transition(head, chart.follows(ROLLBACK)))
-            assert chart.deployed() == (2 * number + 3, first)
+            await is_the_releases(rest, tmp_path, head)
+            await timed("and back", site.transition(first, chart.follows(ROLLBACK)))
+            assert chart.deployed() == (2 * number + 3, begun)
+            await is_the_releases(rest, tmp_path, first)
         await timed("up again", site.transition(head, chart.follows(UPGRADE)))
         await timed("the chart to manifests", site.transition(head, chart.follows(LEAVE)))
         assert chart.deployed() is None
@@ -74,10 +90,14 @@ async def timed(what: str, transition: Awaitable[None]) -> None:
 
 
 class Chart:
-    """The chart in the reader's checkout, and the release that it is installed as."""
+    """The chart in the reader's checkout, and the release that it is installed as.
+
+    `take` gives the reader the chart and the manifests of a version.
+    """
 
     def __init__(self, reader: Reader, kubeconfig: Path, home: Path) -> None:
         self._reader = reader
+        self._checkout = reader.checkout
         self._access = f"--kubeconfig={kubeconfig}"
         self._home = home
         self._file = reader.checkout / "charts" / "muster" / "Chart.yaml"
@@ -85,6 +105,12 @@ class Chart:
     @property
     def version(self) -> str:
         return str(yaml.safe_load(self._file.read_text())["version"])
+
+    def take(self, version: Version) -> None:
+        """A checkout of it."""
+        for name in ("charts", "manifests"):
+            shutil.rmtree(self._checkout / name)
+            shutil.copytree(version.source / name, self._checkout / name)
 
     def renumber(self, version: str) -> None:
         """As the chart of another version of Muster; its image has that tag."""
@@ -113,9 +139,9 @@ class Chart:
         return None
 
 
-async def is_the_releases(rest: Rest, home: Path) -> None:
+async def is_the_releases(rest: Rest, home: Path, version: Version) -> None:
     """Each object of the chart is Helm's now, and has nothing left of the version before."""
-    for name, wanted in render(home).items():
+    for name, wanted in render(home, chart=version.chart).items():
         if is_hook(wanted):
             continue
         found = (await rest.get(f"{path_of(wanted)}/{wanted['metadata']['name']}")).ok()

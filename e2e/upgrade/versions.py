@@ -47,6 +47,11 @@ class Version:
         """What an administrator applies."""
         return self.source / "manifests" / "base"
 
+    @property
+    def chart(self) -> Path:
+        """The Helm chart; the first version has none."""
+        return self.source / "charts" / "muster"
+
 
 def released(file: Path = FILE) -> tuple[Released, ...]:
     """The versions, oldest first."""
