@@ -10,6 +10,7 @@ folder of its own.
 import argparse
 import hashlib
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,9 @@ def _link(module: Module) -> None:
     """What all versions share is found beside each: a run knows one folder of binaries."""
     for binary in module.binaries:
         if not (BIN / binary).exists():
-            (BIN / binary).symlink_to(module.bin / binary)
+            # Relative, and instead of one that leads nowhere: checkouts are moved and copied.
+            (BIN / binary).unlink(missing_ok=True)
+            (BIN / binary).symlink_to(os.path.relpath(module.bin / binary, BIN))
 
 
 def _go(module: Module) -> go.Go | None:

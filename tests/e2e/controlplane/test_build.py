@@ -236,3 +236,21 @@ def test_another_kubernetes_is_built_beside_the_usual_one_and_shares_the_rest(
 def test_a_kubernetes_without_a_module_is_refused_with_those_there_are() -> None:
     with pytest.raises(BuildError, match=r"1\.20\.0; there are modules for 1\.33\.13, 1\.34\.4"):
         build.kubernetes("1.20.0")
+
+
+def test_a_checkout_that_is_moved_finds_what_its_versions_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    of_version = here / "1.33.13" / "bin"
+    monkeypatch.setattr(build, "CACHE", here)
+    monkeypatch.setattr(build, "BIN", of_version)
+    for folder in (here / "bin", of_version):
+        folder.mkdir(parents=True)
+    (here / "bin" / "kwok").write_text("kwok")
+    (of_version / "kwok").symlink_to("/nowhere/kwok")
+
+    build._link(build.Module("kwok", ("kwok",)))
+    here.rename(there)
+
+    assert (there / "1.33.13" / "bin" / "kwok").read_text() == "kwok"
