@@ -12,7 +12,7 @@ from e2e.clusters.local import Local
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import DEVICES, QUOTA_AND_VOLUMES, ROLES, Options
 from e2e.controlplane.controlplane import ControlPlane
-from e2e.controlplane.places import KUBERNETES
+from e2e.controlplane.places import KUBERNETES, before
 from e2e.muster import Muster
 from e2e.running import Started, installed, started
 from e2e.suite.environment import Environment
@@ -54,12 +54,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("timeout") is None:
             # The first test of a run also starts the cluster.
             item.add_marker(pytest.mark.timeout(120))
-
-
-def before(version: str, running: str = KUBERNETES) -> bool:
-    """Whether the real control plane that is run is older than this: `1.36`, for instance."""
-    major, minor = (int(part) for part in version.split("."))
-    return tuple(int(part) for part in running.split(".")[:2]) < (major, minor)
 
 
 @pytest.fixture(scope="session")

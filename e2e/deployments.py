@@ -20,7 +20,7 @@ from e2e.controlplane.process import Process
 from e2e.support import accounts, kubeconfig, ports
 from e2e.support.rest import Object, Rest
 from e2e.support.waiting import eventually, healthy
-from e2e.webhook.endpoint_slices import SLICES, own_address
+from e2e.webhook.endpoint_slices import SLICES, copy_to_endpoints, own_address
 
 NAMESPACE = "muster-system"
 WEBHOOK = "muster-webhook"
@@ -119,6 +119,7 @@ class Deployments:
         running = self._running.pop(old)
         if running.name == WEBHOOK and successors:
             (await rest.delete(f"{_SLICES}/{WEBHOOK}-{running.port}")).ok()
+            await copy_to_endpoints(rest, NAMESPACE, WEBHOOK)
         running.process.kill()
 
     async def _start(self, rest: Rest, deployment: Object) -> _Running:
@@ -169,6 +170,7 @@ async def _tell(rest: Rest, deployment: Object, running: _Running) -> None:
     name, count = deployment["metadata"]["name"], deployment["spec"]["replicas"]
     if name == WEBHOOK:
         (await rest.post(_SLICES, await _slice(rest, running.port))).expect(201)
+        await copy_to_endpoints(rest, NAMESPACE, WEBHOOK)
     counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
     status = {"observedGeneration": deployment["metadata"]["generation"]}
     change = {"status": status | dict.fromkeys(counts, count)}

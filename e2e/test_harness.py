@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from e2e import run_tests
-from e2e.conftest import before
 from e2e.controlplane import build
 from e2e.controlplane.down import running
-from e2e.controlplane.places import ROOT
+from e2e.controlplane.places import ROOT, before
 from e2e.controlplane.process import Process, ProcessFailedError
 from e2e.support import kubeconfig, pki, ports
 from e2e.traces.normalise import Interner, Normaliser

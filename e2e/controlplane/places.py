@@ -18,3 +18,9 @@ DURATIONS = CACHE / "durations.json"
 KUBECONFIG = CACHE / "kubeconfig"
 LOGS = CACHE / "logs"
 PID = CACHE / "pid"
+
+
+def before(version: str, running: str = KUBERNETES) -> bool:
+    """Whether the real control plane that is run is older than this: `1.36`, for instance."""
+    major, minor = (int(part) for part in version.split("."))
+    return tuple(int(part) for part in running.split(".")[:2]) < (major, minor)

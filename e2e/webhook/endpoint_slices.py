@@ -1,4 +1,7 @@
-"""What a cluster does for a Service: its EndpointSlices say which replicas are ready, and where."""
+"""What a cluster does for a Service: its EndpointSlices say which replicas are ready, and where.
+
+API servers before 1.34 look for it in the Endpoints of the Service, which are kept the same.
+"""
 
 import asyncio
 import socket
@@ -6,12 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from e2e.controlplane.places import before
 from e2e.support.rest import Object, Rest
 from e2e.support.waiting import healthy
 from e2e.webhook.balancer import PROBE_SECONDS, Backend
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
 READY = "/endpoints/0/conditions/ready"
+_ENDPOINTS = "/api/v1/namespaces/{namespace}/endpoints"
 
 
 class EndpointSlices:
@@ -21,6 +26,7 @@ class EndpointSlices:
         self, admin: Path, namespace: str, service: str, backends: Sequence[Backend]
     ) -> None:
         self._admin = admin
+        self._namespace = namespace
         self._path = SLICES.format(namespace=namespace)
         self._service = service
         self._backends = backends
@@ -43,6 +49,7 @@ class EndpointSlices:
         async with Rest.open(self._admin) as rest:
             for backend in self._backends:
                 (await rest.delete(f"{self._path}/{self._name(backend)}")).ok()
+            await copy_to_endpoints(rest, self._namespace, self._service)
 
     async def _watch(self, backend: Backend) -> None:
         async with Rest.open(self._admin) as rest:
@@ -52,6 +59,7 @@ class EndpointSlices:
                     change = [{"op": "replace", "path": READY, "value": ready}]
                     path = f"{self._path}/{self._name(backend)}"
                     (await rest.patch(path, change, "application/json-patch+json")).ok()
+                    await copy_to_endpoints(rest, self._namespace, self._service)
                     backend.ready = ready
                 await asyncio.sleep(PROBE_SECONDS)
 
@@ -70,6 +78,41 @@ class EndpointSlices:
             "ports": [{"name": "https", "port": backend.port, "protocol": "TCP"}],
             "endpoints": [{"addresses": [address], "conditions": {"ready": False}}],
         }
+
+
+async def copy_to_endpoints(rest: Rest, namespace: str, service: str) -> None:
+    """What the slices of a Service say, for API servers that do not read them."""
+    if not before("1.34"):
+        return
+    selector = {"labelSelector": f"kubernetes.io/service-name={service}"}
+    while True:
+        # Read first, so that what another has written meanwhile is a conflict.
+        path = _ENDPOINTS.format(namespace=namespace)
+        there = await rest.get(f"{path}/{service}")
+        slices = (await rest.get(SLICES.format(namespace=namespace), params=selector)).ok()["items"]
+        wanted: Object = {"metadata": {"name": service}, "subsets": _subsets(slices)}
+        if slices and "ownerReferences" in slices[0]["metadata"]:
+            wanted["metadata"]["ownerReferences"] = slices[0]["metadata"]["ownerReferences"]
+        if not slices:
+            answer = await rest.delete(f"{path}/{service}")
+        elif there.status == 404:
+            answer = await rest.post(path, wanted)
+        else:
+            wanted["metadata"]["resourceVersion"] = there.ok()["metadata"]["resourceVersion"]
+            answer = await rest.put(f"{path}/{service}", wanted)
+        if answer.status in {200, 201, 404}:
+            return
+        assert answer.status == 409, answer.text
+
+
+def _subsets(slices: list[Object]) -> list[Object]:
+    """One for each slice with an endpoint that is ready."""
+    return [
+        {"addresses": [{"ip": endpoint["addresses"][0]}], "ports": one["ports"]}
+        for one in slices
+        for endpoint in one["endpoints"]
+        if endpoint["conditions"]["ready"]
+    ]
 
 
 def own_address() -> str:
