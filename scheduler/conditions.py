@@ -265,7 +265,7 @@ def _topology_reached(state: State, group: Group) -> str:
     if group.topology is None or not group.topology.preferred:
         return ""
     key = group.topology.key
-    domains = state.topologies.domains(key, outer_topology_keys(group, key))
+    domains = state.topologies.of_groups(key, outer_topology_keys(group, key))
     members = (pod for leaf in group.leaves() for pod in leaf.members.values())
     rows = [pod.row for pod in members if pod.running and pod.row >= 0]
     found = sorted(domains.of(rows))

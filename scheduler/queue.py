@@ -79,7 +79,7 @@ class Queue:
         self._backoff = BindBackoff()
         self._due = Timers()
         self._blocked: set[GroupKey] = set()
-        self._generation = 0
+        self._domains = (0, 0)
         self._behind = False
         self._now = 0.0
         self._next_stale = 0.0
@@ -142,9 +142,9 @@ class Queue:
             self._look_for_room(now)
             yield
         self._behind = changes.more or bool(self._to_scan or self._rows)
-        if self._state.nodes.generation != self._generation:
+        if self._state.topologies.version != self._domains:
             # Nodes were added, removed or relabelled: counts that were made on them are outdated.
-            self._generation = self._state.nodes.generation
+            self._domains = self._state.topologies.version
             for key in self._unschedulable:
                 self._stale.setdefault(key, now + _STALE)
         if self._backoff.waiting or self._due.keys or self._stale or self._unschedulable:

@@ -7,7 +7,8 @@ resource_table     what nodes offer and have free of each resource, without over
 exclusive_uses     which host ports and disks are in use on which nodes
 node_labels        label expressions, evaluated on all nodes at once
 node_classes       nodes with equal taints
-topology           topology domains: nodes that share a label value
+node_attributes    what the devices of a node agree on, for topology domains
+topology           topology domains: nodes that share the value of a label or of an attribute
 label_expressions  requirements on label values
 pod_selectors      which pods the terms of other pods select; pod_label_index finds them
 match_counts       how many of the selected pods are on each node

@@ -32,6 +32,7 @@ from scheduler.core.devices.pools import gather
 from scheduler.core.devices.sortings import Sorting, Sortings
 from scheduler.core.devices.states import DeviceStates, UsageChange
 from scheduler.core.model import ClaimKey, Term
+from scheduler.core.node_attributes import AttributeColumn, NodeAttributes
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.plugins.node_affinity import meets
 
@@ -77,6 +78,7 @@ class DeviceTable:
         self.allowance = Allowance()
         self.states = DeviceStates(self.allowance)
         self.sortings = Sortings(judge, self.allowance)
+        self.attributes = NodeAttributes()
         self.version = 0
         self.claims_version = 0
         self.slices_version = 0
@@ -268,6 +270,21 @@ class DeviceTable:
         self.refresh()
         return self._views.get(row, _NO_VIEW)
 
+    def attribute(self, name: str) -> AttributeColumn | None:
+        """What the nodes' devices say of an attribute, which nodes need not have.
+
+        None if no node has it, or the name is not qualified.
+        """
+        if not self.slices or "/" not in name:
+            return None
+        self.refresh()
+        return self.attributes.column(name, self._seen, self.sortings.contents, self.nodes.size)
+
+    @property
+    def attributes_version(self) -> int:
+        """Changes when an attribute that was asked for is seen to be another on a node."""
+        return self.attributes.version
+
     def pool_states(self) -> Mapping[str, int]:
         """How many pools that some node sees are complete, incomplete and invalid."""
         self.refresh()
@@ -306,6 +323,7 @@ class DeviceTable:
             self._set_view(row, self._view_of(row, wide.get(row, ())))
         self._stale_states |= self._stale_views
         self.sortings.stale(self._stale_views)
+        self.attributes.rows_changed(self._stale_views, self._seen, self.sortings.contents, size)
         rows = np.array(sorted(self._stale_states), np.int64)
         self._stale_views.clear()
         self._stale_states.clear()

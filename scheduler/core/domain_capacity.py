@@ -39,7 +39,7 @@ def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainCap
     if short.best is None or short.shape is None:
         return []
     nodes, shape, key = state.nodes, short.shape, short.best.key
-    labels = state.topologies.domains(
+    labels = state.topologies.of_groups(
         key, topology_keys_around(state.forest.groups.get(short.at), key)
     )
     state.units.refresh()

@@ -16,6 +16,7 @@ from scheduler.core.search.node_selection import waves
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Kind, Shortage
 from scheduler.core.state import State
+from scheduler.core.topology import Domains
 
 __all__ = ["Blocker", "explain", "reasons"]
 
@@ -57,8 +58,11 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     framework, shape = state.framework, short.shape
     counts = short.counts or _with_as_many_as_fit(state, shape, short.needed)
     impossible = _impossible(state, short, shape)
+    summary = advice.sentence(framework, shape, short, counts, impossible=impossible)
+    if short.best is not None and (mixed := _domains(state, short, short.best.key).mixed):
+        summary += f'; of the domains of "{short.best.key}", {advice.mixed(mixed)}'
     return Blocker(
-        summary=advice.sentence(framework, shape, short, counts, impossible=impossible),
+        summary=summary,
         kind=short.kind,
         at=short.at,
         needed=short.needed,
@@ -81,14 +85,17 @@ def _with_as_many_as_fit(state: State, shape: Shape, needed: int) -> tuple[tuple
         return reasons(framework, shape)
 
 
+def _domains(state: State, short: Shortage, key: str) -> Domains:
+    return state.topologies.of_groups(
+        key, topology_keys_around(state.forest.groups.get(short.at), key)
+    )
+
+
 def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
     empty: Ints = state.framework.empty_room(shape)
     if short.best is None:
         return state.framework.most(shape, empty) < short.needed
-    key = short.best.key
-    domains = state.topologies.domains(
-        key, topology_keys_around(state.forest.groups.get(short.at), key)
-    )
+    domains = _domains(state, short, short.best.key)
     sums = domains.sums(empty, None)
     # Usually the first domain that is large enough suffices.
     return not any(

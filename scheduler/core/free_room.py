@@ -66,7 +66,7 @@ def rooms_of_domains(
     """What the domains of each key have free. Costs O(nodes) for each key and resource."""
     found = []
     for key in keys:
-        domains = topologies.domains(key)
+        domains = topologies.of_groups(key)
         named = len(domains.paths) <= MOST_DOMAINS
         free: dict[str, dict[str, float]] = {}
         largest: dict[str, float] = {}

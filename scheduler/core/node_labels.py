@@ -35,6 +35,10 @@ class LabelColumn:
         self._vacant: list[int] = []
         self._numbers: Ints | None = None
 
+    def __len__(self) -> int:
+        """How many values there are."""
+        return len(self._code_of)
+
     def set(self, row: int, value: str | None) -> None:
         """Set the row's value; None if it has none."""
         before = int(self.codes[row])
@@ -45,6 +49,11 @@ class LabelColumn:
 
     def grow(self, extra: int) -> None:
         self.codes = np.pad(self.codes, (0, extra), constant_values=_WITHOUT)
+
+    def value(self, row: int) -> str | None:
+        """The row's value; None if it has none."""
+        code = int(self.codes[row])
+        return None if code < 0 else self.values[code]
 
     def code(self, value: str) -> int | None:
         """The value's code; None if no node has the value."""

@@ -85,10 +85,10 @@ class State:
         """
         self.pods: dict[str, Pod] = {}
         self.nodes = NodeTable()
-        self.topologies = Topologies(self.nodes)
+        self.devices = DeviceTable(self.nodes, judge, self._lives)
+        self.topologies = Topologies(self.nodes, self.devices)
         self.selectors = PodSelectors(self.nodes.match_counts)
         self.volumes = VolumeTable(self.nodes, claim_changed)
-        self.devices = DeviceTable(self.nodes, judge, self._lives)
         self.framework = Framework(
             self.nodes, self.topologies, self.selectors, self.volumes, self.devices
         )

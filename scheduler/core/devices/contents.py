@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from scheduler.core.devices.layouts import View
-from scheduler.core.devices.model import DeviceInfo
+from scheduler.core.devices.model import Attribute, DeviceInfo
 
 _Key = tuple[bool, str]
 """Whether a column is for one qualified name, and the name; else it is without domain."""
@@ -88,14 +88,15 @@ class Contents:
 
         One without a domain belongs to the driver's.
         """
-        domain, slash, plain = name.partition("/")
+        return self._column((True, name), lambda driver, device: _attribute(name, driver, device))
 
-        def value(driver: str, device: DeviceInfo) -> object:
-            attributes = dict(device.attributes)
-            found = attributes.get(name)
-            return attributes.get(plain) if found is None and slash and domain == driver else found
+    def attribute(self, name: str, number: int) -> Attribute | None:
+        """The attribute of this qualified name that a content has."""
+        return _attribute(name, self.drivers[number], self.samples[number])
 
-        return self._column((True, name), value)
+    def names(self, name: str) -> bool:
+        """Whether a device had an attribute of this qualified name since this was made."""
+        return (True, name) in self._names
 
     def _number(self, driver: str, device: DeviceInfo) -> int:
         fixed = (
@@ -124,6 +125,13 @@ class Contents:
             found = value(self.drivers[number], self.samples[number])
             codes.append(known.setdefault(found, len(known)))
         return codes
+
+
+def _attribute(name: str, driver: str, device: DeviceInfo) -> Attribute | None:
+    domain, slash, plain = name.partition("/")
+    attributes = dict(device.attributes)
+    found = attributes.get(name)
+    return attributes.get(plain) if found is None and slash and domain == driver else found
 
 
 def _names(driver: str, names: Iterable[str]) -> Iterable[_Key]:

@@ -96,7 +96,7 @@ class EvictionScopes:
         own, _ = _keys(self._dry_run.root)
         if own is None:
             return total(free)
-        sums = self._dry_run.state.topologies.domains(own).sums(free, None)
+        sums = self._dry_run.state.topologies.of_groups(own).sums(free, None)
         return int(sums.max(initial=0))
 
     def _within(self, rows: Ints) -> Ints | None:
@@ -157,7 +157,7 @@ class EvictionScopes:
             if self._dry_run.exhausted:
                 break
             self._dry_run.pause()
-            domains = self._dry_run.state.topologies.domains(key)
+            domains = self._dry_run.state.topologies.of_groups(key)
             room = domains.sums(self._now + self._gain, None)
             parts.extend(
                 domains.rows(code, None)

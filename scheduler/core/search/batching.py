@@ -121,5 +121,5 @@ def _pods(root: Group | Pod) -> Iterator[Pod]:
 
 def _domain(state: State, group: Group, topology: Topology, row: int) -> Ints:
     """The nodes of the group's topology domain that the row is in."""
-    domains = state.topologies.domains(topology.key, outer_topology_keys(group, topology.key))
+    domains = state.topologies.of_groups(topology.key, outer_topology_keys(group, topology.key))
     return domains.rows(next(iter(domains.of([row]))), None)

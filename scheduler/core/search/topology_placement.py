@@ -45,6 +45,7 @@ class TopologyPlacements:
         self._nodes = state.nodes
         self._framework = state.framework
         self._topologies = state.topologies
+        self._devices = state.devices
 
     def candidates(
         self, group: Group, region: Ints | None, above: CandidatePlacement | None, demand: Demand
@@ -81,7 +82,7 @@ class TopologyPlacements:
         if group.topology is None:
             raise LookupError(group.key)
         key = group.topology.key
-        return self._topologies.domains(key, outer_topology_keys(group, key))
+        return self._topologies.of_groups(key, outer_topology_keys(group, key))
 
     def wider(self, inner: CandidatePlacement, demand: Demand) -> Ints | None:
         """The nodes of the fewest other domains with room for pods that did not fit in `inner`.
@@ -197,12 +198,7 @@ class TopologyPlacements:
         self, group: Group, domains: Domains, region: Ints | None, demand: Demand
     ) -> Shortage:
         if not domains.values:
-            nodes = advice.count(sum(node is not None for node in self._nodes.infos), "node")
-            message = (
-                f'none of {nodes} has the label "{domains.key}":'
-                " label nodes, or correct the topology key"
-            )
-            return Shortage("constraint", group.key, message, resolvable=False)
+            return Shortage("constraint", group.key, self._no_domain(domains), resolvable=False)
         worst: Shortage | None = None
         for shape, count in (demand or _wanted(group)).items():
             unfit = never_fits(shape, self._nodes)
@@ -215,6 +211,20 @@ class TopologyPlacements:
                 where = BestDomain(domains.key, domains.values[best], max(0, count - free))
                 worst = Shortage("capacity", group.key, "", count, free, shape, where)
         return worst or Shortage("quorum", group.key, "nothing is waiting")
+
+    def _no_domain(self, domains: Domains) -> str:
+        """Why no node is in a domain of the key."""
+        nodes = advice.count(sum(node is not None for node in self._nodes.infos), "node")
+        if domains.mixed:
+            return (
+                f'none of {nodes} is in a domain of "{domains.key}": {advice.mixed(domains.mixed)};'
+                " label these nodes, or have their drivers say one value"
+            )
+        devices = " or a device with this attribute" if self._devices.slices else ""
+        return (
+            f'none of {nodes} has the label "{domains.key}"{devices}:'
+            " label nodes, or correct the topology key"
+        )
 
 
 def _growing(first: int, most: int) -> Iterator[int]:
@@ -239,4 +249,6 @@ def _in_several_domains(group: Group, domains: Domains, pins: set[int]) -> Short
         f"its running members are not in one {domains.key}, but in {len(names)}:"
         f" {', '.join(names)}; delete those in all but one"
     )
+    if UNLABELLED in pins:
+        message += f', or wait for their nodes to say again which "{domains.key}" they are in'
     return Shortage("invalid", group.key, message, resolvable=False)

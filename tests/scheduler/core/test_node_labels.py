@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.core.device_table import DeviceTable
 from scheduler.core.label_expressions import compares, matches_value
 from scheduler.core.model import Expression, NodeInfo, Term
 from scheduler.core.node_table import NodeTable
@@ -68,7 +69,7 @@ def test_domains_are_those_of_looking_at_every_node(
         if key in of_node
     }
     found = sorted(set(paths.values()))
-    domains = Topologies(nodes).domains(key, tuple(outer))
+    domains = Topologies(nodes, DeviceTable(nodes)).domains(key, tuple(outer))
 
     assert domains.values == tuple(path[-1] for path in found)
     assert domains.paths == tuple("/".join(path) for path in found)

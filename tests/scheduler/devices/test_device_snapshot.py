@@ -54,6 +54,25 @@ def test_decisions_with_devices_are_the_same_after_writing_and_reading() -> None
     assert len(made.table.assumed) == 1
 
 
+def test_domains_of_an_attribute_are_the_same() -> None:
+    made = DeviceCluster(Selectors().judge)
+    for at, clique in enumerate(("a", "b", "b", "c")):
+        made.gpu_node(f"n{at}", device("d", {"clique": clique}), cpu=2)
+    made.table.remove_slice("gpu.example.com-n3")
+    for name, pods in (("fits", 4), ("does-not", 5)):
+        made.gang(name, pods, rack=True, key="gpu.example.com/clique")
+        made.pods(name, pods)
+
+    replayed(made)
+
+    refused, placed = take(made.state, queue_of(made.state), LIMITS).decisions
+    assert placed.placed is not None
+    assert set(placed.placed.values()) == {"n1", "n2"}
+    assert refused.blocker is not None
+    assert refused.blocker.best_domain is not None
+    assert refused.blocker.best_domain.value == "b"
+
+
 @pytest.mark.parametrize("number", range(12))
 def test_victims_that_hold_devices_are_the_same(number: int) -> None:
     made = build(occupied(23, number))
