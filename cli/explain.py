@@ -16,11 +16,12 @@ from scheduler.core.decide import decide
 from scheduler.core.devices_used import devices_used
 from scheduler.core.domain_capacity import domains
 from scheduler.core.explain import Blocker, explain
-from scheduler.core.forest import Group, Pod
+from scheduler.core.forest import Group, Pod, outer_topology_keys
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.state import State
+from scheduler.core.topology import UNLABELLED
 from scheduler.missing import claims_missing
 from scheduler.watch.objects import GroupObject
 
@@ -79,10 +80,23 @@ def explain_lines(
     yield headline(entity)
     members = (uid for leaf in entity.leaves() for uid in leaf.members)
     yield from (f"  {line}" for line in _device_lines(state, members))
+    yield from (f"  {line}" for line in _domain_lines(state, entity))
     top = entity.top
     if top is not entity:
         yield f"  is decided with its root, {qualified_name(top.key)}"
     yield from (f"  {line}" for line in _decision_lines(state, top, entity, budget, gates))
+
+
+def _domain_lines(state: State, group: Group) -> Iterator[str]:
+    """The domains of its topology constraint in which its members run."""
+    pods = (pod for leaf in group.leaves() for pod in leaf.members.values())
+    rows = [pod.row for pod in pods if pod.running and pod.row >= 0]
+    if group.topology is None or not rows:
+        return
+    key = group.topology.key
+    found = state.topologies.of_groups(key, outer_topology_keys(group, key))
+    names = (found.paths[code] for code in sorted(found.of(rows) - {UNLABELLED}))
+    yield f"runs in {key}: {', '.join(names) or 'none'}"
 
 
 def headline(group: Group) -> str:

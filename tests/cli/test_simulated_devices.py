@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from api.constants import ANNOTATION_TOPOLOGY
 from cli.explain import explain_lines
 from cli.simulate import simulate
 from kube.errors import ConfigError
@@ -165,3 +166,20 @@ def test_explain_says_how_many_devices_of_which_class_a_group_uses() -> None:
 
     assert lines[1] == "  uses 3 devices of class gpu"
     assert of_pod[1] == "  uses 2 devices of class gpu"
+
+
+def test_a_topology_by_an_attribute_is_simulated_and_explained() -> None:
+    made = DevicePreemption()
+    for at, clique in enumerate("abb"):
+        made.gpu_node(f"n{at}", device("d", {"clique": clique}), cpu=2)
+    key = "gpu.example.com/clique"
+    document = job("a", 4)
+    document["metadata"]["annotations"][ANNOTATION_TOPOLOGY] = key
+    assert simulate(made.state, [document], "ns", SearchBudget())[1] == "  fits: n1 x2, n2 x2"
+
+    made.gang("g", 1, rack=True, key=key)
+    made.pod("g", node="n1")
+    group = made.state.forest.groups["PodGroup", "ns", "g"]
+    assert list(explain_lines(made.state, group, SearchBudget()))[1] == f"  runs in {key}: b"
+    made.table.remove_slice("gpu.example.com-n1")
+    assert list(explain_lines(made.state, group, SearchBudget()))[1] == f"  runs in {key}: none"
