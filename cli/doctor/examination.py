@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -28,9 +29,19 @@ from cli.doctor.installation import Installation
 from cli.doctor.paging import pages
 from cli.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.client import Client
-from kube.errors import KubeError
+from kube.errors import KubeError, NotFound
 from kube.meta import Json
-from kube.resources import CRDS, EVENTS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
+from kube.resources import (
+    CRDS,
+    EVENTS,
+    JOBS,
+    JOBSETS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_SLICES,
+    Resource,
+)
 
 RENEWALS: Final = 4.0
 """Seconds between two readings of the leases: longer than leaders wait between renewals."""
@@ -170,7 +181,14 @@ class Examination:
             if await self._each(
                 "topology", NODES, lambda one: nodes.see([one]), metadata_only=True
             ):
+                if nodes.may_be_attributes:
+                    about = About(RESOURCE_SLICES.kind, RESOURCE_SLICES.full_name)
+                    await self._attempt("topology", about, self._see_slices(nodes))
                 self._found += nodes.findings()
+
+    async def _see_slices(self, nodes: groups.NodeLabels) -> None:
+        with suppress(NotFound):  # older API servers serve no devices
+            await _show(pages(self._client, RESOURCE_SLICES), nodes.see_slice)
 
     async def _pods(self) -> None:
         unscheduled, unread = Limited("unscheduled"), Limited("annotations")

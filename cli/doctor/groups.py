@@ -123,11 +123,15 @@ def _fault(waiting: Waiting) -> Finding | None:
 
 @dataclass(slots=True)
 class NodeLabels:
-    """How many nodes have each of the labels that are asked for."""
+    """How many nodes have each of the labels that are asked for.
+
+    What devices have as an attribute is not missed as a label.
+    """
 
     asked: Mapping[tuple[str, bool], About]
     nodes: int = 0
     having: Counter[str] = field(default_factory=Counter)
+    of_devices: set[str] = field(default_factory=set)
 
     def see(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """Takes a page of nodes in."""
@@ -136,11 +140,25 @@ class NodeLabels:
             self.nodes += 1
             self.having.update(keys & labels_of(node).keys())
 
+    @property
+    def may_be_attributes(self) -> bool:
+        """Whether nodes lack a label that could be the qualified name of an attribute."""
+        return any("/" in key and self.having[key] < self.nodes for key, _ in self.asked)
+
+    def see_slice(self, obj: Json) -> None:
+        """Takes one ResourceSlice in."""
+        driver, keys = text(dig(obj, "spec", "driver")), {key for key, _ in self.asked}
+        for device in map(mapping, listing(dig(obj, "spec", "devices"))):
+            names = mapping(device.get("attributes"))
+            self.of_devices |= keys & {n if "/" in n else f"{driver}/{n}" for n in names}
+
     def findings(self) -> Iterator[Finding]:
         """The labels that no node has, and those that some lack."""
         found = Limited("topology")
         for (key, preferred), about in self.asked.items():
             have = self.having[key]
+            if key in self.of_devices:
+                continue
             if have < max(self.nodes, 1) and found.takes(about.namespace):
                 found.add(self._missing(key, about, have, preferred=preferred))
         yield from found.findings()

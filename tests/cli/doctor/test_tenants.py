@@ -234,3 +234,35 @@ def test_labels_that_groups_ask_for(
 
     assert [one.severity for one in found] == ([] if want is None else [want])
     assert all(text in one.problem and one.about == About("PodGroup", "g", "ns") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "missed"),
+    [
+        pytest.param("clique", False, id="the driver's own"),
+        pytest.param("gpu.example.com/clique", False, id="qualified"),
+        pytest.param("other.example.com/clique", True, id="of another domain"),
+    ],
+)
+def test_what_devices_have_as_an_attribute_is_not_missed_as_a_label(
+    name: str, missed: bool
+) -> None:
+    seen = Groups()
+    seen.see("PodGroup", group("g", 1, key="gpu.example.com/clique"))
+    labels = NodeLabels(seen.asked)
+    labels.see([node()])
+    assert labels.may_be_attributes
+    device = {"name": "d", "attributes": {name: {"string": "a"}}}
+    labels.see_slice({"spec": {"driver": "gpu.example.com", "devices": [device, None]}})
+    labels.see_slice({"spec": 1})
+
+    assert bool(list(labels.findings())) == missed
+
+
+def test_slices_are_read_only_for_keys_that_may_be_attributes_and_that_nodes_lack() -> None:
+    for key, of_node, want in (("rack", "x", False), ("a/b", "a/b", False), ("a/b", "x", True)):
+        seen = Groups()
+        seen.see("PodGroup", group("g", 1, key=key))
+        labels = NodeLabels(seen.asked)
+        labels.see([node(of_node)])
+        assert labels.may_be_attributes == want
