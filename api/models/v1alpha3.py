@@ -16,9 +16,10 @@ class TopologyConstraint(BaseModel):
 
     key: str = Field(
         "",
-        description="The key of a node label, such as topology.kubernetes.io/zone. The whole "
-        "group is placed on nodes that share one value of it, within the domain of its parent; "
-        "nodes without the label are left out. Required.",
+        description="The key of a node label, such as topology.kubernetes.io/zone, or the "
+        "qualified name of an attribute of the nodes' devices, such as gpu.example.com/clique. The "
+        "whole group is placed on nodes that share one value of it, within the domain of its "
+        "parent; nodes without a value are left out. Required.",
     )
     preferred: bool = Field(
         False,
