@@ -27,6 +27,10 @@ from scheduler.core.state import State
 
 Demand = Mapping[Shape, int]
 
+_WAVES: Final = 16
+"""Waves after the first that the budget does not end: where the first pod decides for all others,
+the second wave places these, and a slow machine must not refuse them."""
+
 _GIVEN_BACK: Final = 64
 """Places that are freed in one step."""
 
@@ -262,7 +266,7 @@ class Attempt:
         for number, wave in enumerate(waves(self.framework, shape, count, region, profile)):
             self.take(group, shape, *wave)
             self.steps += number > 0
-            if self.exhausted:
+            if number >= _WAVES and self.exhausted:
                 break
         return self.total - before
 

@@ -102,16 +102,28 @@ def test_two_constraints_over_many_nodes_take_a_few_steps(count: int) -> None:
     assert decision.steps <= 4
 
 
-@pytest.mark.parametrize(
-    ("expired", "want"), [(False, 2), (True, None)], ids=["in time", "the time is over"]
-)
-def test_waves_count_as_steps_and_end_with_the_budget(*, expired: bool, want: int | None) -> None:
-    """The first pod decides where the others may go: that takes two waves."""
+@pytest.mark.parametrize("expired", [False, True], ids=["in time", "the time is over"])
+def test_where_the_first_pod_decides_for_all_others_they_follow_whatever_the_time(
+    *, expired: bool
+) -> None:
+    """That takes two waves. A slow machine must not refuse the gang for the second one."""
     builder = build([(4, 0), (4, 1)])
     gang(builder, 4, required_affinity=(PodTerm(OF_WEB, "rack"),))
     decision = builder.place("g", budget=SearchBudget(expired=lambda: expired))
 
-    assert (decision.steps if isinstance(decision, Placement) else None) == want
+    assert (decision.steps if isinstance(decision, Placement) else None) == 2
+
+
+@pytest.mark.parametrize("expired", [False, True], ids=["in time", "the time is over"])
+def test_many_waves_count_as_steps_and_end_with_the_budget(*, expired: bool) -> None:
+    """Spread out, each takes one pod more on either node."""
+    builder = build([(40, 0), (40, 0)])
+    gang(builder, 60, required_affinity=(PodTerm(OF_WEB, "rack"),))
+    budget = SearchBudget(profile="spread", expired=lambda: expired)
+    decision = builder.place("g", budget=budget)
+
+    assert isinstance(decision, Refusal if expired else Placement), decision
+    assert decision.steps >= 16
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,20 @@ def test_sharers_of_two_shapes_go_to_the_node_with_room_for_all(best: str) -> No
     assert made.complaints() == []
 
 
+def test_sharers_of_a_network_device_are_placed_though_the_time_is_over() -> None:
+    """The first pod allocates the claim, which is slow where many nodes see the devices."""
+    made = racks(count=1)
+    key = made.claim("shared", SWITCH)
+    made.gang("g", 6)
+    for _ in range(6):
+        made.asks("g", key)
+
+    decision = made.place("g", budget=SearchBudget(expired=lambda: True))
+
+    assert len(made.where(made.write(decision))) == 6
+    assert made.complaints() == []
+
+
 def test_pods_beside_the_sharers_go_elsewhere() -> None:
     made = DeviceCluster()
     for name in ("n0", "n1"):
