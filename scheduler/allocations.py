@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -33,7 +33,7 @@ from scheduler.allocation_json import (
 )
 from scheduler.claim_access import ClaimAccess, UnusableError
 from scheduler.claim_news import ClaimNews
-from scheduler.core.devices.model import Allocation, DeviceClaimInfo, DeviceKey
+from scheduler.core.devices.model import Allocation, DeviceClaimInfo
 from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimKey
 from scheduler.core.plugins.dynamic_resources import MOST_CONSUMERS
@@ -47,6 +47,9 @@ from scheduler.watch.device_handlers import ObservedClaim
 
 _TRIES: Final = 5
 """How often a claim is read and written again that others wrote to meanwhile."""
+
+_TOLD: Final = 16
+"""Claims whose pods are told that others have their devices, too, each time."""
 
 _READY_WITHIN: Final = 600.0
 """Seconds within which drivers have to make devices with binding conditions ready."""
@@ -221,11 +224,8 @@ class Allocations:
             raise UnusableError(f"claim {key[1]} got allocated elsewhere in the meantime")
 
     def _check_free(self, key: ClaimKey, allocation: Allocation) -> None:
-        for device in _exclusive(allocation):
-            if any(self._is_written(other) for other in self._devices.holders(device) - {key}):
-                raise UnusableError(
-                    f"device {'/'.join(device)} got allocated to another claim in the meantime"
-                )
+        for excess in self._devices.excess.of(key, allocation, self._is_written):
+            raise UnusableError(f"{excess.what} got allocated to another claim in the meantime")
 
     def _is_written(self, key: ClaimKey) -> bool:
         claim = self._devices.claims.get(key)
@@ -263,20 +263,20 @@ class Allocations:
                 await wait_until(changed, until, self._clock)
 
     def _check_first(self, key: ClaimKey, allocation: Allocation) -> None:
-        """Raises UnusableError if another claim got one of the devices before."""
+        """Raises UnusableError if claims that were allocated before left too little for it."""
         ours = self._claims.observed[key].allocated
-        for device in _exclusive(allocation):
-            others = self._devices.holders(device) - {key}
-            if any(self._is_older(other, ours) for other in others):
-                CLAIM_RACES_LOST.inc()
-                raise UnusableError(
-                    f"device {'/'.join(device)} was allocated to another claim before"
-                )
+        for excess in self._devices.excess.of(key, allocation, self._older_than(ours)):
+            CLAIM_RACES_LOST.inc()
+            raise UnusableError(f"{excess.what} was allocated to another claim before")
 
-    def _is_older(self, key: ClaimKey, version: int) -> bool:
-        """Whether the claim was allocated before that version."""
-        seen = self._claims.observed.get(key)
-        return seen is not None and 0 < seen.allocated < version
+    def _older_than(self, version: int) -> Callable[[ClaimKey], bool]:
+        """Whether a claim was allocated before that version."""
+
+        def is_older(key: ClaimKey) -> bool:
+            seen = self._claims.observed.get(key)
+            return seen is not None and 0 < seen.allocated < version
+
+        return is_older
 
     def _claim_changed(self, key: ClaimKey) -> None:
         claim = self._devices.claims.get(key)
@@ -288,19 +288,16 @@ class Allocations:
             self._look_for_twice(key, claim.allocation, seen.allocated)
 
     def _look_for_twice(self, key: ClaimKey, allocation: Allocation, version: int) -> None:
-        """Tell the pods of two claims with one device; nobody is evicted for it."""
-        for device in _exclusive(allocation):
-            holders = self._devices.holders(device) - {key}
-            others = [it for it in sorted(holders) if self._is_older(it, version)]
-            if others:
-                DEVICES_TWICE.inc()
-                for each in (key, *others):
-                    self._tell_twice(each, device)
+        """Tell the pods of claims that have one thing together; nobody is evicted for it."""
+        for excess in self._devices.excess.of(key, allocation, self._older_than(version)):
+            DEVICES_TWICE.inc()
+            for each in (key, *sorted(excess.others)[:_TOLD]):
+                self._tell_twice(each, excess.what)
 
-    def _tell_twice(self, key: ClaimKey, device: DeviceKey) -> None:
+    def _tell_twice(self, key: ClaimKey, what: str) -> None:
         message = (
-            f"device {'/'.join(device)} of ResourceClaim {key[1]} was allocated to another claim,"
-            " too, by another scheduler: give each scheduler nodes or device classes of its own"
+            f"{what}, which ResourceClaim {key[1]} has, was allocated to another claim, too, by"
+            " another scheduler: give each scheduler nodes or device classes of its own"
         )
         for uid in sorted(self._devices.claims[key].reserved):
             pod = self._state.pods.get(uid)
@@ -316,11 +313,6 @@ class Allocations:
             self._standing[key] -= 1
             if not self._standing[key]:
                 del self._standing[key]
-
-
-def _exclusive(allocation: Allocation) -> Iterator[DeviceKey]:
-    """The devices that nobody else may have."""
-    return (each.key for each in allocation.devices if not each.admin and each.share is None)
 
 
 def _conditional(allocation: Allocation) -> bool:

@@ -15,6 +15,7 @@ match_counts       how many of the selected pods are on each node
 devices/           device claims (DRA): what the devices of a node can be given to
 device_table       slices, device classes and claims, and what is in use of each node's devices
 device_use         which claims hold which devices; claim_consumers knows the pods that use claims
+device_excess      what an allocation takes that others have already
 devices_used       how many devices of each class pods use
 volume_table       claims, volumes and classes; assumed_volumes holds what claims will be bound to
 shapes             pods with equal requirements; shape_registry interns them

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from scheduler.core.claim_consumers import ClaimConsumers
+from scheduler.core.device_excess import DeviceExcess
 from scheduler.core.device_use import DeviceUse
 from scheduler.core.devices.allowance import Allowance
 from scheduler.core.devices.contents import Seen
@@ -89,6 +90,7 @@ class DeviceTable:
         self._local: dict[str, dict[str, SliceInfo]] = {}
         self._wide: dict[str, SliceInfo] = {}
         self.use = DeviceUse(self.rows_of, self._views)
+        self.excess = DeviceExcess(self.use, self._pools)
         self.freed: set[ClaimKey] = set()
         self._stale_views: set[int] = set()
         self._stale_states: set[int] = set()
@@ -191,10 +193,6 @@ class DeviceTable:
         if claim is None or claim.allocation is None or key in self.freed:
             return self.assumed.get(key)
         return claim.allocation
-
-    def holders(self, device: DeviceKey) -> frozenset[ClaimKey]:
-        """The claims that have the device for themselves, or are assumed to."""
-        return self.use.holders(device)
 
     # Preemption
 
@@ -394,6 +392,7 @@ class DeviceTable:
                 rows.update(np.flatnonzero(self._counts_on(each)).tolist())
         self._stale_views |= rows
         self._gaining |= rows
+        self.excess.pool_changed(info.pool_key)
         self.slices_version += 1
         self.nodes.touch_rows(np.array(sorted(rows), np.int64))
 

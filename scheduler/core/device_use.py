@@ -10,7 +10,7 @@ from scheduler.core.devices.model import AllocatedDevice, Allocation, DeviceKey,
 from scheduler.core.devices.states import UsageChange
 from scheduler.core.model import ClaimKey
 
-_Taken = Amounts | None
+Taken = Amounts | None
 """What of a device is taken: amounts of one that is shared, None for the whole."""
 
 
@@ -25,7 +25,7 @@ class DeviceUse:
         self._rows_of = rows_of
         self._views = views
         self._held: dict[ClaimKey, Allocation] = {}
-        self._holders: dict[DeviceKey, dict[ClaimKey, list[_Taken]]] = {}
+        self._holders: dict[DeviceKey, dict[ClaimKey, list[Taken]]] = {}
         self._places: dict[ClaimKey, _Place | None] = {}
 
     def __len__(self) -> int:
@@ -41,10 +41,9 @@ class DeviceUse:
         found = self._held.get(key)
         return tuple(each for each in found.devices if not each.admin) if found else ()
 
-    def holders(self, device: DeviceKey) -> frozenset[ClaimKey]:
-        """The claims that have the whole device."""
-        holders = self._holders.get(device, {})
-        return frozenset(key for key, taken in holders.items() if None in taken)
+    def takers(self, device: DeviceKey) -> Mapping[ClaimKey, list[Taken]]:
+        """The claims that have the device, and what of it."""
+        return self._holders.get(device, {})
 
     def hold(self, key: ClaimKey, now: Allocation | None) -> set[DeviceKey]:
         """Let the claim hold this and nothing else; the devices for which that makes a change."""

@@ -183,13 +183,15 @@ class ClaimsHarness(Harness):
             if isinstance(devices, int)
             else devices
         )
-        spec = {
-            "driver": DRIVER,
-            "nodeName": node,
-            "pool": {"name": node, "generation": generation, "resourceSliceCount": 1},
-            "devices": listed,
-        }
-        body = {"metadata": {"name": f"slice-{node}"}, "spec": spec}
+        self.slice(node, generation=generation, devices=listed)
+
+    def slice(
+        self, node: str, part: str = "", *, generation: int = 1, count: int = 1, **content: Any
+    ) -> None:
+        """A part of the node's pool, which has `count` slices."""
+        pool = {"name": node, "generation": generation, "resourceSliceCount": count}
+        spec = {"driver": DRIVER, "nodeName": node, "pool": pool, **content}
+        body = {"metadata": {"name": f"slice-{node}{part}"}, "spec": spec}
         self.slices.upsert(decode_resource_slice(_encoded(body)))
 
     def claim(
@@ -268,10 +270,10 @@ class ClaimsHarness(Harness):
         status = self.api.claims[name].get("status") or {}
         return [each["name"] for each in status.get("reservedFor") or ()]
 
-    def foreign(self, name: str, pool: str, device: str, *consumers: str) -> None:
-        """Another scheduler allocates a claim."""
+    def foreign(self, name: str, pool: str, device: str, *consumers: str, **more: Any) -> None:
+        """Another scheduler allocates a claim; `more` are fields of its result."""
         claim = json.loads(json.dumps(self.api.claims[name]))
-        result = {"request": "gpu", "driver": DRIVER, "pool": pool, "device": device}
+        result = {"request": "gpu", "driver": DRIVER, "pool": pool, "device": device, **more}
         claim["status"] = {
             "allocation": {"devices": {"results": [result]}},
             "reservedFor": [
