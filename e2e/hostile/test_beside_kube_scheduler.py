@@ -4,6 +4,7 @@ One control plane of its own for all of these: no other suite has kube-scheduler
 """
 
 import asyncio
+import random
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -11,10 +12,12 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from e2e.controlplane.commands import Options
+from e2e.controlplane.commands import DEVICES, Options
 from e2e.controlplane.controlplane import ControlPlane
+from e2e.hostile.shared_pools import PER_NODE, Crowd, followed, publish, selector
 from e2e.muster import SCHEDULER, Muster
 from e2e.running import installed, no_deployments, started
+from e2e.suite.devices import SINCE, devices_in
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import Json, pod, pod_spec
@@ -24,7 +27,7 @@ from kube.resources import NODES, PODS, Resource
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
-CONTROLLERS = ("deployment-controller", "replicaset-controller", "daemonset-controller")
+CONTROLLERS = ("deployment-controller", "replicaset-controller", "daemonset-controller", *DEVICES)
 DEFAULT = "default-scheduler"
 HOLD = "test.muster.dev/hold"
 ELSEWHERE = "test.muster.dev/elsewhere"
@@ -182,6 +185,40 @@ async def test_pods_of_daemon_sets_and_of_the_kubelet_are_nobodys_victims(
         await env.delete(PODS, "static")
         await env.runs(members("high"), 1)
         assert await uids(env, "app=agent") == agents
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.since(*SINCE)
+async def test_two_schedulers_take_devices_of_the_same_pools(env: Environment, long: bool) -> None:
+    nodes = 6
+    async with devices_in(env.client, env.name) as devices:
+        await publish(env, devices, nodes)
+        crowd = Crowd(env, random.Random(7), 200 if long else 12)
+        async with followed(env) as ledger:
+            await crowd.come_and_go(gangs=4, pods=6)
+            await devices.nothing_left_allocated(timeout=60)
+
+            # Now all that there is, for both.
+            last = [(f"ours-{kind}", kind, nodes) for kind in PER_NODE]
+            last += [
+                (f"theirs-{kind}-{at}", kind, 1)
+                for kind, count in PER_NODE.items()
+                for at in range((count - 1) * nodes)
+            ]
+            for name, kind, count in last:
+                await crowd.come(name, kind, count)
+            for name, _, count in last:
+                await env.runs(selector(name), count)
+            assert ledger.faults == []
+            assert ledger.standing() == []
+            await settled(env)
+            for name, _, count in last:
+                await crowd.go(name, count)
+            await devices.nothing_left_allocated(timeout=60)
+    print(f"ran {dict(crowd.ran)}, {ledger.allocations} allocations, gave back {ledger.lost} that"
+          f" came second, {ledger.theirs_second} of theirs came second")  # fmt: skip
+    assert min(crowd.ran["ours"], crowd.ran["theirs"]) > 0
+    assert ledger.faults == []
 
 
 async def hold(env: Environment, app: str, node: str) -> None:

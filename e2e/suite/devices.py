@@ -94,29 +94,36 @@ class Devices:
         return full
 
     async def publish(
-        self, node: str, devices: int | Sequence[Json], *, generation: int = 1
+        self,
+        node: str,
+        devices: int | Sequence[Json],
+        *,
+        generation: int = 1,
+        counters: Sequence[Json] = (),
     ) -> str:
         """Say which devices a node has, so many plain ones or these; the slice's name.
 
-        Published again, the slice is replaced: give it a higher generation then.
+        Published again, the slice is replaced: give it a higher generation then. The counter sets
+        that they share are in a slice of their own.
         """
         listed = (
             [{"name": f"device-{index}"} for index in range(devices)]
             if isinstance(devices, int)
             else list(devices)
         )
-        name, pool = f"{node}-{self.namespace}", {"name": node, "resourceSliceCount": 1}
-        spec = {
-            "driver": self.driver,
-            "nodeName": node,
-            "pool": {**pool, "generation": generation},
-            "devices": listed,
-        }
+        pool = {"name": node, "resourceSliceCount": 2 if counters else 1, "generation": generation}
+        common = {"driver": self.driver, "nodeName": node, "pool": pool}
+        name = f"{node}-{self.namespace}"
+        if counters:
+            await self._publish(f"{name}-counters", common | {"sharedCounters": list(counters)})
+        await self._publish(name, common | {"devices": listed})
+        return name
+
+    async def _publish(self, name: str, spec: Json) -> None:
         if (SLICES, name) in self._made:
             await self.client.patch(SLICES, name, PatchBuilder().replace("/spec", spec))
         else:
             await self._create(SLICES, _object(SLICES, name, spec))
-        return name
 
     async def withdraw(self, node: str) -> None:
         """Take a node's slice away, as its driver does when it leaves."""
