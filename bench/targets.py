@@ -95,7 +95,7 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
         else:
             wanted, reached = f"> {peer.rate:,.0f} pods/s", f"{ours.rate:,.0f} pods/s"
         rows.append((f"{title}: ahead of kube-scheduler", wanted, reached, _kept(ahead)))
-    if ours.gangs and not case.preemption:
+    if ours.gangs and not case.evicts:
         # Victims are marked and deleted, with an event each.
         early = ours.early / ours.gangs
         kept = _kept(early <= OTHER_WRITES)

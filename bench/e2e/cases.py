@@ -31,12 +31,40 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
+class Victims:
+    """Single pods of the lowest priority that fill the nodes before a case begins.
+
+    Each node has `cpu` millicores, of which `each` victims take `taken` each; a pod of the case
+    takes `wanted`. With `composite` the victims are gangs of 10, so many to a composite group. With
+    `anchored` each node has a pod of the highest priority, which the case's pods must be with.
+    """
+
+    each: int
+    taken: int
+    wanted: int
+    cpu: int = 4_000
+    composite: int = 0
+    anchored: bool = False
+
+    @property
+    def fewest(self) -> int:
+        """How many must end for one pod of the case."""
+        free = self.cpu - self.each * self.taken - ANCHOR_CPU * self.anchored
+        return -(-(self.wanted - free) // self.taken)
+
+
+ANCHOR_CPU = 10
+"""Millicores of an anchor."""
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """Pods to be scheduled on nodes.
 
     `gangs` of `size` pods each; no gangs means `size` plain pods. With `racks` each gang must be
     in one of them. With `preemption` all nodes are full of gangs of the same size and lower
-    priority, which are evicted as wholes. With `rate` the pods come at so many a second while
+    priority, which are evicted as wholes; with `victims` they are full of those. With `composite`
+    so many gangs form a composite gang. With `rate` the pods come at so many a second while
     they are scheduled; otherwise they are there before the scheduler starts. What is not bound
     after `limit` seconds does not count as scheduled. The raw rate and Muster are measured in
     `rounds`, in turns.
@@ -54,6 +82,12 @@ class Case:
     subjects: tuple[str, ...] = ALL
     nodes: int = 5_000
     claims: Claims | None = None
+    victims: Victims | None = None
+    composite: int = 0
+
+    @property
+    def evicts(self) -> bool:
+        return self.preemption or self.victims is not None
 
     @property
     def pods(self) -> int:
@@ -128,6 +162,52 @@ CASES = {
             rounds=3,
             limit=240,
             claims=Claims(16, 250, content="network"),
+        ),
+        # As in scheduler_perf: PreemptionBasic, and the three CPGPreemptions.
+        Case(
+            "perf-preemption",
+            "500 pods, evicting three of 2,000 each on 500 nodes",
+            500,
+            limit=240,
+            rounds=3,
+            nodes=500,
+            victims=Victims(each=4, taken=900, wanted=3_000),
+        ),
+        Case(
+            "perf-preemption-tree",
+            "a composite gang of 10 x 10, evicting 1,000 pods",
+            10,
+            gangs=10,
+            composite=10,
+            limit=240,
+            rounds=3,
+            subjects=(RAW, MUSTER),
+            nodes=100,
+            victims=Victims(each=10, taken=40, wanted=3_970),
+        ),
+        Case(
+            "perf-preemption-trees",
+            "a composite gang of 10 x 10, evicting 500 pods of composite gangs",
+            10,
+            gangs=10,
+            composite=10,
+            limit=240,
+            rounds=3,
+            subjects=(RAW, MUSTER),
+            nodes=100,
+            victims=Victims(each=5, taken=600, wanted=3_500, composite=10),
+        ),
+        Case(
+            "perf-preemption-affinity",
+            "the same with affinity, evicting 1,000 pods beside anchors",
+            10,
+            gangs=10,
+            composite=10,
+            limit=240,
+            rounds=3,
+            subjects=(RAW, MUSTER),
+            nodes=100,
+            victims=Victims(each=10, taken=40, wanted=3_970, anchored=True),
         ),
         # As in scheduler_perf: of those without names of features, the largest sizes there.
         Case(

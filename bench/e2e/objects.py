@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from api.constants import LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
-from bench.e2e import claims
+from api.constants import COMPOSITE_POD_GROUP, LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
+from bench.e2e import claims, victims
 from bench.e2e.cases import Case
+from bench.e2e.victims import URGENT
 
 NAMESPACE = "bench"
 RACK = "example.com/rack"
-URGENT = "bench-urgent"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 # Room for many gangs, or for two pods where all nodes must be full.
 CPU, FULL_CPU = 32, 2
@@ -21,12 +21,14 @@ Json = dict[str, Any]
 
 
 def node(case: Case, index: int) -> Json:
-    cpu = FULL_CPU if case.preemption else CPU
+    millicores = 1_000 * (FULL_CPU if case.preemption else CPU)
+    if case.victims is not None:
+        millicores = case.victims.cpu
     name = f"n{index}"
     labels = {"kubernetes.io/hostname": name}
     if case.racks:
         labels[RACK] = f"r{index % case.racks}"
-    resources = {"cpu": str(cpu), "memory": f"{4 * cpu}Gi", "pods": "110"}
+    resources = {"cpu": f"{millicores}m", "memory": f"{millicores // 250}Gi", "pods": "110"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     return {
         "apiVersion": "v1",
@@ -38,15 +40,6 @@ def node(case: Case, index: int) -> Json:
 
 def namespace() -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-
-
-def urgent() -> Json:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": URGENT},
-        "value": 1000,
-    }
 
 
 def binding(pod: str, node_name: str) -> Json:
@@ -78,10 +71,37 @@ def _group(api_version: str, name: str, case: Case, *, lower: bool, mode: object
         spec["schedulingConstraints"] = {"topology": [{"key": RACK}]}
     if case.preemption:
         spec["disruptionMode"] = mode
-    if case.preemption and not lower:
+    if case.evicts and not lower:
         spec["priorityClassName"] = URGENT
+    if case.composite:
+        spec["parentCompositePodGroupName"] = _root(name, case.composite)
+        spec["workloadRef"] = _reference("worker")
     meta = {"name": name}
     return {"apiVersion": api_version, "kind": "PodGroup", "metadata": meta, "spec": spec}
+
+
+def _root(gang: str, size: int) -> str:
+    """The composite group of a gang: `size` gangs that follow each other have one."""
+    return f"{gang[0]}r{int(gang[1:]) // size}"
+
+
+def _reference(template: str) -> Json:
+    """A group in a tree names what it was made from, which need not be there."""
+    return {"workloadName": "by-hand", "templateName": template}
+
+
+def composite(case: Case, gangs: list[str], *, lower: bool = False) -> Json:
+    """The composite gang of these gangs."""
+    policy = {"gang": {"minGroupCount": len(gangs)}}
+    spec: Json = {"schedulingPolicy": policy, "workloadRef": _reference("tree")}
+    if not lower:
+        spec["priorityClassName"] = URGENT
+    return {
+        "apiVersion": COMPOSITE_POD_GROUP.api_version,
+        "kind": COMPOSITE_POD_GROUP.kind,
+        "metadata": {"name": _root(gangs[0], case.composite)},
+        "spec": spec,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +113,10 @@ class Flavour:
 
     def pod(self, case: Case, gang: str | None, name: str, node_name: str | None = None) -> Json:
         """`node_name` makes it one that runs already, and gives way to others."""
-        made = _pod(name, case.preemption and node_name is None, node_name)
+        if case.victims is not None:
+            made = victims.preemptor(case.victims, name)
+        else:
+            made = _pod(name, case.preemption and node_name is None, node_name)
         if not self.native:
             made["spec"]["schedulerName"] = SCHEDULER_NAME
         if case.claims is not None:
@@ -120,6 +143,16 @@ class Flavour:
             gang = f"g{number}"
             yield gang, [self.pod(case, gang, f"{gang}-{index}") for index in range(case.size)]
 
+    def victims(self, case: Case) -> Iterator[Json]:
+        """The pods that are evicted one by one."""
+        for name in victims.names(case):
+            made = victims.of(case, name)
+            assert case.victims is not None
+            if case.victims.composite:
+                made["metadata"]["labels"] = {LABEL_POD_GROUP: name.partition("-")[0]}
+                made["spec"]["schedulerName"] = SCHEDULER_NAME
+            yield made
+
     def running(self, case: Case) -> Iterator[tuple[str, list[Json]]]:
         """The lower gangs that fill every node."""
         for number in range(case.nodes * FULL_CPU // case.size):
@@ -135,4 +168,5 @@ class Flavour:
 
 
 NATIVE = Flavour(f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups", True)
+COMPOSITES = f"/apis/{COMPOSITE_POD_GROUP.api_version}/namespaces/{NAMESPACE}/compositepodgroups"
 OURS = Flavour(f"/apis/{POD_GROUP.api_version}/namespaces/{NAMESPACE}/podgroups", False)

@@ -53,16 +53,20 @@ _decode = msgspec.json.Decoder(_Event).decode
 class Seen:
     """Wall-clock seconds by name: when pods were bound, when groups were said to be scheduled.
 
-    `told` is when anything was said of a group, by name.
+    `told` is when anything was said of a group, by name; `ended` when victims were gone.
     """
 
     bound: dict[str, float] = field(default_factory=dict)
     scheduled: dict[str, float] = field(default_factory=dict)
     told: list[tuple[str, float]] = field(default_factory=list)
+    ended: dict[str, float] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def pod(self, event: _Event, now: float) -> None:
         name = event.object.metadata.name
+        if event.type == "DELETED" and name[0] == "v":
+            self.ended[name] = now
+            self.changed.set()
         if event.object.spec.node and name not in self.bound and name[0] != "v":
             self.bound[name] = now
             self.changed.set()

@@ -1,5 +1,6 @@
 """The API server's own limit: Bindings from two client processes that do nothing else.
 
+Evicting a pod takes two: its condition DisruptionTarget, and the deletion.
 A pod with a claim takes three writes, one after the other: the claim's finalizer, its status with
 the allocation and all consumers, if nobody wrote that yet, and the Binding.
 """
@@ -27,15 +28,33 @@ _PROCESSES = 2
 
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+_MARK = [
+    {
+        "op": "add",
+        "path": "/status/conditions",
+        "value": [
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": "bench: preempted for a pod of priority 1000",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ],
+    }
+]
 _FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A pod to bind, and the claim that is given the status before; no name: there is none."""
+    """A pod to bind, and the claim that is given the status before; no name: there is none.
+
+    Without a node it is evicted instead.
+    """
 
     pod: str
-    node: str
+    node: str = ""
     claim: str = ""
     status: Json | None = None
 
@@ -88,6 +107,13 @@ class _Prepared:
     def __init__(self, wire: Wire, write: Write) -> None:
         access = wire.access
         self._write = write
+        self._evicting: list[bytes] = []
+        if not write.node:
+            path = f"{PODS}/{write.pod}"
+            self._evicting = [
+                request(access, "PATCH", f"{path}/status", _MARK, JSON_PATCH),
+                request(access, "DELETE", path),
+            ]
         path = f"{PODS}/{write.pod}/binding"
         self._binding = request(access, "POST", path, binding(write.pod, write.node))
         finalizer = [{"op": "add", "path": "/metadata/finalizers", "value": [_FINALIZER]}]
@@ -95,6 +121,10 @@ class _Prepared:
         self._finalizer = request(access, "PATCH", path, finalizer, JSON_PATCH)
 
     async def send(self, wire: Wire) -> None:
+        if self._evicting:
+            for sent in self._evicting:
+                await wire.call(sent)
+            return
         if self._write.claim:
             found = _VERSION.search(await wire.call(self._finalizer))
             assert found is not None

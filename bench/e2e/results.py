@@ -22,8 +22,9 @@ class Result:
     Bindings that came before the last bind of the gang that they are about. `memory` is the peak in
     MiB, `cpu` seconds until the last bind. Lags are seconds from a gang's last bind to its
     status, and from the last bind of all to the last event. `p50` and `p99` are seconds from the
-    creation of a gang's last member to its last bind. `runs` are the rates of all runs, in order,
-    of which this is the middle one.
+    creation of a gang's last member to its last bind. `evictions` are the victims that `ended`, a
+    second until the last of them, `after_last` the seconds from there to the last bind. `runs` are
+    the rates of all runs, in order, of which this is the middle one.
     """
 
     case: str
@@ -48,6 +49,9 @@ class Result:
     arrival_rate: float = 0.0
     p50: float = 0.0
     p99: float = 0.0
+    ended: int = 0
+    evictions: float = 0.0
+    after_last: float = 0.0
     runs: list[float] = field(default_factory=list)
 
     @property
@@ -106,14 +110,21 @@ def _row(it: Result, limit: float | None) -> tuple[str, ...]:
         best = max(it.rates, key=lambda connections: it.rates[connections])
         notes = [f"{best} connections", *filter(None, (_spread(it),))]
         name = "raw writes" if CASES[it.case].claims else "raw Bindings"
+        if it.evictions:
+            name = "raw evictions"
         return (case, name, f"{it.rate:,.0f} ({'; '.join(notes)})", "1", *("",) * 7)
-    share = f"{it.rate / limit:.2f}" if limit else ""
+    evicts = CASES[it.case].victims is not None
+    share = f"{(it.evictions if evicts else it.rate) / limit:.2f}" if limit else ""
     spread = _spread(it)
     rate = f"{it.rate:,.0f}" + (f" ({spread})" if spread else "")
     whole = "all" if it.bound >= it.pods else f"{it.bound:,} of {it.pods:,}"
     last = f"{it.last:.2f} s"
     if it.p99:
         last += f"; a gang: P50 {it.p50 * 1000:,.0f} ms, P99 {it.p99 * 1000:,.0f} ms"
+    if it.ended:
+        last += (
+            f"; {it.ended:,} victims, {it.evictions:,.0f} a second, {it.after_last:.2f} s before"
+        )
     return (
         case, it.subject, rate, share, f"{it.first:.2f} s", last, whole,
         f"{it.early / it.gangs:.2f}" if it.gangs else f"{it.others / it.pods:.2f} a pod",

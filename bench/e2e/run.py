@@ -10,10 +10,20 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 
-from bench.e2e import claims, raw
-from bench.e2e.cases import RAW, Case
-from bench.e2e.objects import NAMESPACE, NATIVE, PODS, Json, namespace, node, urgent
+from bench.e2e import claims, raw, victims
+from bench.e2e.cases import RAW, Case, Victims
+from bench.e2e.objects import (
+    COMPOSITES,
+    NAMESPACE,
+    NATIVE,
+    PODS,
+    Json,
+    composite,
+    namespace,
+    node,
+)
 from bench.e2e.observer import Seen, observed
 from bench.e2e.results import Result
 from bench.e2e.subjects import OPTIONS, SUBJECTS, Subject
@@ -51,11 +61,15 @@ async def _cluster(case: Case) -> AsyncIterator[tuple[ControlPlane, Wire]]:
         await wire.post("/api/v1/nodes", [node(case, index) for index in range(case.nodes)])
         if case.claims is not None:
             await claims.prepare(wire, case)
+        if case.evicts:
+            await wire.post("/apis/scheduling.k8s.io/v1/priorityclasses", victims.classes())
         yield plane, wire
 
 
 async def _raw(case: Case) -> Result:
     """By the watch that sees the schedulers' binds: it costs the same here, and is as late."""
+    if case.victims is not None:
+        return await _raw_evictions(case)
     count = min(case.pods, 3_000)
     result = Result(case.name, RAW, case.nodes, count, bound=count)
     names = [f"raw-{index}" for index in range(count)]
@@ -71,6 +85,27 @@ async def _raw(case: Case) -> Result:
             assert whole, f"{count} Bindings were accepted, {len(seen.bound)} seen"
             result.rates[str(connections)] = round(count / (max(seen.bound.values()) - begun), 1)
     result.rate = max(result.rates.values())
+    return result
+
+
+async def _raw_evictions(case: Case) -> Result:
+    """As many of the victims as the case takes."""
+    assert case.victims is not None
+    names = victims.names(case)
+    pods = [victims.of(case, name) for name in names]
+    count = case.pods * case.victims.fewest
+    result = Result(case.name, RAW, case.nodes, count, ended=count)
+    writes = [[raw.Write(name)] for name in names[:count]]
+    for connections in raw.CONNECTIONS:
+        async with _cluster(case) as (plane, wire):
+            await wire.post(PODS, pods)
+            await idle(plane.processes[name].pid for name in _SERVERS)
+            async with plane.client() as rest, observed(rest, None) as seen:
+                begun = await asyncio.to_thread(raw.bind, plane.kubeconfig, writes, connections)
+                whole = await seen.until(lambda: len(seen.ended) >= count, 30)
+            assert whole, f"{count} evictions were accepted, {len(seen.ended)} seen"
+            result.rates[str(connections)] = round(count / (max(seen.ended.values()) - begun), 1)
+    result.rate = result.evictions = max(result.rates.values())
     return result
 
 
@@ -152,8 +187,6 @@ class _Run:
 
     async def _create_what_is_there(self) -> None:
         case = self._case
-        if case.preemption:
-            await self._wire.post("/apis/scheduling.k8s.io/v1/priorityclasses", [urgent()])
         if case.gangs:
             await self._groups_are_taken()
         if case.preemption:
@@ -161,21 +194,37 @@ class _Run:
             groups = [self._flavour.group(case, name, lower=True) for name, _ in running]
             await self._wire.post(self._flavour.groups_path, groups)
             await self._wire.post(PODS, [pod for _, pods in running for pod in pods])
+        if case.victims is not None:
+            await self._create_victims(case.victims)
         if case.rate:
             return
         waiting = list(self._flavour.waiting(case))
-        names = [name for name, _ in waiting if name]
-        await self._wire.post(
-            self._flavour.groups_path, [self._flavour.group(case, name) for name in names]
-        )
+        await self._create_groups(case, [name for name, _ in waiting if name])
         pods = [pod for _, pods in waiting for pod in pods]
         await self._wire.post(PODS, pods)
         if case.claims is not None:
             await claims.give(self._wire, case, [pod["metadata"]["name"] for pod in pods])
 
+    async def _create_victims(self, those: Victims) -> None:
+        await self._wire.post(PODS, list(victims.anchors(self._case)))
+        if those.composite:
+            case = replace(self._case, size=victims.GANG, composite=those.composite)
+            names = {name.partition("-")[0] for name in victims.names(case)}
+            await self._create_groups(case, sorted(names, key=lambda it: int(it[1:])), lower=True)
+        await self._wire.post(PODS, list(self._flavour.victims(self._case)))
+
+    async def _create_groups(self, case: Case, names: list[str], *, lower: bool = False) -> None:
+        """Composite groups before the gangs in them."""
+        if case.composite:
+            lots = [names[at : at + case.composite] for at in range(0, len(names), case.composite)]
+            roots = [composite(case, lot, lower=lower) for lot in lots]
+            await self._wire.post(COMPOSITES, roots)
+        groups = [self._flavour.group(case, name, lower=lower) for name in names]
+        await self._wire.post(self._flavour.groups_path, groups)
+
     async def _groups_are_taken(self) -> None:
         """A webhook, and a new priority class, are known everywhere only a moment later."""
-        body = self._flavour.group(self._case, "asking")
+        body = self._flavour.group(replace(self._case, composite=0), "asking")
         async with asyncio.timeout(30):
             while True:
                 try:
@@ -266,6 +315,11 @@ class _Run:
         result.first = round(max(0.0, min(times) - synced), 3)
         result.last = round(max(times) - synced, 3)
         result.rate = round(len(times) / (max(times) - synced), 1)
+        if seen.ended:
+            last = max(seen.ended.values())
+            result.ended = len(seen.ended)
+            result.evictions = round(len(seen.ended) / (last - synced), 1)
+            result.after_last = round(max(times) - last, 3)
         ends = _last_binds(seen) if self._case.gangs else {}
         lags = [said - ends[gang] for gang, said in seen.scheduled.items() if gang in ends]
         if lags:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.e2e import claims
+from bench.e2e import claims, victims
 from bench.e2e.cases import CASES
-from bench.e2e.objects import OURS
+from bench.e2e.objects import OURS, Json, composite
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -47,3 +47,40 @@ def test_a_pods_claim_is_named_after_it_or_shared_within_its_gang(name: str) -> 
 
     assert len(set(names)) == case.pods // max(1, content.sharers)
     assert len({claim for _, claim in names}) == len(set(names))
+
+
+VICTIMS = [name for name, case in CASES.items() if case.victims is not None]
+
+
+def millicores(pod: Json) -> int:
+    cpu: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return int(cpu.removesuffix("m"))
+
+
+@pytest.mark.parametrize("name", VICTIMS)
+def test_as_many_victims_as_said_make_room_for_a_pod_and_one_less_does_not(name: str) -> None:
+    case = CASES[name]
+    content = case.victims
+    assert content is not None
+    there = [*OURS.victims(case), *victims.anchors(case)]
+    on_one = [pod for pod in there if pod["spec"]["nodeName"] == "n7"]
+    free = content.cpu - sum(map(millicores, on_one))
+    wanted = {millicores(pod) for _, pods in OURS.waiting(case) for pod in pods}
+
+    assert wanted == {content.wanted}
+    assert free + (content.fewest - 1) * content.taken < content.wanted
+    assert free + content.fewest * content.taken >= content.wanted
+    assert len({pod["metadata"]["name"] for pod in there}) == len(there)
+    assert len({pod["spec"]["nodeName"] for pod in there}) == case.nodes
+
+
+@pytest.mark.parametrize("name", [name for name in VICTIMS if CASES[name].composite])
+def test_gangs_that_form_a_composite_gang_name_it(name: str) -> None:
+    case = CASES[name]
+    gangs = [gang for gang, _ in OURS.waiting(case) if gang]
+    root = composite(case, gangs)
+    groups = [OURS.group(case, gang) for gang in gangs]
+
+    parents = {group["spec"]["parentCompositePodGroupName"] for group in groups}
+    assert parents == {root["metadata"]["name"]}
+    assert root["spec"]["schedulingPolicy"]["gang"]["minGroupCount"] == len(gangs)

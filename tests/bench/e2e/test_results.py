@@ -53,3 +53,16 @@ def test_of_several_runs_the_middle_one_is_kept_and_of_raw_rates_the_best_median
     assert (limit.rate, limit.rates) == (7.0, {"16": 5.0, "48": 7.0})
     assert "7 (48 connections; 3 runs: 6 to 9)" in e2e.table([limit, kept])
     assert "| 2 (4 runs: 1 to 9) | 0.29 |" in e2e.table([limit, kept])
+
+
+def test_evictions_are_compared_with_the_raw_rate_of_evictions() -> None:
+    case = "perf-preemption"
+    raw = Result(case, RAW, 500, 1500, rate=900.0, evictions=900.0, ended=1500, rates={"48": 900.0})
+    ours = Result(case, MUSTER, 500, 500, bound=500, rate=200.0, ended=1500, evictions=600.0)
+    ours.after_last = 0.25
+
+    _, _, of_raw, of_ours = e2e.table([raw, ours]).splitlines()
+
+    assert "| raw evictions | 900 (48 connections) | 1 |" in of_raw
+    assert "| 200 | 0.67 |" in of_ours
+    assert "1,500 victims, 600 a second, 0.25 s before" in of_ours
