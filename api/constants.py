@@ -105,7 +105,8 @@ ANNOTATION_MIN_COUNT: Final = f"{GROUP}/min-count"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
 ANNOTATION_PREFERRED_TOPOLOGY: Final = f"{GROUP}/preferred-topology"
 ANNOTATION_DISRUPTION_MODE: Final = f"{GROUP}/disruption-mode"
-# On a pod that names its group by label: the label whose values make groups of their own.
+# On a pod that names its group by label: the label whose values make groups of their own, and, as
+# in `key,other=value`, which pods of each are a group beside the others.
 ANNOTATION_GROUP_BY: Final = f"{GROUP}/group-by"
 # Entries of the pod template's spec.resourceClaims of which the group gets one claim for all pods.
 ANNOTATION_SHARED_CLAIMS: Final = f"{GROUP}/shared-claims"

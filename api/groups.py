@@ -8,7 +8,8 @@ Where Muster named the group of a pod (`managed`), that is its group: from Kuber
 Job controller may give Jobs groups of its own by the field, whoever schedules their pods.
 
 Pods that name their group by Muster's label may add the key of another label (`group_by`): each of
-its values is a group of its own.
+its values is a group of its own. Behind it, as in `key,other=value`, may be said which pods of them
+are a group beside the others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,6 +46,35 @@ class WorkloadForm(NamedTuple):
     name: str
     pod_group: str
     replica_key: str = ""
+
+
+class GroupBy(NamedTuple):
+    """Which label tells the groups of a name apart, and which pods of each value are beside it.
+
+    Those have the label `beside` with the value `value`; an empty key is none.
+    """
+
+    key: str
+    beside: str = ""
+    value: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> "GroupBy":
+        """From `key` or `key,beside=value`; what is wrong with either is not looked for."""
+        key, _, rest = text.partition(",")
+        beside, _, value = rest.partition("=")
+        return cls(key, beside, value)
+
+    def text(self) -> str:
+        """The annotation's value."""
+        return f"{self.key},{self.beside}={self.value}" if self.beside else self.key
+
+    def group_of(self, name: str, labels: Mapping[str, str]) -> str:
+        """The PodGroup of a pod with these labels that names `name`."""
+        value = labels.get(self.key, "")
+        if self.beside and labels.get(self.beside, "") == self.value:
+            return _group_of_value(name, self.text(), value)
+        return _group_of_value(name, self.key, value)
 
 
 class GroupReference(NamedTuple):
@@ -126,6 +156,8 @@ def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> Workl
 _group_of_value: Final = lru_cache(maxsize=4096)(names.pod_group_of_value)
 """The pods of a group come one after the other."""
 
+_group_by: Final = lru_cache(maxsize=1024)(GroupBy.read)
+
 
 def _labels(pod: Mapping[str, Any]) -> dict[str, str]:
     return _strings(pod, "labels")
@@ -171,7 +203,7 @@ def _references(
 def _by_label(label: str, labels: Mapping[str, str], managed: str, group_by: str) -> str:
     if not group_by or managed == label:
         return label
-    return _group_of_value(label, group_by, labels.get(group_by, ""))
+    return _group_by(group_by).group_of(label, labels)
 
 
 def _by_coscheduling(labels: Mapping[str, str]) -> str:

@@ -141,6 +141,11 @@ def is_label_key(text: str) -> bool:
     return len(name) <= 63 and _QUALIFIED_NAME.fullmatch(name) is not None
 
 
+def is_label_value(text: str) -> bool:
+    """What a label may say: empty, or at most 63 letters, digits, `-`, `_` and `.`."""
+    return not text or (len(text) <= LABEL_VALUE_LENGTH and bool(_QUALIFIED_NAME.fullmatch(text)))
+
+
 def is_path_segment(text: str) -> bool:
     """A name that is safe as one segment of a URL path."""
     return text not in {".", ".."} and "/" not in text and "%" not in text

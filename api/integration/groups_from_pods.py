@@ -27,10 +27,10 @@ from api.constants import (
     POD,
     POD_GROUP,
 )
-from api.groups import Form, GroupReference
+from api.groups import Form, GroupBy, GroupReference
 from api.integration.objects import template
 from api.integration.options import ALL, SINGLE, Options, annotation_path, read_group_options
-from api.names import is_label_key
+from api.names import is_label_key, is_label_value
 from api.ownership import Noted, OwnerId, made_for
 from api.reading import annotations_of, dig, integer, labels_of, listing, mapping, text
 from api.rules.table import LABEL_KEY_TEXT
@@ -46,6 +46,11 @@ OF_GROUP: Final = (
     ANNOTATION_DISRUPTION_MODE,
 )
 """The annotations by which pods say what their group is."""
+
+GROUP_BY_TEXT: Final = (
+    f"{LABEL_KEY_TEXT}; or two of them as in key,other=value, where pods with that value of the"
+    " other label are a group beside"
+)
 
 _SHOWN: Final = 4
 """Values that a message names at most."""
@@ -248,16 +253,22 @@ def _may_ask(reference: GroupReference, annotations: Mapping[str, Any]) -> bool:
     return reference.form is Form.LABEL and managed != reference.name
 
 
-def _wrong_key(key: Any, labels: Mapping[str, Any] | None, holder: str) -> Iterator[Cause]:
+def _wrong_key(said: Any, labels: Mapping[str, Any] | None, holder: str) -> Iterator[Cause]:
     """The fault of `group-by`, if it has one."""
     path = annotation_path(holder, ANNOTATION_GROUP_BY)
-    if key is None:
+    if said is None:
         return
-    if not isinstance(key, str) or not is_label_key(key):
-        yield causes.invalid(path, key, LABEL_KEY_TEXT)
-    elif key == LABEL_POD_GROUP:
-        yield causes.invalid(path, key, "the label that names the group cannot divide it as well")
-    elif labels is not None and not text(labels.get(key)):
+    parts = GroupBy.read(text(said))
+    if parts.text() != said or not _is_group_by(parts):
+        yield causes.invalid(path, said, GROUP_BY_TEXT)
+    elif LABEL_POD_GROUP in parts[:2]:
+        yield causes.invalid(path, said, "the label that names the group cannot divide it as well")
+    elif labels is not None and not text(labels.get(parts.key)):
         yield causes.required(
-            f"metadata.labels[{key}]", f"{path} says that its value tells the groups apart"
+            f"metadata.labels[{parts.key}]", f"{path} says that its value tells the groups apart"
         )
+
+
+def _is_group_by(parts: GroupBy) -> bool:
+    beside = is_label_key(parts.beside) and is_label_value(parts.value)
+    return is_label_key(parts.key) and (beside or not parts.beside)

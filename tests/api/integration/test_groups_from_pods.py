@@ -15,7 +15,7 @@ from api.constants import (
     LABEL_MANAGED_BY,
     LABEL_POD_GROUP,
 )
-from api.groups import Form, GroupReference, groups_of_object
+from api.groups import Form, GroupBy, GroupReference, groups_of_object
 from api.integration.groups_from_pods import (
     Ask,
     ask_in,
@@ -190,6 +190,35 @@ def test_a_message_names_few_of_many_values() -> None:
             [f"metadata.annotations[{ANNOTATION_GROUP_BY}]"],
             id="grouped by the name of the group",
         ),
+        *(
+            pytest.param(
+                pod({ANNOTATION_GROUP_BY: said}, {LABEL_POD_GROUP: "g", "index": "0"}),
+                [f"metadata.annotations[{ANNOTATION_GROUP_BY}]"],
+                id=f"grouped by {said}",
+            )
+            for said in (
+                "",
+                "index,",
+                "index,role",
+                "index,=x",
+                ",role=x",
+                "index,not a key=x",
+                "index,role=not a value",
+                "index,role=-x",
+                f"index,role={'x' * 64}",
+                f"index,{LABEL_POD_GROUP}=x",
+            )
+        ),
+        pytest.param(
+            pod({ANNOTATION_GROUP_BY: "index,role=x"}, {LABEL_POD_GROUP: "g", "index": "0"}),
+            [],
+            id="grouped by two labels",
+        ),
+        pytest.param(
+            pod({ANNOTATION_GROUP_BY: "index,role="}, {LABEL_POD_GROUP: "g", "role": "x"}),
+            ["metadata.labels[index]"],
+            id="grouped by two labels, without the first",
+        ),
         pytest.param(pod({ANNOTATION_MIN_COUNT: "x"}, {}), [], id="a pod that names no group"),
         pytest.param(
             pod({ANNOTATION_MIN_COUNT: "x", ANNOTATION_MANAGED_GROUP: "g"}),
@@ -254,6 +283,29 @@ def test_each_value_of_a_label_is_a_group_of_its_own() -> None:
     assert len(found) == 6
     assert named("a", "k", "b-c").startswith("a-b-c-")
     assert named("a", "k", "b-c") == named("a", "k", "b-c")
+
+
+def test_pods_with_a_value_of_another_label_are_a_group_beside_the_others() -> None:
+    def named(group_by: str, **labels: str) -> str:
+        made = pod({ANNOTATION_GROUP_BY: group_by}, {LABEL_POD_GROUP: "g"} | labels)
+        return groups_of_object(made, ours=True)[0].name
+
+    both = "index,role=leader"
+    others = {
+        named("index", index="0"),
+        named(both, index="0"),
+        named(both, index="0", role="worker"),
+        named("index", index="0", role="leader"),
+    }
+    leaders = {named(both, index=str(at), role="leader") for at in range(3)}
+    assert others == {pod_group_of_value("g", "index", "0")}
+    assert len(leaders | others) == 4
+    assert len({named("index,role=", index="0"), *others}) == 2
+
+
+@pytest.mark.parametrize("text", ["a", "a,b=c", "a,b=", "a,b=c=d"])
+def test_what_divides_a_group_is_written_as_it_was_read(text: str) -> None:
+    assert GroupBy.read(text).text() == text
 
 
 @pytest.mark.parametrize("name", ["a", "A_b", "x" * 63, "a..b", "-"])
