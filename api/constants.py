@@ -50,6 +50,10 @@ JOBSET: Final = KindName(JOBSET_GROUP, "v1alpha2", "jobsets", "JobSet")
 JOB: Final = KindName("batch", "v1", "jobs", "Job")
 CRON_JOB: Final = KindName("batch", "v1", "cronjobs", "CronJob")
 
+LEADER_WORKER_SET: Final = KindName(
+    "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"
+)
+
 # `spec.managedBy` of what the usual controllers run.
 JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 JOBSET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
@@ -76,6 +80,8 @@ RESOURCE_CLAIM_TEMPLATE: Final = KindName(
 MAX_TEMPLATES: Final = 8
 MAX_DEPTH: Final = 4
 MAX_RESOURCE_CLAIMS: Final = 4
+# Replicas of a LeaderWorkerSet that get groups; no quota counts the groups.
+MAX_REPLICAS: Final = 1000
 # Kubernetes' limit: how many pods one claim may be reserved for.
 MAX_CLAIM_CONSUMERS: Final = 256
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
@@ -192,6 +198,7 @@ EVENT_CLAIM_NOT_MADE: Final = "FailedResourceClaimCreation"  # kube-controller-m
 EVENT_FEATURE_OFF: Final = "FeatureGateOff"
 EVENT_GROUP_NOT_MADE: Final = "GroupNotMade"
 EVENT_PODS_DIFFER: Final = "PodsDiffer"
+EVENT_TOO_MANY_REPLICAS: Final = "TooManyReplicas"
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
 EVENT_WORKLOAD_CONFLICT: Final = "WorkloadConflict"
 EVENT_WORKLOAD_IGNORED: Final = "WorkloadIgnored"

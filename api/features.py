@@ -15,7 +15,14 @@ from typing import Any, Final, NamedTuple
 
 from api import causes
 from api.causes import Cause
-from api.constants import COSCHEDULING, JOB, JOBSET, PLUGINS_POD_GROUP, WORKLOAD
+from api.constants import (
+    COSCHEDULING,
+    JOB,
+    JOBSET,
+    LEADER_WORKER_SET,
+    PLUGINS_POD_GROUP,
+    WORKLOAD,
+)
 from api.groups import Form
 from api.ownership import OwnerId
 
@@ -35,6 +42,7 @@ class Feature(StrEnum):
     PREEMPTION = "WorkloadAwarePreemption"
     JOB = "WorkloadWithJob"
     JOBSET = "WorkloadWithJobSet"
+    LEADER_WORKER_SET = "LeaderWorkerSets"
     COSCHEDULING = "Coscheduling"
     IMPLICIT_POD_GROUPS = "ImplicitPodGroups"
     POD_GROUPS_FROM_PODS = "PodGroupsFromPods"
@@ -59,6 +67,9 @@ GATES: Final[Mapping[Feature, Gate]] = {
     Feature.PREEMPTION: Gate(Stage.BETA, True, "eviction of pods of lower priority"),
     Feature.JOB: Gate(Stage.BETA, True, "groups made for Jobs"),
     Feature.JOBSET: Gate(Stage.BETA, True, "groups made for JobSets"),
+    Feature.LEADER_WORKER_SET: Gate(
+        Stage.BETA, True, "groups made for the replicas of LeaderWorkerSets"
+    ),
     Feature.COSCHEDULING: Gate(
         Stage.BETA, True, "groups made for PodGroups of KEP-3370 and of scheduler-plugins"
     ),
@@ -81,6 +92,7 @@ REFUSED_TEXT: Final = (
 _OF_OWNERS: Final = {
     (JOB.group, JOB.kind): Feature.JOB,
     (JOBSET.group, JOBSET.kind): Feature.JOBSET,
+    (LEADER_WORKER_SET.group, LEADER_WORKER_SET.kind): Feature.LEADER_WORKER_SET,
     (COSCHEDULING.group, COSCHEDULING.kind): Feature.COSCHEDULING,
     (PLUGINS_POD_GROUP.group, PLUGINS_POD_GROUP.kind): Feature.COSCHEDULING,
     (WORKLOAD.group, WORKLOAD.kind): Feature.IMPLICIT_POD_GROUPS,

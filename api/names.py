@@ -13,6 +13,7 @@ from api.constants import (
     JOB,
     JOBSET,
     LABEL_VALUE_LENGTH,
+    LEADER_WORKER_SET,
     OBJECT_NAME_LENGTH,
     POD_GROUP,
     WORKLOAD,
@@ -20,6 +21,8 @@ from api.constants import (
 
 _HEAD: Final = 52
 _HASH: Final = 10
+
+_WORKLOADS: Final = {JOB.kind: "w-job-", JOBSET.kind: "w-", LEADER_WORKER_SET.kind: "w-lws-"}
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
@@ -38,9 +41,8 @@ def hashed(name: str, kind: str, namespace: str) -> str:
 
 
 def workload_name(owner_kind: str, owner_name: str, namespace: str) -> str:
-    """The Workload of a Job (`w-job-NAME`) or of a JobSet (`w-NAME`)."""
-    prefix = {JOB.kind: "w-job-", JOBSET.kind: "w-"}[owner_kind]
-    return shorten(prefix + owner_name, WORKLOAD.kind, namespace)
+    """The Workload of a Job, a JobSet (`w-NAME`) or a LeaderWorkerSet (`w-lws-NAME`)."""
+    return shorten(_WORKLOADS[owner_kind] + owner_name, WORKLOAD.kind, namespace)
 
 
 def jobset_pod_group(
@@ -65,6 +67,14 @@ def jobset_composite(
     """The CompositePodGroup of a JobSet or of one of its replicatedJobs."""
     usual = _path("cpg", jobset, replicated_job)
     return (hashed if taken else shorten)(usual, COMPOSITE_POD_GROUP.kind, namespace)
+
+
+def lws_composite(namespace: str, lws: str, index: int | None = None) -> str:
+    """The CompositePodGroup of a LeaderWorkerSet, or of one of its replicas (always hashed)."""
+    usual = f"cpg-lws-{lws}"
+    if index is None:
+        return shorten(usual, COMPOSITE_POD_GROUP.kind, namespace)
+    return pod_group_of_value(usual, "replica", str(index))
 
 
 def job_pod_group(namespace: str, job: str, *, taken: bool = False) -> str:

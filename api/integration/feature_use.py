@@ -1,4 +1,4 @@
-"""Which features a new Job or JobSet uses by what it asks for.
+"""Which features a new Job, JobSet or LeaderWorkerSet uses by what it asks for.
 
 Only what has an effect counts: where Muster makes no group, nothing is used.
 """
@@ -16,6 +16,7 @@ from api.constants import (
 )
 from api.features import Feature, Use
 from api.integration.job import read_job
+from api.integration.lws_view import ANNOTATION_EXCLUSIVE, read_lws
 from api.integration.options import COMPOSITE, Options, annotation_path
 from api.integration.view import SCOPE_JOB, SCOPE_JOBSET, ReplicatedJob, read_jobset
 from api.reading import annotations_of
@@ -50,6 +51,19 @@ def uses_of_jobset(jobset: Mapping[str, Any]) -> Iterator[Use]:
         if not view.options.asks:
             yield Use(Feature.JOBSET, job.options.mode_path)
         yield from _of_topology(_levels(job, composite=composite))
+
+
+def uses_of_lws(lws: Mapping[str, Any]) -> Iterator[Use]:
+    """Those of a LeaderWorkerSet."""
+    view = read_lws(lws)
+    if not view.options.asks:
+        return
+    yield Use(Feature.LEADER_WORKER_SET, view.options.mode_path)
+    if view.options.mode == COMPOSITE or view.leader_first:
+        yield Use(Feature.COMPOSITE_POD_GROUP, view.options.mode_path)
+    yield from _of_topology([view.options])
+    if view.exclusive and not view.options.topology:
+        yield Use(Feature.TOPOLOGY, annotation_path("", ANNOTATION_EXCLUSIVE))
 
 
 def _levels(job: ReplicatedJob, *, composite: bool) -> Iterator[Options]:

@@ -98,14 +98,14 @@ def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
 def warnings(view: JobSetView) -> list[str]:
     """Options that are set where they have no effect."""
     mode = view.options.mode
-    found = [] if view.options.asks else list(_unused(view.options))
+    found = [] if view.options.asks else list(unused(view.options))
     for job in view.replicated_jobs:
         if job.managed_by and (view.options.asks or job.options.asks) and job.options.mode != OFF:
             found += warnings_for(JOB.kind, f"{job.path}.template.spec", job.managed_by, [])
         if mode != COMPOSITE:
-            found += _unused(job.outer)
+            found += unused(job.outer)
         if not job.scope or job.scope == SCOPE_JOBSET:
-            found += _unused(job.options)
+            found += unused(job.options)
         elif mode == COMPOSITE:
             found += _unused_below_root(job.options)
         if job.is_grouped and job.options.asks:
@@ -313,7 +313,8 @@ def _name_clashes(view: JobSetView) -> Iterator[Cause]:
             )
 
 
-def _unused(options: Options) -> Iterator[str]:
+def unused(options: Options) -> Iterator[str]:
+    """The warnings for options at a level that has no group."""
     said = {
         ANNOTATION_MIN_COUNT: options.min_count is not None,
         ANNOTATION_PREFERRED_TOPOLOGY: bool(options.topology) and options.preferred,

@@ -68,6 +68,7 @@ def test_a_name_like_none_gets_the_list_alone_and_a_long_one_is_cut() -> None:
     [
         ("batch", "Job", Feature.JOB),
         ("jobset.x-k8s.io", "JobSet", Feature.JOBSET),
+        ("leaderworkerset.x-k8s.io", "LeaderWorkerSet", Feature.LEADER_WORKER_SET),
         ("coscheduling.muster.dev", "PodGroup", Feature.COSCHEDULING),
         ("scheduling.x-k8s.io", "PodGroup", Feature.COSCHEDULING),
         ("scheduling.muster.dev", "Workload", Feature.IMPLICIT_POD_GROUPS),

@@ -1,0 +1,96 @@
+"""A builder of LeaderWorkerSets, in the words of the API; defaults are valid and minimal."""
+
+from copy import deepcopy
+from typing import Any, Self
+
+import jsonpatch
+
+from api.constants import LEADER_WORKER_SET
+from api.integration.lws import lws_admission
+from api.integration.lws_view import ANNOTATION_EXCLUSIVE, LEADER_READY
+from tests.support.owners import annotation
+
+Json = dict[str, Any]
+
+
+class LwsBuilder:
+    """A LeaderWorkerSet of one replica with one pod."""
+
+    def __init__(self, name: str) -> None:
+        self._metadata: Json = {"name": name, "namespace": "default", "uid": f"uid-of-{name}"}
+        self._spec: Json = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": _template()}}
+        self._status: Json = {}
+
+    def asks(self, **words: str) -> Self:
+        """Annotations, written with underscores: `asks(gang_mode="Gang")`."""
+        notes = self._metadata.setdefault("annotations", {})
+        notes |= {annotation(word.replace("_", "-")): value for word, value in words.items()}
+        return self
+
+    def replicas(self, replicas: Any, size: Any = 1) -> Self:
+        self._spec["replicas"] = replicas
+        self._spec["leaderWorkerTemplate"]["size"] = size
+        return self
+
+    def present(self, replicas: Any) -> Self:
+        """How many replicas its status says."""
+        self._status["replicas"] = replicas
+        return self
+
+    def leader_ready(self) -> Self:
+        self._spec["startupPolicy"] = LEADER_READY
+        return self
+
+    def exclusive(self, key: str) -> Self:
+        self._metadata.setdefault("annotations", {})[ANNOTATION_EXCLUSIVE] = key
+        return self
+
+    def leader(self, **spec: Any) -> Self:
+        """A template of its own for leaders, with these fields of the pod."""
+        self._spec["leaderWorkerTemplate"]["leaderTemplate"] = _template(**spec)
+        return self
+
+    def worker(self, **spec: Any) -> Self:
+        """The template of the workers, with these fields of the pod."""
+        self._spec["leaderWorkerTemplate"]["workerTemplate"] = _template(**spec)
+        return self
+
+    def worker_noted(self, **words: str) -> Self:
+        """Annotations of the workers' template."""
+        template = self._spec["leaderWorkerTemplate"]["workerTemplate"]
+        notes = {annotation(word.replace("_", "-")): value for word, value in words.items()}
+        template["metadata"] = {"annotations": notes}
+        return self
+
+    def generated(self) -> Self:
+        """Without a name, which the API server generates after admission."""
+        self._metadata["generateName"] = self._metadata.pop("name")
+        return self
+
+    def build(self) -> Json:
+        made = {
+            "apiVersion": LEADER_WORKER_SET.api_version,
+            "kind": LEADER_WORKER_SET.kind,
+            "metadata": self._metadata,
+            "spec": self._spec,
+        }
+        return deepcopy(made | ({"status": self._status} if self._status else {}))
+
+    def admitted(self) -> Json:
+        """The same with the marks of admission."""
+        return admitted(self.build())
+
+
+def make_lws(name: str = "serve") -> LwsBuilder:
+    """A LeaderWorkerSet in namespace `default`."""
+    return LwsBuilder(name)
+
+
+def admitted(lws: Json, old: Json | None = None) -> Json:
+    """What is stored of a new one, or of an update."""
+    patch = lws_admission(lws, old, "CREATE" if old is None else "UPDATE").patch
+    return dict(jsonpatch.apply_patch(lws, patch))
+
+
+def _template(**spec: Any) -> Json:
+    return {"spec": {"containers": [{"name": "main", "image": "busybox"}]} | spec}
