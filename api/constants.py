@@ -168,6 +168,11 @@ JOBSET_LABEL_REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOBSET_LABEL_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 JOBSET_LABEL_RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
 
+# What the LeaderWorkerSet controller writes on its pods.
+LWS_LABEL_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
+LWS_LABEL_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
+LWS_LABEL_WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+
 FINALIZER_POD_GROUP: Final = f"{GROUP}/podgroup-protection"
 FINALIZER_COMPOSITE: Final = f"{GROUP}/compositepodgroup-protection"
 

@@ -15,7 +15,8 @@ from controllers.groups_from_pods import GroupsFromPods
 from controllers.implicit_groups import ImplicitGroups
 from controllers.informers import Caches, Informers
 from controllers.jobs import job_controller, jobset_controller
-from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
+from controllers.leader_worker_sets import LeaderWorkerSetController
+from controllers.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
 from controllers.orphans import OrphanCollector
 from controllers.owner_status import OwnerStatusWriter
 from controllers.protection import ProtectionController
@@ -88,6 +89,10 @@ class ControllerProcess:
             yield jobset_controller(caches, groups, status, clock)
         if Feature.JOB in gates:
             yield job_controller(caches, groups, status, clock)
+        if Feature.LEADER_WORKER_SET in gates:
+            yield LeaderWorkerSetController(
+                LEADER_WORKER_SETS, caches, clock, group_writer=groups, owner_status=status
+            )
         if Feature.COSCHEDULING in gates:
             for resource in (COSCHEDULINGS, PLUGINS_POD_GROUPS):
                 yield CoschedulingController(

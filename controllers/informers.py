@@ -28,6 +28,7 @@ from controllers.objects import (
     COSCHEDULINGS,
     JOBS,
     JOBSETS,
+    LEADER_WORKER_SETS,
     PLUGINS_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
@@ -40,6 +41,7 @@ from controllers.objects import (
     decode_group,
     decode_job,
     decode_jobset,
+    decode_lws,
     decode_named,
     decode_plugins_pod_group,
     decode_pod,
@@ -61,7 +63,7 @@ _OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
 _SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
 """Kinds of others of which only Muster's own objects matter."""
 
-_OPTIONAL = (JOBSETS, REQUESTS, CLAIMS, CLAIM_TEMPLATES, *COSCHEDULING_KINDS)
+_OPTIONAL = (JOBSETS, LEADER_WORKER_SETS, REQUESTS, CLAIMS, CLAIM_TEMPLATES, *COSCHEDULING_KINDS)
 """Kinds that a cluster need not serve."""
 
 _log = structlog.get_logger()
@@ -102,6 +104,7 @@ class Caches:
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()
         self.jobsets: Cache[Owner] = Cache()
+        self.leader_worker_sets: Cache[Owner] = Cache()
         self.coschedulings: Cache[Owner] = Cache()
         self.plugins_pod_groups: Cache[Owner] = Cache()
         self.workloads: Cache[Workload] = Cache()
@@ -121,6 +124,7 @@ class Caches:
         self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
             JOBS: (self.jobs, decode_job),
             JOBSETS: (self.jobsets, decode_jobset),
+            LEADER_WORKER_SETS: (self.leader_worker_sets, decode_lws),
             COSCHEDULINGS: (self.coschedulings, decode_coscheduling),
             PLUGINS_POD_GROUPS: (self.plugins_pod_groups, decode_plugins_pod_group),
             WORKLOADS: (self.workloads, decode_workload),
@@ -135,6 +139,7 @@ class Caches:
         self._owners = {
             JOBS: self.jobs,
             JOBSETS: self.jobsets,
+            LEADER_WORKER_SETS: self.leader_worker_sets,
             COSCHEDULINGS: self.coschedulings,
             PLUGINS_POD_GROUPS: self.plugins_pod_groups,
         }
@@ -167,7 +172,7 @@ class Caches:
             listener(resource)
 
     def owners(self, resource: Resource) -> Cache[Owner]:
-        """The cache of Jobs, of JobSets, or of one of the coscheduling kinds."""
+        """The cache of one of the kinds that groups are made for."""
         return self._owners[resource]
 
     def workloads_for(self, namespace: str, group: str, kind: str, name: str) -> list[Workload]:
@@ -266,8 +271,8 @@ class Caches:
 class Informers:
     """The reflectors that fill `Caches`.
 
-    JobSets, the coscheduling kinds, requests for capacity and the claims of groups are watched from
-    the time that they are served.
+    JobSets, LeaderWorkerSets, the coscheduling kinds, requests for capacity and the claims of
+    groups are watched from the time that they are served.
     """
 
     def __init__(

@@ -1,14 +1,14 @@
-"""Which objects a user looks at for what concerns a group: the group, and its Job or JobSet."""
+"""Which objects a user looks at for what concerns a group: the group, and what it is for."""
 
 from typing import Final
 
 from api.ownership import made_for
-from controllers.objects import JOBS, JOBSETS
+from controllers.objects import JOBS, JOBSETS, LEADER_WORKER_SETS
 from kube.events import ObjectReference
 from kube.meta import ObjectMeta
 from kube.resources import Resource
 
-_OWNERS: Final = {(it.group, it.kind): it for it in (JOBS, JOBSETS)}
+_OWNERS: Final = {(it.group, it.kind): it for it in (JOBS, JOBSETS, LEADER_WORKER_SETS)}
 
 
 def known_objects(resource: Resource, meta: ObjectMeta) -> list[ObjectReference]:

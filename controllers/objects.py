@@ -7,6 +7,7 @@ import msgspec
 
 from api.constants import (
     ANNOTATION_CONSUMES_REQUEST,
+    ANNOTATION_GANG_MODE,
     ANNOTATION_GROUP_BY,
     ANNOTATION_GROUP_SCOPE,
     ANNOTATION_MANAGED_GROUP,
@@ -20,7 +21,9 @@ from api.constants import (
     JOBSET_LABEL_NAME,
     JOBSET_LABEL_RESTART,
     LABEL_COSCHEDULING,
+    LABEL_POD_GROUP,
     LABEL_SUBSET,
+    LEADER_WORKER_SET,
     PLUGINS_POD_GROUP,
     POD_GROUP,
     RESOURCE_CLAIM,
@@ -43,6 +46,7 @@ POD_GROUPS = Resource(*POD_GROUP)
 COMPOSITES = Resource(*COMPOSITE_POD_GROUP)
 JOBS = Resource(*JOB)
 JOBSETS = Resource(*JOBSET)
+LEADER_WORKER_SETS = Resource(*LEADER_WORKER_SET)
 COSCHEDULINGS = Resource(*COSCHEDULING)
 PLUGINS_POD_GROUPS = Resource(*PLUGINS_POD_GROUP)
 CLAIMS = Resource(*RESOURCE_CLAIM)
@@ -57,6 +61,7 @@ _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 NOTHING_DONE = Progress()
 _SCOPE_MARK = ANNOTATION_GROUP_SCOPE.encode()
+_GROUP_MARK = LABEL_POD_GROUP.encode()
 
 
 class NamedMeta(msgspec.Struct, rename="camel", gc=False):
@@ -172,10 +177,11 @@ class Workload(msgspec.Struct, gc=False):
 
 
 class Owner(msgspec.Struct, gc=False):
-    """What groups are made for: a Job, a JobSet, a coscheduling PodGroup.
+    """What groups are made for: a Job, JobSet, LeaderWorkerSet or coscheduling PodGroup.
 
     `spec` is its raw JSON, kept only where it has a group of ours; `status` that of a coscheduling
-    PodGroup. `restarts`: how often a JobSet was restarted, or which restart made a Job of one.
+    PodGroup, or what matters of a LeaderWorkerSet's. `restarts`: how often a JobSet was restarted,
+    or which restart made a Job of one.
     """
 
     resource: Resource
@@ -330,6 +336,16 @@ class _RawCoscheduling(msgspec.Struct, gc=False):
     status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
+class _LwsStatus(msgspec.Struct, gc=False):
+    replicas: int | None = None
+
+
+class _RawLws(msgspec.Struct, gc=False):
+    metadata: ObjectMeta
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+    status: _LwsStatus = msgspec.field(default_factory=_LwsStatus)
+
+
 class _RawOwner(msgspec.Struct, gc=False):
     metadata: ObjectMeta
     spec: msgspec.Raw
@@ -343,6 +359,7 @@ _group_spec = msgspec.json.Decoder(_GroupSpec)
 _workload = msgspec.json.Decoder(_RawWorkload)
 _workload_spec = msgspec.json.Decoder(_WorkloadSpec)
 _owner = msgspec.json.Decoder(_RawOwner)
+_lws = msgspec.json.Decoder(_RawLws)
 _coscheduling = msgspec.json.Decoder(_RawCoscheduling)
 _owner_spec = msgspec.json.Decoder(_OwnerSpec)
 
@@ -459,6 +476,23 @@ def decode_jobset(data: bytes) -> Owner:
     """A JobSet; its spec is kept if one of its Job templates is marked."""
     raw = _owner.decode(data)
     return _as_owner(JOBSETS, raw, _SCOPE_MARK in bytes(raw.spec))
+
+
+def decode_lws(data: bytes) -> Owner:
+    """A LeaderWorkerSet; its spec is kept if its pod templates name groups.
+
+    Of its status only `replicas`. Raises msgspec.DecodeError.
+    """
+    raw = _lws.decode(data)
+    marked = ANNOTATION_GANG_MODE in raw.metadata.annotations and _GROUP_MARK in bytes(raw.spec)
+    return Owner(
+        resource=LEADER_WORKER_SETS,
+        metadata=raw.metadata,
+        spec=bytes(raw.spec) if marked else b"",
+        suspended=False,
+        finished=False,
+        status=msgspec.json.encode(raw.status) if marked else b"",
+    )
 
 
 def _pod_state(status: _PodStatus) -> str:

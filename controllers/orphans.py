@@ -28,6 +28,7 @@ from controllers.objects import (
     COSCHEDULINGS,
     JOBS,
     JOBSETS,
+    LEADER_WORKER_SETS,
     PLUGINS_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
@@ -46,7 +47,15 @@ Generated = Workload | Group | Partial
 
 GENERATED = (WORKLOADS, COMPOSITES, POD_GROUPS, CLAIMS)
 """The generated kinds; those that others refer to come first."""
-OWNERS = (WORKLOADS, POD_GROUPS, JOBS, JOBSETS, COSCHEDULINGS, PLUGINS_POD_GROUPS)
+OWNERS = (
+    WORKLOADS,
+    POD_GROUPS,
+    JOBS,
+    JOBSETS,
+    LEADER_WORKER_SETS,
+    COSCHEDULINGS,
+    PLUGINS_POD_GROUPS,
+)
 """The kinds they are made for. Owners of other kinds are not watched and count as alive."""
 
 _KINDS: Final = {(it.group, it.kind): it for it in OWNERS}

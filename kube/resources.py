@@ -77,6 +77,9 @@ CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=F
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+LEADER_WORKER_SETS = Resource(
+    "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"
+)
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
 RESOURCE_SLICES = Resource(
     "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False

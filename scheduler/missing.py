@@ -9,7 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 from api import features
-from api.constants import JOB, JOBSET, JOBSET_LABEL_NAME, POD, POD_GROUP, WORKLOAD
+from api.constants import (
+    JOB,
+    JOBSET,
+    JOBSET_LABEL_NAME,
+    LABEL_POD_GROUP,
+    LEADER_WORKER_SET,
+    LWS_LABEL_NAME,
+    POD,
+    POD_GROUP,
+    WORKLOAD,
+)
 from api.features import Feature, FeatureGates, feature_of_form, off_text
 from api.groups import Form, group_of_pod, workload_form
 from scheduler.core.forest import Group, NotReady, Pod
@@ -73,7 +83,8 @@ def _who_makes_pods(group: Group, missing: int, present: int) -> str:
         if not (present or group.failed or group.leaving):
             return f"{name} makes their Jobs again when it is their turn, unless it has ended"
         return f"if no others come, the status of {name} and the events of its Jobs say why"
-    maker = _words(owner) if owner is not None and owner[0] == JOB.kind else _maker(group)
+    own = owner is not None and owner[0] in (JOB.kind, LEADER_WORKER_SET.kind)
+    maker = _words(owner) if owner is not None and own else _maker(group)
     if maker:
         return f"if {maker} makes {'none' if first else 'no others'}, its status and events say why"
     if group.spec is not None and not group.spec.gang:
@@ -131,7 +142,7 @@ def _who_makes_it(group: Group, gates: FeatureGates) -> str:
     if group.composite:
         children = (child for child in group.children.values() if child.spec is not None)
         owner = next((it.spec.owner for it in children if it.spec is not None), None)
-        if owner is not None and owner[0] == JOBSET.kind:
+        if owner is not None and owner[0] in (JOBSET.kind, LEADER_WORKER_SET.kind):
             return _made_by_muster(_words(owner))
         return "create it, or correct the name that its child groups give"
     pod = next(iter(group.members.values()), None)
@@ -149,6 +160,8 @@ def _made_by(group: Group) -> Feature | None:
         return Feature.POD_GROUPS_FROM_PODS
     if pod.info.membership.managed:
         return Feature.JOBSET if JOBSET_LABEL_NAME in pod.info.labels else Feature.JOB
+    if _leader_worker_set(pod):
+        return Feature.LEADER_WORKER_SET
     reference = group_of_pod(pod.info.labels, ours=True)
     if reference is None or reference.name != group.name:
         return None
@@ -162,11 +175,19 @@ def _admitted(pod: Pod) -> str:
     """Of a group that admission named, or that its pods ask for: the controllers make it."""
     if pod.info.membership.asks:
         return "Muster makes it as the annotations of its pods say, whose events say if it cannot"
+    if _leader_worker_set(pod):
+        return _made_by_muster(f'{LEADER_WORKER_SET.kind} "{_leader_worker_set(pod)}"')
     if not pod.info.membership.managed:
         return ""
     jobset = pod.info.labels.get(JOBSET_LABEL_NAME)
     maker = f'JobSet "{jobset}"' if jobset else pod.info.membership.maker
     return _made_by_muster(maker) if maker else ""
+
+
+def _leader_worker_set(pod: Pod) -> str:
+    """The LeaderWorkerSet in whose templates admission named the group, by the set's own name."""
+    name = pod.info.labels.get(LWS_LABEL_NAME, "")
+    return name if name == pod.info.labels.get(LABEL_POD_GROUP) else ""
 
 
 def _made_by_muster(owner: str) -> str:

@@ -34,8 +34,8 @@ def mutate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionRespons
 def validate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """All that is wrong with what a JobSet asks for."""
     operation, new = request.operation, request.object or {}
-    admission = _served(_jobset(request, lister), operation, uses_of_jobset(new), lister)
-    return _validated(operation, new, admission, lister, jobset_pod_specs)
+    admission = served(_jobset(request, lister), operation, uses_of_jobset(new), lister)
+    return validated(operation, new, admission, lister, jobset_pod_specs)
 
 
 def mutate_job(
@@ -54,8 +54,8 @@ def validate_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse
     """All that is wrong with what a Job asks for."""
     operation, new = request.operation, request.object or {}
     uses = uses_of_job(new, lister.scheduler_names)
-    admission = _served(_job(request, lister), operation, uses, lister)
-    return _validated(operation, new, admission, lister, job_pod_specs)
+    admission = served(_job(request, lister), operation, uses, lister)
+    return validated(operation, new, admission, lister, job_pod_specs)
 
 
 def validate_cron_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
@@ -66,12 +66,13 @@ def validate_cron_job(request: AdmissionRequest, lister: Lister) -> AdmissionRes
         job, None, "CREATE", namespace=request.namespace, schedulers=lister.scheduler_names
     )
     uses = uses_of_job(job, lister.scheduler_names)
-    served = _served(admission, "CREATE", uses, lister)
-    said = _validated("CREATE", job, served, lister, job_pod_specs)
+    said = validated(
+        "CREATE", job, served(admission, "CREATE", uses, lister), lister, job_pod_specs
+    )
     return AdmissionResponse(warnings=cron_job.warnings_of(new, said.causes, said.warnings))
 
 
-def _validated(
+def validated(
     operation: str,
     obj: Mapping[str, Any],
     admission: Admission,
@@ -95,7 +96,7 @@ def _validated(
     )
 
 
-def _served(admission: Admission, operation: str, uses: Iterable[Use], lister: Lister) -> Admission:
+def served(admission: Admission, operation: str, uses: Iterable[Use], lister: Lister) -> Admission:
     """The same with causes for what a new object uses that is off.
 
     What is stored keeps what it has.

@@ -16,13 +16,14 @@ from api.constants import (
     CRON_JOB,
     JOB,
     JOBSET,
+    LEADER_WORKER_SET,
     POD_GROUP,
     WORKLOAD,
     KindName,
 )
 from api.integration.autoscalers import SILENT, Autoscalers
 from kube.resources import PODS
-from webhooks import groups, jobs, pods
+from webhooks import groups, jobs, leader_worker_sets, pods
 from webhooks.informers import Lister
 from webhooks.metrics import REVIEW_SECONDS, REVIEWS
 from webhooks.review import (
@@ -55,6 +56,7 @@ ROUTES: Mapping[str, Route] = {
     "mutate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.mutate),
     "mutate/jobsets": Route(JOBSET, jobs.mutate_jobset),
     "mutate/jobs": Route(JOB, jobs.mutate_job),
+    "mutate/leaderworkersets": Route(LEADER_WORKER_SET, leader_worker_sets.mutate),
     "mutate/pods": Route(POD, pods.mutate),
     "mutate/foreign-pods": Route(POD, pods.mutate_foreign),
     "validate/workloads": Route(WORKLOAD, groups.validate),
@@ -63,6 +65,7 @@ ROUTES: Mapping[str, Route] = {
     "validate/coscheduling": Route(COSCHEDULING, groups.validate),
     "validate/jobsets": Route(JOBSET, jobs.validate_jobset),
     "validate/jobs": Route(JOB, jobs.validate_job),
+    "validate/leaderworkersets": Route(LEADER_WORKER_SET, leader_worker_sets.validate),
     "validate/cronjobs": Route(CRON_JOB, jobs.validate_cron_job),
     "validate/pods": Route(POD, pods.validate),
 }

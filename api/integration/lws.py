@@ -77,6 +77,12 @@ def lws_groups(lws: Mapping[str, Any], *, workload: str | None = None) -> list[J
     return _Groups(view, owner, workload).objects()
 
 
+def lws_pod_specs(lws: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Path and spec of each pod template whose pods get a group."""
+    view = read_lws(lws)
+    return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
+
+
 class _Groups:
     """The objects of one LeaderWorkerSet."""
 

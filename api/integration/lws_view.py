@@ -12,20 +12,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from api.causes import Cause
-from api.constants import ANNOTATION_GROUP_BY, LABEL_POD_GROUP, MAX_REPLICAS
+from api.constants import (
+    ANNOTATION_GROUP_BY,
+    LABEL_POD_GROUP,
+    LWS_LABEL_GROUP_INDEX,
+    LWS_LABEL_WORKER_INDEX,
+    MAX_REPLICAS,
+)
 from api.groups import GroupBy
 from api.integration.options import COMPOSITE, GANG, OFF, Options, read_options
 from api.reading import annotations_of, dig, integer, labels_of, mapping, text
 
 MODES: Final = (OFF, GANG, COMPOSITE)
 
-LABEL_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
-LABEL_WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
 ANNOTATION_EXCLUSIVE: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 LEADER_READY: Final = "LeaderReady"
 
-TOGETHER: Final = GroupBy(LABEL_GROUP_INDEX)
-LEADER_FIRST: Final = GroupBy(LABEL_GROUP_INDEX, LABEL_WORKER_INDEX, "0")
+TOGETHER: Final = GroupBy(LWS_LABEL_GROUP_INDEX)
+LEADER_FIRST: Final = GroupBy(LWS_LABEL_GROUP_INDEX, LWS_LABEL_WORKER_INDEX, "0")
 
 TEMPLATE: Final = "spec.leaderWorkerTemplate"
 

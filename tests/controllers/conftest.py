@@ -11,6 +11,7 @@ from api.features import FeatureGates
 from api.integration.admission import Taken, no_name_taken
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
+from api.integration.lws import lws_admission
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.coscheduling import CoschedulingController
 from controllers.group_claims import GroupClaims
@@ -19,7 +20,8 @@ from controllers.groups_from_pods import GroupsFromPods
 from controllers.implicit_groups import ImplicitGroups
 from controllers.informers import Caches
 from controllers.jobs import job_controller, jobset_controller
-from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
+from controllers.leader_worker_sets import LeaderWorkerSetController
+from controllers.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
 from controllers.orphans import OrphanCollector
 from controllers.owner_status import OwnerStatusWriter
 from controllers.protection import ProtectionController
@@ -71,6 +73,13 @@ class ControllerHarness:
         )
         self.jobset = jobset_controller(self.caches, group_writer, owner_status, self.clock)
         self.job = job_controller(self.caches, group_writer, owner_status, self.clock)
+        self.lws = LeaderWorkerSetController(
+            LEADER_WORKER_SETS,
+            self.caches,
+            self.clock,
+            group_writer=group_writer,
+            owner_status=owner_status,
+        )
         self.protection = ProtectionController(self.caches, writer, self.clock)
         recorder = cast("Recorder", self.recorded)
         self.implicit_groups = ImplicitGroups(
@@ -103,7 +112,7 @@ class ControllerHarness:
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        owners = (self.jobset, self.job, self.coscheduling, self.plugins)
+        owners = (self.jobset, self.job, self.lws, self.coscheduling, self.plugins)
         groups = (
             self.implicit_groups,
             self.from_pods,
@@ -133,6 +142,13 @@ class ControllerHarness:
         """Store a Job as admission leaves it."""
         patch = job_admission(job, None, "CREATE", namespace="default").patch
         return self.api.put(jsonpatch.apply_patch(job, patch) | {"kind": "Job"})
+
+    def submit_lws(self, lws: Json) -> Json:
+        """Store a LeaderWorkerSet as admission leaves it, or an update of one."""
+        slot = ("LeaderWorkerSet", "default", lws["metadata"]["name"])
+        old = self.api.objects.get(slot)
+        patch = lws_admission(lws, old, "CREATE" if old is None else "UPDATE").patch
+        return self.api.put(jsonpatch.apply_patch(lws, patch))
 
     def change(self, kind: str, name: str, **spec: Any) -> None:
         """Change fields of an object's spec."""

@@ -15,6 +15,7 @@ from api.constants import (
     JOB,
     JOBSET,
     LABEL_MANAGED_BY,
+    LEADER_WORKER_SET,
     MANAGED_BY,
     POD_GROUP,
     WORKLOAD,
@@ -30,6 +31,7 @@ from controllers.objects import (
     decode_group,
     decode_job,
     decode_jobset,
+    decode_lws,
     decode_named,
     decode_plugins_pod_group,
     decode_workload,
@@ -39,7 +41,7 @@ from kube.cache import Cache
 from kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unreachable
 from kube.meta import decode_partial
 from kube.patch import PatchBuilder
-from kube.resources import JOBS, PODS, Resource
+from kube.resources import JOBS, LEADER_WORKER_SETS, PODS, Resource
 from tests.support.patching import patched
 
 OTHERS = {
@@ -48,15 +50,14 @@ OTHERS = {
         Resource("apps", "v1", "replicasets", "ReplicaSet"),
         Resource("apps", "v1", "deployments", "Deployment"),
         Resource("apps", "v1", "statefulsets", "StatefulSet"),
-        Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
         Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
     )
 }
-"""Kinds whose objects nobody watches. Pods and Jobs are read as they are."""
+"""Kinds whose objects nobody watches. Pods, Jobs and LeaderWorkerSets are read as they are."""
 
 _FOREGROUND = "foregroundDeletion"
 _LABELLED = (REQUESTS.kind, CLAIMS.kind)
-_HAVE_DEPENDENTS = (JOB.kind, JOBSET.kind)
+_HAVE_DEPENDENTS = (JOB.kind, JOBSET.kind, LEADER_WORKER_SET.kind)
 
 Json = dict[str, Any]
 Slot = tuple[str, str, str]
@@ -93,6 +94,7 @@ class FakeApi:
         self._feeds: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
             JOB.kind: (caches.jobs, decode_job),
             JOBSET.kind: (caches.jobsets, decode_jobset),
+            LEADER_WORKER_SET.kind: (caches.leader_worker_sets, decode_lws),
             WORKLOAD.kind: (caches.workloads, decode_workload),
             POD_GROUP.kind: (caches.pod_groups, decode_group),
             COMPOSITE_POD_GROUP.kind: (caches.composites, decode_group),
@@ -121,7 +123,7 @@ class FakeApi:
         core = parts.pop(0) == "api"
         served = {
             it
-            for it in (*OTHERS.values(), PODS, JOBS)
+            for it in (*OTHERS.values(), PODS, JOBS, LEADER_WORKER_SETS)
             if it.api_version == "/".join(parts[: 2 - core])
         }
         rest = parts[2 - core :]

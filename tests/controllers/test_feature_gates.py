@@ -49,6 +49,7 @@ def tree() -> Json:
     [
         (Feature.JOB, {"job"}),
         (Feature.JOBSET, {"jobset"}),
+        (Feature.LEADER_WORKER_SET, {"leaderworkerset"}),
         (Feature.COSCHEDULING, {"podgroup"}),
         (Feature.IMPLICIT_POD_GROUPS, {"implicit"}),
         (Feature.POD_GROUPS_FROM_PODS, set()),

@@ -13,6 +13,7 @@ from api.constants import (
     LABEL_POD_GROUP,
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
+    LWS_LABEL_NAME,
 )
 from api.features import USUAL, Feature, FeatureGates
 from scheduler.conditions import waiting_for
@@ -203,6 +204,14 @@ def test_a_basic_group_waits_for_any_pod() -> None:
             'Muster makes it for JobSet "a", whose events say if it cannot',
         ),
         (
+            {"labels": {LABEL_POD_GROUP: "serve", LWS_LABEL_NAME: "serve"}},
+            'Muster makes it for LeaderWorkerSet "serve", whose events say if it cannot',
+        ),
+        (
+            {"labels": {LABEL_POD_GROUP: "mine", LWS_LABEL_NAME: "serve"}},
+            "create it, or correct the name that its pods give",
+        ),
+        (
             {"labels": {LABEL_POD_GROUP: "g"}, "membership": MembershipInfo(asks=True)},
             "Muster makes it as the annotations of its pods say, whose events say if it cannot",
         ),
@@ -235,6 +244,10 @@ def test_of_a_group_that_does_not_exist_it_is_said_who_makes_it(
         (
             Feature.JOBSET,
             {"membership": MembershipInfo(managed=True), "labels": {JOBSET_LABEL_NAME: "a"}},
+        ),
+        (
+            Feature.LEADER_WORKER_SET,
+            {"labels": {LABEL_POD_GROUP: "serve", LWS_LABEL_NAME: "serve"}},
         ),
         (Feature.COSCHEDULING, {"labels": {LABEL_COSCHEDULING: "g"}}),
         (Feature.POD_GROUPS_FROM_PODS, {"membership": MembershipInfo(asks=True)}),

@@ -13,11 +13,13 @@ from api.constants import (
     CRON_JOB,
     JOB,
     JOBSET,
+    LEADER_WORKER_SET,
     POD_GROUP,
     WORKLOAD,
     KindName,
 )
 from api.features import USUAL, Feature
+from tests.support.lws import make_lws
 from tests.webhooks.reviews import (
     POD,
     FakeLister,
@@ -127,6 +129,34 @@ CASES = [
         id="a JobSet that is a tree",
     ),
     pytest.param(
+        Feature.LEADER_WORKER_SET,
+        LEADER_WORKER_SET,
+        make_lws().asks(gang_mode="Gang").build(),
+        NOTE.format("gang-mode"),
+        id="a LeaderWorkerSet",
+    ),
+    pytest.param(
+        TREE,
+        LEADER_WORKER_SET,
+        make_lws().asks(gang_mode="Composite").build(),
+        NOTE.format("gang-mode"),
+        id="a LeaderWorkerSet that is a tree",
+    ),
+    pytest.param(
+        TREE,
+        LEADER_WORKER_SET,
+        make_lws().asks(gang_mode="Gang").leader_ready().build(),
+        NOTE.format("gang-mode"),
+        id="a LeaderWorkerSet whose leaders come first",
+    ),
+    pytest.param(
+        TOPOLOGY,
+        LEADER_WORKER_SET,
+        make_lws().asks(gang_mode="Gang", topology="rack").build(),
+        NOTE.format("topology"),
+        id="the topology of a LeaderWorkerSet",
+    ),
+    pytest.param(
         Feature.COSCHEDULING, COSCHEDULING, of_kind(COSCHEDULING, SUBSETS), "kind", id="KEP-3370"
     ),
 ]
@@ -155,7 +185,11 @@ def test_the_same_is_allowed_while_it_is_on(
 
 def _also_used(new: Json) -> list[Feature]:
     """What an object with a topology or a tree uses besides."""
-    return [Feature.JOB] if new["kind"] == "Job" else [Feature.JOBSET]
+    return [
+        {"Job": Feature.JOB, "LeaderWorkerSet": Feature.LEADER_WORKER_SET}.get(
+            new["kind"], Feature.JOBSET
+        )
+    ]
 
 
 @pytest.mark.parametrize(("feature", "kind", "new", "field"), CASES)
@@ -177,6 +211,17 @@ def test_every_feature_that_is_off_is_said_in_one_answer() -> None:
     assert [cause["field"] for cause in answer.causes] == [
         "kind",
         "spec.schedulingConstraints.topology",
+    ]
+
+
+def test_an_exclusive_topology_uses_topology_and_trees() -> None:
+    exclusive = make_lws().asks(gang_mode="Gang").exclusive("rack").build()
+
+    answer = ask(LEADER_WORKER_SET, exclusive, None, TREE, TOPOLOGY)
+
+    assert [cause["field"] for cause in answer.causes] == [
+        NOTE.format("gang-mode"),
+        "metadata.annotations[leaderworkerset.sigs.k8s.io/exclusive-topology]",
     ]
 
 

@@ -147,8 +147,8 @@ def test_delegated_jobs_of_our_scheduler(phase: str, new: dict[str, Any], want: 
         ),
     ],
 )
-@pytest.mark.parametrize("webhook", ["jobs", "jobsets"])
-def test_jobs_and_jobsets_that_ask_by_annotation(
+@pytest.mark.parametrize("webhook", ["jobs", "jobsets", "leaderworkersets"])
+def test_owners_that_ask_by_annotation(
     webhook: str, new: dict[str, Any], old: dict[str, Any] | None, want: bool
 ) -> None:
     assert reaches(webhook, new, old) is want

@@ -328,7 +328,8 @@ def test_mutation_and_validation_reach_the_same_objects_of_others() -> None:
     )
 
     # Which pods come is told case by case in test_match_conditions.
-    of_others = {"jobs", "jobsets", "pods"}
+    of_others = {"jobs", "jobsets", "leaderworkersets", "pods"}
     assert mutating.keys() - {"foreign-pods"} == validating.keys() - {"cronjobs"} == of_others
     assert mutating["jobs"] == validating["jobs"]
     assert mutating["jobsets"] == validating["jobsets"]
+    assert mutating["leaderworkersets"] == validating["leaderworkersets"]

@@ -4,10 +4,15 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_GROUP_BY, LABEL_POD_GROUP, MAX_REPLICAS
+from api.constants import (
+    ANNOTATION_GROUP_BY,
+    LABEL_POD_GROUP,
+    LWS_LABEL_GROUP_INDEX,
+    LWS_LABEL_WORKER_INDEX,
+    MAX_REPLICAS,
+)
 from api.groups import groups_of_object
 from api.integration.lws import lws_groups
-from api.integration.lws_view import LABEL_GROUP_INDEX, LABEL_WORKER_INDEX
 from api.rules.validation import validate
 from tests.support.lws import LwsBuilder, make_lws
 
@@ -27,7 +32,7 @@ def pod_of(lws: Json, replica: int, worker: int) -> Json:
     templates = lws["spec"]["leaderWorkerTemplate"]
     key = "leaderTemplate" if worker == 0 and "leaderTemplate" in templates else "workerTemplate"
     made: Json = {**templates[key], "metadata": dict(templates[key]["metadata"])}
-    labels = {LABEL_GROUP_INDEX: str(replica), LABEL_WORKER_INDEX: str(worker)}
+    labels = {LWS_LABEL_GROUP_INDEX: str(replica), LWS_LABEL_WORKER_INDEX: str(worker)}
     made["metadata"]["labels"] = made["metadata"]["labels"] | labels
     return made
 

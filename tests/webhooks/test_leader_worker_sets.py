@@ -1,0 +1,80 @@
+"""LeaderWorkerSets through the whole review: marked, refused with every cause, once."""
+
+from typing import Any
+
+from api.constants import LEADER_WORKER_SET
+from api.integration.lws import lws_groups
+from api.priority import PriorityClass
+from tests.support.lws import LwsBuilder, make_lws
+from tests.webhooks.reviews import FakeLister, Read, encoded, read, review_of
+from webhooks.reviewer import Reviewer
+
+Json = dict[str, Any]
+LISTER = FakeLister([PriorityClass("low", 5, preemption_policy="Never")])
+
+
+def ask(phase: str, new: Json, old: Json | None = None) -> Read:
+    review = review_of(LEADER_WORKER_SET, new, old)
+    return read(Reviewer(LISTER).review(f"{phase}/leaderworkersets", encoded(review)), review)
+
+
+def gang(**words: str) -> LwsBuilder:
+    return make_lws().replicas(2, 4).asks(gang_mode="Gang", **words)
+
+
+def test_it_is_marked_and_let_in() -> None:
+    answer = ask("mutate", gang().leader().build())
+
+    assert answer.result is not None
+    assert len(lws_groups(answer.result)) == 3
+    assert ask("mutate", answer.result).result == answer.result
+    assert ask("validate", answer.result).allowed
+    assert ask("validate", answer.result).warnings == []
+    assert ask("mutate", answer.result, answer.result).result == answer.result
+
+
+def test_every_fault_is_said_at_once() -> None:
+    answer = ask("validate", gang(min_count="9", shared_claims="gpu").build())
+
+    assert not answer.allowed
+    assert answer.code == 422
+    assert [it["field"].partition("[")[2] for it in answer.causes] == [
+        "scheduling.muster.dev/shared-claims]",
+        "scheduling.muster.dev/min-count]",
+    ]
+    # Faults are validation's to report: a plain answer of mutation lets it come to that.
+    assert ask("mutate", gang(min_count="9").build()).allowed
+
+
+def test_what_the_order_does_not_promise_is_a_warning() -> None:
+    (warning,) = ask("validate", gang().leader_ready().build()).warnings
+
+    assert warning.startswith("spec.startupPolicy: ")
+
+
+def test_a_change_of_the_order_is_refused() -> None:
+    stored = gang().admitted()
+    stored["spec"]["startupPolicy"] = "LeaderCreated"
+    changed = gang().leader_ready().build()
+
+    answer = ask("validate", changed, stored)
+
+    assert [it["field"] for it in answer.causes] == ["spec.startupPolicy"]
+
+
+def test_both_templates_are_asked_for_their_priority() -> None:
+    preempting = {"priorityClassName": "low", "preemptionPolicy": "PreemptLowerPriority"}
+
+    answer = ask("validate", gang().leader(**preempting).worker(**preempting).build())
+
+    assert answer.code == 403
+    assert len(answer.causes) == 2
+    plain = make_lws().leader(**preempting).build()
+    assert ask("validate", plain).allowed
+
+
+def test_a_class_that_is_not_there_is_a_warning() -> None:
+    answer = ask("validate", gang().worker(priorityClassName="none").build())
+
+    assert answer.allowed
+    assert "none" in " ".join(answer.warnings)

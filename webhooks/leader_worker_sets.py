@@ -1,0 +1,28 @@
+"""LeaderWorkerSets that ask for groups."""
+
+from __future__ import annotations
+
+from api.integration.feature_use import uses_of_lws
+from api.integration.lws import lws_admission, lws_pod_specs
+from webhooks.informers import Lister
+from webhooks.jobs import served, validated
+from webhooks.review import AdmissionRequest, AdmissionResponse
+
+
+def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """Name the groups in the pod templates. Errors are reported by validation."""
+    admission = lws_admission(
+        request.object or {},
+        request.old_object,
+        request.operation,
+        schedulers=lister.scheduler_names,
+    )
+    return AdmissionResponse(admission.patch)
+
+
+def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """All that is wrong with what a LeaderWorkerSet asks for."""
+    operation, new = request.operation, request.object or {}
+    admission = lws_admission(new, request.old_object, operation, schedulers=lister.scheduler_names)
+    admission = served(admission, operation, uses_of_lws(new), lister)
+    return validated(operation, new, admission, lister, lws_pod_specs)
