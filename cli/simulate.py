@@ -8,7 +8,6 @@ Nothing is sent to the cluster.
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -28,14 +27,12 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import FeatureGates
-from api.groups import groups_of_object
-from api.integration.groups_from_pods import Ask, ask_of, check_pod, chosen, group_object
 from api.integration.job import job_admission, job_groups
 from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
 from api.integration.view import members_of, read_jobset
 from api.priority import PriorityClass
-from api.reading import annotations_of, integer
+from api.reading import integer
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.admission import Admission, apply
 from cli.explain import (
@@ -47,6 +44,7 @@ from cli.explain import (
     refusal_lines,
 )
 from cli.simulated_devices import DEVICE_KINDS, SimulatedDevices
+from cli.simulated_groups import as_stored, coscheduling_kind, made_for_pods
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
 from scheduler.core.explain import explain
@@ -84,7 +82,8 @@ def simulate(
     """
     before = {*state.forest.groups, *state.pods}
     objects = [obj for document in documents for obj in _expand(document, namespace, schedulers)]
-    objects += _asked_for(state, objects)
+    objects += made_for_pods(state, objects)
+    objects = [obj for obj in objects if coscheduling_kind(obj) is None]
     admission = Admission(classes, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
     devices = SimulatedDevices(state)
     for obj in objects:
@@ -162,45 +161,16 @@ def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Itera
         yield from _of_job(made, schedulers)
     elif kind in OF_ONE_TEMPLATE:
         yield from _of_template(made)
-    elif kind in (
-        POD_GROUP.kind,
-        COMPOSITE_POD_GROUP.kind,
-        WORKLOAD.kind,
-        SINGLE_POD,
-        *DEVICE_KINDS,
-    ):
+    elif kind in (SINGLE_POD, *DEVICE_KINDS) or coscheduling_kind(made) is not None:
         yield made
+    elif kind in (POD_GROUP.kind, COMPOSITE_POD_GROUP.kind, WORKLOAD.kind):
+        yield as_stored(made)
     else:
         raise ConfigError(
             f"{kind} {made['metadata'].get('name')}: only Job, JobSet, Deployment, ReplicaSet,"
             " StatefulSet, Pod, PodGroup, CompositePodGroup, Workload and"
             f" {', '.join(DEVICE_KINDS)} can be simulated; of other kinds give their pods"
         )
-
-
-def _asked_for(state: State, objects: list[Json]) -> Iterator[Json]:
-    """The groups that pods ask for, where there are none. Raises ConfigError for wrong values."""
-    asks: dict[tuple[str, str], Counter[Ask]] = {}
-    for pod in objects:
-        groups = groups_of_object(pod, ours=True) if pod["kind"] == SINGLE_POD else []
-        if not groups:
-            continue
-        apply(pod, check_pod(groups, pod), ())
-        spec = pod.get("spec") or {}
-        said = (spec.get("priorityClassName") or "", spec.get("preemptionPolicy") or "")
-        ask = ask_of(groups[0], annotations_of(pod), *said)
-        if ask is not None:
-            key = (pod["metadata"]["namespace"], groups[0].name)
-            asks.setdefault(key, Counter())[ask] += 1
-    there = {
-        (obj["metadata"]["namespace"], obj["metadata"].get("name"))
-        for obj in objects
-        if obj["kind"] == POD_GROUP.kind
-    }
-    for key, counted in asks.items():
-        found = state.forest.groups.get((POD_GROUP.kind, *key))
-        if key not in there and (found is None or found.spec is None):
-            yield group_object(*key, chosen(counted), None)
 
 
 def _of_template(owner: Json) -> Iterator[Json]:
