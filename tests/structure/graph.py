@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
-    "api", "bench", "certs", "cli", "controllers", "e2e", "kube", "localcluster", "scheduler",
-    "webhooks",
+    "api", "bench", "certs", "cli", "controllers", "e2e", "kube", "lab", "localcluster",
+    "scheduler", "webhooks",
 )  # fmt: skip
 
 Graph = Mapping[str, set[str]]

@@ -1,0 +1,54 @@
+"""Times and amounts as people write them."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_PART: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([smhdw])")
+
+LONGEST: Final = 100 * 366 * 86400.0
+"""Seconds of the longest time that is read: a hundred years."""
+
+
+def seconds_of(written: str | float) -> float:
+    """A number of seconds, or a duration as "90s" or "1d12h". Raises ValueError."""
+    text = str(written).strip()
+    try:
+        value = float(text)
+    except ValueError:
+        parts = list(_PART.finditer(text))
+        if not parts or "".join(part[0] for part in parts) != text:
+            raise ValueError(
+                f'{text[:40]!r} is no time: give seconds, or a duration as "90s" or "1d12h"'
+            ) from None
+        value = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+    if not (math.isfinite(value) and 0 <= value <= LONGEST):
+        raise ValueError(f"{text[:40]!r} is not between 0 and 100 years")
+    return value
+
+
+def text_of_seconds(seconds: float) -> str:
+    """A duration in its two largest units, as people read it: "2h 5m"; "0s" for none."""
+    left = round(seconds)
+    if left < 1:
+        return f"{seconds:.1f}s" if seconds >= 0.05 else "0s"
+    parts = []
+    for unit, size in sorted(_UNITS.items(), key=lambda item: -item[1]):
+        if unit != "w" and left >= size:
+            parts.append(f"{left // size}{unit}")
+            left %= size
+    return " ".join(parts[:2])
+
+
+def text_of_amount(resource: str, amount: int) -> str:
+    """A quantity of the decision core's units as Kubernetes writes it."""
+    if resource == "cpu":
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if resource == "memory" or resource.endswith("storage"):
+        for suffix, shift in (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)):
+            if amount and amount % (1 << shift) == 0:
+                return f"{amount >> shift}{suffix}"
+    return str(amount)

@@ -1,0 +1,7 @@
+"""What the lab cannot work with."""
+
+from kube.errors import ConfigError
+
+
+class LabError(ConfigError):
+    """Input that cannot be used; the text names the file, the line and the field."""

@@ -1,0 +1,116 @@
+"""What people and programs get of a run: the table, JSON, the page, limits."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from lab.errors import LabError
+from lab.limits import broken, limit_of
+from lab.page import page
+from lab.report import table, to_json
+from lab.results import Result, result_of
+from lab.variants import Variant, variant_of
+from tests.lab.builders import cluster, job, play
+
+
+@pytest.fixture(scope="module")
+def results() -> list[Result]:
+    jobs = [job(f"j{n}", 10 * n, 3600, pods=1 + n % 5, priority=n % 2) for n in range(20)]
+    nodes = cluster(3, rack_of=2)
+    return [result_of(play(nodes, *jobs, variant=name)) for name in ("muster", "one-by-one")]
+
+
+def test_the_table_has_a_column_for_each_variant(results: list[Result]) -> None:
+    head, *rows = table(results)
+
+    assert head.split() == ["muster", "one-by-one"]
+    assert "nodes" in rows[0]
+    found = {line[: line.index("  ")].strip(): line for line in rows}
+    assert found["jobs finished"].split()[-3:] == ["20", "of", "20"]
+    assert found["cpu held by jobs that do not run"].split()[-4:-2] == ["0.0", "%"]
+    assert "wait P90, priority 1" in found
+
+
+def test_json_has_all_numbers(results: list[Result]) -> None:
+    read = json.loads(to_json(results))["results"]
+
+    assert [each["variant"] for each in read] == ["muster", "one-by-one"]
+    assert read[0]["wait"]["jobs"] == 20
+    assert read[0]["domains"][0]["count"] == 2
+    waits = read[0]["wait"]
+    assert waits["median"] <= waits["p90"] <= waits["p99"] <= waits["longest"]
+
+
+def test_the_page_is_one_file_that_asks_nobody_for_anything(results: list[Result]) -> None:
+    text = page(results, "<script>alert(1)</script>")
+
+    assert text == page(results, "<script>alert(1)</script>")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert text.count("<svg") == 4  # cpu, cpu in vain, fragments, waits
+    assert not re.search(r"""(src|href)=["'](?!#)""", re.sub(r"xmlns\S*", "", text))
+
+
+def test_names_of_variants_are_text_in_plots_too(results: list[Result]) -> None:
+    import msgspec
+
+    hostile = [msgspec.structs.replace(results[0], variant="<b>$x^2$")]
+
+    assert "<b>" not in page(hostile, "t")
+
+
+@pytest.mark.parametrize(
+    ("limit", "holds"),
+    [
+        ("wait.p99 > 1s", True),
+        ("wait.p99 > 1000d", False),
+        ("muster: cpu.idle_partial > 0", False),
+        ("one-by-one: cpu.idle_partial > 0%", True),
+        ("wait_by_priority.1.p90 >= 0", True),
+        ("cpu.used < 100.1%", True),
+        ("fragmentation.largest.example.com/rack <= 100", True),
+        ("finished < 20", False),
+    ],
+)
+def test_a_limit_is_broken_where_it_holds(
+    results: list[Result], limit: str, *, holds: bool
+) -> None:
+    assert bool(broken([limit_of(limit)], results)) == holds
+
+
+def test_what_breaks_a_limit_is_said_with_its_number(results: list[Result]) -> None:
+    assert broken([limit_of("muster: nodes >= 3")], results) == [
+        "muster: nodes is 3, so 'muster: nodes >= 3' holds"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "problem"),
+    [
+        ("wait.p99", "write it as in"),
+        ("wait.p99 > soon", "'soon' is no time"),
+        ("wait.p98 > 1", "there is no wait.p98; one of jobs, unstarted"),
+        ("wait > 1", "wait is no number"),
+        ("spread: wait.p99 > 1", "there is no variant spread"),
+    ],
+)
+def test_a_limit_that_cannot_be_judged_says_why(
+    results: list[Result], limit: str, problem: str
+) -> None:
+    with pytest.raises(LabError, match=re.escape(problem)):
+        broken([limit_of(limit)], results)
+
+
+def test_parts_of_a_variant_are_joined() -> None:
+    assert variant_of("spread+nodes=8+no-preemption") == Variant(
+        "spread+nodes=8+no-preemption", scoring="spread", preemption=False, nodes=8
+    )
+
+
+@pytest.mark.parametrize("written", ["fast", "nodes=0", "nodes=many", "give-up=soon", "", "a+b"])
+def test_an_unknown_part_is_named_with_those_there_are(written: str) -> None:
+    with pytest.raises(LabError, match="variant"):
+        variant_of(written)
