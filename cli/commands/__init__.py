@@ -18,9 +18,11 @@ class Command(NamedTuple):
     function: str
     summary: str
 
-    def load(self) -> Callable[..., Any]:
-        """The function, whose parameters are the command's."""
-        found: Callable[..., Any] = getattr(importlib.import_module(self.module), self.function)
+    def load(self) -> Callable[..., Any] | typer.Typer:
+        """The function, whose parameters are the command's; or commands of its own."""
+        found: Callable[..., Any] | typer.Typer = getattr(
+            importlib.import_module(self.module), self.function
+        )
         return found
 
 
@@ -55,6 +57,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "replay",
         "Decide a snapshot's queue again; exit code 1 if a recorded decision comes out"
         " differently.",
+    ),
+    "lab": Command(
+        "cli.commands.lab",
+        "lab",
+        "Play a trace of jobs on a simulated cluster, in virtual time; compare variants.",
     ),
     "doctor": Command(
         "cli.commands.doctor",
@@ -102,10 +109,17 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     named = next(_words(arguments), None)
     for name, command in COMMANDS.items():
         if name == named:
-            app.command(name)(command.load())
+            _add(app, name, command.load())
         else:
             app.command(name, help=command.summary)(_only_listed)
     return app
+
+
+def _add(app: typer.Typer, name: str, found: Callable[..., Any] | typer.Typer) -> None:
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        app.command(name)(found)
 
 
 def _words(arguments: Sequence[str]) -> Iterator[str]:

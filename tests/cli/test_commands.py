@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
+import typer
 
 from cli import commands
 from cli.commands import COMMANDS
@@ -13,8 +14,10 @@ from cli.commands import COMMANDS
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_is_the_first_line_of_the_help(name: str) -> None:
     command = COMMANDS[name]
+    found = command.load()
+    text = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
 
-    assert (inspect.getdoc(command.load()) or "").partition("\n")[0] == command.summary
+    assert str(text).partition("\n")[0] == command.summary
 
 
 @pytest.mark.parametrize("name", COMMANDS)
