@@ -75,14 +75,16 @@ def own_claims(pod: Mapping[str, Any], group: str, shared: Mapping[str, str]) ->
         name, template = text(entry.get("name")), text(entry.get("resourceClaimTemplateName"))
         if template and shared.get(name) == template:
             path = f"spec.resourceClaims[{at}].resourceClaimTemplateName"
-            claim = names.group_claim(group, name)
-            yield causes.invalid(
-                path,
-                template,
-                f"the pods of PodGroup {group} share one claim from this template: name that claim "
-                f"instead, resourceClaimName: {claim}; admission does it for a Job or JobSet with "
-                f"{ANNOTATION_SHARED_CLAIMS}: {name}",
-            )
+            yield causes.invalid(path, template, shared_words(group, name))
+
+
+def shared_words(group: str, entry: str) -> str:
+    """What to do about a pod that names the template of an entry of its group."""
+    return (
+        f"the pods of PodGroup {group} share one claim from this template: name that claim "
+        f"instead, resourceClaimName: {names.group_claim(group, entry)}; admission does it for a "
+        f"Job or JobSet with {ANNOTATION_SHARED_CLAIMS}: {entry}"
+    )
 
 
 def template_entries(claims: Any) -> dict[str, str]:

@@ -100,6 +100,10 @@ def claims_missing(pod: Pod) -> str:
             f"{text}: kube-controller-manager makes it from its ResourceClaimTemplate;"
             " if it does not, the events of the pod say why"
         )
+    if "PodGroup is not owner" in text:
+        return f"{text}: delete it, and the group's own is made"
+    if "status.resourceClaimStatuses" in text:
+        return f"{text}: Muster's controllers make it; if not, the events of the group say why"
     if "could not find" in text:
         return f"{text}: create it, or correct the name"
     if "is being deleted" in text:

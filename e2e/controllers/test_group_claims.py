@@ -117,6 +117,17 @@ async def test_a_claim_of_somebody_else_is_left_alone(env: Environment) -> None:
     assert found["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     assert "resourceClaimStatuses" not in ((await env.group("g")).get("status") or {})
 
+    member = pod("p", env.name, group="g")
+    member["spec"]["resourceClaims"] = [{"name": "imex", "resourceClaimName": "g.imex"}]
+    await env.create(PODS, member)
+
+    async def waits() -> bool:
+        status = (await env.client.get(PODS, "p", env.name)).get("status") or {}
+        said = [it.get("message", "") for it in status.get("conditions") or []]
+        return any("was not created for PodGroup" in message for message in said)
+
+    await env.until("the pod not to start with it", waits)
+    await env.delete(PODS, "p")
     await env.delete(POD_GROUPS, "g")
     await wait_for_objects(env, POD_GROUPS)
     await env.delete(CLAIMS, "g.imex")

@@ -116,7 +116,7 @@ def resource_claim_info(claim: ResourceClaim) -> tuple[DeviceClaimInfo, str]:
         key=(meta.namespace, meta.name),
         uid=meta.uid,
         ask=ask,
-        owner=owner.uid if owner is not None and owner.kind == "Pod" else "",
+        owner=owner.uid if owner is not None else "",
         terminating=meta.deletion_timestamp is not None,
         allocation=allocation,
         reserved=frozenset(each.uid for each in pods),

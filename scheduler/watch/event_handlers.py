@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from api import features
+from api.constants import POD_GROUP
 from api.features import FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
@@ -115,6 +116,11 @@ class PodHandler:
                 self._set(each)
         for info in self._growth.group_is(key, group):
             self._set(info)
+        if self._claims.group_is(key, group):
+            known = self._state.forest.groups.get((POD_GROUP.kind, *key))
+            for uid in filter(self._claims.has, list(known.members) if known else ()):
+                self.reshape(uid)
+                self._state.reconsider(uid)
 
     def upsert(self, obj: Pod) -> None:
         meta = obj.metadata

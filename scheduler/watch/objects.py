@@ -316,6 +316,14 @@ class WorkloadReference(_Struct):
     template_name: str = ""
 
 
+class SharedClaim(_Struct):
+    """An entry of a group's resourceClaims."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class GroupObjectSpec(_Struct):
     """The spec of a PodGroup or of a CompositePodGroup."""
 
@@ -327,6 +335,7 @@ class GroupObjectSpec(_Struct):
     priority_class_name: str | None = None
     priority: int | None = None
     preemption_policy: str = ""
+    resource_claims: list[SharedClaim] = []
 
 
 class GroupObject(_Struct):

@@ -13,13 +13,15 @@ from typing import Final
 
 import msgspec
 
+from kube.meta import Key
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.devices.asks import Ask
 from scheduler.core.devices.model import DeviceClaimInfo
 from scheduler.core.forest import Pod as KnownPod
 from scheduler.core.model import ClaimKey, PodInfo, Requirements
 from scheduler.watch.device_objects import decode_pod_claim
-from scheduler.watch.objects import Pod
+from scheduler.watch.group_claims import GroupClaims
+from scheduler.watch.objects import GroupObject, Pod
 
 NOT_SERVED: Final = "resourceClaims (resource.k8s.io/v1 is not served, or may not be read)"
 
@@ -29,10 +31,18 @@ MOST_NAMING: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An entry of the spec: the name of its claim, empty as long as that is not made."""
+    """An entry of the spec: the name of its claim, empty as long as that is not made.
 
+    One of the pod's `own` is from a template.
+    """
+
+    name: str
     claim: str
-    own: bool
+    template: str = ""
+
+    @property
+    def own(self) -> bool:
+        return bool(self.template)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,7 @@ class PodClaims:
         self._uses: dict[str, _Uses] = {}
         self._requirements: dict[str, Requirements] = {}
         self._naming: dict[ClaimKey, dict[str, None]] = {}
+        self._of_groups: dict[Key, GroupClaims] = {}
 
     def serve(self) -> None:
         """The API server serves resource.k8s.io/v1, and all claims that there are are known."""
@@ -107,9 +118,20 @@ class PodClaims:
         """The UIDs of all pods with claims."""
         return list(self._uses)
 
+    def has(self, uid: str) -> bool:
+        """Whether the pod has claims."""
+        return uid in self._uses
+
     def naming(self, key: ClaimKey) -> list[str]:
         """The UIDs of the pods that a change of the claim concerns."""
         return list(islice(self._naming.get(key, ()), MOST_NAMING))
+
+    def group_is(self, key: Key, group: GroupObject | None) -> bool:
+        """A PodGroup changed or is gone (None); whether its pods with claims count anew then."""
+        before, now = self._of_groups.pop(key, None), GroupClaims.of(group)
+        if now is not None:
+            self._of_groups[key] = now
+        return before != now
 
     def applied(self, info: PodInfo, known: KnownPod | None) -> PodInfo:
         """The pod as it counts with its claims as they are.
@@ -165,6 +187,9 @@ class PodClaims:
     ) -> str:
         """Why the claim cannot be used yet; kube-scheduler's texts. Empty if it can."""
         namespace, name = key
+        shared = self._of_groups.get((namespace, info.group)) if info.group is not None else None
+        if shared is not None and (text := shared.lack_of_own(entry.name, entry.template)):
+            return text
         if not entry.claim:
             return f'pod "{namespace}/{info.name}": ResourceClaim not created yet'
         if claim is None:
@@ -176,6 +201,8 @@ class PodClaims:
                 f"ResourceClaim {namespace}/{name} was not created for Pod {namespace}/{info.name}"
                 " (Pod is not owner)"
             )
+        if shared is not None and not entry.own and (text := shared.lack_of(claim)):
+            return text
         naming = self._naming.get(key, {})
         if len(naming) > MOST_NAMING and info.uid not in islice(naming, MOST_NAMING):
             return f'resourceclaim "{name}" is named by more than {MOST_NAMING} pods'
@@ -199,7 +226,7 @@ def _uses_of(pod: Pod) -> _Uses:
                 namespace, (), f"resourceClaims[{index}], which Muster does not know: {error}"
             )
         if entry.resource_claim_name is not None:
-            entries.append(_Entry(entry.resource_claim_name, own=False))
+            entries.append(_Entry(entry.name, entry.resource_claim_name))
         elif entry.resource_claim_template_name is None:
             return _Uses(
                 namespace,
@@ -207,7 +234,7 @@ def _uses_of(pod: Pod) -> _Uses:
                 f"resourceClaims[{index}], which names neither a claim nor a template",
             )
         elif entry.name not in made:
-            entries.append(_Entry("", own=True))
+            entries.append(_Entry(entry.name, "", entry.resource_claim_template_name))
         elif (name := made[entry.name]) is not None:
-            entries.append(_Entry(name, own=True))
+            entries.append(_Entry(entry.name, name, entry.resource_claim_template_name))
     return _Uses(namespace, tuple(entries))

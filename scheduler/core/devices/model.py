@@ -153,7 +153,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaimInfo:
-    """A ResourceClaim. `owner` is the UID of the pod that it was made for, empty if for none.
+    """A ResourceClaim. `owner` is the UID of the pod or group that it was made for, or empty.
 
     `reserved` are the UIDs in status.reservedFor; `reserved_elsewhere` means that one of them is no
     pod's.

@@ -21,7 +21,7 @@ from scheduler.allocations import Allocations
 from scheduler.claim_access import ClaimAccess
 from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
-from scheduler.core.model import ClaimKey
+from scheduler.core.model import POD_GROUP, ClaimKey, GroupKey
 from scheduler.device_work import DeviceWork
 from scheduler.selectors.selectors import Selectors
 from scheduler.watch.device_handlers import (
@@ -34,8 +34,8 @@ from scheduler.watch.device_objects import (
     decode_resource_claim,
     decode_resource_slice,
 )
-from scheduler.watch.event_handlers import PodHandler
-from scheduler.watch.objects import decode_pod
+from scheduler.watch.event_handlers import GroupHandler, PodHandler
+from scheduler.watch.objects import GroupObject, decode_pod
 from tests.scheduler.harness import FakeApi, Harness
 from tests.scheduler.state_builder import StateBuilder
 
@@ -133,7 +133,7 @@ class ClaimsApi(FakeApi):
 
 
 class ClaimsHarness(Harness):
-    """`pods` and `claims` are the event handlers; `api` stores the claims."""
+    """`pods`, `groups` and `claims` are the event handlers; `api` stores the claims."""
 
     api: ClaimsApi
 
@@ -159,6 +159,8 @@ class ClaimsHarness(Harness):
         self.news = ClaimNews()
         self.pods = PodHandler(state, self.changed.set, claims_refused=self.claims_refused)
         self.claims = ResourceClaimHandler(state, self.changed.set, self.pods, self.news)
+        observed: dict[GroupKey, GroupObject] = {}
+        self.groups = GroupHandler(POD_GROUP, state, self.changed.set, observed, self.pods)
         self.slices = ResourceSliceHandler(state, self.changed.set)
         self.classes = DeviceClassHandler(state, self.changed.set)
         if self.serves_claims:

@@ -14,6 +14,7 @@ from scheduler.core.devices.asks import Ask
 from scheduler.watch import pod_claims
 from scheduler.watch.device_objects import decode_resource_claim
 from scheduler.watch.informers import Informers
+from scheduler.watch.objects import decode_group
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 KEY = ("ns", "p-0")
@@ -249,3 +250,105 @@ def test_the_gate_decides_whether_claims_are_refused(
     harness.claim("p-0", owner="p")
 
     assert info(harness).requirements.unsupported == want
+
+
+def sharing(harness: ClaimsHarness, *, uid: str = "uid-g", made: str = "") -> None:
+    """The PodGroup g, whose pods share the claim g.imex; `made` says its status."""
+    body: dict[str, Any] = {
+        "metadata": {"name": "g", "namespace": "ns", "uid": uid, "resourceVersion": "1"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": 1}},
+            "resourceClaims": [{"name": "imex", "resourceClaimTemplateName": "channel"}],
+        },
+    }
+    if made:
+        said = [{"name": "imex", "resourceClaimName": made}]
+        body["status"] = {"resourceClaimStatuses": said}
+    harness.groups.upsert(decode_group(msgspec.json.encode(body)))
+
+
+def make(harness: ClaimsHarness, owner: str = "") -> None:
+    """The claim g.imex, of the group with this UID or of nobody."""
+    claim = harness.claim("g.imex")
+    if owner:
+        reference = {"kind": "PodGroup", "name": "g", "uid": owner, "controller": True}
+        claim["metadata"]["ownerReferences"] = [{"apiVersion": "x/v1", **reference}]
+        harness.api.store(claim)
+
+
+NOT_OWNER = "ResourceClaim ns/g.imex was not created for PodGroup ns/g (PodGroup is not owner)"
+NOT_SAID = 'PodGroup "ns/g": ResourceClaim g.imex is not in its status.resourceClaimStatuses yet'
+
+
+@pytest.mark.parametrize(
+    ("owner", "made", "want"),
+    [
+        pytest.param("", "", NOT_OWNER, id="a foreign claim"),
+        pytest.param("", "g.imex", NOT_OWNER, id="a foreign claim that the status names"),
+        pytest.param("uid-before", "", NOT_OWNER, id="that of an earlier group of the name"),
+        pytest.param("uid-g", "", NOT_SAID, id="the group's, which its status does not name"),
+        pytest.param("uid-g", "g.imex", "", id="the group's, as its status says"),
+    ],
+)
+@pytest.mark.parametrize("first", ["claim", "pod", "group"])
+def test_the_claim_of_a_group_is_taken_once_it_was_made_for_it(
+    first: str, owner: str, made: str, want: str
+) -> None:
+    harness = ClaimsHarness()
+    steps = {
+        "claim": lambda: make(harness, owner),
+        "pod": lambda: harness.pod("p", "g", own=0, shared=["g.imex"]),
+        "group": lambda: sharing(harness, made=made),
+    }
+    for step in sorted(steps, key=lambda step: step != first):
+        steps[step]()
+
+    assert info(harness).unclaimed == want
+    assert info(harness).device_claims == (() if want else (("ns", "g.imex"),))
+
+
+def test_what_the_status_says_later_is_heard_and_other_pods_may_use_the_claim() -> None:
+    harness = ClaimsHarness()
+    sharing(harness)
+    make(harness, "uid-g")
+    harness.pod("p", "g", own=0, shared=["g.imex"])
+    harness.pod("other", own=0, shared=["g.imex"])
+    assert info(harness).unclaimed == NOT_SAID
+    assert info(harness, "other").unclaimed == ""
+
+    sharing(harness, made="g.imex")
+
+    assert info(harness).unclaimed == ""
+    sharing(harness, uid="uid-later", made="g.imex")
+    assert info(harness).unclaimed == NOT_OWNER
+
+
+def test_a_pod_that_came_before_its_group_is_told_to_name_the_claim() -> None:
+    harness = ClaimsHarness()
+    harness.pod("p", "g")
+    harness.claim("p-0", owner="p")
+    assert info(harness).unclaimed == ""
+
+    body = harness.written_pods["p"]
+    entry = {"name": "imex", "resourceClaimTemplateName": "channel"}
+    body["spec"]["resourceClaims"] = [entry]
+    body["status"]["resourceClaimStatuses"] = [{"name": "imex", "resourceClaimName": "p-0"}]
+    harness.pod_event(body)
+    sharing(harness, made="g.imex")
+
+    assert "name that claim instead, resourceClaimName: g.imex" in info(harness).unclaimed
+
+
+@pytest.mark.parametrize(
+    ("owner", "way_out"),
+    [("", ": delete it, and the group's own is made"), ("uid-g", ": Muster's controllers make it")],
+)
+def test_who_waits_for_the_claim_of_its_group_is_told_the_way_out(owner: str, way_out: str) -> None:
+    harness = ClaimsHarness()
+    sharing(harness)
+    make(harness, owner)
+    harness.pod("p", "g", own=0, shared=["g.imex"])
+
+    (view,) = unclaimed_views([harness.builder.state.pods["uid-p"]])
+
+    assert way_out in view.message
