@@ -36,7 +36,7 @@ def allocation_patch(
     patch = _patch(claim)
     if not claim.has_status:
         patch.add("/status", {})
-    patch.add("/status/allocation", _allocation(allocation, moment))
+    patch.add("/status/allocation", allocation_json(allocation, moment))
     return patch.add("/status/reservedFor", _consumers(claim.consumers, pods))
 
 
@@ -67,7 +67,8 @@ def _consumers(known: Iterable[Consumer], pods: Iterable[Pod]) -> list[Json]:
     return [*there, *({"resource": "pods", "name": p.name, "uid": p.uid} for p in new)]
 
 
-def _allocation(allocation: Allocation, moment: str) -> Json:
+def allocation_json(allocation: Allocation, moment: str) -> Json:
+    """`status.allocation`, made at that moment (RFC 3339); shares get their IDs."""
     devices: Json = {"results": [_result(each) for each in allocation.devices]}
     if allocation.config:
         devices["config"] = [_config(each) for each in allocation.config]

@@ -48,6 +48,13 @@ from scheduler.watch.device_handlers import ObservedClaim
 _TRIES: Final = 5
 """How often a claim is read and written again that others wrote to meanwhile."""
 
+_IMMUTABLE: Final = "field is immutable"
+_NOT_COMPACT: Final = (
+    "resourceclaim {name} cannot be patched, as its spec has JSON with blanks that was stored as it"
+    " was sent: make it, or its template, anew with the parameters of its config as compact JSON"
+)
+"""The API server compares a patched spec, which it writes without blanks, with the stored bytes."""
+
 _TOLD: Final = 16
 """Claims whose pods are told that others have their devices, too, each time."""
 
@@ -177,6 +184,10 @@ class Allocations:
             await self._access.patch(key, patch, subresource)
         except NotFound:
             raise UnusableError(f"resourceclaim {key[1]} is gone") from None
+        except Invalid as error:
+            if subresource is None and _IMMUTABLE in error.message:
+                raise UnusableError(_NOT_COMPACT.format(name=key[1])) from error
+            raise
         result.inc()
         return True
 

@@ -60,12 +60,14 @@ _POD_REASONS: Final = {
 """Of a pod's condition; otherwise its root waits for room, and it is Unschedulable."""
 
 _VOLUMES: Final = "a change of its claims or of volumes"
+_DEVICES: Final = "a change of its ResourceClaims, or of devices or their classes"
 
 
 def retry_on(blocker: Blocker) -> list[str]:
     """The events after which the root is decided again."""
     volumes = any(about_volumes(reason) for reason, _ in blocker.counts)
-    return _RETRY_ON[blocker.kind] + ([_VOLUMES] if volumes else [])
+    more = [_VOLUMES] * volumes + [_DEVICES] * blocker.devices
+    return _RETRY_ON[blocker.kind] + more
 
 
 @dataclass(frozen=True, slots=True)

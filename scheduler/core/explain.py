@@ -25,7 +25,8 @@ __all__ = ["Blocker", "explain", "reasons"]
 class Blocker:
     """The main reason of a refusal. `counts` are nodes per reason; a node may have several.
 
-    `impossible` means that it would not fit even if the cluster were empty.
+    `impossible` means that it would not fit even if the cluster were empty. `devices` means that
+    pods ask for some.
     """
 
     summary: str
@@ -37,6 +38,7 @@ class Blocker:
     best_domain: BestDomain | None = None
     impossible: bool = False
     minimum: bool = True
+    devices: bool = False
 
     @property
     def significant(self) -> tuple[object, ...]:
@@ -71,6 +73,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         best_domain=short.best,
         impossible=impossible,
         minimum=short.minimum,
+        devices=bool(shape.requirements.asks),
     )
 
 

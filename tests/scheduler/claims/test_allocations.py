@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kube.errors import Forbidden, KubeError, ServerError
+from kube.errors import Forbidden, Invalid, KubeError, ServerError
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -273,3 +273,39 @@ async def test_devices_with_binding_conditions_are_waited_for() -> None:
         await harness.settle(2)
 
     assert harness.api.bound == {"p": "n0"}
+
+
+async def test_a_claim_that_no_patch_can_change_is_said_with_the_way_out() -> None:
+    """Parameters stored with blanks: the API server compares what it would store without them."""
+    harness = cluster(1)
+    harness.observe(harness.builder.gang("g", 1))
+    harness.pod("p", "g")
+    harness.claim("p-0", owner="p")
+
+    def refuse(name: str, subresource: str | None) -> None:
+        if subresource is None:
+            message = (
+                f'ResourceClaim "{name}" is invalid: spec: Invalid value: x: field is immutable'
+            )
+            raise Invalid(422, "Invalid", message)
+
+    harness.api.before_write = refuse
+    await run(harness, unsettled="it is tried again")
+
+    key = ("PodGroup", "ns", "g")
+    assert "resourceclaim p-0 cannot be patched" in harness.summary(key)
+    assert "make it, or its template, anew" in harness.summary(key)
+    assert harness.held() == {}
+
+
+async def test_who_lacks_devices_hears_which_changes_it_waits_for() -> None:
+    harness = cluster(1)
+    harness.observe(harness.builder.gang("g", 1))
+    harness.pod("p", "g")
+    harness.claim("p-0", owner="p", count=2)
+
+    await run(harness)
+
+    status = harness.observed["PodGroup", "ns", "g"].status or {}
+    waits_for = status["blocker"]["retryOn"]
+    assert "a change of its ResourceClaims, or of devices or their classes" in waits_for
