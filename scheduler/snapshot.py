@@ -22,6 +22,7 @@ from scheduler import device_snapshot
 from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.decide import decide
 from scheduler.core.devices.model import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
+from scheduler.core.devices.taint_rules import DeviceTaintRule
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import (
@@ -130,8 +131,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     already. `starvation` is the root that goes before others.
     `templates` are those of each Workload, with which groups are compared. `initially_scheduled`
     are the groups that were scheduled once. `slices`, `device_classes` and `device_claims` are what
-    there is of devices, `assumed_devices` the allocations of claims that were decided and are not
-    written yet.
+    there is of devices, `device_taint_rules` what taints them besides, `assumed_devices` the
+    allocations of claims that were decided and are not written yet.
     """
 
     format: int
@@ -166,6 +167,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     device_classes: list[DeviceClassInfo] = []
     device_claims: list[DeviceClaimInfo] = []
     assumed_devices: list[tuple[ClaimKey, Allocation]] = []
+    device_taint_rules: list[DeviceTaintRule] = []
 
 
 def take(
@@ -248,6 +250,9 @@ def take(
             (key, device_snapshot.shown_allocation(each))
             for key, each in state.devices.assumed.items()
         ],
+        device_taint_rules=sorted(
+            state.devices.taint_rules.all.values(), key=lambda each: each.name
+        ),
     )
 
 
@@ -439,6 +444,8 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
 
 
 def _put_devices(state: State, snapshot: Snapshot) -> None:
+    for rule in snapshot.device_taint_rules:
+        state.devices.set_taint_rule(rule)
     for info in snapshot.slices:
         state.devices.set_slice(info)
     for device_class in snapshot.device_classes:

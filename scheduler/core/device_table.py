@@ -32,6 +32,7 @@ from scheduler.core.devices.model import (
 from scheduler.core.devices.pools import gather
 from scheduler.core.devices.sortings import Sorting, Sortings
 from scheduler.core.devices.states import DeviceStates, UsageChange
+from scheduler.core.devices.taint_rules import DeviceTaintRule, DeviceTaintRules
 from scheduler.core.model import ClaimKey, Term
 from scheduler.core.node_attributes import AttributeColumn, NodeAttributes
 from scheduler.core.node_table import Bools, Ints, NodeTable
@@ -75,6 +76,7 @@ class DeviceTable:
         self.classes: dict[str, DeviceClassInfo] = {}
         self.claims: dict[ClaimKey, DeviceClaimInfo] = {}
         self.slices: dict[str, SliceInfo] = {}
+        self.taint_rules = DeviceTaintRules()
         self.assumed: dict[ClaimKey, Allocation] = {}
         self.allowance = Allowance()
         self.states = DeviceStates(self.allowance)
@@ -86,6 +88,7 @@ class DeviceTable:
         self.rows_of: dict[PoolKey, set[int]] = {}
         self._column: Ints = np.zeros(0, np.int64)
         self._views: dict[int, View] = {}
+        self._tainted: dict[str, SliceInfo] = {}
         self._pools: dict[PoolKey, dict[str, SliceInfo]] = {}
         self._local: dict[str, dict[str, SliceInfo]] = {}
         self._wide: dict[str, SliceInfo] = {}
@@ -117,6 +120,42 @@ class DeviceTable:
     def set_slice(self, info: SliceInfo) -> None:
         self._forget_slice(info.name)
         self.slices[info.name] = info
+        self._put_slice(self._with_taints(info))
+
+    def remove_slice(self, name: str) -> None:
+        self.slices.pop(name, None)
+        self._forget_slice(name)
+
+    def set_taint_rule(self, rule: DeviceTaintRule) -> None:
+        """Add or replace a DeviceTaintRule; slices that it does not change cost a comparison."""
+        before = self.taint_rules.all.get(rule.name)
+        if before != rule:
+            self.taint_rules.set(rule)
+            self._taint_again(rule if before is None else None)
+
+    def remove_taint_rule(self, name: str) -> None:
+        rule = self.taint_rules.remove(name)
+        if rule is not None:
+            self._taint_again(rule)
+
+    def _class_changed(self, name: str) -> None:
+        if self.taint_rules.name_class(name):
+            self._taint_again()
+
+    def _with_taints(self, info: SliceInfo) -> SliceInfo:
+        return self.taint_rules.applied(info, self.classes, self.sortings.judge)
+
+    def _taint_again(self, rule: DeviceTaintRule | None = None) -> None:
+        """A rule came or went: the slices that it may taint, all if None, have other taints now."""
+        for name, info in self.slices.items():
+            if rule is None or rule.may_taint(info):
+                tainted = self._with_taints(info)
+                if tainted != self._tainted[name]:
+                    self._forget_slice(name)
+                    self._put_slice(tainted)
+
+    def _put_slice(self, info: SliceInfo) -> None:
+        self._tainted[info.name] = info
         self._devices += len(info.devices)
         self._pools.setdefault(info.pool_key, {})[info.name] = info
         if info.scope is not None and info.scope.name:
@@ -125,18 +164,17 @@ class DeviceTable:
             self._wide[info.name] = info
         self._pool_changed(info)
 
-    def remove_slice(self, name: str) -> None:
-        self._forget_slice(name)
-
     def set_class(self, info: DeviceClassInfo) -> None:
         if self.classes.get(info.name) != info:
             self.classes[info.name] = info
+            self._class_changed(info.name)
             self._all_gain = True
             self.version += 1
             self.nodes.touch()
 
     def remove_class(self, name: str) -> None:
         if self.classes.pop(name, None) is not None:
+            self._class_changed(name)
             self.version += 1
             self.nodes.touch()
 
@@ -370,7 +408,7 @@ class DeviceTable:
     # Views
 
     def _forget_slice(self, name: str) -> None:
-        old = self.slices.pop(name, None)
+        old = self._tainted.pop(name, None)
         if old is None:
             return
         self._untidy = True

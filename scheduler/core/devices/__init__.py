@@ -2,6 +2,7 @@
 
 asks         what claims ask for, as values
 model        devices, slices, classes, claims and allocations, as values
+taint_rules  taints of administrators (DeviceTaintRules), put into the slices
 pools        the pools of devices that a node sees, in their order
 capacities   what a request takes of a device that several claims may share
 allowance    how much work one decision may spend on devices

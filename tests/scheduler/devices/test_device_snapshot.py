@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core.devices.asks import Ask, DeviceConfig
-from scheduler.core.devices.model import DeviceClassInfo
+from scheduler.core.devices.model import DeviceClassInfo, DeviceTaint
+from scheduler.core.devices.taint_rules import DeviceTaintRule
 from scheduler.core.place import Placement, SearchBudget
 from scheduler.selectors.selectors import Selectors
 from scheduler.snapshot import Limits, decide_all, decode, encode, queue_of, restore, take
@@ -52,6 +53,23 @@ def test_decisions_with_devices_are_the_same_after_writing_and_reading() -> None
     (decision, *_) = take(made.state, queue_of(made.state), LIMITS).decisions
     assert sum(map(len, decision.devices.values())) == 1
     assert len(made.table.assumed) == 1
+
+
+def test_rules_that_taint_devices_count_and_can_be_told_from_the_drivers_taints() -> None:
+    made = DeviceCluster(Selectors().judge)
+    for name in ("n0", "n1"):
+        made.gpu_node(name, count=1)
+    made.table.set_taint_rule(DeviceTaintRule("r", DeviceTaint("broken"), pool="n0"))
+    made.gang("g", 1)
+    made.asks("g", ask(gpu()))
+
+    replayed(made)
+
+    snapshot = take(made.state, queue_of(made.state), LIMITS)
+    (decision,) = snapshot.decisions
+    assert decision.placed is not None
+    assert set(decision.placed.values()) == {"n1"}
+    assert not any(each.taints for info in snapshot.slices for each in info.devices)
 
 
 def test_domains_of_an_attribute_are_the_same() -> None:

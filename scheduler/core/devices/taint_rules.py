@@ -1,0 +1,105 @@
+"""DeviceTaintRules: taints that administrators give devices, beside those that drivers give them.
+
+They follow kube-scheduler's: a rule without a selector, or with an empty one, is for all devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from scheduler.core.devices.kinds import Judge, verdict
+from scheduler.core.devices.model import DeviceClassInfo, DeviceInfo, DeviceTaint, SliceInfo
+
+_Place = tuple[str | None, str | None]
+"""(driver, pool name); None stands for any."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTaintRule:
+    """A taint for all devices that meet every criterion that is not None.
+
+    `device_class` and `selectors` (CEL) are of Kubernetes 1.34 and earlier. A device on which a
+    selector fails, or whose class is not there, does not meet them.
+    """
+
+    name: str
+    taint: DeviceTaint
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    device_class: str | None = None
+    selectors: tuple[str, ...] = ()
+
+    def may_taint(self, info: SliceInfo) -> bool:
+        """Whether the slice is of its driver and pool."""
+        return self.driver in (None, info.driver) and self.pool in (None, info.pool)
+
+
+class DeviceTaintRules:
+    """All rules, found by driver and pool: a slice costs what its own rules cost."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, DeviceTaintRule] = {}
+        self._by_place: dict[_Place, dict[str, DeviceTaintRule]] = {}
+
+    def set(self, rule: DeviceTaintRule) -> None:
+        self.remove(rule.name)
+        self.all[rule.name] = rule
+        self._by_place.setdefault((rule.driver, rule.pool), {})[rule.name] = rule
+
+    def remove(self, name: str) -> DeviceTaintRule | None:
+        """The rule that was there."""
+        rule = self.all.pop(name, None)
+        if rule is not None:
+            place = (rule.driver, rule.pool)
+            del self._by_place[place][name]
+            if not self._by_place[place]:
+                del self._by_place[place]
+        return rule
+
+    def name_class(self, name: str) -> bool:
+        """Whether a rule is for devices of the class."""
+        return any(rule.device_class == name for rule in self.all.values())
+
+    def applied(
+        self, info: SliceInfo, classes: Mapping[str, DeviceClassInfo], judge: Judge
+    ) -> SliceInfo:
+        """The slice with the taints of all rules; the same one if there are none for it."""
+        rules = list(self._of(info))
+        if not rules:
+            return info
+        chains = [(rule, _chain(rule, classes)) for rule in rules]
+        devices = tuple(_tainted(info.driver, each, chains, judge) for each in info.devices)
+        return info if devices == info.devices else replace(info, devices=devices)
+
+    def _of(self, info: SliceInfo) -> Iterator[DeviceTaintRule]:
+        for driver in (None, info.driver):
+            for pool in (None, info.pool):
+                yield from self._by_place.get((driver, pool), {}).values()
+
+
+def _chain(rule: DeviceTaintRule, classes: Mapping[str, DeviceClassInfo]) -> tuple[str, ...] | None:
+    """The selectors of its devices; None if their class is not there."""
+    if rule.device_class is None:
+        return rule.selectors
+    of_class = classes.get(rule.device_class)
+    return None if of_class is None else (*of_class.selectors, *rule.selectors)
+
+
+def _tainted(
+    driver: str,
+    device: DeviceInfo,
+    chains: list[tuple[DeviceTaintRule, tuple[str, ...] | None]],
+    judge: Judge,
+) -> DeviceInfo:
+    """The device with the taints that it does not have yet."""
+    taints = dict.fromkeys(device.taints)
+    for rule, chain in chains:
+        if chain is None or rule.device not in (None, device.name) or rule.taint in taints:
+            continue
+        if verdict(chain, driver, device, judge) is True:
+            taints[rule.taint] = None
+    # In the order of their text, so that the order in which rules came makes no other kind.
+    added = sorted(taints.keys() - set(device.taints), key=lambda it: (it.key, it.value, it.effect))
+    return replace(device, taints=(*device.taints, *added)) if added else device
