@@ -36,6 +36,7 @@ from scheduler.core.devices.model import (
     NodeScope,
     SliceInfo,
 )
+from scheduler.core.devices.taint_rules import DeviceTaintRule
 from scheduler.core.model import Term
 from scheduler.selectors.errors import EvaluationError
 from scheduler.selectors.quantities import parse_quantity
@@ -50,6 +51,7 @@ from scheduler.watch.device_objects import (
     CounterWritten,
     DeviceClass,
     DeviceSelector,
+    DeviceTaintWritten,
     DeviceWritten,
     ExactRequest,
     Opaque,
@@ -59,11 +61,14 @@ from scheduler.watch.device_objects import (
     ResultTaken,
     SliceSpec,
     SubRequest,
+    TaintRule,
+    TaintRuleSelector,
     TolerationWritten,
     decode_claim_spec,
     decode_class_spec,
     decode_device,
     decode_slice_spec,
+    decode_taint_rule_spec,
 )
 from scheduler.watch.objects import NodeSelector, TolerationSpec
 from scheduler.watch.selectors import node_selector_term
@@ -96,6 +101,24 @@ def device_class_info(device_class: DeviceClass) -> DeviceClassInfo:
         name=device_class.metadata.name,
         selectors=_expressions("spec", spec.selectors),
         config=tuple(_config("spec", each.opaque, ()) for each in spec.config),
+    )
+
+
+def device_taint_rule(rule: TaintRule) -> DeviceTaintRule:
+    """Raises NotUnderstoodError."""
+    try:
+        spec = decode_taint_rule_spec(rule.spec)
+    except msgspec.DecodeError as error:
+        raise _not_understood("spec", error) from None
+    wanted = spec.device_selector or TaintRuleSelector()
+    return DeviceTaintRule(
+        name=rule.metadata.name,
+        taint=_taint(spec.taint),
+        driver=wanted.driver,
+        pool=wanted.pool,
+        device=wanted.device,
+        device_class=wanted.device_class_name,
+        selectors=_expressions("spec.deviceSelector", wanted.selectors),
     )
 
 
@@ -280,6 +303,10 @@ def _toleration(written: TolerationWritten | TolerationSpec) -> DeviceToleration
     )
 
 
+def _taint(written: DeviceTaintWritten) -> DeviceTaint:
+    return DeviceTaint(written.key, written.value, written.effect)
+
+
 def _amount(where: str, written: Amount) -> int:
     try:
         return parse_quantity(str(written)).nano
@@ -351,7 +378,7 @@ def _device(written: DeviceWritten) -> DeviceInfo:
         capacity=tuple(
             _capacity(name, value) for name, value in sorted(written.capacity.items(), key=_NAME)
         ),
-        taints=tuple(DeviceTaint(each.key, each.value, each.effect) for each in written.taints),
+        taints=tuple(map(_taint, written.taints)),
         counters=tuple(
             (each.counter_set, _counters("consumesCounters", each.counters))
             for each in written.consumes_counters

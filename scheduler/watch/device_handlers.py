@@ -15,7 +15,12 @@ from scheduler.claim_news import ClaimNews
 from scheduler.core.model import ClaimKey
 from scheduler.core.state import State
 from scheduler.metrics import DEVICES_HIDDEN
-from scheduler.watch.device_decode import device_class_info, resource_claim_info, slice_info
+from scheduler.watch.device_decode import (
+    device_class_info,
+    device_taint_rule,
+    resource_claim_info,
+    slice_info,
+)
 from scheduler.watch.device_objects import (
     ClaimStatusTaken,
     Consumer,
@@ -23,6 +28,7 @@ from scheduler.watch.device_objects import (
     DeviceStatus,
     ResourceClaim,
     ResourceSlice,
+    TaintRule,
 )
 from scheduler.watch.event_handlers import PodHandler
 
@@ -46,6 +52,26 @@ class DeviceClassHandler:
 
     def delete(self, key: Key) -> None:
         self._devices.remove_class(key[1])
+        self._on_change()
+
+
+class DeviceTaintRuleHandler:
+    """Handles events of DeviceTaintRules."""
+
+    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
+        self._devices = state.devices
+        self._on_change = on_change
+
+    def upsert(self, obj: TaintRule) -> None:
+        self._devices.set_taint_rule(device_taint_rule(obj))
+        self._on_change()
+
+    def set_aside(self, key: Key, _raw: bytes) -> None:
+        """Which devices a rule means that is not understood is not known: it taints none."""
+        self.delete(key)
+
+    def delete(self, key: Key) -> None:
+        self._devices.remove_taint_rule(key[1])
         self._on_change()
 
 

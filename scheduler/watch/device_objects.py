@@ -328,6 +328,30 @@ class SliceSpec(_Strict):
     shared_counters: list[CounterSetWritten] = []
 
 
+class TaintRuleSelector(_Strict):
+    """Which devices a rule taints; Kubernetes 1.34 and earlier know a class and selectors."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    device_class_name: str | None = None
+    selectors: list[DeviceSelector] = []
+
+
+class TaintRuleSpec(_Strict):
+    """The spec of a DeviceTaintRule."""
+
+    device_selector: TaintRuleSelector | None = None
+    taint: DeviceTaintWritten = msgspec.field(default_factory=DeviceTaintWritten)
+
+
+class TaintRule(_Struct):
+    """A DeviceTaintRule."""
+
+    metadata: Metadata
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
 class ResourceSlice(_Struct):
     """A ResourceSlice."""
 
@@ -339,6 +363,8 @@ class ResourceSlice(_Struct):
 decode_resource_claim: Final = msgspec.json.Decoder(ResourceClaim).decode
 decode_device_class: Final = msgspec.json.Decoder(DeviceClass).decode
 decode_resource_slice: Final = msgspec.json.Decoder(ResourceSlice).decode
+decode_taint_rule: Final = msgspec.json.Decoder(TaintRule).decode
+decode_taint_rule_spec: Final = msgspec.json.Decoder(TaintRuleSpec).decode
 decode_pod_claim: Final = msgspec.json.Decoder(PodClaimEntry).decode
 decode_claim_spec: Final = msgspec.json.Decoder(ClaimSpecWritten).decode
 decode_class_spec: Final = msgspec.json.Decoder(ClassSpec).decode

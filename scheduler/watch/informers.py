@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -23,6 +23,7 @@ from kube.resources import (
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
     NAMESPACES,
     NODES,
     PDBS,
@@ -44,6 +45,7 @@ from scheduler.selectors.selectors import Selectors
 from scheduler.waiting import done_within
 from scheduler.watch.device_handlers import (
     DeviceClassHandler,
+    DeviceTaintRuleHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
 )
@@ -51,6 +53,7 @@ from scheduler.watch.device_objects import (
     decode_device_class,
     decode_resource_claim,
     decode_resource_slice,
+    decode_taint_rule,
 )
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
@@ -89,6 +92,9 @@ T = TypeVar("T", bound=HasMeta)
 _PATIENCE: Final = 30.0
 """Seconds that a new leader waits for what it can decide without."""
 
+_TAINT_RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
+"""From Kubernetes 1.36 on, and before; none is served by default."""
+
 _PROBE_SECONDS: Final = 60.0
 """Seconds between two looks whether ResourceClaims are served by now."""
 
@@ -124,6 +130,7 @@ class Informers:
     device_claims: ResourceClaimHandler = field(init=False)
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
     device_reflectors: tuple[Reflector[Any], ...] = field(init=False)
+    taint_rule_reflectors: tuple[Reflector[Any], ...] = field(init=False)
     devices_known: asyncio.Event = field(default_factory=asyncio.Event)
     _devices_served: bool = False
 
@@ -171,6 +178,17 @@ class Informers:
                 decode_resource_claim,
                 self.device_claims.set_aside,
             ),
+        )
+
+        rules = DeviceTaintRuleHandler(state, on_change)
+        self.taint_rule_reflectors = tuple(
+            self._reflector(
+                replace(DEVICE_TAINT_RULES, version=version),
+                rules,
+                decode_taint_rule,
+                rules.set_aside,
+            )
+            for version in _TAINT_RULE_VERSIONS
         )
 
     def _reflector(
@@ -223,29 +241,49 @@ class Informers:
                 group.create_task(reflector.run())
             for reflector in self.device_reflectors:
                 await reflector.synced.wait()
+            rules_watched = await self._watch_taint_rules(group)
             await self.freeze.over()
             self._devices_served = True
             self.pods.serve_claims()
             self.devices_known.set()
             self.on_change()
+            while not rules_watched:
+                await asyncio.sleep(_PROBE_SECONDS)
+                rules_watched = await self._watch_taint_rules(group)
 
     async def _serves_devices(self) -> bool:
         """Whether all kinds are served, and may be read; waits while nobody answers."""
+        refused = "pods with ResourceClaims are refused"
         for resource in (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS):
-            while True:
-                try:
-                    await self.client.request("GET", resource.path(), params={"limit": "1"})
-                    break
-                except NotFound:
-                    return False
-                except Forbidden as error:
-                    # While a version goes back, the roles are already those of the earlier one.
-                    _log.error("pods with ResourceClaims are refused", problem=str(error))
-                    return False
-                except KubeError as error:
-                    _log.warning("devices not looked for", problem=str(error))
-                    await asyncio.sleep(1.0)
+            if not await self._serves(resource, refused):
+                return False
         return True
+
+    async def _watch_taint_rules(self, group: asyncio.TaskGroup) -> bool:
+        """Watch DeviceTaintRules in the newest version that is served, if one is."""
+        for reflector in self.taint_rule_reflectors:
+            if await self._serves(reflector.resource, "DeviceTaintRules are not followed"):
+                group.create_task(reflector.run())
+                await reflector.synced.wait()
+                self.device_reflectors = (*self.device_reflectors, reflector)
+                return True
+        return False
+
+    async def _serves(self, resource: Resource, otherwise: str) -> bool:
+        while True:
+            try:
+                await self.client.request("GET", resource.path(), params={"limit": "1"})
+            except NotFound:
+                return False
+            except Forbidden as error:
+                # While a version goes back, the roles are already those of the earlier one.
+                _log.error(otherwise, problem=str(error))
+                return False
+            except KubeError as error:
+                _log.warning("devices not looked for", problem=str(error))
+                await asyncio.sleep(1.0)
+            else:
+                return True
 
 
 async def catch_up(reflectors: Iterable[Reflector[Any]], since: float, clock: Clock) -> None:

@@ -12,29 +12,38 @@ from structlog.testing import capture_logs
 from api.features import USUAL, Feature, FeatureGates
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound, Unreachable
+from kube.resources import Resource
 from scheduler.core.state import State
 from scheduler.watch import informers as informers_module
 from scheduler.watch.informers import Informers
 from scheduler.watch.objects import decode_pod
 from scheduler.watch.pod_claims import NOT_SERVED
 
+RULES = ["v1beta2", "v1alpha3"]
+"""The versions of DeviceTaintRules, the one to prefer first."""
+
 
 class Answers:
-    """An API server that answers lists with these errors in turn, and then with nothing."""
+    """An API server that answers lists with these errors in turn, and then with nothing.
 
-    def __init__(self, *errors: KubeError) -> None:
+    None stands for an answer without an error.
+    """
+
+    def __init__(self, *errors: KubeError | None) -> None:
         self.errors = list(errors)
 
     async def request(self, _method: str, path: str, **_more: Any) -> bytes:
-        if self.errors:
-            raise self.errors.pop(0)
+        error = self.errors.pop(0) if self.errors else None
+        if error is not None:
+            raise error
         return b"{}"
 
 
 class Follower:
     """A reflector whose list is there at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, resource: Resource | None = None) -> None:
+        self.resource = resource
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
@@ -42,10 +51,13 @@ class Follower:
         await asyncio.Event().wait()
 
 
-def of(*errors: KubeError, gates: FeatureGates = USUAL) -> Informers:
+def of(*errors: KubeError | None, gates: FeatureGates = USUAL) -> Informers:
     client = cast("Client", Answers(*errors))
     informers = Informers(client, State(), gates=gates)
     informers.device_reflectors = cast("Any", (Follower(), Follower(), Follower()))
+    assert [each.resource.version for each in informers.taint_rule_reflectors] == RULES
+    rules = [Follower(each.resource) for each in informers.taint_rule_reflectors]
+    informers.taint_rule_reflectors = cast("Any", tuple(rules))
     pod = {
         "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
         "spec": {
@@ -116,4 +128,62 @@ async def test_where_claims_are_refused_nothing_is_followed() -> None:
 
     assert said(informers) == ("resourceClaims (feature gate DeviceClaims is off)", "")
     assert informers.watched == informers.reflectors
+    task.cancel()
+
+
+NOT_FOUND = NotFound(404, "NotFound", "no such kind")
+DEVICES = (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("errors", "version"),
+    [
+        pytest.param((), "v1beta2", id="the newest"),
+        pytest.param((NOT_FOUND,), "v1alpha3", id="the older one, where the newest is not served"),
+        pytest.param((Unreachable("GET", "/", "reset"),), "v1beta2", id="asked again"),
+    ],
+)
+async def test_device_taint_rules_are_followed_in_one_version(
+    errors: tuple[KubeError, ...], version: str
+) -> None:
+    informers = of(*DEVICES, *errors)
+    task = await known(informers)
+
+    *_, rules = informers.watched
+    assert rules.resource.kind == "DeviceTaintRule"
+    assert rules.resource.version == version
+    assert rules.synced.is_set()
+    assert len(informers.device_reflectors) == 4
+    task.cancel()
+
+
+@pytest.mark.parametrize(
+    ("error", "said_so"),
+    [
+        pytest.param(NOT_FOUND, [], id="not served"),
+        pytest.param(Forbidden(403, "Forbidden", "no"), 2 * ["error"], id="not allowed"),
+    ],
+)
+async def test_pods_with_claims_do_not_wait_for_device_taint_rules(
+    error: KubeError, said_so: list[str]
+) -> None:
+    informers = of(*DEVICES, error, error)
+    with capture_logs() as logs:
+        task = await known(informers)
+
+    assert said(informers) == ('could not find ResourceClaim "ns/common"',)
+    assert len(informers.device_reflectors) == 3
+    assert [log["log_level"] for log in logs] == said_so
+    task.cancel()
+
+
+async def test_device_taint_rules_that_are_served_later_are_followed_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
+    informers = of(*DEVICES, NOT_FOUND, NOT_FOUND)
+    rules = informers.taint_rule_reflectors[0]
+    task = await known(informers)
+    await asyncio.wait_for(rules.synced.wait(), 10)
+
     task.cancel()
