@@ -19,6 +19,7 @@ from scheduler.watch.device_decode import (
     NotUnderstoodError,
     ask_of,
     device_class_info,
+    device_taint_rule,
     resource_claim_info,
     slice_info,
 )
@@ -26,6 +27,7 @@ from scheduler.watch.device_objects import (
     decode_device_class,
     decode_resource_claim,
     decode_resource_slice,
+    decode_taint_rule,
 )
 
 Json = dict[str, Any]
@@ -34,8 +36,15 @@ RESOURCE_CLAIM: Final = "ResourceClaim"
 RESOURCE_CLAIM_TEMPLATE: Final = "ResourceClaimTemplate"
 DEVICE_CLASS: Final = "DeviceClass"
 RESOURCE_SLICE: Final = "ResourceSlice"
+DEVICE_TAINT_RULE: Final = "DeviceTaintRule"
 
-DEVICE_KINDS: Final = (DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)
+DEVICE_KINDS: Final = (
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    RESOURCE_SLICE,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+)
 
 _UNSUPPORTED: Final = "resourceClaims"
 
@@ -55,6 +64,8 @@ class SimulatedDevices:
         try:
             if kind == DEVICE_CLASS:
                 table.set_class(device_class_info(decode_device_class(data)))
+            elif kind == DEVICE_TAINT_RULE:
+                table.set_taint_rule(device_taint_rule(decode_taint_rule(data)))
             elif kind == RESOURCE_SLICE:
                 info, hidden = slice_info(decode_resource_slice(data))
                 table.set_slice(info)

@@ -183,3 +183,14 @@ def test_a_topology_by_an_attribute_is_simulated_and_explained() -> None:
     assert list(explain_lines(made.state, group, SearchBudget()))[1] == f"  runs in {key}: b"
     made.table.remove_slice("gpu.example.com-n1")
     assert list(explain_lines(made.state, group, SearchBudget()))[1] == f"  runs in {key}: none"
+
+
+def test_device_taint_rules_of_the_files_count() -> None:
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    selector = {"driver": "gpu.example.com", "pool": "n0"}
+    rule = {"kind": "DeviceTaintRule", "metadata": {"name": "r"}}
+    rule["spec"] = {"deviceSelector": selector, "taint": taint}
+
+    lines = simulated(cluster(), rule, template(), with_claims(job("a", 2), gpu=OWN))
+
+    assert lines[1] == "  fits: n1 x2"
