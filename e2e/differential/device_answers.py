@@ -24,11 +24,17 @@ from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 from scheduler.selectors.selectors import Selectors
 from scheduler.watch import decode
-from scheduler.watch.device_decode import device_class_info, resource_claim_info, slice_info
+from scheduler.watch.device_decode import (
+    device_class_info,
+    device_taint_rule,
+    resource_claim_info,
+    slice_info,
+)
 from scheduler.watch.device_objects import (
     decode_device_class,
     decode_resource_claim,
     decode_resource_slice,
+    decode_taint_rule,
 )
 from scheduler.watch.objects import decode_node, decode_pod
 
@@ -36,6 +42,7 @@ Json = dict[str, Any]
 
 _CORE: Final = "/api/v1"
 _GROUP: Final = "/apis/resource.k8s.io/v1"
+RULES: Final = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 _AT_ONCE: Final = {"gracePeriodSeconds": 0}
 
 REASONS: Final = (
@@ -254,6 +261,12 @@ class Ours:
             state.devices.set_slice(info)
         for obj in await _list(self.rest, _claims(self.namespace)):
             self.set_claim(obj)
+
+    async def read_rules(self) -> None:
+        """DeviceTaintRules, where they are served."""
+        for obj in await _list(self.rest, RULES):
+            rule = device_taint_rule(decode_taint_rule(_bytes(obj)))
+            self.state.devices.set_taint_rule(rule)
 
     def set_claim(self, obj: Json) -> None:
         info, problem = resource_claim_info(decode_resource_claim(_bytes(obj)))

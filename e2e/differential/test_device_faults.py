@@ -20,7 +20,7 @@ TAKES_TWO: Json = {"consumesCounters": [{"counterSet": "set", **TWO}]}
 HAS_TWO: list[Json] = [{"name": "set", **TWO}]
 
 
-def _slice(name: str, node: str, driver: str = GPU, count: int = 1, **content: Any) -> Json:
+def node_slice(name: str, node: str, driver: str = GPU, count: int = 1, **content: Any) -> Json:
     pool = {"name": node, "generation": 1, "resourceSliceCount": count}
     spec = {"driver": driver, "nodeName": node, "pool": pool, **content}
     return {"metadata": {"name": name}, "spec": spec}
@@ -38,7 +38,7 @@ def _request(name: str = "req", driver: str = GPU, **exactly: Any) -> Json:
 def _counters_of_two_drivers() -> tuple[list[Json], Json]:
     """Both pools have the same name; kube-scheduler counts both against the first."""
     slices = [
-        _slice(f"{driver}-{part}", "n0", driver, 2, **content)
+        node_slice(f"{driver}-{part}", "n0", driver, 2, **content)
         for driver in (GPU, NIC)
         for part, content in (
             ("devices", {"devices": [_device("dev", **TAKES_TWO)]}),
@@ -53,15 +53,15 @@ def _distinct_values_of_three() -> tuple[list[Json], Json]:
     devices = [_device("a", 0), _device("b", 1), _device("c", 0)]
     constraint = {"distinctAttribute": f"{GPU}/rail"}
     claim = {"requests": [_request(count=3)], "constraints": [constraint]}
-    return [_slice("gpu", "n0", devices=devices)], claim
+    return [node_slice("gpu", "n0", devices=devices)], claim
 
 
 def _share_of_a_device_with_counters() -> tuple[list[Json], Json]:
     """Somebody has a share of the one device, which has no capacity: its counters are taken."""
     devices = [_device("shared", allowMultipleAllocations=True, **TAKES_TWO)]
     slices = [
-        _slice("devices", "n0", count=2, devices=devices),
-        _slice("sets", "n0", count=2, sharedCounters=HAS_TWO),
+        node_slice("devices", "n0", count=2, devices=devices),
+        node_slice("sets", "n0", count=2, sharedCounters=HAS_TWO),
     ]
     return slices, {"requests": [_request()]}
 
@@ -69,8 +69,8 @@ def _share_of_a_device_with_counters() -> tuple[list[Json], Json]:
 def _incomplete_counters_elsewhere() -> tuple[list[Json], Json]:
     """The pool of n1 lacks a slice, and no device of it can be used on n0."""
     slices = [
-        _slice("gpu", "n0", devices=[_device("a")]),
-        _slice("sets", "n1", count=2, sharedCounters=HAS_TWO),
+        node_slice("gpu", "n0", devices=[_device("a")]),
+        node_slice("sets", "n1", count=2, sharedCounters=HAS_TWO),
     ]
     return slices, {"requests": [_request(allocationMode="All")]}
 
@@ -78,8 +78,8 @@ def _incomplete_counters_elsewhere() -> tuple[list[Json], Json]:
 def _error_on_one_node() -> tuple[list[Json], Json]:
     """The device of n1 lacks the attribute that the selector looks at."""
     slices = [
-        _slice("good", "n0", devices=[_device("a", 0)]),
-        _slice("bad", "n1", devices=[_device("a")]),
+        node_slice("good", "n0", devices=[_device("a", 0)]),
+        node_slice("bad", "n1", devices=[_device("a")]),
     ]
     expression = f'device.attributes["{GPU}"].rail == 0'
     return slices, {"requests": [_request(selectors=[{"cel": {"expression": expression}}])]}
@@ -111,7 +111,7 @@ async def test_known_differences_are_still_there(server_kind: str) -> None:
             answers.decisions(rest) as seen,
         ):
             for number, fault in enumerate(FAULTS):
-                made = _scenario(f"fault-{number}", *fault())
+                made = scenario(f"fault-{number}", *fault())
                 await answers.create(rest, made)
                 ours = Ours(rest, made.namespace)
                 await ours.read()
@@ -127,7 +127,7 @@ async def test_known_differences_are_still_there(server_kind: str) -> None:
     assert found == FAULTS
 
 
-def _scenario(namespace: str, slices: list[Json], asked: Json) -> DeviceScenario:
+def scenario(namespace: str, slices: list[Json], asked: Json) -> DeviceScenario:
     amounts = {"cpu": "4", "memory": "4Gi", "pods": "10"}
     nodes = [
         {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
