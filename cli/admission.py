@@ -86,13 +86,17 @@ def _put(holder: Any, last: str, value: Any) -> None:
         holder.insert(int(last), value)
 
 
+def _replace(holder: Any, last: str, value: Any) -> None:
+    holder[int(last) if isinstance(holder, list) else last] = value
+
+
 def _drop(holder: Any, last: str, _value: Any) -> None:
     del holder[int(last) if isinstance(holder, list) else last]
 
 
 _EDITS: dict[str, Callable[[Any, str, Any], None]] = {
     "add": _put,
-    "replace": lambda holder, last, value: holder.__setitem__(last, value),
+    "replace": _replace,
     "remove": _drop,
 }
 

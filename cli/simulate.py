@@ -86,12 +86,11 @@ def simulate(
     objects = [obj for obj in objects if coscheduling_kind(obj) is None]
     admission = Admission(classes, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
     devices = SimulatedDevices(state)
-    for obj in objects:
-        if obj["kind"] in DEVICE_KINDS:
-            devices.add(obj)
-    for obj in (each for each in objects if each["kind"] not in DEVICE_KINDS):
-        if obj["kind"] != WORKLOAD.kind:
-            admission.admit(obj)
+    others = [each for each in objects if each["kind"] not in DEVICE_KINDS]
+    for obj in (each for each in others if each["kind"] != WORKLOAD.kind):
+        admission.admit(obj)
+    devices.add_all(objects)
+    for obj in others:
         _add(state, obj, schedulers, devices, gates)
     lines: list[str] = []
     for key in queue_of(state).waiting():
@@ -244,6 +243,7 @@ def _add(
         # What its volumes are is looked at later and kept as bytes until then.
         pod = msgspec.json.decode(msgspec.json.encode(obj), type=PodObject, strict=False)
         info = decode.pod_info(pod, schedulers=schedulers)
+        devices.check(obj)
         state.set_pod(devices.with_claims(obj, info))
     except (msgspec.ValidationError, QuantityError) as error:
         raise ConfigError(f"{obj['kind']} {meta.get('name')}: {error}") from error

@@ -1,15 +1,22 @@
 """The device kinds in a simulation: classes, slices and claims, and claims made from templates.
 
-Claims are made of templates as kube-controller-manager would make them, one for each pod and entry.
+Claims are made of templates as kube-controller-manager would make them, one for each pod and entry,
+and as Muster's controllers would, one for each PodGroup and entry.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
+from api import names
+from api.constants import POD_GROUP
+from api.group_claims import own_claims, template_entries
+from api.groups import groups_of_object
+from cli.admission import apply
 from kube.errors import ConfigError
 from scheduler.core.devices.asks import Ask
 from scheduler.core.devices.model import DeviceClaimInfo
@@ -55,8 +62,16 @@ class SimulatedDevices:
     def __init__(self, state: State) -> None:
         self._state = state
         self._templates: dict[ClaimKey, Ask] = {}
+        self._of_groups: dict[tuple[str, str], dict[str, str]] = {}
 
-    def add(self, obj: Json) -> None:
+    def add_all(self, objects: Sequence[Json]) -> None:
+        """What there is of devices in these, and the claims of PodGroups. Raises ConfigError."""
+        for obj in (each for each in objects if each["kind"] in DEVICE_KINDS):
+            self._add(obj)
+        for obj in (each for each in objects if each["kind"] == POD_GROUP.kind):
+            self._add_group(obj)
+
+    def _add(self, obj: Json) -> None:
         """An object of one of DEVICE_KINDS. Raises ConfigError."""
         kind, name = obj["kind"], obj["metadata"].get("name", "")
         table, data = self._state.devices, msgspec.json.encode(obj)
@@ -86,6 +101,25 @@ class SimulatedDevices:
         if problem:
             raise ConfigError(f"{kind} {name}: {problem}")
 
+    def _add_group(self, obj: Json) -> None:
+        """A PodGroup gets the claims that its pods share."""
+        spec, meta = obj.get("spec") or {}, obj["metadata"]
+        space, group = meta["namespace"], meta.get("name", "")
+        entries = template_entries(spec.get("resourceClaims"))
+        self._of_groups[space, group] = entries
+        for entry, template in entries.items():
+            key = (space, names.group_claim(group, entry))
+            if key not in self._state.devices.claims:
+                ask = self._template(space, template, f"PodGroup {group}: entry {entry}")
+                claim = DeviceClaimInfo(key, f"simulated-{'-'.join(key)}", ask)
+                self._state.devices.set_claim(claim)
+
+    def check(self, pod: Json) -> None:
+        """Raises ConfigError for a pod that names a template of which its group has one claim."""
+        for group in groups_of_object(pod, ours=True)[:1]:
+            shared = self._of_groups.get((pod["metadata"]["namespace"], group.name), {})
+            apply(pod, list(own_claims(pod, group.name, shared)), ())
+
     def with_claims(self, obj: Json, info: PodInfo) -> PodInfo:
         """The pod with its claims, of which those from templates are made. Raises ConfigError."""
         entries = (obj.get("spec") or {}).get("resourceClaims") or []
@@ -99,7 +133,9 @@ class SimulatedDevices:
                 self._check_named(info, number, key)
                 asks.append(key)
             else:
-                ask = self._template(info, number, entry.get("resourceClaimTemplateName", ""))
+                named = entry.get("resourceClaimTemplateName", "")
+                about = f"Pod {info.name}: resourceClaims[{number}]"
+                ask = self._template(info.namespace, named, about)
                 claim = DeviceClaimInfo(key, f"simulated-{'-'.join(key)}", ask, owner=info.uid)
                 self._state.devices.set_claim(claim)
                 asks.append(ask)
@@ -116,11 +152,11 @@ class SimulatedDevices:
                 " neither in the cluster nor in the files: add it"
             )
 
-    def _template(self, info: PodInfo, number: int, name: str) -> Ask:
-        ask = self._templates.get((info.namespace, name))
+    def _template(self, namespace: str, name: str, about: str) -> Ask:
+        ask = self._templates.get((namespace, name))
         if ask is None:
             raise ConfigError(
-                f"Pod {info.name}: resourceClaims[{number}] names ResourceClaimTemplate {name},"
+                f"{about} names ResourceClaimTemplate {name},"
                 " which is not in the files: add it, as templates are not read from the cluster"
             )
         return ask

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_TOPOLOGY
+from api.constants import ANNOTATION_SHARED_CLAIMS, ANNOTATION_TOPOLOGY, LABEL_POD_GROUP
 from cli.explain import explain_lines
 from cli.simulate import simulate
 from kube.errors import ConfigError
 from scheduler.core.place import SearchBudget
 from scheduler.selectors.selectors import Selectors
 from scheduler.snapshot import Limits, decode, encode, queue_of, restore, take
-from tests.cli.test_solver_commands import job, pod_spec
+from tests.cli.test_solver_commands import group, job, pod_spec
 from tests.scheduler.devices.builders import device
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.devices.preemption import DevicePreemption
@@ -194,3 +194,42 @@ def test_device_taint_rules_of_the_files_count() -> None:
     lines = simulated(cluster(), rule, template(), with_claims(job("a", 2), gpu=OWN))
 
     assert lines[1] == "  fits: n1 x2"
+
+
+def test_a_claim_of_a_whole_group_is_made_and_shared() -> None:
+    document = with_claims(job("a", 2), gpu=OWN)
+    document["metadata"]["annotations"][ANNOTATION_SHARED_CLAIMS] = "gpu"
+    made = cluster()
+
+    assert simulated(made, template(), document)[1] == "  fits: n0 x2"
+    assert [key for key in made.table.claims if key[1] == "pg-job-a.gpu"]
+    assert len(made.table.assumed) == 1
+
+
+def pods_of_a_group(entry: Json) -> list[Json]:
+    members = group("g", 2)
+    members["spec"]["resourceClaims"] = [{"name": "gpu", **OWN}]
+    pods = []
+    for at in range(2):
+        meta = {"name": f"p{at}", "labels": {LABEL_POD_GROUP: "g"}}
+        pod = {"kind": "Pod", "metadata": meta, "spec": pod_spec(1)}
+        pods.append(with_claims(pod, gpu=entry))
+    return [*pods, members, template()]
+
+
+def test_pods_name_the_claim_of_their_group_in_whatever_order_they_are_given() -> None:
+    lines = simulated(cluster(), *pods_of_a_group({"resourceClaimName": "g.gpu"}))
+
+    assert lines[1] == "  fits: n0 x2"
+
+
+def test_a_pod_that_names_the_template_of_its_group_is_refused_as_at_admission() -> None:
+    with pytest.raises(ConfigError, match=r"resourceClaimName: g\.gpu"):
+        simulated(cluster(), *pods_of_a_group(OWN))
+
+
+def test_a_group_whose_template_is_not_there_is_refused_by_name() -> None:
+    documents = pods_of_a_group({"resourceClaimName": "g.gpu"})[:-1]
+
+    with pytest.raises(ConfigError, match="PodGroup g: entry gpu names ResourceClaimTemplate t"):
+        simulated(cluster(), *documents)
