@@ -318,7 +318,9 @@ class DeviceTable:
 
     @property
     def attributes_version(self) -> int:
-        """Changes when an attribute that was asked for is seen to be another on a node."""
+        """Changes when an attribute that was asked for is another on a node."""
+        if len(self.attributes):
+            self.refresh()
         return self.attributes.version
 
     def pool_states(self) -> Mapping[str, int]:

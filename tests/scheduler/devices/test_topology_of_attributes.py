@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from scheduler.core.devices.model import DeviceInfo, NodeScope
 from scheduler.core.domain_capacity import domains as domain_capacity
 from scheduler.core.explain import explain
+from scheduler.core.free_room import rooms_of_domains
 from scheduler.core.model import Expression, GroupKey, PodSelector, PodTerm, Requirements, Term
 from scheduler.core.node_attributes import MOST_COLUMNS
 from scheduler.core.place import Placement, Refusal
@@ -312,6 +314,22 @@ def test_devices_that_several_nodes_reach_make_one_domain_of_them() -> None:
     assert made.nodes_of("pair") == ["n0", "n1"]
 
 
+def test_what_only_takes_from_the_same_counters_says_nothing() -> None:
+    """A node sees such devices of others, but cannot use them."""
+    made = Cliques()
+    made.node("n0", 1)
+    made.node("n1", 1)
+    uses = {"memory": {"gib": 1}}
+    devices = [device(f"d{at}", {"clique": "ab"[at]}, node=f"n{at}", uses=uses) for at in (0, 1)]
+    made.slice(pool(*devices, name="devices", pool="p", per_device=True, slices=2))
+    counters = pool(name="sets", pool="p", slices=2, counters={"memory": {"gib": 2}})
+    made.slice(replace(counters, scope=NodeScope(everywhere=True)))
+    domains = made.state.topologies.of_groups(CLIQUE)
+
+    assert len(made.table.view(0).keys) == 2
+    assert (domains.values, domains.codes[:2].tolist(), domains.mixed) == (("a", "b"), [0, 1], 0)
+
+
 def test_pods_mean_labels_only() -> None:
     """As for kube-scheduler: a topologyKey of their affinity is no attribute."""
     made = Cliques()
@@ -343,6 +361,29 @@ def test_a_slice_with_another_value_wakes_the_gang_that_it_lets_fit() -> None:
 
     assert queue.pop() == root
     assert made.nodes_of("pair") == ["n0", "n1"]
+
+
+def test_a_group_is_tried_again_when_the_full_node_that_pins_it_has_its_value_back() -> None:
+    made = Cliques()
+    made.cliques(n0="a", n1="a")
+    root = made.gang_in("gang", 1)
+    made.pod("gang", node="n0", name="running")
+    made.table.remove_slice(f"{DRIVER}-n0")
+    queue = Queue(made.state)
+    queue.refresh(made.state.take_changes(), 0)
+    assert queue.pop() == root
+    refusal = made.place("gang")
+    assert isinstance(refusal, Refusal)
+    queue.refuse(root, refusal, 0)
+    queue.refresh(made.state.take_changes(), 1)
+
+    made.publish("n0", "a")
+    queue.refresh(made.state.take_changes(), 2)
+    assert queue.pop() is None  # there is no room on that node
+    queue.refresh(made.state.take_changes(), 20)
+
+    assert queue.pop() == root
+    assert made.nodes_of("gang") == ["n1"]
 
 
 def test_a_slice_that_says_the_same_again_leaves_all_domains_as_they_are() -> None:
@@ -392,6 +433,53 @@ def test_keys_that_tenants_name_make_few_columns() -> None:
     made.slice(pool(device("d", {"k0": "w"}), pool="n0", node="n0"))
     assert made.state.topologies.of_groups(f"{DRIVER}/k0").values == ("w",)
     assert len(made.table.attributes) <= MOST_COLUMNS
+
+
+def test_what_cliques_have_free_can_be_measured() -> None:
+    made = Cliques()
+    made.cliques(n0="a", n1="b", n2="b", n3="a b")
+    (found,) = rooms_of_domains(made.state.nodes, made.state.topologies, [CLIQUE])
+
+    assert found.count == 2
+    assert found.free["cpu"] == {"a": 1.0, "b": 2.0}
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", "a b", "-"]), min_size=4, max_size=8),
+    st.lists(st.tuples(st.integers(2, 4), st.booleans()), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["a", "b", "-"])), max_size=4),
+)
+@settings(max_examples=60)
+def test_a_required_clique_holds_all_of_a_gang_whenever_slices_change(
+    cliques: list[str], gangs: list[tuple[int, bool]], changes: list[tuple[int, str]]
+) -> None:
+    made = Cliques()
+    said = {f"n{at}": values.split() for at, values in enumerate(cliques)}
+    for name, values in said.items():
+        made.clique_node(name, *values, cpu=2)
+    for number, (pods, with_devices) in enumerate(gangs):
+        made.gang(f"g{number}", pods, rack=True, key=CLIQUE)
+        members = [
+            made.asks(f"g{number}", *([ask(gpu())] if with_devices else [])) for _ in range(pods)
+        ]
+        nodes = made.state.nodes
+        cpu = nodes.free[nodes.resources.indices["cpu"]] // 1000
+        decision = made.place(f"g{number}")
+        if isinstance(decision, Placement):
+            where = made.where(made.write(decision))
+            assert len(where) == len(members)
+            found = {frozenset(said[node]) - {"-"} for node in where.values()}
+            assert len(found) == 1
+            assert len(found.pop()) == 1
+        elif not with_devices:
+            for value in "abc":
+                there = [name for name in said if set(said[name]) - {"-"} == {value}]
+                assert sum(cpu[nodes.row_of[name]] for name in there) < pods
+        for at, value in changes[number : number + 1]:
+            name = f"n{at % len(said)}"
+            said[name] = [value] * len(said[name])
+            made.publish(name, *said[name], generation=number + 2)
+    assert made.complaints() == []
 
 
 class CliquesWithVictims(Cliques, DevicePreemption):
