@@ -15,6 +15,10 @@ from e2e.differential.device_answers import RULES, Answer, Decisions, Json, Ours
 from e2e.differential.extender import Extender
 from e2e.differential.test_device_faults import GPU, NIC, node_slice, scenario
 from e2e.support.rest import Rest
+from e2e.support.waiting import eventually
+from kube.client import Client
+from scheduler.core.state import State
+from scheduler.watch.informers import Informers
 
 BROKEN = {"key": "broken", "value": "yes", "effect": "NoSchedule"}
 BOTH = {"n0", "n1"}
@@ -70,8 +74,35 @@ async def test_rules_taint_the_devices_that_kube_scheduler_takes_for_tainted(
         ):
             for number, (name, case) in enumerate(CASES.items()):
                 found[name] = await _compare(rest, extender, seen, f"rules-{number}", case)
+            await _are_watched(plane, rest)
 
     assert found == {name: (nodes, nodes) for name, (_, _, nodes) in CASES.items()}
+
+
+async def _are_watched(plane: ControlPlane, rest: Rest) -> None:
+    """What is created, changed and deleted reaches the state of a scheduler that runs."""
+    async with await Client.connect(plane.kubeconfig) as client:
+        state = State()
+        informers = Informers(client, state)
+        task = asyncio.create_task(informers.run_devices())
+        await asyncio.wait_for(informers.devices_known.wait(), 30)
+        rules = state.devices.taint_rules.all
+
+        async def pools(*wanted: str | None) -> None:
+            async def seen() -> bool:
+                return [rule.pool for rule in rules.values()] == list(wanted)
+
+            await eventually(seen, f"rules for the pools {wanted}", 30)
+
+        body = {"metadata": {"name": "r"}, "spec": {"deviceSelector": {}, "taint": BROKEN}}
+        (await rest.post(RULES, body)).ok()
+        await pools(None)
+        change = {"spec": {"deviceSelector": {"pool": "n0"}}}
+        (await rest.patch(f"{RULES}/r", change)).ok()
+        await pools("n0")
+        (await rest.delete(f"{RULES}/r")).ok()
+        await pools()
+        task.cancel()
 
 
 async def _compare(
