@@ -57,7 +57,8 @@ def test_all_that_may_be_sent_at_once_has_a_connection() -> None:
     # Claims are written by as many as Bindings.
     writers = 2 * config.bind_workers + config.status.writers + config.preemption.writers
     informers = Informers(cast("Client", None), State())
-    watches = len(informers.reflectors) + len(informers.device_reflectors)
+    # DeviceTaintRules are watched in one of their versions.
+    watches = len(informers.reflectors) + len(informers.device_reflectors) + 1
 
     others = deadlines.DELETIONS + volume_binder.REQUESTS + claim_releases.RELEASES + watches
     assert writers + others <= CONNECTIONS
