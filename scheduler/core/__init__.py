@@ -14,6 +14,7 @@ pod_selectors      which pods the terms of other pods select; pod_label_index fi
 match_counts       how many of the selected pods are on each node
 devices/           device claims (DRA): what the devices of a node can be given to
 device_table       slices, device classes and claims, and what is in use of each node's devices
+extended_resources which device class stands for which extended resource
 device_use         which claims hold which devices; claim_consumers knows the pods that use claims
 device_excess      what an allocation takes that others have already
 devices_used       how many devices of each class pods use

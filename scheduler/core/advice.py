@@ -69,7 +69,9 @@ def sentence(
         return f"{text}: there are no nodes; add some"
     if counts:
         text += ": " + ", ".join(_on(reason, at, total) for reason, at in counts[:_SHOWN])
-    devices = DeviceAdvice(framework, shape, short).words() if shape.requirements.asks else ""
+    devices = (
+        DeviceAdvice(framework, shape, short).words() if shape.requirements.needs_devices else ""
+    )
     if devices:
         text += f"; {devices}"
     advice = _advice(framework, shape, short, counts[0][0] if counts else "", impossible=impossible)

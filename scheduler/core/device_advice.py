@@ -81,11 +81,16 @@ class DeviceAdvice:
         self._wide = self._devices.wide()
         self._looks = 0
         permitted = np.flatnonzero(framework.permitted(shape))
-        self._rows, self._nodes = permitted, len(permitted)
+        equal = list(self._devices.equal_rows(shape, permitted))
         self._sorts = [
-            _Sort(layout, usage, len(rows), int(rows[0]))
-            for layout, usage, rows in self._devices.equal_rows(shape, permitted)
+            _Sort(layout, usage, len(rows), int(rows[0])) for layout, usage, rows in equal
         ]
+        self._rows, self._nodes = permitted, len(permitted)
+        if shape.requirements.extended and equal:
+            # Other nodes offer what devices stand for on these.
+            asking = np.concatenate([rows for _, _, rows in equal])
+            self._nodes = len(asking)
+            self._needed -= int(self._slots[np.setdiff1d(permitted, asking)].sum())
 
     def words(self) -> str:
         """The first thing that is lacking; empty if it is not devices, or not known."""
@@ -103,7 +108,8 @@ class DeviceAdvice:
             for request in each.ask.requests:
                 text = self._request(request, shared=each.key is not None)
                 name = request.options[0].option.name
-                yield f"request {name}{claim}: {text}" if text else ""
+                what = each.resources.get(name) or f"request {name}{claim}"
+                yield f"{what}: {text}" if text else ""
             for constraint in each.ask.constraints:
                 text = self._constraint(each.ask, constraint)
                 yield f"constraint on {constraint.attribute}{claim}: {text}" if text else ""

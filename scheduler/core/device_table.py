@@ -33,6 +33,7 @@ from scheduler.core.devices.pools import gather
 from scheduler.core.devices.sortings import Sorting, Sortings
 from scheduler.core.devices.states import DeviceStates, UsageChange
 from scheduler.core.devices.taint_rules import DeviceTaintRule, DeviceTaintRules
+from scheduler.core.extended_resources import ExtendedResources
 from scheduler.core.model import ClaimKey, Term
 from scheduler.core.node_attributes import AttributeColumn, NodeAttributes
 from scheduler.core.node_table import Bools, Ints, NodeTable
@@ -74,6 +75,7 @@ class DeviceTable:
         self.nodes = nodes
         self.consumers = ClaimConsumers(lives)
         self.classes: dict[str, DeviceClassInfo] = {}
+        self.extended = ExtendedResources(nodes.resources)
         self.claims: dict[ClaimKey, DeviceClaimInfo] = {}
         self.slices: dict[str, SliceInfo] = {}
         self.taint_rules = DeviceTaintRules()
@@ -165,7 +167,9 @@ class DeviceTable:
         self._pool_changed(info)
 
     def set_class(self, info: DeviceClassInfo) -> None:
-        if self.classes.get(info.name) != info:
+        before = self.classes.get(info.name)
+        if before != info:
+            self.extended.set_class(before, info)
             self.classes[info.name] = info
             self._class_changed(info.name)
             self._all_gain = True
@@ -173,7 +177,9 @@ class DeviceTable:
             self.nodes.touch()
 
     def remove_class(self, name: str) -> None:
-        if self.classes.pop(name, None) is not None:
+        before = self.classes.pop(name, None)
+        if before is not None:
+            self.extended.set_class(before, None)
             self._class_changed(name)
             self.version += 1
             self.nodes.touch()

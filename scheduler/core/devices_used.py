@@ -16,9 +16,13 @@ def devices_used(table: DeviceTable, uids: Iterable[str]) -> Counter[str]:
     found: Counter[str] = Counter()
     for key in {key for uid in uids for key in table.consumers.claims_of(uid)}:
         allocation, claim = table.allocation(key), table.claims.get(key)
-        if allocation is None or claim is None:
+        # That for extended resources is made after it is decided what it is given.
+        if allocation is None:
             continue
-        options = (option for request in claim.ask.requests for option in request.options)
+        ask = allocation.ask if claim is None else claim.ask
+        if ask is None:
+            continue
+        options = (option for request in ask.requests for option in request.options)
         classes = {option.name: option.device_class for option in options}
         found.update(classes.get(d.request, "?") for d in allocation.devices if not d.admin)
     return found

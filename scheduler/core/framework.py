@@ -145,7 +145,7 @@ class Framework:
         """The same as if no pods were on the nodes."""
         rows, permitted = slice(self.nodes.size), self.permitted(shape)
         room = node_resources_fit.room(shape, self.nodes.allocatable, rows, permitted)
-        if shape.requirements.asks:
+        if shape.requirements.needs_devices:
             room = np.minimum(room, self.devices.empty_copies(shape, rows))
         return np.minimum(room, 1) if shape.exclusive else room
 
@@ -224,7 +224,7 @@ class Framework:
             own = affinity * _NODE_AFFINITY_WEIGHT // most
             own = own - taints * _TAINT_TOLERATION_WEIGHT // worst
             preference = own if preference is None else preference + own
-        devices = self.devices.score(shape, rows) if shape.requirements.asks else None
+        devices = self.devices.score(shape, rows) if shape.requirements.needs_devices else None
         if devices is not None and len(rows):
             own = devices * _DYNAMIC_RESOURCES_WEIGHT // max(1, int(devices.max()))
             preference = own if preference is None else preference + own
@@ -232,7 +232,7 @@ class Framework:
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
         """Index of the row to take the first of `count` pods; rows are best first, with `room`."""
-        if shape.requirements.asks:
+        if shape.requirements.needs_devices:
             return self.devices.start(shape, rows, room, count)
         return self.volumes.start(shape, rows, room, count)
 
@@ -246,7 +246,7 @@ class Framework:
         whether there were devices for all; there are wherever `slots` said so.
         """
         complete = True
-        if devices and shape.requirements.asks:
+        if devices and shape.requirements.needs_devices:
             complete = self.devices.reserve(shape, rows, counts)
         matches = shape.matches.counted
         self.nodes.take(rows, counts, shape.request, matches, shape.uses)
@@ -349,7 +349,7 @@ class Framework:
         if conflicts is not None:
             most = np.minimum(room, 1) if shape.exclusive else room
             room = np.where(conflicts[rows], 0, most)
-        if shape.requirements.asks:
+        if shape.requirements.needs_devices:
             room = np.minimum(room, self.devices.copies(shape, rows))
         return room
 

@@ -1,7 +1,8 @@
 """What nodes offer and have free, in all and by topology domain, for those who watch the cluster.
 
-Cordoned nodes do not count, and a node that has less than nothing free has nothing free. The answer
-is bounded whatever nodes are called, and however many resources they offer.
+Cordoned nodes do not count, and a node that has less than nothing free has nothing free. Devices
+that stand for a resource are not counted. The answer is bounded whatever nodes are called, and
+however many resources they offer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.core.node_table import Ints, NodeTable
-from scheduler.core.resource_table import PODS
+from scheduler.core.resource_table import BY_DEVICES, PODS
 from scheduler.core.topology import Topologies
 
 MOST_RESOURCES: Final = 8
@@ -51,7 +52,7 @@ def room(nodes: NodeTable) -> list[Room]:
     found = []
     for resource, index in _resources(nodes):
         unit = _UNITS.get(resource, 1)
-        offered = nodes.allocatable[index, : nodes.size] * _usable(nodes)
+        offered = nodes.allocatable[index, : nodes.size] * _offering(nodes, index)
         # Amounts may be as large as 2**53 on each node.
         total = offered.sum(dtype=float) / unit
         found.append(
@@ -91,6 +92,12 @@ def _usable(nodes: NodeTable) -> Ints:
     return nodes.by_class(lambda each: not each.unschedulable).astype("int64")
 
 
+def _offering(nodes: NodeTable, index: int) -> Ints:
+    """The same, and 0 where devices stand for the resource."""
+    itself: Ints = _usable(nodes) * (nodes.allocatable[index, : nodes.size] != BY_DEVICES)
+    return itself
+
+
 def _free(nodes: NodeTable, index: int) -> Ints:
-    free: Ints = nodes.free[index, : nodes.size].clip(min=0) * _usable(nodes)
+    free: Ints = nodes.free[index, : nodes.size].clip(min=0) * _offering(nodes, index)
     return free

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from scheduler.core.devices.asks import Ask
+from scheduler.core.devices.extended import ContainerDevices
 
 POD_GROUP = "PodGroup"
 COMPOSITE_POD_GROUP = "CompositePodGroup"
@@ -246,7 +247,9 @@ class Requirements:
     with an `excess`, which says what it has too many of; its terms are left out then. `disks` and
     `attachments` are those of volumes without a claim; a disk may be both. `asks` are the pod's
     ResourceClaims in the order of its spec: what one of its own asks for that has no allocation
-    yet, or the key of another. A pod that has a node needs none: its claims hold its devices.
+    yet, or the key of another. `extended` are the containers that request extended resources for
+    which devices stand, if some may. A pod that has a node needs neither: its claims hold its
+    devices.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -267,6 +270,12 @@ class Requirements:
     disks: tuple[Disk, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     asks: tuple[Ask | ClaimKey, ...] = ()
+    extended: tuple[ContainerDevices, ...] = ()
+
+    @property
+    def needs_devices(self) -> bool:
+        """Whether devices have to be found for its pods, on some nodes at least."""
+        return bool(self.asks or self.extended)
 
     @property
     def volumes(self) -> tuple[VolumeUse, ...]:
@@ -399,7 +408,8 @@ class PodInfo:
     before the pod may be placed. `started` is the startTime in seconds since 1970, 0 if unset.
     `nominated` is the nominatedNodeName. `generation` is metadata.generation, 0 if the API server
     does not maintain it. `device_claims` are the keys of the ResourceClaims that
-    `requirements.asks` are about, in the same order; those of a bound pod are all that it uses.
+    `requirements.asks` are about, in the same order, and last that of the claim for
+    `requirements.extended`, which need not exist; those of a bound pod are all that it uses.
     `unclaimed` says why its ResourceClaims keep it from being decided: until then it counts as one
     with a scheduling gate. Empty if they do not. Most pods share `preemption` and `membership`:
     each field costs every event of every pod.

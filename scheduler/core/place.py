@@ -132,7 +132,7 @@ def _placement(state: State, root: Group, search: Search, minimums: int) -> Plac
     claims = {key for run in search.attempt.log for key in run.shape.requirements.claims}
     volumes = state.volumes.assumed.of(sorted(claims)) if claims else None
     devices: Mapping[ClaimKey, Allocation] | None = None
-    if any(run.shape.requirements.asks for run in search.attempt.log):
+    if any(run.shape.requirements.needs_devices for run in search.attempt.log):
         places = zip(pods, rows, strict=True)
         devices = state.framework.devices.allocations(
             (pod.shape, row, pod.info.device_claims) for pod, row in places

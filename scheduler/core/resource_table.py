@@ -25,6 +25,9 @@ PODS: Final = "pods"
 LARGEST: Final = 1 << 53
 """The most of one resource that a node can have; a thousand times as much is still an int64."""
 
+BY_DEVICES: Final = LARGEST + 1
+"""What a node offers of a resource that it does not have, and for which devices stand there."""
+
 _MOST_PODS: Final = (1 << 31) - 1
 """The most pods of a node, so that pods can be added up over all nodes."""
 
@@ -41,7 +44,9 @@ class ResourceTable:
     """The resources of nodes by row, in arrays (R, N); `indices` are those of the resources.
 
     `epoch` changes with `indices`. `used_apart` has per row what is not in the arrays: by name, the
-    amounts of resources without an index, and the exact sums of large amounts.
+    amounts of resources without an index, and the exact sums of large amounts. Where devices stand
+    for a resource, a node that does not offer it has BY_DEVICES of it, as far as it has an index.
+    `devices_version` changes with the nodes for which that is so.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -49,6 +54,9 @@ class ResourceTable:
         self.epoch = 0
         self.allocatable: Ints = np.zeros((_FIRST, capacity), np.int64)
         self.free: Ints = np.zeros((_FIRST, capacity), np.int64)
+        self.devices_version = 0
+        self._by_devices: set[str] = set()
+        self._nodes = np.zeros(capacity, np.bool_)
         self._vacant: list[int] = []
         self._offering: Counter[str] = Counter()
         self._without_index: dict[int, Counter[str]] = {}
@@ -73,9 +81,42 @@ class ResourceTable:
         wide = ((0, 0), (0, self.free.shape[1]))
         self.allocatable = np.pad(self.allocatable, wide)
         self.free = np.pad(self.free, wide)
+        self._nodes = np.pad(self._nodes, wide[1])
 
     def set_node(self, row: int, before: Mapping[str, int], now: Mapping[str, int]) -> None:
         """Change what a node offers; what its pods use stays in use."""
+        self._nodes[row] = True
+        offered = self._set_offered(row, before, now)
+        for name in self._by_devices.intersection(self.indices).difference(offered):
+            self._set(self.indices[name], row, BY_DEVICES)
+            self.devices_version += 1
+
+    def is_by_devices(self, name: str) -> bool:
+        """Whether devices stand for the resource on nodes that do not offer it."""
+        return name in self._by_devices
+
+    def set_by_devices(self, name: str, *, by_devices: bool) -> None:
+        """Whether devices stand for the resource on nodes that do not offer it."""
+        if by_devices:
+            self._by_devices.add(name)
+        else:
+            self._by_devices.discard(name)
+        self.epoch += 1
+        if name in self.indices:
+            self._stand_in(self.indices[name], by_devices=by_devices)
+
+    def _stand_in(self, index: int, *, by_devices: bool) -> None:
+        """Let devices stand for the resource on the nodes that do not offer it, or nowhere."""
+        before = 0 if by_devices else BY_DEVICES
+        rows = self._nodes & (self.allocatable[index] == before)
+        now = BY_DEVICES - before
+        self.free[index, rows] += now - before
+        self.allocatable[index, rows] = now
+        self.devices_version += 1
+
+    def _set_offered(
+        self, row: int, before: Mapping[str, int], now: Mapping[str, int]
+    ) -> Mapping[str, int]:
         old, new = _offered(before), _offered(now)
         for name, amount in new.items():
             if name not in old:
@@ -89,12 +130,14 @@ class ResourceTable:
             if not self._offering[name]:
                 del self._offering[name]
                 self._remove(name)
+        return new
 
     def remove_node(self, row: int, before: Mapping[str, int]) -> None:
         """Remove a node and all that was taken from it."""
         self.allocatable[:, row] = 0
         self.release_all(row)
-        self.set_node(row, before, {})
+        self._nodes[row] = False
+        self._set_offered(row, before, {})
 
     def release_all(self, row: int) -> None:
         """Forget all that was taken from a node."""
@@ -147,12 +190,16 @@ class ResourceTable:
             self.free[index, row] -= used
         for row, large in self._large.items():
             self.free[index, row] -= min(large[name], _MOST_USED)
+        if name in self._by_devices:
+            self._stand_in(index, by_devices=True)
 
     def _remove(self, name: str) -> None:
         """Take the resource's index back, and note what pods use of it."""
         if name == PODS:
             return
         index = self.indices.pop(name)
+        if name in self._by_devices:
+            self._stand_in(index, by_devices=False)
         self._vacant.append(index)
         self.epoch += 1
         for row in np.flatnonzero(self.free[index]).tolist():
@@ -165,7 +212,7 @@ class ResourceTable:
 class Request:
     """What a pod takes of its node, by resource; cheap to use as long as no resource comes or goes.
 
-    Resources that no node offers are `missing`.
+    Resources that no node offers, and for which no devices stand, are `missing`.
     """
 
     __slots__ = (
@@ -197,7 +244,7 @@ class Request:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The resources that no node offers, by name."""
+        """The resources that no node offers, and for which no devices stand, by name."""
         self._look()
         return self._missing
 
@@ -233,7 +280,10 @@ class Request:
         self._in_arrays = (small[:, 0].copy(), small[:, 1].copy())
         self._from_first = np.zeros(int(small[:, 0].max()) + 1, np.int64)
         self._from_first[small[:, 0]] = small[:, 1]
-        self._missing = tuple(name for name, _ in self._amounts if name not in indices)
+        by_devices = self._resources.is_by_devices
+        self._missing = tuple(
+            name for name, _ in self._amounts if name not in indices and not by_devices(name)
+        )
         self._apart = tuple(
             (name, amount)
             for name, amount in self._amounts

@@ -1,6 +1,7 @@
 """Device claims (Dynamic Resource Allocation): which devices a node can give to which pods.
 
 asks         what claims ask for, as values
+extended     containers' extended resources as requests of a claim
 model        devices, slices, classes, claims and allocations, as values
 taint_rules  taints of administrators (DeviceTaintRules), put into the slices
 pools        the pools of devices that a node sees, in their order

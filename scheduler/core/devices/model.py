@@ -109,11 +109,16 @@ class SliceInfo:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClassInfo:
-    """A DeviceClass; `selectors` are CEL expressions."""
+    """A DeviceClass; `selectors` are CEL expressions.
+
+    `resources` are the extended resources that it stands for, `created` its creationTimestamp.
+    """
 
     name: str
     selectors: tuple[str, ...] = ()
     config: tuple[DeviceConfig, ...] = ()
+    resources: tuple[str, ...] = ()
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +149,16 @@ class AllocatedConfig:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What a claim has been given. `nodes` None: every node can use it."""
+    """What a claim has been given. `nodes` None: every node can use it.
+
+    `ask` is set for a claim that does not exist before it is given something: that for the extended
+    resources of a pod, which asks for other devices on other nodes.
+    """
 
     devices: tuple[AllocatedDevice, ...]
     config: tuple[AllocatedConfig, ...] = ()
     nodes: tuple[Term, ...] | None = None
+    ask: Ask | None = None
 
 
 @dataclass(frozen=True, slots=True)

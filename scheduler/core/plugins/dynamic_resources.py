@@ -5,13 +5,16 @@ has no allocation, or the key of a claim that others may use, or that is allocat
 claim is usable where its allocation says. A named claim without one is allocated with the first of
 its pods: that pod is placed alone, and decides where the others can go. Or it is allocated before
 any of them, if the search looks for a place for pods of several shapes.
+
+What a pod asks for may depend on the node: where that does not offer an extended resource itself, a
+claim more asks for devices that stand for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
 from typing import Final
@@ -21,6 +24,7 @@ import numpy as np
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.devices.allocator import PodAsks
 from scheduler.core.devices.asks import Ask
+from scheduler.core.devices.extended import ask_for, mappings, resources_of
 from scheduler.core.devices.kinds import NOTHING, Kind, Watched, watched_by
 from scheduler.core.devices.layouts import Layout, Usage, bits
 from scheduler.core.devices.matching import matches
@@ -30,6 +34,7 @@ from scheduler.core.devices.results import allocations, is_local
 from scheduler.core.devices.states import PLENTY, Put, Room
 from scheduler.core.model import ClaimKey
 from scheduler.core.node_table import Bools, Ints, NodeTable
+from scheduler.core.resource_table import BY_DEVICES
 from scheduler.core.shapes import Shape
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
@@ -42,8 +47,9 @@ class _Look:
     """What a shape asks for now. `flaw` says why no node can give it.
 
     `own` is the number of what each pod asks for by itself, `first` that of a pod that also
-    allocates the `undecided` claims, by index. `places` are the indices of the own claims.
-    `watched` is what tells devices apart for it.
+    allocates the `undecided` claims, by index. `places` are the indices of the own claims, of which
+    the last is that for `extended` resources if there is any. `watched` is what tells devices apart
+    for it.
     """
 
     flaw: str = ""
@@ -55,6 +61,47 @@ class _Look:
     places: tuple[int, ...] = ()
     admitted: Bools | None = None
     apart: bool = False
+    extended: Ask | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Looks:
+    """What a shape asks for on each row: the `looks` by `column` (N,), or the only one."""
+
+    looks: tuple[_Look, ...]
+    column: Ints | None = None
+
+    def at(self, row: int) -> _Look:
+        return self.looks[0 if self.column is None else int(self.column[row])]
+
+    def parts(self, rows: Ints) -> Iterator[tuple[_Look, Ints]]:
+        """What is asked for on some of the rows, with their indices into `rows`."""
+        if self.column is None:
+            yield self.looks[0], np.arange(len(rows))
+            return
+        column = self.column[rows]
+        for number in np.unique(column).tolist():
+            yield self.looks[number], np.flatnonzero(column == number)
+
+    @property
+    def flawed(self) -> bool:
+        """Whether no node can give what is asked for there."""
+        return all(look.flaw for look in self.looks)
+
+    @property
+    def admitted(self) -> Bools | None:
+        """Nodes (N,) that can use the allocated claims, wherever the rest can be had."""
+        return next((look.admitted for look in self.looks if look.admitted is not None), None)
+
+    @property
+    def undecided(self) -> tuple[tuple[int, ClaimKey], ...]:
+        """The named claims that have no allocation, with their indices."""
+        return next((look.undecided for look in self.looks if look.undecided), ())
+
+    @property
+    def main(self) -> _Look:
+        """What is asked for where most is."""
+        return max(self.looks, key=lambda look: len(look.asks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +118,14 @@ class DeviceNeeds:
 
 @dataclass(frozen=True, slots=True)
 class AskedClaim:
-    """A claim that has to be allocated for a pod; `key` None: one of its own."""
+    """A claim that has to be allocated for a pod; `key` None: one of its own.
+
+    `resources` are the extended resources that its requests stand for, by the request's name.
+    """
 
     key: ClaimKey | None
     ask: ResolvedAsk
+    resources: Mapping[str, str] = field(default_factory=dict)
 
 
 class DynamicResources:
@@ -83,51 +134,57 @@ class DynamicResources:
     def __init__(self, nodes: NodeTable, table: DeviceTable) -> None:
         self._nodes = nodes
         self._table = table
-        self._looks: dict[Shape, tuple[object, _Look]] = {}
+        self._looks: dict[Shape, tuple[object, _Looks]] = {}
         self._given: dict[tuple[Shape, int], list[tuple[Allocation, ...]]] = {}
         self._placed: Counter[ClaimKey] = Counter()
 
     def key(self, shape: Shape) -> object:
         """What answers about the shape depend on besides the rows of nodes; None if on nothing."""
-        return self._key(shape)[:2] if shape.requirements.asks else None
+        return self._key(shape)[:3] if shape.requirements.needs_devices else None
 
     def copies(self, shape: Shape, rows: Ints | slice) -> Ints:
         """For how many pods of the shape each row has devices, (len(rows),)."""
-        look = self._look(shape)
-        found = self._copies(look, rows, self._table.states_of(rows))
-        return found if look.admitted is None else np.where(look.admitted[rows], found, 0)
+        looks = self._look(shape)
+        at = np.arange(self._nodes.size)[rows]
+        found = self._copies(looks, at, self._table.states_of(rows))
+        admitted = looks.admitted
+        return found if admitted is None else np.where(admitted[rows], found, 0)
 
     def empty_copies(self, shape: Shape, rows: slice) -> Ints:
         """The same as if nothing were in use."""
-        look = self._look(shape)
-        return self._copies(look, rows, np.zeros(self._nodes.size, np.int64)[rows])
+        at = np.arange(self._nodes.size)[rows]
+        return self._copies(self._look(shape), at, np.zeros(len(at), np.int64))
 
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
         """Yield each reason with the nodes (N,) where it rules out one pod more than `room`."""
-        if not shape.requirements.asks:
+        if not shape.requirements.needs_devices:
             return
-        look, size = self._look(shape), self._nodes.size
+        looks, size = self._look(shape), self._nodes.size
         rest = np.ones(size, np.bool_)
-        if look.flaw:
-            yield look.flaw, rest
-            return
         found: dict[str, Bools] = {}
         rows = np.arange(size)
-        for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
-            devices = self._room(look, layout, state)
-            if devices.reason:
-                nodes = found.setdefault(devices.reason, np.zeros(size, np.bool_))
-                nodes[at[room[at] >= devices.count]] = True
-                if not devices.count:
-                    rest[at] = False
+        for look, of in looks.parts(rows):
+            if look.flaw:
+                found.setdefault(look.flaw, np.zeros(size, np.bool_))[of] = True
+                rest[of] = False
+                continue
+            for layout, state, where in self._groups(look, of, self._table.states_of(of)):
+                devices, at = self._room(look, layout, state), of[where]
+                if devices.reason:
+                    nodes = found.setdefault(devices.reason, np.zeros(size, np.bool_))
+                    nodes[at[room[at] >= devices.count]] = True
+                    if not devices.count:
+                        rest[at] = False
         # As in kube-scheduler, of a pod with several claims this is said last.
-        if look.admitted is not None:
-            yield NOT_AVAILABLE, ~look.admitted & rest
+        if looks.admitted is not None:
+            yield NOT_AVAILABLE, ~looks.admitted & rest
         yield from found.items()
 
     def one_at_a_time(self, shape: Shape) -> bool:
         """Whether the devices of one pod affect on which nodes the next finds some."""
-        return bool(shape.requirements.asks) and self._look(shape).apart
+        if not shape.requirements.needs_devices:
+            return False
+        return any(look.apart for look in self._look(shape).looks)
 
     def named(self, shape: Shape) -> tuple[ClaimKey, ...]:
         """The claims that its pods name, which others may name as well."""
@@ -136,7 +193,9 @@ class DynamicResources:
 
     def undecided(self, shape: Shape) -> tuple[ClaimKey, ...]:
         """Those of them that have no allocation yet."""
-        return tuple(key for _, key in self._look(shape).undecided) if self.named(shape) else ()
+        if not self.named(shape):
+            return ()
+        return tuple(key for _, key in self._look(shape).undecided)
 
     def full_claim(self, shape: Shape) -> tuple[ClaimKey, int] | None:
         """A claim that its pods name and that takes no more consumers.
@@ -182,36 +241,43 @@ class DynamicResources:
         """Per row (len(rows),) how early in firstAvailable lists its devices are; None: no list."""
         if not any(request.listed for ask in _own(shape) for request in ask.requests):
             return None
-        look = self._look(shape)
         scores = np.zeros(len(rows), np.int64)
-        for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
-            scores[at] = self._table.states.room(layout, state, look.own).score
+        for look, of in self._look(shape).parts(rows):
+            for layout, state, at in self._groups(look, rows[of], self._table.states_of(rows[of])):
+                scores[of[at]] = self._table.states.room(layout, state, look.own).score
         return scores
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
         """The index of the row to take the first of `count` pods; rows are best first."""
-        look = self._look(shape)
-        if not look.undecided or count == 1:
+        looks = self._look(shape)
+        undecided = looks.undecided
+        if not undecided or count == 1:
             return 0
         alone = np.flatnonzero(room >= count)
         if len(alone):
             return int(alone[0])
         tried: set[tuple[DeviceKey, ...]] = set()
         for index, row in enumerate(rows.tolist()):
+            look = looks.at(row)
             put = self._first_put(look, *self._at(look, row))
             devices = () if put is None else self._devices_of(put, row)
             if put is None or devices in tried:
                 continue
             tried.add(devices)
             results = self._results(look.first, put, row)
-            reached = [self._table.admitted(results[at].nodes)[rows] for at, _ in look.undecided]
+            reached = [self._table.admitted(results[at].nodes)[rows] for at, _ in undecided]
             if int(room[np.logical_and.reduce(reached)].sum()) >= count:
                 return index
         return 0
 
     def needs(self, shape: Shape) -> DeviceNeeds | None:
-        """What a pod of the shape takes at least; None if it may share devices, or needs none."""
-        look = self._look(shape) if shape.requirements.asks else _Look()
+        """What a pod of the shape takes at least; None if it may share devices, or needs none.
+
+        None also if it does not ask for the same on all nodes.
+        """
+        if not shape.requirements.needs_devices or len(self._look(shape).looks) > 1:
+            return None
+        look = self._look(shape).main
         if look.flaw or not look.asks:
             return None
         asks = self._table.states.asks(look.first if look.undecided else look.own)
@@ -231,23 +297,23 @@ class DynamicResources:
 
     def layouts(self, shapes: Iterable[Shape], rows: Ints) -> list[int]:
         """A number per row; equal ones stand for devices that are equal for all of the shapes."""
-        looks = [self._look(shape) for shape in shapes if shape.requirements.asks]
-        if not looks:
+        needing = [self._look(shape) for shape in shapes if shape.requirements.needs_devices]
+        if not needing:
             return [0] * len(rows)
-        watched = reduce(or_, (look.watched for look in looks))
+        watched = reduce(or_, (look.watched for looks in needing for look in looks.looks))
         numbers: list[int] = self._table.sorting(watched).column[rows].tolist()
         return numbers
 
     def states(self, shapes: Iterable[Shape], rows: Ints) -> list[int]:
         """The device state of each row, as a number; 0 if no shape asks for devices."""
-        if not any(shape.requirements.asks for shape in shapes):
+        if not any(shape.requirements.needs_devices for shape in shapes):
             return [0] * len(rows)
         numbers: list[int] = self._table.states_of(rows).tolist()
         return numbers
 
     def state_with(self, shape: Shape, row: int, state: int) -> int | None:
         """The state with one pod of the shape more on the row; None if devices are lacking."""
-        look = self._look(shape) if shape.requirements.asks else _Look()
+        look = self._look(shape).at(row) if shape.requirements.needs_devices else _Look()
         if not look.asks:
             return None if look.flaw else state
         layout = self._layout(look, row, state)
@@ -263,19 +329,22 @@ class DynamicResources:
         return self._reserve(shape, rows, counts)
 
     def _reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
-        look = self._look(shape)
-        if look.flaw:
-            return False
-        if not len(rows) or not look.asks:
-            return True
-        if counts[0] < 0:
-            self._take_off(look, rows, -counts)
-            return True
-        if look.undecided:
-            decided = self._decide(shape, look, int(rows[0]))
+        looks = self._look(shape)
+        if not len(rows) or looks.flawed:
+            return not looks.flawed
+        if looks.undecided and counts[0] > 0:
+            decided = self._decide(shape, looks.at(int(rows[0])), int(rows[0]))
             rest = counts - (np.arange(len(rows)) == 0)
             return decided and self._reserve(shape, rows[rest > 0], rest[rest > 0])
-        return self._put(look, rows, counts)
+        complete = True
+        for look, of in looks.parts(rows):
+            if look.flaw:
+                complete = False
+            elif look.asks and counts[0] < 0:
+                self._take_off(look, rows[of], -counts[of])
+            elif look.asks:
+                complete = self._put(look, rows[of], counts[of]) and complete
+        return complete
 
     def allocations(
         self, pods: Iterable[tuple[Shape, int, Sequence[ClaimKey]]]
@@ -286,7 +355,7 @@ class DynamicResources:
         given = {key: list(each) for key, each in self._given.items()}
         rows: set[int] = set()
         for shape, row, keys in pods:
-            look = self._look(shape)
+            look = self._look(shape).at(row)
             found |= {key: self._table.assumed[key] for key in keys if key in self._table.assumed}
             if not look.places:
                 continue
@@ -301,24 +370,38 @@ class DynamicResources:
                 put = puts[row, look.own].pop(0)
                 results = self._results(look.own, put, row)
             found |= {keys[at]: each for at, each in zip(look.places, results, strict=True)}
+            if look.extended is not None:
+                key = keys[look.places[-1]]
+                found[key] = replace(found[key], ask=look.extended)
         return found
 
     # What is told of devices
 
     def asked(self, shape: Shape) -> list[AskedClaim]:
-        """The claims that have to be allocated for a pod of the shape, in the order of its spec."""
-        look = self._look(shape) if shape.requirements.asks else _Look()
+        """The claims that have to be allocated for a pod of the shape, in the order of its spec.
+
+        On those nodes where they are most.
+        """
+        look = self._look(shape).main if shape.requirements.needs_devices else _Look()
         if look.flaw or not look.asks:
             return []
         keys = dict(look.undecided)
         asks = self._table.states.asks(look.first)
-        return [AskedClaim(keys.get(at), ask) for at, ask in enumerate(asks)]
+        found = [AskedClaim(keys.get(at), ask) for at, ask in enumerate(asks)]
+        if look.extended is not None:
+            uses = mappings(shape.requirements.extended, look.extended)
+            resources = {use.request: use.resource for use in uses}
+            found[-1] = replace(found[-1], resources=resources)
+        return found
 
     def equal_rows(self, shape: Shape, rows: Ints) -> Iterator[tuple[Layout, Usage, Ints]]:
-        """Rows with equal devices in equal use."""
-        look, states = self._look(shape), self._table.states
-        for layout, state, at in self._groups(look, rows, self._table.states_of(rows)):
-            yield layout, states.all[state].after, rows[at]
+        """Rows with equal devices in equal use, of those where `asked` has to be allocated."""
+        looks, states = self._look(shape), self._table.states
+        for look, of in looks.parts(rows):
+            if look is looks.main:
+                at = rows[of]
+                for layout, state, where in self._groups(look, at, self._table.states_of(at)):
+                    yield layout, states.all[state].after, at[where]
 
     def admitted(self, allocation: Allocation) -> Bools:
         """Nodes (N,) that can use the allocation."""
@@ -343,18 +426,46 @@ class DynamicResources:
     # What a shape asks for
 
     def _key(self, shape: Shape) -> tuple[object, ...]:
-        named = any(isinstance(each, tuple) for each in shape.requirements.asks)
-        table = self._table
+        wants, table = shape.requirements, self._table
+        named = any(isinstance(each, tuple) for each in wants.asks)
         claims = (table.claims_version, self._nodes.generation) if named else None
-        return (table.version, claims, table.slices_version, self._nodes.generation)
+        resources = self._nodes.resources
+        by_node = (
+            (resources.epoch, resources.devices_version, self._nodes.size)
+            if wants.extended
+            else None
+        )
+        return (table.version, claims, by_node, table.slices_version, self._nodes.generation)
 
-    def _look(self, shape: Shape) -> _Look:
+    def _look(self, shape: Shape) -> _Looks:
         key = self._key(shape)
         known = self._looks.get(shape)
         if known is None or known[0] != key:
             self._table.refresh()
-            known = self._looks[shape] = (self._key(shape), self._fresh(shape.requirements.asks))
+            known = self._looks[shape] = (self._key(shape), self._fresh_looks(shape))
         return known[1]
+
+    def _fresh_looks(self, shape: Shape) -> _Looks:
+        wants = shape.requirements
+        if not wants.extended:
+            return _Looks((self._fresh(wants.asks),))
+        classes = self._table.extended.classes_of(resources_of(wants.extended))
+        resources, size = self._nodes.resources, self._nodes.size
+        here = {name: resources.indices[name] for name in classes if name in resources.indices}
+        column = np.zeros(size, np.int64)
+        for index in here.values():
+            stands = resources.allocatable[index, :size] == BY_DEVICES
+            column = np.unique(column * 2 + stands, return_inverse=True)[1]
+        looks: list[_Look] = []
+        for row in np.unique(column, return_index=True)[1].tolist() or [-1]:
+            asked = {
+                name: of
+                for name, of in classes.items()
+                if name not in here or resources.allocatable[here[name], row] == BY_DEVICES
+            }
+            extended = ask_for(wants.extended, asked) if asked else None
+            looks.append(self._fresh(wants.asks, extended))
+        return _Looks(tuple(looks), column if len(looks) > 1 else None)
 
     def forget(self, shape: Shape) -> None:
         """No pod of the shape waits."""
@@ -365,7 +476,7 @@ class DynamicResources:
         self._table.refresh()
         return self._fresh((key,))
 
-    def _fresh(self, entries: Sequence[Ask | ClaimKey]) -> _Look:
+    def _fresh(self, entries: Sequence[Ask | ClaimKey], extended: Ask | None = None) -> _Look:
         asks: list[Ask] = []
         undecided: list[tuple[int, ClaimKey]] = []
         places: list[int] = []
@@ -386,6 +497,9 @@ class DynamicResources:
             elif allocation.nodes is not None:
                 within = self._table.admitted(allocation.nodes)
                 admitted = within if admitted is None else admitted & within
+        if extended is not None:
+            places.append(len(entries))
+            asks.append(extended)
         resolved: list[ResolvedAsk] = []
         for ask in asks:
             answer = resolve(ask, self._table.classes)
@@ -404,6 +518,7 @@ class DynamicResources:
             places=tuple(places),
             admitted=admitted,
             apart=bool(undecided) or self._spread(own, watched),
+            extended=extended,
         )
 
     def _flaw(self, key: ClaimKey) -> str:
@@ -445,13 +560,14 @@ class DynamicResources:
 
     # Devices of rows
 
-    def _copies(self, look: _Look, rows: Ints | slice, states: Ints) -> Ints:
-        found = np.full(len(states), 0 if look.flaw else PLENTY, np.int64)
-        if look.flaw or not look.asks:
-            return found
-        at = np.arange(self._nodes.size)[rows]
-        for layout, state, where in self._groups(look, at, states):
-            found[where] = self._room(look, layout, state).count
+    def _copies(self, looks: _Looks, rows: Ints, states: Ints) -> Ints:
+        found = np.full(len(rows), PLENTY, np.int64)
+        for look, of in looks.parts(rows):
+            if look.flaw:
+                found[of] = 0
+            elif look.asks:
+                for layout, state, where in self._groups(look, rows[of], states[of]):
+                    found[of[where]] = self._room(look, layout, state).count
         return found
 
     def _room(self, look: _Look, layout: Layout, state: int) -> Room:

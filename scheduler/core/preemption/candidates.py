@@ -34,7 +34,9 @@ class EvictionScopes:
         wanted = demand(dry_run)
         # The estimates are for one shape: the one that most pods have.
         self._shape = max(wanted, key=lambda s: (wanted[s], -s.index))
-        self._wide = bool(self._shape.requirements.asks) and dry_run.state.devices.use.wide()
+        self._wide = (
+            bool(self._shape.requirements.needs_devices) and dry_run.state.devices.use.wide()
+        )
         self._count = sum(wanted.values())
         nodes, framework = dry_run.state.nodes, dry_run.state.framework
         with nodes.trial():

@@ -72,6 +72,10 @@ class DeviceCluster(StateBuilder):
             for key in each.info.device_claims:
                 users.setdefault(key, set()).add(each.info.uid)
         for key, allocation in (decision.devices or {}).items():
+            if allocation.ask is not None:
+                (owner,) = users[key]
+                info = DeviceClaimInfo(key, f"uid-{key[1]}", allocation.ask, owner)
+                self.table.set_claim(info)
             claim = self.table.claims[key]
             written = replace(allocation, devices=tuple(
                 replace(d, share=f"{key[1]}-{at}") if d.share == "" else d
@@ -88,6 +92,8 @@ class DeviceCluster(StateBuilder):
         nodes: dict[str, list[str]] = {}
         for each in self.state.pods.values():
             for key in each.info.device_claims if each.node else ():
+                if key not in self.table.claims and each.info.requirements.extended:
+                    continue  # its node offers the resource itself
                 nodes.setdefault(self.table.claims[key].uid, []).append(each.node)
         return checker.complaints(list(self.table.claims.values()), nodes)
 

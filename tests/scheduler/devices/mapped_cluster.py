@@ -1,0 +1,52 @@
+"""A cluster in which devices stand for extended resources, and nodes may offer these themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from scheduler.core.devices.extended import ContainerDevices
+from scheduler.core.devices.kinds import Judge
+from scheduler.core.model import NodeInfo, PodInfo, Requirements
+from tests.scheduler.devices.builders import CLASS, judge
+from tests.scheduler.devices.preemption import DevicePreemption
+from tests.scheduler.state_builder import requests
+
+GPU, NIC = "example.com/gpu", "example.com/nic"
+
+
+class MappedCluster(DevicePreemption):
+    """Devices of the class stand for GPU, unless other resources are given."""
+
+    def __init__(self, *resources: str, judge: Judge = judge) -> None:
+        super().__init__(judge)
+        self.map(*(resources or (GPU,)))
+
+    def map(self, *resources: str, created: str = "", name: str = CLASS) -> None:
+        self.table.set_class(
+            replace(self.table.classes[CLASS], name=name, resources=resources, created=created)
+        )
+
+    def wants(
+        self,
+        group: str | None = None,
+        count: int = 1,
+        more: Mapping[str, int] | None = None,
+        *,
+        priority: int = 0,
+    ) -> PodInfo:
+        """A waiting pod whose container requests so many GPUs, and more resources."""
+        name = f"p{self._serial + 1:05}"
+        amounts = dict(requests(1)) | ({GPU: count} if count else {}) | dict(more or {})
+        mapped = sorted((key, amount) for key, amount in amounts.items() if "/" in key)
+        of = tuple((key, at + 1, amount) for at, (key, amount) in enumerate(mapped))
+        container = ContainerDevices("c", 0, ends=False, amounts=of)
+        asked = Requirements(tuple(sorted(amounts.items())), extended=(container,))
+        claim = ("ns", f"{name}-extended-resources-x")
+        return self.pod(
+            group, name=name, requirements=asked, device_claims=(claim,), priority=priority
+        )
+
+    def offers(self, name: str, *, cpu: int = 64, **more: int) -> None:
+        allocatable = {"cpu": cpu * 1000, "memory": 1 << 36, "pods": 110, **more}
+        self.state.set_node(NodeInfo(name, allocatable))
