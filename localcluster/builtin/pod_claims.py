@@ -95,3 +95,39 @@ def status_causes(statuses: Iterable[Object], entries: list[str], at: str) -> li
         if claim is not None and (problem := subdomain_problem(claim)):
             causes.append(invalid(f"{where}.resourceClaimName", claim, problem))
     return causes
+
+
+def extended_causes(status: Object, spec: Object, at: str) -> list[Cause]:
+    """What is wrong with the claim whose devices stand for extended resources of a pod."""
+    uses, causes = status.get("requestMappings") or [], list[Cause]()
+    if not uses:
+        text = "at least one request mapping is required"
+        causes.append(required(f"{at}.requestMappings", text))
+    containers = {
+        one["name"]: (one.get("resources") or {}).get("requests") or {}
+        for one in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    }
+    lists = "spec.initContainers.{0} or spec.containers.{0}"
+    for index, use in enumerate(uses):
+        where = f"{at}.requestMappings[{index}]"
+        container, resource = use.get("containerName", ""), use.get("resourceName", "")
+        if container not in containers:
+            text = f"must match the name of an entry in {lists.format('name')}"
+            causes.append(invalid(f"{where}.containerName", container, text))
+        elif resource not in containers[container]:
+            entries = lists.format("resources.requests")
+            text = f"must match the extended resource name of an entry in {entries}"
+            causes.append(invalid(f"{where}.resourceName", resource, text))
+        if problem := label_problem(use.get("requestName", "")):
+            causes.append(invalid(f"{at}.requestName", use.get("requestName", ""), problem))
+        if use in uses[:index]:
+            causes += [
+                duplicate(f"{where}.{name}", use[name])
+                for name in ("containerName", "resourceName", "requestName")
+            ]
+    claim = status.get("resourceClaimName", "")
+    if not claim:
+        causes.append(required(f"{at}.resourceClaimName"))
+    elif problem := subdomain_problem(claim):
+        causes.append(invalid(f"{at}.resourceClaimName", claim, problem))
+    return causes

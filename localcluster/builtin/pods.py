@@ -237,10 +237,16 @@ class Pods(Strategy):
             status.pop("resourceClaimStatuses", None)
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
-        """Claims that were made for entries of the pod."""
-        statuses = (new.get("status") or {}).get("resourceClaimStatuses") or ()
+        """Claims that were made for entries of the pod, and for its extended resources."""
+        status = new.get("status") or {}
+        statuses = status.get("resourceClaimStatuses") or ()
         entries = pod_claims.entry_names(new["spec"])
-        return pod_claims.status_causes(statuses, entries, "status.resourceClaimStatuses")
+        causes = pod_claims.status_causes(statuses, entries, "status.resourceClaimStatuses")
+        extended = status.get("extendedResourceClaimStatus")
+        if extended is not None:
+            at = "status.extendedResourceClaimStatus"
+            causes += pod_claims.extended_causes(extended, new["spec"], at)
+        return causes
 
     def grace(self, obj: Object, wanted: int | None) -> int | None:
         """What is asked for or the spec's own; none for pods that run nowhere."""

@@ -88,6 +88,13 @@ def not_fitting(pod: Obj, name: str, requested: int, used: int, capacity: int) -
     return {**status, "phase": "Failed", "reason": f"OutOf{name}", "message": refusal}
 
 
+def of_node(pod: Obj, requested: Amounts) -> Amounts:
+    """What the pod takes of its node: not the resources that devices of its claim stand for."""
+    claim = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    by_devices = {each["resourceName"] for each in claim.get("requestMappings") or ()}
+    return {name: amount for name, amount in requested.items() if name not in by_devices}
+
+
 def first_shortage(
     requested: Amounts, used: Amounts, allocatable: Amounts
 ) -> tuple[str, int, int, int] | None:

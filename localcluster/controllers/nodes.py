@@ -221,7 +221,8 @@ class Nodes:
         return kubelet.node_status(node, readiness, capacity, address, now)
 
     async def _start(self, pod: Obj, node: Obj) -> None:
-        name, requested = node["metadata"]["name"], pod_requests(pod)
+        name = node["metadata"]["name"]
+        requested = kubelet.of_node(pod, pod_requests(pod))
         shortage = kubelet.first_shortage(
             requested, self._used.get(name, {}), kubelet.allocatable(node)
         )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from localcluster.controllers import kubelet
 from localcluster.errors import StatusError
 from localcluster.hooks import AdmissionRequest, DeleteOptions
 from localcluster.tests.controllers.cluster import SimulatedCluster, simulated_cluster
@@ -322,3 +323,14 @@ async def test_a_budget_follows_its_pods() -> None:
         await cluster.api.delete(cluster.info("Pod"), "a", "default", options=now)
         await cluster.settle()
         assert cluster.get("PodDisruptionBudget", "guard")["status"]["disruptionsAllowed"] == 0
+
+
+def test_a_resource_that_devices_stand_for_is_not_taken_of_the_node() -> None:
+    made = pod("a")
+    uses = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "r"}
+    claim = {"resourceClaimName": "a-x", "requestMappings": [uses]}
+    made["status"] = {"extendedResourceClaimStatus": claim}
+    requested = {"cpu": 1000, "example.com/gpu": 1, "example.com/nic": 1}
+
+    assert kubelet.of_node(made, requested) == {"cpu": 1000, "example.com/nic": 1}
+    assert kubelet.of_node(pod("b"), requested) == requested
