@@ -10,7 +10,7 @@ import msgspec
 
 from kube.meta import Json
 from kube.patch import PatchBuilder
-from scheduler.core.devices.asks import NANO, Amounts, DeviceToleration
+from scheduler.core.devices.asks import NANO, Amounts, Ask, DeviceToleration
 from scheduler.core.devices.model import AllocatedConfig, AllocatedDevice, Allocation
 from scheduler.core.forest import Pod
 from scheduler.core.model import Expression, Term
@@ -51,6 +51,23 @@ def release_patch(claim: ObservedClaim, left: list[Consumer]) -> PatchBuilder:
     if left:
         return patch.replace("/status/reservedFor", _consumers(left, ()))
     return patch.remove("/status/allocation").remove("/status/reservedFor")
+
+
+def claim_spec(ask: Ask) -> Json:
+    """The spec of a claim that asks for numbers of devices of classes, and nothing else."""
+    requests = [
+        {
+            "name": option.name,
+            "exactly": {
+                "deviceClassName": option.device_class,
+                "allocationMode": "ExactCount",
+                "count": option.count,
+            },
+        }
+        for request in ask.requests
+        for option in request.options
+    ]
+    return {"devices": {"requests": requests}}
 
 
 def _patch(claim: ObservedClaim) -> PatchBuilder:

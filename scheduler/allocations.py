@@ -5,6 +5,8 @@ allocation without consumers would be nobody's to take back. Then it is waited f
 delivers that write: if another scheduler has given a device away before, its claim is known by
 then, and it keeps the device.
 
+A claim for extended resources is made with the finalizer, and its pod's status names it in the end.
+
 Claims tell all there is to know about devices: a new leader finds in them what its predecessor
 wrote. A waiting pod whose claim is allocated can only go where that is usable, and if it cannot be
 placed there, or is not decided for a while, the claim is freed (`claim_releases`).
@@ -38,6 +40,7 @@ from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimKey
 from scheduler.core.plugins.dynamic_resources import MOST_CONSUMERS
 from scheduler.core.state import State
+from scheduler.extended_claims import ExtendedClaims
 from scheduler.fair_queue import FairSemaphore
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import CLAIM_RACES_LOST, CLAIM_WRITES, DEVICES_TWICE
@@ -61,8 +64,9 @@ _TOLD: Final = 16
 _READY_WITHIN: Final = 600.0
 """Seconds within which drivers have to make devices with binding conditions ready."""
 
-_allocated, _reserved, _finalized, _conflict, _failed = map(
-    CLAIM_WRITES.labels, ("allocated", "reserved", "finalizer", "conflict", "failed")
+_created, _allocated, _reserved, _finalized, _conflict, _failed = map(
+    CLAIM_WRITES.labels,
+    ("created", "allocated", "reserved", "finalizer", "conflict", "failed"),
 )
 
 
@@ -97,6 +101,7 @@ class Allocations:
         state: State,
         news: ClaimNews,
         events: GroupEvents,
+        extended: ExtendedClaims,
         *,
         clock: Clock,
         writers: int = 160,
@@ -109,6 +114,7 @@ class Allocations:
         self._freeze = access.freeze
         self._news = news
         self._events = events
+        self._extended = extended
         self._clock = clock
         self._semaphore = FairSemaphore(writers)
         self._standing: Counter[ClaimKey] = Counter()
@@ -136,10 +142,15 @@ class Allocations:
 
     async def _stand(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
         try:
+            needed = not self._extended.unneeded(key, pods[0])
             with self._stands(key):
                 async with self._access.locked(key):
-                    await self._write(key, pods, effort)
-                await self._confirm(key, pods, effort)
+                    if needed:
+                        await self._write(key, pods, effort)
+                    if not effort.problem:
+                        await self._extended.tell(key, pods[0], effort.deadline, effort.fence)
+                if needed:
+                    await self._confirm(key, pods, effort)
         except (UnusableError, KubeError) as error:
             effort.fail(str(error))
 
@@ -174,11 +185,16 @@ class Allocations:
     async def _write_next(self, key: ClaimKey, pods: list[Pod], fence: Fence) -> bool:
         """One write; false if nothing is missing."""
         await self._freeze.over()
-        step = self._next_write(key, pods)
-        if step is None:
+        lacking = [pod for pod in self._alive(pods) if self._extended.lacks(key, pod)]
+        step = None if lacking else self._next_write(key, pods)
+        if not (lacking or step):
             return False
         if not fence.valid():
             raise UnusableError("the lease is lost")
+        if step is None:
+            await self._extended.make(key, lacking[0])
+            _created.inc()
+            return True
         patch, subresource, result = step
         try:
             await self._access.patch(key, patch, subresource)

@@ -8,6 +8,7 @@ from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.object_client import Creator, Deleter, Getter, StatusPatcher
 from kube.resources import Resource
+from scheduler.core.devices.extended import ContainerDevices
 
 
 class ReservationApi(Creator, Deleter, Protocol):
@@ -28,8 +29,16 @@ class VolumeBinderApi(Getter, StatusPatcher, Protocol):
     """Gets and patches claims and volumes. Raises kube.errors."""
 
 
-class ClaimApi(Getter, StatusPatcher, Protocol):
-    """Gets and patches ResourceClaims. Raises kube.errors."""
+class ClaimApi(Getter, Creator, StatusPatcher, Deleter, Protocol):
+    """Gets, creates, patches and deletes ResourceClaims. Raises kube.errors."""
+
+
+class ContainersOfPods(Protocol):
+    """What waiting pods say of extended resources."""
+
+    def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]: ...
+
+    def claim_said(self, uid: str) -> str: ...
 
 
 class EvictorApi(Getter, StatusPatcher, Protocol):

@@ -39,6 +39,7 @@ from scheduler.core.state import State
 from scheduler.cycle import Cycle
 from scheduler.device_work import DeviceWork
 from scheduler.evictor import Evictor
+from scheduler.extended_claims import ExtendedClaims
 from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents
 from scheduler.loop import Loop
@@ -130,11 +131,19 @@ class Scheduler:
         keys = config.metrics.topology_keys
         self._state_metrics = StateMetrics(self.state, times, self._freeze, keys, selectors)
         claims = ClaimAccess(client, self._informers.device_claims, self._freeze)
+        pods = self._informers.pods
+        extended = ExtendedClaims(client, claims, self.state, pods, clock)
         self._allocations = Allocations(
-            claims, self.state, device_news, events, clock=clock, writers=config.bind_workers
+            claims,
+            self.state,
+            device_news,
+            events,
+            extended,
+            clock=clock,
+            writers=config.bind_workers,
         )
         claim_releases = ClaimReleases(
-            claims, self.state, device_news, clock=clock, reshape=self._informers.pods.reshape
+            claims, self.state, device_news, extended, clock=clock, reshape=pods.reshape
         )
         self._binder = Binder(
             client,

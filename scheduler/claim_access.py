@@ -16,7 +16,7 @@ from kube.resources import RESOURCE_CLAIMS
 from scheduler.api_protocols import ClaimApi
 from scheduler.core.model import ClaimKey
 from scheduler.watch.device_handlers import ResourceClaimHandler
-from scheduler.watch.device_objects import decode_resource_claim
+from scheduler.watch.device_objects import ResourceClaim, decode_resource_claim
 
 
 class UnusableError(Exception):
@@ -53,6 +53,34 @@ class ClaimAccess:
         )
         await self._learn(answer)
 
+    async def create(self, claim: Json) -> None:
+        """Make a claim. Raises kube.errors: AlreadyExists, Invalid, Forbidden."""
+        answer = await self._api.create(RESOURCE_CLAIMS, claim)
+        await self.freeze.over()
+        self.claims.created(_decoded(answer))
+
+    async def take_over(self, key: ClaimKey, owner: str) -> None:
+        """Take in a claim that is not known yet. Raises UnusableError unless it is the owner's."""
+        try:
+            answer = await self._api.get(RESOURCE_CLAIMS, key[1], key[0])
+        except NotFound:
+            raise UnusableError(f"resourceclaim {key[1]} is gone") from None
+        claim = _decoded(answer)
+        controller = claim.metadata.controller
+        if controller is None or controller.uid != owner:
+            raise UnusableError(f"resourceclaim {key[1]} was made for another: delete it")
+        await self.freeze.over()
+        self.claims.created(claim)
+
+    async def forget(self, key: ClaimKey) -> None:
+        """There is none of the name, which the watch may have said before it was known."""
+        await self.freeze.over()
+        self.claims.delete(key)
+
+    async def delete(self, key: ClaimKey, uid: str) -> None:
+        """Delete the claim. Raises kube.errors: Conflict if another one has its name."""
+        await self._api.delete(RESOURCE_CLAIMS, key[1], key[0], uid=uid)
+
     async def read(self, key: ClaimKey) -> bool:
         """Take in what others wrote; whether that was news.
 
@@ -71,4 +99,8 @@ class ClaimAccess:
     async def _learn(self, answer: Json) -> None:
         """What the server answered is so, whether the watch has delivered it or not."""
         await self.freeze.over()
-        self.claims.written(decode_resource_claim(msgspec.json.encode(answer)))
+        self.claims.written(_decoded(answer))
+
+
+def _decoded(answer: Json) -> ResourceClaim:
+    return decode_resource_claim(msgspec.json.encode(answer))

@@ -2,8 +2,9 @@
 
 What was written for a pod that gives its place back is cleared. So is what pods hold whose root
 cannot be placed with it, and what pods hold that are neither placed nor refused for a while: an
-earlier leader may have died after it wrote their claims, and they may lack members since. Claims of
-pods that have run are kube-controller-manager's to clean up.
+earlier leader may have died after it wrote their claims, and they may lack members since. Claims
+for extended resources, which were made for a placement, are deleted then. Claims of pods that have
+run are kube-controller-manager's to clean up.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scheduler.claim_news import ClaimNews
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import ClaimKey
 from scheduler.core.state import State
+from scheduler.extended_claims import ExtendedClaims
 from scheduler.fair_queue import FairQueue
 from scheduler.metrics import CLAIM_WRITES
 
@@ -39,7 +41,9 @@ _LOOK: Final = 5.0
 IN_VAIN: Final = 30.0
 """Seconds for which a pod that waits may hold devices, without being placed or refused."""
 
-_released, _conflict, _failed = map(CLAIM_WRITES.labels, ("released", "conflict", "failed"))
+_released, _deleted, _conflict, _failed = map(
+    CLAIM_WRITES.labels, ("released", "deleted", "conflict", "failed")
+)
 
 _log = structlog.get_logger()
 
@@ -55,6 +59,7 @@ class ClaimReleases:
         access: ClaimAccess,
         state: State,
         news: ClaimNews,
+        extended: ExtendedClaims,
         *,
         clock: Clock,
         reshape: Callable[[str], None],
@@ -62,6 +67,7 @@ class ClaimReleases:
         self._access = access
         self._state = state
         self._claims = state.devices.claims
+        self._extended = extended
         self._clock = clock
         self._reshape = reshape
         self._queued: FairQueue[ClaimKey] = FairQueue(RELEASES)
@@ -95,6 +101,8 @@ class ClaimReleases:
             if pod.info.device_claims and self._is_idle(pod.info.uid):
                 self._reshape(pod.info.uid)
                 self._idle.update((key, now) for key in pod.info.device_claims)
+        for key in filter(self._is_left_over, list(self._claims)):
+            self._offer(key)
 
     async def run(self, fence: Fence) -> None:
         """Give back while the lease is held; until cancelled."""
@@ -110,6 +118,15 @@ class ClaimReleases:
         claim = self._claims.get(key)
         if claim is not None and claim.allocation and any(map(self._is_idle, claim.reserved)):
             self._idle.setdefault(key, self._clock.monotonic())
+        elif self._is_left_over(key):
+            self._offer(key)
+
+    def _is_left_over(self, key: ClaimKey) -> bool:
+        """Whether it was made for extended resources of a pod that waits, and has no allocation."""
+        claim, pod = self._claims.get(key), self._extended.owner(key)
+        if claim is None or pod is None or claim.allocation or claim.terminating:
+            return False
+        return self._is_idle(pod.info.uid)
 
     def _look_for_idle(self) -> None:
         """Give back what pods have held for long that are neither placed nor refused."""
@@ -154,13 +171,19 @@ class ClaimReleases:
         async with self._access.locked(key):
             for _ in range(_TRIES):
                 await self._access.freeze.over()
-                patch = self._patch(key)
-                if patch is None or not fence.valid():
+                patch, left_over = self._patch(key), self._is_left_over(key)
+                if not (patch or left_over) or not fence.valid():
                     return True
                 try:
+                    if patch is None:
+                        await self._extended.delete(key)
+                        _deleted.inc()
+                        return True
                     await self._access.patch(key, patch, "status")
                     _released.inc()
                 except NotFound:
+                    if left_over:
+                        await self._access.forget(key)
                     return True
                 except (Conflict, Invalid):
                     _conflict.inc()
@@ -176,8 +199,6 @@ class ClaimReleases:
                         problem=problem,
                     )
                     return False
-                else:
-                    return True
         return False
 
     async def _read(self, key: ClaimKey) -> bool:

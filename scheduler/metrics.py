@@ -112,8 +112,8 @@ DEVICES_HIDDEN = Gauge(
 )
 CLAIM_WRITES = Counter(
     "muster_scheduler_claim_writes_total",
-    "Writes of ResourceClaims, by result: allocated, reserved, finalizer, released, conflict,"
-    " failed.",
+    "Writes of ResourceClaims, by result: created, allocated, reserved, finalizer, released,"
+    " deleted, conflict, failed.",
     ["result"],
 )
 CLAIM_RACES_LOST = Counter(

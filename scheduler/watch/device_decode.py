@@ -23,6 +23,7 @@ from scheduler.core.devices.asks import (
     DeviceRequest,
     DeviceToleration,
 )
+from scheduler.core.devices.extended import CLASS_PREFIX, may_be_mapped
 from scheduler.core.devices.model import (
     AllocatedDevice,
     Allocation,
@@ -91,16 +92,23 @@ class NotUnderstoodError(Exception):
     """The object has something that Muster does not know; the text names the field."""
 
 
-def device_class_info(device_class: DeviceClass) -> DeviceClassInfo:
-    """Raises NotUnderstoodError."""
+def device_class_info(device_class: DeviceClass, *, implicit: bool = False) -> DeviceClassInfo:
+    """The class; `implicit`: it also stands for the extended resource with its name.
+
+    Raises NotUnderstoodError.
+    """
     try:
         spec = decode_class_spec(device_class.spec)
     except msgspec.DecodeError as error:
         raise _not_understood("spec", error) from None
+    meta, resource = device_class.metadata, spec.extended_resource_name
+    resources = (resource,) if resource and may_be_mapped(resource) else ()
     return DeviceClassInfo(
-        name=device_class.metadata.name,
+        name=meta.name,
         selectors=_expressions("spec", spec.selectors),
         config=tuple(_config("spec", each.opaque, ()) for each in spec.config),
+        resources=(*resources, CLASS_PREFIX + meta.name) if implicit else resources,
+        created=meta.creation_timestamp,
     )
 
 

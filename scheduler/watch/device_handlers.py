@@ -36,22 +36,39 @@ _UNREADABLE: Final = "cannot be read"
 
 
 class DeviceClassHandler:
-    """Handles events of DeviceClasses."""
+    """Handles events of DeviceClasses.
 
-    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
+    `implicit`: each stands for the extended resource with its name as well.
+    """
+
+    def __init__(self, state: State, on_change: Callable[[], None], pods: PodHandler) -> None:
+        self.implicit = False
         self._devices = state.devices
         self._on_change = on_change
+        self._pods = pods
 
     def upsert(self, obj: DeviceClass) -> None:
-        self._devices.set_class(device_class_info(obj))
-        self._on_change()
+        info = device_class_info(obj, implicit=self.implicit)
+        before = self._resources_of(info.name)
+        self._devices.set_class(info)
+        self._changed(before | self._resources_of(info.name))
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
         """Claims of a class that is not understood wait, as without it."""
         self.delete(key)
 
     def delete(self, key: Key) -> None:
+        before = self._resources_of(key[1])
         self._devices.remove_class(key[1])
+        self._changed(before)
+
+    def _resources_of(self, name: str) -> frozenset[str]:
+        known = self._devices.classes.get(name)
+        return frozenset() if known is None else frozenset(known.resources)
+
+    def _changed(self, resources: frozenset[str]) -> None:
+        for resource in sorted(resources):
+            self._pods.resource_is(resource)
         self._on_change()
 
 
@@ -154,6 +171,14 @@ class ResourceClaimHandler:
         version = version_of(obj.metadata.resource_version)
         known = self.observed.get(key)
         if known is not None and known.uid == obj.metadata.uid and known.version < version:
+            self._awaited[key] = version
+            self._take(key, obj, version)
+
+    def created(self, obj: ResourceClaim) -> None:
+        """A claim that this process made, and that the watch may not have delivered yet."""
+        key = (obj.metadata.namespace, obj.metadata.name)
+        if key not in self.observed:
+            version = version_of(obj.metadata.resource_version)
             self._awaited[key] = version
             self._take(key, obj, version)
 

@@ -15,6 +15,7 @@ from api.features import FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key, Partial, RawObject
+from scheduler.core.devices.extended import ContainerDevices
 from scheduler.core.model import ClaimKey, GroupKey, PodInfo
 from scheduler.core.state import State
 from scheduler.watch import decode
@@ -103,6 +104,20 @@ class PodHandler:
             self.reshape(uid)
             self._state.reconsider(uid)
 
+    def resource_is(self, resource: str) -> None:
+        """Another device class or none stands for it: its waiting pods are decided anew."""
+        for uid in self._claims.requesting(resource):
+            self.reshape(uid)
+            self._state.reconsider(uid)
+
+    def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]:
+        """The containers of a waiting pod that request extended resources."""
+        return self._claims.containers_of(uid)
+
+    def claim_said(self, uid: str) -> str:
+        """The name that the pod's status has of the ResourceClaim for extended resources."""
+        return self._claims.claim_said(uid)
+
     def reshape(self, uid: str) -> None:
         """Count a waiting pod with its ResourceClaims as they are now."""
         pod = self._state.pods.get(uid)
@@ -132,7 +147,7 @@ class PodHandler:
         known = self._state.pods.get(meta.uid)
         before_info = known.info if known is not None else None
         info = decode.pod_info(obj, before_info, self._schedulers)
-        self._claims.note(obj, info.requirements)
+        self._claims.note(obj, info)
         if info.ours and not info.node:
             conditions = tuple(condition.type for condition in obj.status.conditions)
             self.pending[meta.uid] = PendingPod(meta.resource_version, conditions)

@@ -36,6 +36,7 @@ from kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
+from kube.server_version import release_of
 from scheduler.claim_news import ClaimNews
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.core.state import State
@@ -98,6 +99,9 @@ _TAINT_RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
 _PROBE_SECONDS: Final = 60.0
 """Seconds between two looks whether ResourceClaims are served by now."""
 
+_MAPS_CLASSES: Final = (1, 36)
+"""From this release on the gate DRAExtendedResource is on by default."""
+
 _log = structlog.get_logger()
 
 
@@ -133,6 +137,7 @@ class Informers:
     taint_rule_reflectors: tuple[Reflector[Any], ...] = field(init=False)
     devices_known: asyncio.Event = field(default_factory=asyncio.Event)
     _devices_served: bool = False
+    _device_classes: DeviceClassHandler = field(init=False)
 
     def __post_init__(self) -> None:
         state, on_change = self.state, self.on_change
@@ -165,7 +170,7 @@ class Informers:
             self._reflector(PODS, pods, decode_pod, pods.set_aside),
         )
         self.device_claims = ResourceClaimHandler(state, on_change, pods, self.claim_news)
-        device_classes = DeviceClassHandler(state, on_change)
+        self._device_classes = device_classes = DeviceClassHandler(state, on_change, pods)
         slices = ResourceSliceHandler(state, on_change)
         self.device_reflectors = (
             self._reflector(
@@ -236,6 +241,7 @@ class Informers:
         while self._claims_refused or not await self._serves_devices():
             self.devices_known.set()
             await asyncio.sleep(_PROBE_SECONDS)
+        self._device_classes.implicit = await self._maps_classes()
         async with asyncio.TaskGroup() as group:
             for reflector in self.device_reflectors:
                 group.create_task(reflector.run())
@@ -250,6 +256,20 @@ class Informers:
             while not rules_watched:
                 await asyncio.sleep(_PROBE_SECONDS)
                 rules_watched = await self._watch_taint_rules(group)
+
+    async def _maps_classes(self) -> bool:
+        """Whether each class stands for an extended resource: the default from Kubernetes 1.36 on.
+
+        Earlier ones may do so for what a class names itself, which they drop where that is off.
+        """
+        while True:
+            try:
+                said = await self.client.request("GET", "/version")
+            except KubeError as error:
+                _log.warning("version of the API server not read", problem=str(error))
+                await asyncio.sleep(1.0)
+            else:
+                return release_of(said) >= _MAPS_CLASSES
 
     async def _serves_devices(self) -> bool:
         """Whether all kinds are served, and may be read; waits while nobody answers."""

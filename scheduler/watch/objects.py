@@ -231,6 +231,12 @@ class ClaimOfPod(_Struct):
     resource_claim_name: str | None = None
 
 
+class ClaimForResources(_Struct):
+    """The ResourceClaim whose devices stand for extended resources of the pod."""
+
+    resource_claim_name: str = ""
+
+
 class PodStatus(_Struct):
     """Phase, start, nominated node, conditions, ResourceClaims, and what a resize changes."""
 
@@ -243,6 +249,7 @@ class PodStatus(_Struct):
     resources: ResourceRequirements | None = None
     allocated_resources: dict[str, str | int] = {}
     resource_claim_statuses: list[ClaimOfPod] = []
+    extended_resource_claim_status: ClaimForResources | None = None
 
 
 class Pod(_Struct):

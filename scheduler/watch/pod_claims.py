@@ -2,6 +2,11 @@
 
 A pod's requirements depend on its claims, so it is counted anew when one of them comes, changes or
 goes. Until all of them are there it waits, as if it had a scheduling gate.
+
+A pod also uses devices if it requests extended resources that a device class stands for. Their
+claim is made once it is decided where the pod goes: one that is there before is of an earlier
+attempt. With an allocation it is used, without one it is deleted, as it may ask for what another
+node lacks.
 """
 
 from __future__ import annotations
@@ -16,14 +21,19 @@ import msgspec
 from kube.meta import Key
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.devices.asks import Ask
+from scheduler.core.devices.extended import ContainerDevices, resources_of
 from scheduler.core.devices.model import DeviceClaimInfo
 from scheduler.core.forest import Pod as KnownPod
 from scheduler.core.model import ClaimKey, PodInfo, Requirements
 from scheduler.watch.device_objects import decode_pod_claim
+from scheduler.watch.extended_resources import claim_key, containers_of
 from scheduler.watch.group_claims import GroupClaims
 from scheduler.watch.objects import GroupObject, Pod
 
 NOT_SERVED: Final = "resourceClaims (resource.k8s.io/v1 is not served, or may not be read)"
+
+_NO_TEMPLATE: Final = "-"
+"""Stands for the template of a claim that the scheduler has made for one pod."""
 
 MOST_NAMING: Final = 1024
 """Pods that are counted anew when a claim changes, at most; 256 can use it at once."""
@@ -47,11 +57,19 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """The entries of a pod that need a claim, or why they are not understood."""
+    """The entries of a pod that need a claim, or why they are not understood.
 
-    namespace: str
+    `claims`: the spec has any entries. `extended` are the containers of a waiting pod that request
+    extended resources, `made` the name of the claim for these as far as its status says so. `keys`
+    are the claims that concern it.
+    """
+
     entries: tuple[_Entry, ...]
     problem: str = ""
+    claims: bool = False
+    extended: tuple[ContainerDevices, ...] = ()
+    made: str = ""
+    keys: tuple[ClaimKey, ...] = ()
 
 
 class PodClaims:
@@ -71,28 +89,36 @@ class PodClaims:
         self._requirements: dict[str, Requirements] = {}
         self._naming: dict[ClaimKey, dict[str, None]] = {}
         self._of_groups: dict[Key, GroupClaims] = {}
+        self._requesting: dict[str, dict[str, None]] = {}
 
     def serve(self) -> None:
         """The API server serves resource.k8s.io/v1, and all claims that there are are known."""
         if self._why_refused == NOT_SERVED:
             self._why_refused = ""
 
-    def note(self, pod: Pod, requirements: Requirements) -> None:
-        """The pod is there, with these entries, and requires this besides."""
-        meta = pod.metadata
-        uid = meta.uid
-        if not pod.spec.resource_claims:
+    def note(self, pod: Pod, info: PodInfo) -> None:
+        """The pod is there, with these entries; `info` says what it requires besides."""
+        uid, requirements = info.uid, info.requirements
+        waits = info.ours and not info.node
+        extended = containers_of(pod, requirements.requests) if waits else ()
+        made = pod.status.extended_resource_claim_status
+        if not (pod.spec.resource_claims or extended or made):
             if uid in self._uses:
                 self.forget(uid)
             return
         uses = _uses_of(pod)
+        if extended or made:
+            name = made.resource_claim_name if made else ""
+            keys = (*uses.keys, claim_key(info)) if extended else uses.keys
+            uses = replace(uses, extended=extended, made=name, keys=keys)
         self._requirements[uid] = requirements
         if self._uses.get(uid) != uses:
             self.forget(uid)
             self._uses[uid], self._requirements[uid] = uses, requirements
-            for entry in uses.entries:
-                if entry.claim:
-                    self._naming.setdefault((meta.namespace, entry.claim), {})[uid] = None
+            for key in uses.keys:
+                self._naming.setdefault(key, {})[uid] = None
+            for resource in resources_of(extended):
+                self._requesting.setdefault(resource, {})[uid] = None
 
     def forget(self, uid: str) -> list[str]:
         """The pod is gone; the UIDs of pods that count anew because of it."""
@@ -101,8 +127,12 @@ class PodClaims:
         promoted: list[str] = []
         if uses is None:
             return promoted
-        for entry in uses.entries:
-            key = (uses.namespace, entry.claim)
+        for resource in resources_of(uses.extended):
+            requesting = self._requesting[resource]
+            del requesting[uid]
+            if not requesting:
+                del self._requesting[resource]
+        for key in uses.keys:
             naming = self._naming.get(key)
             if naming is None or uid not in naming:
                 continue
@@ -121,6 +151,20 @@ class PodClaims:
     def has(self, uid: str) -> bool:
         """Whether the pod has claims."""
         return uid in self._uses
+
+    def requesting(self, resource: str) -> list[str]:
+        """The UIDs of the waiting pods that request the extended resource."""
+        return list(self._requesting.get(resource, ()))
+
+    def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]:
+        """The containers of a waiting pod that request extended resources."""
+        uses = self._uses.get(uid)
+        return () if uses is None else uses.extended
+
+    def claim_said(self, uid: str) -> str:
+        """The name that the pod's status has of the claim for extended resources."""
+        uses = self._uses.get(uid)
+        return "" if uses is None else uses.made
 
     def naming(self, key: ClaimKey) -> list[str]:
         """The UIDs of the pods that a change of the claim concerns."""
@@ -142,18 +186,21 @@ class PodClaims:
         if uses is None:
             return info
         if info.node:
-            return replace(info, device_claims=_keys(info, uses), unclaimed="")
+            keys = _keys(info, uses)
+            return replace(info, device_claims=keys, unclaimed="") if keys else info
         if not info.ours:
             return info
         if known is not None and known.assumed:
-            asks, keys = known.info.requirements.asks, known.info.device_claims
-            return self._with(info, asks, keys)
+            wants, keys = known.info.requirements, known.info.device_claims
+            return self._with(info, wants.asks, keys, wants.extended)
+        resource = next(filter(self._table.extended.class_of, resources_of(uses.extended)), "")
         refused = uses.problem or self._why_refused
-        if refused:
-            return self._refused(info, refused)
-        return self._asking(info, uses)
+        if refused and (uses.claims or resource):
+            return self._refused(info, refused if uses.claims else f"{resource} by {refused}")
+        return self._asking(info, uses, resource)
 
-    def _asking(self, info: PodInfo, uses: _Uses) -> PodInfo:
+    def _asking(self, info: PodInfo, uses: _Uses, resource: str) -> PodInfo:
+        """Asking for its claims, and for devices if one stands for an extended `resource`."""
         asks: list[Ask | ClaimKey] = []
         keys: list[ClaimKey] = []
         for entry in uses.entries:
@@ -167,7 +214,19 @@ class PodClaims:
             if key not in keys:  # two entries may mean one claim
                 asks.append(claim.ask if entry.own and claim.allocation is None else key)
                 keys.append(key)
-        return self._with(info, tuple(asks), tuple(keys))
+        if not uses.extended:
+            return self._with(info, tuple(asks), tuple(keys))
+        key = claim_key(info)
+        claim = self._table.claims.get(key)
+        if claim is None:
+            extended = uses.extended if resource else ()
+            return self._with(info, tuple(asks), (*keys, key) if resource else (*keys,), extended)
+        lack = self._lack(info, _Entry("", key[1], _NO_TEMPLATE), key, claim)
+        if not lack and claim.allocation is None:
+            lack = f'resourceclaim "{key[1]}" of an earlier attempt is about to be deleted'
+        if lack:
+            return replace(self._with(info, (), ()), unclaimed=lack)
+        return self._with(info, (*asks, key), (*keys, key))
 
     def _refused(self, info: PodInfo, feature: str) -> PodInfo:
         wants = self._requirements[info.uid]
@@ -175,11 +234,15 @@ class PodClaims:
         return replace(info, requirements=wants, device_claims=(), unclaimed="")
 
     def _with(
-        self, info: PodInfo, asks: tuple[Ask | ClaimKey, ...], keys: tuple[ClaimKey, ...]
+        self,
+        info: PodInfo,
+        asks: tuple[Ask | ClaimKey, ...],
+        keys: tuple[ClaimKey, ...],
+        extended: tuple[ContainerDevices, ...] = (),
     ) -> PodInfo:
         wants = self._requirements[info.uid]
-        if asks:
-            wants = replace(wants, asks=asks)
+        if asks or extended:
+            wants = replace(wants, asks=asks, extended=extended)
         return replace(info, requirements=wants, device_claims=keys, unclaimed="")
 
     def _lack(
@@ -211,11 +274,13 @@ class PodClaims:
 
 def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:
     names = dict.fromkeys(entry.claim for entry in uses.entries if entry.claim)
+    if uses.made:
+        names[uses.made] = None
     return tuple((info.namespace, name) for name in names)
 
 
 def _uses_of(pod: Pod) -> _Uses:
-    namespace = pod.metadata.namespace
+    """What its spec says of claims."""
     made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
     entries: list[_Entry] = []
     for index, raw in enumerate(pod.spec.resource_claims):
@@ -223,18 +288,17 @@ def _uses_of(pod: Pod) -> _Uses:
             entry = decode_pod_claim(raw)
         except msgspec.DecodeError as error:
             return _Uses(
-                namespace, (), f"resourceClaims[{index}], which Muster does not know: {error}"
+                (), f"resourceClaims[{index}], which Muster does not know: {error}", claims=True
             )
         if entry.resource_claim_name is not None:
             entries.append(_Entry(entry.name, entry.resource_claim_name))
         elif entry.resource_claim_template_name is None:
-            return _Uses(
-                namespace,
-                (),
-                f"resourceClaims[{index}], which names neither a claim nor a template",
-            )
+            problem = f"resourceClaims[{index}], which names neither a claim nor a template"
+            return _Uses((), problem, claims=True)
         elif entry.name not in made:
             entries.append(_Entry(entry.name, "", entry.resource_claim_template_name))
         elif (name := made[entry.name]) is not None:
             entries.append(_Entry(entry.name, name, entry.resource_claim_template_name))
-    return _Uses(namespace, tuple(entries))
+    namespace = pod.metadata.namespace
+    keys = tuple((namespace, entry.claim) for entry in entries if entry.claim)
+    return _Uses(tuple(entries), claims=bool(pod.spec.resource_claims), keys=keys)

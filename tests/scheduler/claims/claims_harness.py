@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from kube.errors import Conflict, Invalid, NotFound
+from kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from kube.meta import Json
 from kube.patch import Operation, PatchBuilder
-from kube.resources import RESOURCE_CLAIMS, Resource
+from kube.resources import PODS, RESOURCE_CLAIMS, Resource
 from localcluster.admission.review import apply_patch
 from scheduler.allocations import Allocations
 from scheduler.claim_access import ClaimAccess
@@ -23,6 +23,7 @@ from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
 from scheduler.core.model import POD_GROUP, ClaimKey, GroupKey
 from scheduler.device_work import DeviceWork
+from scheduler.extended_claims import ExtendedClaims
 from scheduler.selectors.selectors import Selectors
 from scheduler.watch.device_handlers import (
     DeviceClassHandler,
@@ -77,6 +78,52 @@ class ClaimsApi(FakeApi):
         while self.held_back:
             self.harness.claim_event(self.held_back.pop(0))
 
+    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
+        if resource != RESOURCE_CLAIMS:
+            return await super().create(resource, obj, namespace)
+        name = obj["metadata"]["name"]
+        self.before_write(name, "create")
+        if name in self.claims:
+            raise AlreadyExists(409, "AlreadyExists", name)
+        assert "status" not in obj
+        made = copy.deepcopy(obj)
+        made["metadata"]["uid"] = f"uid-claim-{name}-{self.version}"
+        self.log.append(f"create {name}")
+        self.store(made)
+        return copy.deepcopy(made)
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+    ) -> None:
+        if resource != RESOURCE_CLAIMS:
+            await super().delete(resource, name, namespace, uid=uid)
+            return
+        self.before_write(name, "delete")
+        if name not in self.claims:
+            raise NotFound(404, "NotFound", name)
+        claim = self.claims[name]
+        assert uid == claim["metadata"]["uid"]
+        assert not claim["metadata"].get("finalizers"), "kube-controller-manager would have to help"
+        assert not (claim.get("status") or {}).get("allocation")
+        self.log.append(f"delete {name}")
+        self.remove(name)
+
+    def remove(self, name: str) -> None:
+        """The claim is gone."""
+        self.version += 1
+        del self.claims[name]
+        self.harness.claims.delete(("ns", name))
+
+    def _pod_status(self, name: str, ops: list[Operation]) -> Json:
+        """The pod, whose status is written as far as its API server keeps it."""
+        pod = self.harness.written_pods[name]
+        after = apply_patch(copy.deepcopy(pod), ops)
+        if not self.harness.extends:
+            after["status"].pop("extendedResourceClaimStatus", None)
+        self.log.append(f"tell {name}")
+        self.harness.pod_event(after)
+        return after
+
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         if resource != RESOURCE_CLAIMS:
             return await super().get(resource, name, namespace)
@@ -93,6 +140,9 @@ class ClaimsApi(FakeApi):
         *,
         subresource: str | None = None,
     ) -> Json:
+        if resource == PODS and "extendedResourceClaimStatus" in list(ops)[-1]["path"]:
+            self.before_write(name, "tell")
+            return self._pod_status(name, list(ops))
         if resource != RESOURCE_CLAIMS:
             return await super().patch(resource, name, ops, namespace, subresource=subresource)
         self.before_write(name, subresource)
@@ -133,9 +183,13 @@ class ClaimsApi(FakeApi):
 
 
 class ClaimsHarness(Harness):
-    """`pods`, `groups` and `claims` are the event handlers; `api` stores the claims."""
+    """`pods`, `groups` and `claims` are the event handlers; `api` stores the claims.
+
+    `extends` is false for an API server that knows no claims for extended resources.
+    """
 
     api: ClaimsApi
+    extends = True
 
     def __init__(
         self, *, timeout: float = 120.0, claims_refused: str = "", serves_claims: bool = True
@@ -162,20 +216,27 @@ class ClaimsHarness(Harness):
         observed: dict[GroupKey, GroupObject] = {}
         self.groups = GroupHandler(POD_GROUP, state, self.changed.set, observed, self.pods)
         self.slices = ResourceSliceHandler(state, self.changed.set)
-        self.classes = DeviceClassHandler(state, self.changed.set)
+        self.classes = DeviceClassHandler(state, self.changed.set, self.pods)
         if self.serves_claims:
             self.pods.serve_claims()
         self.written_pods: dict[str, Json] = {}
         clock, access = self.server_clock, ClaimAccess(self.api, self.claims, self.freeze)
-        allocations = Allocations(access, state, self.news, self.group_events, clock=clock)
+        extended = ExtendedClaims(self.api, access, state, self.pods, clock)
+        allocations = Allocations(
+            access, state, self.news, self.group_events, extended, clock=clock
+        )
         allocations.lead(leads=True)
         return allocations, ClaimReleases(
-            access, state, self.news, clock=clock, reshape=self.pods.reshape
+            access, state, self.news, extended, clock=clock, reshape=self.pods.reshape
         )
 
-    def device_class(self, name: str = "gpu", *expressions: str) -> None:
+    def device_class(
+        self, name: str = "gpu", *expressions: str, resource: str | None = None
+    ) -> None:
+        """A class, which stands for the extended resource if there is one."""
         selectors = [{"cel": {"expression": text}} for text in expressions]
-        body = {"metadata": {"name": name}, "spec": {"selectors": selectors}}
+        spec = {"selectors": selectors, "extendedResourceName": resource}
+        body = {"metadata": {"name": name}, "spec": spec}
         self.classes.upsert(decode_device_class(_encoded(body)))
 
     def devices(self, node: str, devices: int | list[Json], *, generation: int = 1) -> None:

@@ -91,9 +91,9 @@ async def killed(after: int, *, carries_out_the_last: bool) -> MortalHarness:
     return harness
 
 
-def successor(dead: MortalHarness) -> MortalHarness:
+def successor(dead: MortalHarness, made: Callable[[], MortalHarness] = scheduler) -> MortalHarness:
     """Another scheduler, on what the dead one left on the API server."""
-    harness = scheduler()
+    harness = made()
     harness.api.stored = copy.deepcopy(dead.api.stored)
     harness.api.bound = dict(dead.api.bound)
     for claim in dead.api.claims.values():

@@ -132,7 +132,7 @@ async def test_where_claims_are_refused_nothing_is_followed() -> None:
 
 
 NOT_FOUND = NotFound(404, "NotFound", "no such kind")
-DEVICES = (None, None, None)
+DEVICES = (None, None, None, None)  # classes, slices, claims, and the version
 
 
 @pytest.mark.parametrize(

@@ -262,8 +262,33 @@ def test_a_class() -> None:
     parameters = '{"opaque":{"driver":"gpu.example.com","parameters":{"a":[1,{"b":null}]}}}'
 
     assert device_class_info(decode_device_class(raw(CLASS))) == DeviceClassInfo(
-        "gpu", ("true",), (DeviceConfig(parameters),)
+        "gpu", ("true",), (DeviceConfig(parameters),), ("example.com/gpu",)
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "implicit", "want"),
+    [
+        (None, False, ()),
+        (None, True, ("deviceclass.resource.kubernetes.io/c",)),
+        ("example.com/gpu", False, ("example.com/gpu",)),
+        ("example.com/gpu", True, ("example.com/gpu", "deviceclass.resource.kubernetes.io/c")),
+        ("cpu", False, ()),
+        ("", False, ()),
+    ],
+)
+def test_the_extended_resources_of_a_class(
+    name: str | None, want: tuple[str, ...], *, implicit: bool
+) -> None:
+    created = "2026-01-01T00:00:00Z"
+    body = {
+        "metadata": {"name": "c", "creationTimestamp": created},
+        "spec": {"extendedResourceName": name},
+    }
+
+    info = device_class_info(decode_device_class(raw(body)), implicit=implicit)
+
+    assert (info.resources, info.created) == (want, created)
 
 
 def test_a_claim() -> None:

@@ -1,0 +1,18 @@
+"""Which Kubernetes an API server says it is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+
+def release_of(said: bytes) -> tuple[int, int]:
+    """Major and minor of what `/version` answers; (0, 0) if it does not say so."""
+    try:
+        answer = msgspec.json.decode(said, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return (0, 0)
+    major, minor = (re.match(r"\d+", str(answer.get(key))) for key in ("major", "minor"))
+    return (int(major[0]), int(minor[0])) if major and minor else (0, 0)
