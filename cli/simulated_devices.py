@@ -2,6 +2,7 @@
 
 Claims are made of templates as kube-controller-manager would make them, one for each pod and entry,
 and as Muster's controllers would, one for each PodGroup and entry.
+A class in the files stands for the extended resource with its name, as in Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from scheduler.watch.device_objects import (
     decode_resource_slice,
     decode_taint_rule,
 )
+from scheduler.watch.extended_resources import claim_key, containers_of
+from scheduler.watch.objects import decode_pod
 
 Json = dict[str, Any]
 
@@ -78,7 +81,7 @@ class SimulatedDevices:
         problem = ""
         try:
             if kind == DEVICE_CLASS:
-                table.set_class(device_class_info(decode_device_class(data)))
+                table.set_class(device_class_info(decode_device_class(data), implicit=True))
             elif kind == DEVICE_TAINT_RULE:
                 table.set_taint_rule(device_taint_rule(decode_taint_rule(data)))
             elif kind == RESOURCE_SLICE:
@@ -123,7 +126,9 @@ class SimulatedDevices:
     def with_claims(self, obj: Json, info: PodInfo) -> PodInfo:
         """The pod with its claims, of which those from templates are made. Raises ConfigError."""
         entries = (obj.get("spec") or {}).get("resourceClaims") or []
-        if not entries:
+        pod = decode_pod(msgspec.json.encode(obj))
+        extended = containers_of(pod, info.requirements.requests)
+        if not (entries or extended):
             return info
         asks: list[Ask | ClaimKey] = []
         keys: list[ClaimKey] = []
@@ -142,7 +147,9 @@ class SimulatedDevices:
             keys.append(key)
         wants = info.requirements
         unsupported = tuple(each for each in wants.unsupported if each != _UNSUPPORTED)
-        wants = replace(wants, asks=tuple(asks), unsupported=unsupported)
+        if extended:
+            keys.append(claim_key(info))
+        wants = replace(wants, asks=tuple(asks), extended=extended, unsupported=unsupported)
         return replace(info, requirements=wants, device_claims=tuple(keys))
 
     def _check_named(self, info: PodInfo, number: int, key: ClaimKey) -> None:

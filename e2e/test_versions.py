@@ -54,12 +54,22 @@ async def _resource_claims(rest: Rest) -> bool:
     return (await rest.get("/apis/resource.k8s.io/v1")).status == 200
 
 
+async def _extended_resources(rest: Rest) -> bool:
+    asked = {"metadata": {"name": "probe"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    path = "/apis/resource.k8s.io/v1/deviceclasses"
+    answer = await rest.post(path, asked, params=_DRY_RUN)
+    if answer.status == 404:
+        return False
+    return "extendedResourceName" in answer.expect(201)["spec"]
+
+
 PROBES: dict[str, Probe] = {
     "matchLabelKeys in the affinity of pods": _match_label_keys,
     "managedBy in Jobs": _managed_by,
     "resizing of pods in place": _resize,
     "requests of a whole pod (spec.resources)": _pod_level_requests,
     "resource claims (resource.k8s.io/v1)": _resource_claims,
+    "devices for extended resources": _extended_resources,
 }
 
 

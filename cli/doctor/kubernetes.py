@@ -55,6 +55,11 @@ FEATURES: Final = (
         (1, 34),
         "pods with spec.resourceClaims are refused, and no claims of groups are made",
     ),
+    Feature(
+        "devices for extended resources",
+        (1, 36),
+        "only nodes that offer an extended resource take pods that request it",
+    ),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -233,3 +234,26 @@ def test_a_group_whose_template_is_not_there_is_refused_by_name() -> None:
 
     with pytest.raises(ConfigError, match="PodGroup g: entry gpu names ResourceClaimTemplate t"):
         simulated(cluster(), *documents)
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [("example.com/gpu", "example.com/gpu"), ("deviceclass.resource.kubernetes.io/mapped", None)],
+)
+def test_devices_of_a_class_in_the_files_stand_for_an_extended_resource(
+    resource: str, name: str | None
+) -> None:
+    device_class = {
+        "kind": "DeviceClass",
+        "metadata": {"name": "mapped"},
+        "spec": {"extendedResourceName": name},
+    }
+    document = job("train", 4)
+    container = document["spec"]["template"]["spec"]["containers"][0]
+    container["resources"]["requests"][resource] = "1"
+
+    fits = simulated(cluster(), device_class, copy.deepcopy(document))
+    short = simulated(cluster(count=1), device_class, document)
+
+    assert fits[1] == "  fits: n0 x2, n1 x2"
+    assert "cannot allocate all claims on 2 of 2 nodes" in short[1]

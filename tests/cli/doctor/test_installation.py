@@ -272,8 +272,12 @@ def test_versions(said: Json, want: Severity) -> None:
     ("minor", "want"),
     [
         pytest.param("36", [], id="the newest has everything"),
-        pytest.param("34", [], id="the first with all of it"),
-        pytest.param("33", ["requests of a whole pod", "resource claims"], id="one release before"),
+        pytest.param("35", ["devices for extended"], id="one release before"),
+        pytest.param(
+            "33",
+            ["requests of a whole pod", "resource claims", "devices for extended"],
+            id="before resource claims",
+        ),
         pytest.param(
             "30",
             [
@@ -282,6 +286,7 @@ def test_versions(said: Json, want: Severity) -> None:
                 "resizing of pods",
                 "requests of a whole pod",
                 "resource claims",
+                "devices for extended",
             ],
             id="the oldest that is supported",
         ),
