@@ -252,11 +252,11 @@ class Ours:
     async def read(self) -> None:
         state = self.state
         for obj in await _list(self.rest, f"{_CORE}/nodes"):
-            state.set_node(decode.node_info(decode_node(_bytes(obj))))
+            state.set_node(decode.node_info(decode_node(as_bytes(obj))))
         for obj in await _list(self.rest, f"{_GROUP}/deviceclasses"):
-            state.devices.set_class(device_class_info(decode_device_class(_bytes(obj))))
+            state.devices.set_class(device_class_info(decode_device_class(as_bytes(obj))))
         for obj in await _list(self.rest, f"{_GROUP}/resourceslices"):
-            info, hidden = slice_info(decode_resource_slice(_bytes(obj)))
+            info, hidden = slice_info(decode_resource_slice(as_bytes(obj)))
             assert not hidden
             state.devices.set_slice(info)
         for obj in await _list(self.rest, _claims(self.namespace)):
@@ -269,7 +269,7 @@ class Ours:
             self.state.devices.set_taint_rule(rule)
 
     def set_claim(self, obj: Json) -> None:
-        info, problem = resource_claim_info(decode_resource_claim(_bytes(obj)))
+        info, problem = resource_claim_info(decode_resource_claim(as_bytes(obj)))
         assert not problem, problem
         self.asks[info.key] = info.ask
         self.state.devices.set_claim(info)
@@ -316,7 +316,7 @@ class Ours:
         return stored
 
     def _shape(self, pod: Json, stored: Json, *, own: bool) -> Shape:
-        info = decode.pod_info(decode_pod(_bytes(stored)))
+        info = decode.pod_info(decode_pod(as_bytes(stored)))
         keys = _keys(pod)
         free = {key for key in keys if own and self.state.devices.allocation(key) is None}
         asks = tuple(self.asks[key] if key in free else key for key in keys)
@@ -381,5 +381,6 @@ async def _list(rest: Rest, path: str) -> list[Json]:
     return items
 
 
-def _bytes(obj: Json) -> bytes:
+def as_bytes(obj: Json) -> bytes:
+    """The JSON of an object."""
     return json.dumps(obj).encode()

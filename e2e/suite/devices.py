@@ -85,11 +85,18 @@ class Devices:
         self.driver = f"{namespace}.example.com"
         self._made: list[tuple[Resource, str]] = []
 
-    async def add_class(self, name: str = "gpu", *expressions: str) -> str:
-        """A class of the flow's devices for which CEL expressions hold; its full name."""
+    async def add_class(
+        self, name: str = "gpu", *expressions: str, resource: str | None = None
+    ) -> str:
+        """A class of the flow's devices for which CEL expressions hold; its full name.
+
+        Its devices stand for the extended `resource` if that is given.
+        """
         full = f"{self.namespace}-{name}"
         said = (f'device.driver == "{self.driver}"', *expressions)
-        spec = {"selectors": [{"cel": {"expression": text}} for text in said]}
+        spec: Json = {"selectors": [{"cel": {"expression": text}} for text in said]}
+        if resource is not None:
+            spec["extendedResourceName"] = resource
         await self._create(CLASSES, _object(CLASSES, full, spec))
         return full
 

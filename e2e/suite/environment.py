@@ -75,14 +75,15 @@ class Environment:
         tainted: bool = False,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
+        resources: Mapping[str, str] | None = None,
     ) -> str:
         """A node with room for `cpu` pods of this test; `untaint_node` opens a tainted one to them.
 
-        `labels` may replace the label of this test's nodes.
+        It offers other `resources`, too. `labels` may replace the label of this test's nodes.
         """
         name = f"{self.name}-{next(self._numbers)}"
         self._nodes.append(name)
-        capacity = {"cpu": str(cpu), "pods": "200"}
+        capacity = {"cpu": str(cpu), "pods": "200", **(resources or {})}
         own = [{"key": TAINT, "effect": "NoSchedule"}] if tainted else []
         await self.cluster.add_node(
             name,

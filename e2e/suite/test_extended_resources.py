@@ -1,0 +1,119 @@
+"""Extended resources that some nodes offer, and for which devices stand on the others."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from e2e.muster import SCHEDULER
+from e2e.suite.devices import CLAIMS, Devices, devices_in
+from e2e.suite.environment import Environment
+from e2e.suite.objects import Json, job, of_job
+from e2e.support.waiting import eventually
+from kube.resources import JOBS, PODS
+
+pytestmark = pytest.mark.since("1.36", "devices stand for extended resources from 1.36 on")
+
+
+@pytest.fixture
+async def devices(env: Environment) -> AsyncIterator[Devices]:
+    """The devices of the flow."""
+    async with devices_in(env.client, env.name) as made:
+        yield made
+
+
+def resource_of(env: Environment) -> str:
+    """The extended resource of the flow: no other's class stands for it."""
+    return f"{env.name}.example.com/gpu"
+
+
+def requesting(made: Json, resource: str) -> Json:
+    """The Job, whose containers each request one."""
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    requests = {**container.get("resources", {}).get("requests", {}), resource: "1"}
+    limits = {**container.get("resources", {}).get("limits", {}), resource: "1"}
+    container["resources"] = {"requests": requests, "limits": limits}
+    return made
+
+
+async def check(env: Environment, devices: Devices, *, claims: int) -> None:
+    """So many pods have a claim, which their status names, and devices of their node."""
+    held = await devices.held()
+    told = {}
+    for pod in await env.pods():
+        said = pod["status"].get("extendedResourceClaimStatus")
+        if said is not None:
+            (mapping,) = said["requestMappings"]
+            assert mapping["resourceName"] == resource_of(env)
+            told[said["resourceClaimName"]] = pod["spec"]["nodeName"]
+    assert {name: pools for name, ((_, pools, _),) in held.items()} == told
+    assert len(told) == claims
+    assert await devices.held_twice() == []
+
+
+async def ended(env: Environment, *jobs: str) -> None:
+    """Delete the Jobs; afterwards the claims that were made for their pods are gone."""
+    for name in jobs:
+        await env.delete(JOBS, name)
+    await env.empty()
+
+    async def none() -> bool:
+        return not (await env.client.list(CLAIMS, env.name))["items"]
+
+    await eventually(none, "all claims to be deleted", 30)
+
+
+async def test_a_gang_uses_devices_and_what_nodes_offer_and_starts_when_both_suffice(
+    env: Environment, devices: Devices
+) -> None:
+    resource = resource_of(env)
+    await devices.add_class(resource=resource)
+    for count in (2, 1):
+        await devices.publish(await env.add_node(cpu=8), count)
+    await env.create(JOBS, requesting(job("train", env.name, pods=4), resource))
+    await env.waits("pg-job-train", needed=4)
+    assert await devices.claims() == []
+
+    await env.add_node(cpu=8, resources={resource: "1"})
+
+    await env.runs(of_job("train"), 4)
+    await check(env, devices, claims=3)
+    await ended(env, "train")
+
+
+async def test_the_name_of_a_class_is_an_extended_resource(
+    env: Environment, devices: Devices
+) -> None:
+    resource = f"deviceclass.resource.kubernetes.io/{await devices.add_class()}"
+    await devices.publish(await env.add_node(cpu=8), 2)
+
+    await env.create(JOBS, requesting(job("train", env.name, pods=2), resource))
+
+    await env.runs(of_job("train"), 2)
+    assert len(await devices.held()) == 2
+    await ended(env, "train")
+
+
+@pytest.mark.timeout(300)
+async def test_a_scheduler_that_is_killed_leaves_no_claim_behind(
+    env: Environment, devices: Devices
+) -> None:
+    resource = resource_of(env)
+    await devices.add_class(resource=resource)
+    for _ in range(4):
+        await devices.publish(await env.add_node(cpu=32), 8)
+    for number in range(3):
+        name = f"train{number}"
+        await env.create(JOBS, requesting(job(name, env.name, pods=32), resource))
+
+        async def begun(least: int = 1 + 12 * number) -> bool:
+            return len(await devices.claims()) >= least
+
+        await eventually(begun, "claims to be made", 60)
+        env.muster.kill(SCHEDULER)
+        await env.muster.start(SCHEDULER)
+
+        await env.runs(of_job(name), 32)
+        await check(env, devices, claims=32)
+        assert len(await devices.claims()) == 32
+        await ended(env, name)
+    assert (await env.client.list(PODS, env.name))["items"] == []
