@@ -73,6 +73,7 @@ class ClaimReleases:
         self._queued: FairQueue[ClaimKey] = FairQueue(RELEASES)
         self._offered: set[ClaimKey] = set()
         self._idle: dict[ClaimKey, float] = {}
+        self._leads = False
         news.subscribe(self._claim_changed)
 
     def forgotten(self, pod: Pod) -> None:
@@ -93,6 +94,7 @@ class ClaimReleases:
 
     def reset(self) -> None:
         """Begin a new term: look at what waiting pods hold, whoever gave it to them."""
+        self._leads = True
         self._queued = FairQueue(RELEASES)
         self._offered.clear()
         self._idle.clear()
@@ -106,15 +108,21 @@ class ClaimReleases:
 
     async def run(self, fence: Fence) -> None:
         """Give back while the lease is held; until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(RELEASES):
-                group.create_task(self._release_all(fence, group))
-            while True:
-                await self._clock.sleep(_LOOK)
-                await self._access.freeze.over()
-                self._look_for_idle()
+        self._leads = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(RELEASES):
+                    group.create_task(self._release_all(fence, group))
+                while True:
+                    await self._clock.sleep(_LOOK)
+                    await self._access.freeze.over()
+                    self._look_for_idle()
+        finally:
+            self._leads = False
 
     def _claim_changed(self, key: ClaimKey) -> None:
+        if not self._leads:
+            return  # of what the leader writes nothing is noted: nobody would look at it
         claim = self._claims.get(key)
         if claim is not None and claim.allocation and any(map(self._is_idle, claim.reserved)):
             self._idle.setdefault(key, self._clock.monotonic())

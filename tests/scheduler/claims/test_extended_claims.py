@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from typing import Any
 
@@ -305,6 +306,23 @@ async def test_claims_of_pods_that_wait_or_run_are_not_taken_for_left_over() -> 
 
 
 # Another leader
+
+
+async def test_who_does_not_lead_notes_nothing_of_what_the_leader_writes() -> None:
+    """It would keep that for as long as it stands by."""
+    leader, standby = cluster(1), cluster(1)
+    name = pod(leader, "p")
+    pod(standby, "p")
+    await run(leader)
+    allocated = leader.api.claims[name]
+
+    for claim in ({**allocated, "status": {}}, allocated):
+        standby.api.store(copy.deepcopy(claim))
+
+    releases = standby.binder._claim_releases
+    assert releases is not None
+    assert (len(releases._offered), len(releases._idle)) == (0, 0)
+
 
 STEPS = 14
 """More writes than binding a gang of three takes."""
