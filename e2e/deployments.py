@@ -1,7 +1,8 @@
 """What a cluster does for Muster's Deployments: it runs their processes, and says when they serve.
 
-One process each, with the arguments, the configuration and the account of the Deployment. They run
-on this machine: of what a Deployment says about pods and images nothing is tried here.
+One process each, with the arguments, the configuration, the account and the mounted Secrets of the
+Deployment. They run on this machine: of what else a Deployment says about pods and about images
+nothing is tried here.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ import yaml
 
 from e2e.clusters.protocol import Cluster
 from e2e.controlplane.process import Process
+from e2e.mounted import MountedSecret
 from e2e.support import accounts, kubeconfig, ports
 from e2e.support.rest import Object, Rest
 from e2e.support.waiting import eventually, healthy
@@ -29,6 +31,7 @@ _Key = tuple[str, int]
 """UID and generation of a Deployment."""
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 _CONFIGURATION = f"/api/v1/namespaces/{NAMESPACE}/configmaps/muster"
+_SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 _SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/{WEBHOOK}"
 _SLICES = SLICES.format(namespace=NAMESPACE)
 
@@ -58,6 +61,7 @@ class Deployments:
         self._admin = cluster.kubeconfig
         self._folder = Path(tempfile.mkdtemp(prefix="muster-deployments-"))
         self._running: dict[_Key, _Running] = {}
+        self._mounted: dict[str, MountedSecret] = {}
         self._following: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -104,6 +108,8 @@ class Deployments:
             while True:
                 there = {_key(one): one for one in await _listed(rest)}
                 for key, deployment in there.items():
+                    if not await self._mount(rest, deployment):
+                        continue  # its pod waits for the Secret
                     if key not in self._running:
                         self._running[key] = await self._start(rest, deployment)
                     await _tell(rest, deployment, self._running[key])
@@ -113,14 +119,24 @@ class Deployments:
 
     async def _end_old(self, rest: Rest, old: _Key, there: Mapping[_Key, Object]) -> None:
         """It serves until its successor does, if it has one."""
-        successors = [self._running[key] for key in there if key[0] == old[0]]
-        if any(not it.told for it in successors):
+        successors = [self._running.get(key) for key in there if key[0] == old[0]]
+        if any(it is None or not it.told for it in successors):
             return
         running = self._running.pop(old)
         if running.name == WEBHOOK and successors:
             (await rest.delete(f"{_SLICES}/{WEBHOOK}-{running.port}")).ok()
             await copy_to_endpoints(rest, NAMESPACE, WEBHOOK)
         running.process.kill()
+
+    async def _mount(self, rest: Rest, deployment: Object) -> bool:
+        """Keep up the Secrets that its pod mounts. False while one is missing."""
+        there = True
+        for name, path in _secrets(deployment):
+            if path not in self._mounted:
+                folder = self._folder / name
+                self._mounted[path] = MountedSecret(f"{_SECRETS}/{name}", folder)
+            there = await self._mounted[path].refresh(rest) and there
+        return there
 
     async def _start(self, rest: Rest, deployment: Object) -> _Running:
         name = deployment["metadata"]["name"]
@@ -138,13 +154,27 @@ class Deployments:
         return _Running(name, process, port, f"127.0.0.1:{health}")
 
     async def _configuration(self, rest: Rest, name: str, port: int) -> Path:
-        """That of the ConfigMap; the port is one that is free here."""
+        """That of the ConfigMap; the port is one that is free here, and so are folders."""
         said = (await rest.get(_CONFIGURATION)).ok()["data"]["muster.yaml"]
+        for mount, secret in self._mounted.items():
+            said = said.replace(f"mounted: {mount}\n", f"mounted: {secret.folder}\n")
         content: dict[str, Any] = yaml.safe_load(said)
         content["webhook"] = {**content.get("webhook", {}), "host": "0.0.0.0", "port": port}
         path = self._folder / f"{name}-{port}.yaml"
         path.write_text(yaml.safe_dump(content))
         return path
+
+
+def _secrets(deployment: Object) -> list[tuple[str, str]]:
+    """The Secrets that its pods mount, with the folders."""
+    pod = deployment["spec"]["template"]["spec"]
+    volumes = {it["name"]: it["secret"] for it in pod.get("volumes") or [] if "secret" in it}
+    mounts = pod["containers"][0].get("volumeMounts") or []
+    return [
+        (volumes[it["name"]]["secretName"], it["mountPath"])
+        for it in mounts
+        if it["name"] in volumes
+    ]
 
 
 def _key(deployment: Object) -> _Key:

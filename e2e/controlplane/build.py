@@ -58,7 +58,8 @@ class Module:
     def stamp(self) -> str:
         digest = hashlib.sha256(self.ldflags.encode())
         digest.update(self.tags.encode())
-        for file in ("go.mod", "go.sum"):
+        own = sorted(file.name for file in self.folder.glob("*.go"))
+        for file in ("go.mod", "go.sum", *own):
             digest.update((self.folder / file).read_bytes())
         return digest.hexdigest()
 
@@ -99,6 +100,13 @@ NEIGHBOURS = (
         # Its main package is named after the provider, whose nodes KWOK keeps alive.
         renames=(("kwok", "karpenter"),),
         source="sigs.k8s.io/karpenter",
+    ),
+    Module(
+        "cert-manager",
+        ("cert-manager",),
+        # Of this module itself: cert-manager's commands are in modules that have no versions.
+        renames=(("cert-manager-tool", "cert-manager"),),
+        source="github.com/cert-manager/cert-manager",
     ),
 )
 """What runs beside Muster in a few flows only; most runs of a control plane go without."""
@@ -211,7 +219,7 @@ def _record_source(found: go.Go, module: Module, source: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--neighbours", action="store_true", help="Karpenter too")
+    parser.add_argument("--neighbours", action="store_true", help="Karpenter and cert-manager too")
     parser.add_argument("--monitoring", action="store_true", help="Prometheus, and nothing else")
     wanted = parser.parse_args()
     try:

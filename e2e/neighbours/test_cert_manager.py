@@ -1,0 +1,128 @@
+"""The chart with a real cert-manager: it issues, injects and renews, and no request is refused."""
+
+import asyncio
+import base64
+import hashlib
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.chart.helm import NAMESPACE, Object
+from e2e.chart.release import Release
+from e2e.chart.test_release import bundles
+from e2e.clusters.protocol import Cluster
+from e2e.controlplane.build import sources
+from e2e.controlplane.commands import Options
+from e2e.controlplane.controlplane import ControlPlane
+from e2e.controlplane.process import Process
+from e2e.deployments import Deployments
+from e2e.running import started
+from e2e.support import definitions
+from e2e.support.binaries import binary
+from e2e.support.rest import MERGE_PATCH, Rest
+from e2e.support.waiting import eventually
+from e2e.webhook.conftest import NAMESPACE as TEAM
+from e2e.webhook.endpoint_slices import SLICES
+from e2e.webhook.load import Load
+
+MODULE = "github.com/cert-manager/cert-manager"
+VALUES: Object = {"certificates": {"provider": "cert-manager"}}
+CERTIFICATE = f"/apis/cert-manager.io/v1/namespaces/{NAMESPACE}/certificates/muster-webhook"
+SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/muster-webhook-tls"
+SHORT: Object = {"spec": {"duration": "4m", "renewBefore": "3m30s"}}
+"""Renewed every 30 s; the processes look at their files as often."""
+RATE = 20.0
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def cluster(server_kind: str) -> Iterator[Cluster]:
+    """Its own: cert-manager writes into webhook configurations and CRDs of the whole cluster."""
+    if server_kind != "real":
+        pytest.skip("cert-manager runs beside a real control plane: run with --cluster=real")
+    for name in ("helm", "cert-manager"):
+        binary(name)
+    made = ControlPlane(Options(routes_services=True))
+    with started(made):
+        yield made
+
+
+@pytest.fixture
+async def cert_manager(cluster: Cluster, rest: Rest, tmp_path: Path) -> AsyncIterator[Process]:
+    for file in sorted((sources()[MODULE] / "deploy" / "crds").glob("*.yaml")):
+        crd = yaml.safe_load(file.read_text())
+        (await rest.post(definitions.PATH, crd)).expect(201)
+        await definitions.served(rest, crd["metadata"]["name"])
+    access = f"--kubeconfig={cluster.kubeconfig}"
+    process = Process("cert-manager", [binary("cert-manager"), access], logs=tmp_path)
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+        print(process.log.read_text()[-5000:])
+
+
+async def test_certificates_are_issued_injected_and_renewed_under_load(
+    cluster: Cluster, rest: Rest, cert_manager: Process
+) -> None:
+    (await rest.post("/api/v1/namespaces", {"metadata": {"name": TEAM}})).expect(201)
+    release = Release(cluster.kubeconfig, rest)
+    await release.install(VALUES)
+    await cluster.kinds_installed()
+    async with Deployments(cluster) as deployments:
+        try:
+            await deployments.rolled_out()
+            await injected(rest)
+            served = await is_renewed(rest, set())
+            load = Load(rest, RATE)
+            running = asyncio.create_task(load.run())
+            (await rest.patch(CERTIFICATE, SHORT, MERGE_PATCH)).ok()
+            for _ in range(3):
+                served |= await is_renewed(rest, served)
+            load.stop()
+            await running
+            assert load.failures == []
+            assert load.made > 30 * RATE
+            await injected(rest)
+            assert "Muster has ended" in await release.uninstall()
+        finally:
+            print(deployments.logs())
+    assert cert_manager.running
+
+
+async def injected(rest: Rest) -> None:
+    """API servers have the CA of the certificate, and nothing else."""
+
+    async def same() -> bool:
+        ca = (await rest.get(SECRET)).ok()["data"]["ca.crt"]
+        return await bundles(rest) == {ca}
+
+    await eventually(same, "the CA to be in the registration and the CRDs", 60)
+
+
+async def is_renewed(rest: Rest, before: set[str]) -> set[str]:
+    """What the webhook serves, once it is none of these, and is that of the Secret."""
+    found = ""
+
+    async def other() -> bool:
+        nonlocal found
+        found = await fingerprint(rest)
+        held = base64.b64decode((await rest.get(SECRET)).ok()["data"]["tls.crt"]).decode()
+        kept = hashlib.sha256(ssl.PEM_cert_to_DER_cert(held)).hexdigest()
+        return found not in before and found == kept
+
+    await eventually(other, "another certificate to be served", 180)
+    return {found}
+
+
+async def fingerprint(rest: Rest) -> str:
+    """Of the certificate that the one process behind the Service shows."""
+    (one,) = (await rest.get(SLICES.format(namespace=NAMESPACE))).ok()["items"]
+    address, port = one["endpoints"][0]["addresses"][0], one["ports"][0]["port"]
+    shown = await asyncio.to_thread(ssl.get_server_certificate, (address, port))
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(shown)).hexdigest()
