@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from api.constants import COSCHEDULING_GROUP, GROUP
-from api.reading import dig, labels_of, text
+from api.reading import dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.listing import list_items
 from cli.uninstall.discovery import served
@@ -50,6 +50,10 @@ _TO_PREPARE: Final = {
 }
 """All that is read of the installation where somebody else deletes the rest."""
 
+_HELM_RELEASE: Final = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
+_HELM_RECORDS: Final = (("", "Secret"), ("", "ConfigMap"))
+"""Where Helm keeps its revisions, by its setting."""
+
 _EVERYWHERE: Final = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
 _MADE_FOR_OTHERS: Final = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
 
@@ -75,9 +79,15 @@ async def read(
     )
     pods = [pod for found in pods_of for pod in found]
     owners = await _owners(client, kinds, pods) if release else {}
-    quotas = [] if prepare else await _quotas(client, kinds)
-    foreign = [] if prepare else await _foreign(client, kinds, namespace)
-    return Found(present, groups, jobs, jobsets, pods, owners, records, quotas, foreign, names)
+    if prepare:
+        return Found(present, groups, jobs, jobsets, pods, owners, records, names=names)
+    revisions = await _revisions(client, kinds, namespace, _releases(present, namespace))
+    quotas = await _quotas(client, kinds)
+    foreign = await _foreign(client, kinds, namespace)
+    foreign = [it for it in foreign if it not in revisions]
+    return Found(
+        present, groups, jobs, jobsets, pods, owners, records, quotas, foreign, names, revisions
+    )
 
 
 async def _all_present(
@@ -103,6 +113,30 @@ async def _records(client: Client, namespace: str) -> list[Target]:
     """Only administrators write into this namespace: nobody else may have Jobs made."""
     found = await list_items(client, SECRETS, namespace)
     return [target_of(SECRETS, it) for it in found if RECORD_LABEL in labels_of(it)]
+
+
+def _releases(present: Iterable[tuple[Target, Object]], namespace: str) -> set[str]:
+    """The Helm releases in Muster's namespace that its objects are of: one, or none."""
+    found = set()
+    for _, obj in present:
+        annotations = mapping(dig(obj, "metadata", "annotations"))
+        name, where = (text(annotations.get(key)) for key in _HELM_RELEASE)
+        if name and where == namespace:
+            found.add(name)
+    return found
+
+
+async def _revisions(
+    client: Client, kinds: Kinds, namespace: str, releases: Iterable[str]
+) -> list[Target]:
+    """What Helm remembers of these releases."""
+    return [
+        target_of(kinds[kind], obj)
+        for name in releases
+        for kind in _HELM_RECORDS
+        for obj in await list_items(client, kinds[kind], namespace)
+        if labels_of(obj).get("owner") == "helm" and labels_of(obj).get("name") == name
+    ]
 
 
 async def _present(client: Client, kinds: Kinds, item: Item) -> Object | None:

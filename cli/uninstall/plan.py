@@ -10,7 +10,8 @@ The order, and why:
 3. the processes, 4. their rights: from now on nobody binds a pod, makes a group, or holds one;
 5. what waits is given back: nothing may bind it meanwhile, nor mark it again;
 6. notes on Jobs and JobSets; 7. finalizers of groups: nobody else takes them off any more;
-8. the CRDs, with all their objects; 9. the rest; 10. the namespace, which has the record of 5.
+8. the CRDs, with all their objects; 9. what Helm remembers of the release, if it is one, and the
+rest, which says so; 10. the namespace, which has the record of 5.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Found:
     `installed` is in the order of the manifests; `groups` are the objects of Muster's kinds;
     `pods` those that name Muster's scheduler; `owners` what controls those that wait, by UID;
     `records` the Jobs that are being made again; `quotas` what is kept; `foreign` what else is in
-    Muster's namespace. `names` are the schedulerNames of Muster.
+    Muster's namespace. `names` are the schedulerNames of Muster. `revisions` are those of the
+    release that Helm remembers.
     """
 
     installed: Sequence[tuple[Target, Object]] = ()
@@ -74,6 +76,7 @@ class Found:
     quotas: Sequence[Target] = ()
     foreign: Sequence[Target] = ()
     names: SchedulerNames = USUAL
+    revisions: Sequence[Target] = ()
 
 
 class Stage(IntEnum):
@@ -171,7 +174,9 @@ def plan(found: Found, *, release: bool, prepare: bool = False) -> list[Step]:
     With `prepare` what is left then is for whoever installed it to delete, in any order.
     """
     installed = (it for it in _installed(found) if not prepare or _is_prepared(it))
-    steps = [*installed, *_conversions(found), *_notes(found), *_finalizers(found)]
+    # Before the rest of their stage, as that tells whose they are.
+    steps = [Step(Stage.REST, Action.DELETE, it) for it in found.revisions]
+    steps += [*installed, *_conversions(found), *_notes(found), *_finalizers(found)]
     steps += (Step(Stage.RELEASE, Action.RESTORE, it) for it in found.records)
     if release:
         steps += _releases(found)

@@ -46,6 +46,11 @@ class Release:
         said = json.loads(await self._helm("history", RELEASE, "--output=json", fails=False))
         await self._helm("rollback", RELEASE, str(said[-1]["revision"]), fails=False)
 
+    async def installed(self) -> bool:
+        """Whether `helm list` has it, in whatever state."""
+        listed = json.loads(await self._helm("list", "--all", "--output=json", fails=False))
+        return RELEASE in {one["name"] for one in listed}
+
     async def uninstall(self, *, fails: bool = False) -> str:
         """`helm uninstall`, whose hook is run as its Job says: what both say."""
         helm_says, hook_says = await asyncio.gather(

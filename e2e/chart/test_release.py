@@ -1,5 +1,7 @@
 """Install, use, upgrade, uninstall and install again, by the real Helm on a real API server."""
 
+import asyncio
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +12,7 @@ from e2e.clusters.protocol import Cluster
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.deployments import Deployments
-from e2e.removal import inventory
+from e2e.removal import inventory, neighbours
 from e2e.running import started
 from e2e.suite.objects import POD_GROUPS, job, of_job, pod_group
 from e2e.support import definitions
@@ -150,6 +152,31 @@ async def test_what_waits_is_handed_over_where_the_value_says_so(
     again = (await rest.get(f"{JOBS}/large")).ok()
     assert again["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler"
     assert (await rest.get(CONFIGURATION)).status == 404
+
+
+@pytest.mark.long
+async def test_muster_uninstall_leaves_no_release_and_nothing_of_others(
+    release: Release, cluster: Cluster, rest: Rest
+) -> None:
+    """With the kinds of Kueue, Volcano and scheduler-plugins there, as they are published."""
+    await neighbours.install(rest, real=True)
+    before = await inventory.take(rest)
+    theirs = {key: obj for key, obj in before.items() if key[2] == "theirs"}
+    assert len(theirs) == len(neighbours.KINDS)
+    await release.install(VALUES)
+    await cluster.kinds_installed()
+    assert await release.installed()
+    command = (sys.executable, "-m", "cli", "uninstall", f"--kubeconfig={cluster.kubeconfig}")
+
+    process = await asyncio.create_subprocess_exec(*command)
+    assert await process.wait() == 0
+
+    assert not await release.installed()
+    await as_before(rest, before)
+    after = await inventory.take(rest)
+    assert {key: after[key] for key in theirs} == theirs
+    await release.install(VALUES | {"crds": {"keep": False}})
+    await release.uninstall()
 
 
 async def has_pods(rest: Rest, name: str, count: int) -> None:

@@ -326,3 +326,37 @@ async def test_prepared_everything_can_be_read_and_deleted_without_muster(site: 
 def test_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main(["uninstall", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert "none" in capsys.readouterr().err
+
+
+def revision(release: str, number: int) -> Json:
+    """As Helm keeps it."""
+    name = f"sh.helm.release.v1.{release}.v{number}"
+    labels = {"owner": "helm", "name": release, "version": str(number)}
+    meta = {"name": name, "namespace": NAMESPACE, "labels": labels}
+    return {"metadata": meta, "type": "helm.sh/release.v1"}
+
+
+async def test_helm_forgets_the_release_and_no_other(site: Site) -> None:
+    """Whoever kills it: nothing is left that says Muster is deployed. Others' releases are."""
+    of_helm = {
+        "meta.helm.sh/release-name": "batch",
+        "meta.helm.sh/release-namespace": NAMESPACE,
+    }
+    for obj in sample():
+        note = {} if obj["kind"] == NAMESPACES.kind else {"annotations": of_helm}
+        await manifests.create(site.rest, [obj | {"metadata": obj["metadata"] | note}])
+    for made in (revision("batch", 1), revision("batch", 2), revision("other", 1)):
+        await site.client.create(SECRETS, made)
+    ended = False
+    while not ended:
+        site.client.writes_left = 1
+        try:
+            assert await site.run(release=False) == 0
+            ended = True
+        except Killed:
+            site.client.writes_left = None
+    site.client.writes_left = None
+
+    left = (await site.client.list(SECRETS, NAMESPACE))["items"]
+    assert [it["metadata"]["name"] for it in left] == ["sh.helm.release.v1.other.v1"]
+    assert "  Secret muster-system/sh.helm.release.v1.other.v1" in site.said
