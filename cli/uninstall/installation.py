@@ -1,6 +1,7 @@
 """What an administrator may have installed, read from the manifests that come with the commands.
 
-They are the only list: what is added to `manifests/` is removed, too.
+What is added to `manifests/` is removed, too. What the chart alone has is named here, and what is
+made for other operators, whose manifests get their namespace from kustomize.
 """
 
 from __future__ import annotations
@@ -25,6 +26,17 @@ MADE_LATER: Final = (
 )
 """What the processes, and cert-manager for them, make in Muster's namespace."""
 
+BESIDE: Final = (
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "muster-namespaces"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", "muster-namespaces"),
+    ("monitoring.coreos.com", "ServiceMonitor", "muster"),
+    ("monitoring.coreos.com", "PrometheusRule", "muster"),
+    ("", "ConfigMap", "muster-dashboard"),
+)
+"""What the chart has for its values, and `manifests/monitoring`."""
+
+_WIDE: Final = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+
 _FOLDERS: Final = ("crd", "webhook", "base", "overlays/cert-manager", "protection")
 _QUOTA: Final = "ResourceQuota"
 
@@ -44,12 +56,17 @@ def installed(namespace: str = NAMESPACE) -> list[Item]:
     """All that is removed, in the order of the manifests, with another namespace than usual."""
     found = {_item(obj, namespace): None for obj in _objects() if obj["kind"] != _QUOTA}
     later = (Item(*it[:2], namespace, it[2], labelled=False) for it in MADE_LATER)
-    return [*found, *later]
+    return [*found, *(_beside(*it, namespace) for it in BESIDE), *later]
 
 
 def quotas() -> list[str]:
     """The names of the ResourceQuotas for namespaces of users."""
     return [obj["metadata"]["name"] for obj in _objects() if obj["kind"] == _QUOTA]
+
+
+def _beside(group: str, kind: str, name: str, namespace: str) -> Item:
+    wide = kind in _WIDE
+    return Item(group, kind, "" if wide else namespace, name, labelled=wide)
 
 
 @cache

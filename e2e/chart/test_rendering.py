@@ -14,6 +14,7 @@ from api.features import USUAL, Feature
 from api.scheduler_names import SchedulerNames
 from cli import chart
 from cli.config import load
+from cli.uninstall.installation import installed
 from e2e import permissions
 from e2e.chart.helm import CHART, NAMESPACE, RELEASE, Key, Object, is_hook, key, render, run
 from e2e.controlplane.places import ROOT
@@ -467,6 +468,15 @@ def test_helm_finds_nothing_to_complain_of(case: str, home: Path) -> None:
     done = run("lint", str(CHART), "--strict", values=LINTED[case], home=home)
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("case", LINTED)
+def test_muster_uninstall_knows_every_object(case: str, home: Path) -> None:
+    """What stays of it, a policy for instance, would refuse requests of users."""
+    known = {(it.kind, it.namespace, it.name) for it in installed()}
+    rendered = {it for it, obj in render(home, LINTED[case]).items() if not is_hook(obj)}
+
+    assert rendered <= known
 
 
 def test_the_version_is_the_project_s() -> None:

@@ -73,8 +73,8 @@ def test_everything_that_the_manifests_install_is_deleted_once() -> None:
     assert sorted(map(str, deleted)) == sorted(str(target(obj)) for obj in ALL)
 
 
-def test_the_manifests_are_the_only_list() -> None:
-    objects = [*ALL, *yaml.safe_load_all(CERTIFICATES.read_text())]
+def test_everything_that_is_in_the_manifests_is_known() -> None:
+    objects = [*ALL, *yaml.safe_load_all(CERTIFICATES.read_text()), *monitoring()]
     found = {(it.kind, it.namespace, it.name) for it in installed()}
 
     assert {
@@ -82,6 +82,18 @@ def test_the_manifests_are_the_only_list() -> None:
         for obj in objects
     } <= found
     assert not {it for it in found if it[0] == "ResourceQuota"}
+
+
+def monitoring() -> list[Json]:
+    """As kustomize makes them."""
+    folder = manifests.MANIFESTS / "monitoring"
+    (made,) = yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]
+    objects = [
+        yaml.safe_load((folder / name).read_text())
+        for name in ("service-monitor.yaml", "prometheus-rule.yaml")
+    ]
+    objects.append({"kind": "ConfigMap", "metadata": {"name": made["name"]}})
+    return [it | {"metadata": it["metadata"] | {"namespace": NAMESPACE}} for it in objects]
 
 
 def test_another_namespace_is_used_everywhere() -> None:
