@@ -9,7 +9,8 @@ import numpy as np
 
 from scheduler.core.forest import Group, Pod, topology_keys_around
 from scheduler.core.place import Refusal
-from scheduler.core.preemption.plan import NONE, may_preempt
+from scheduler.core.preemption.candidates import NONE
+from scheduler.core.preemption.plan import may_preempt
 from scheduler.core.state import State
 
 

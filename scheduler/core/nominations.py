@@ -44,6 +44,7 @@ class Nominations:
         self._nominations: dict[GroupKey, Nomination] = {}
         self._own = 0
         self._on: dict[str, dict[GroupKey, Counter[Shape]]] = {}
+        self._by_priority: dict[int, dict[Shape, Counter[str]]] = {}
         self._merged: dict[int, _Taken] = {}
         self._generation = -1
 
@@ -72,7 +73,7 @@ class Nominations:
             for name, count in places:
                 nominated = self._on.setdefault(name, {}).setdefault(nomination.root, Counter())
                 nominated[shape] += count
-        self._merged.clear()
+        self._add(nomination, 1)
 
     def drop(self, root: GroupKey) -> Nomination | None:
         """Remove and return the root's nomination; None if it has none."""
@@ -84,7 +85,7 @@ class Nominations:
             del self._on[name][root]
             if not self._on[name]:
                 del self._on[name]
-        self._merged.clear()
+        self._add(nomination, -1)
         return nomination
 
     def clear(self) -> None:
@@ -125,7 +126,7 @@ class Nominations:
     def free(self, root: GroupKey, shape: Shape) -> int:
         """How many of the root's nominated places for this shape are free. It must have some."""
         free = 0
-        for nominated, rows, counts in self._places([self._nominations[root]]):
+        for nominated, rows, counts in self._places(_by_shape(self._nominations[root])):
             if nominated is shape:
                 free += int(np.minimum(counts, self._framework.slots_in(shape, rows)).sum())
         return free
@@ -141,7 +142,7 @@ class Nominations:
         with self._nodes.trial():
             self._occupy(taken, 1)
             if own is not None and own.priority >= priority:
-                self._occupy(self._places([own]), -1)
+                self._occupy(self._places(_by_shape(own)), -1)
             yield
 
     def _taken(self, priority: int) -> _Taken:
@@ -150,30 +151,51 @@ class Nominations:
             self._generation = self._nodes.generation
             self._merged.clear()
         if priority not in self._merged:
-            self._merged[priority] = self._places(
-                each for each in self if each.priority >= priority
-            )
+            found: dict[Shape, Counter[str]] = {}
+            for each, by_shape in self._by_priority.items():
+                for shape, counts in by_shape.items() if each >= priority else ():
+                    found[shape] = found[shape] + counts if shape in found else counts
+            self._merged[priority] = self._places(found)
         return self._merged[priority]
 
-    def _places(self, nominations: Iterable[Nomination]) -> _Taken:
+    def _add(self, nomination: Nomination, sign: int) -> None:
+        """Count its places, or (-1) count them no more: all are needed for each decision."""
+        self._merged.clear()
+        by_shape = self._by_priority.setdefault(nomination.priority, {})
+        for shape, places in nomination.places:
+            counts = by_shape.setdefault(shape, Counter())
+            for name, count in places:
+                counts[name] += sign * count
+                if not counts[name]:
+                    del counts[name]
+            if not counts:
+                del by_shape[shape]
+        if not by_shape:
+            del self._by_priority[nomination.priority]
+
+    def _places(self, by_shape: Mapping[Shape, Mapping[str, int]]) -> _Taken:
         """(shape, rows, counts) for the known nodes; rows are distinct."""
         row_of = self._nodes.row_of
-        by_shape: dict[Shape, Counter[int]] = {}
-        for nomination in nominations:
-            for shape, places in nomination.places:
-                counts = by_shape.setdefault(shape, Counter())
-                for name, count in places:
-                    if name in row_of:
-                        counts[row_of[name]] += count
-        return [
-            (shape, *np.array(list(counts.items()), np.int64).T)
-            for shape, counts in by_shape.items()
-            if counts
-        ]
+        places: _Taken = []
+        for shape, counts in by_shape.items():
+            known = [(row_of[name], count) for name, count in counts.items() if name in row_of]
+            if known:
+                rows, numbers = np.array(known, np.int64).T
+                places.append((shape, rows, numbers))
+        return places
 
     def _occupy(self, taken: _Taken, sign: int) -> None:
         for shape, rows, counts in taken:
             self._framework.reserve(shape, rows, sign * counts)
+
+
+def _by_shape(nomination: Nomination) -> dict[Shape, Counter[str]]:
+    found: dict[Shape, Counter[str]] = {}
+    for shape, places in nomination.places:
+        counts = found.setdefault(shape, Counter())
+        for name, count in places:
+            counts[name] += count
+    return found
 
 
 def _nodes(nomination: Nomination) -> set[str]:

@@ -16,6 +16,8 @@ from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.resource_table import LARGEST, total
 from scheduler.core.shapes import Shape
 
+NONE: Final[Ints] = np.zeros(0, np.int64)
+
 _MOST_KEYS: Final = 8
 """Of more topology keys in a tree, only the first are tried."""
 
@@ -39,8 +41,7 @@ class EvictionScopes:
         )
         self._count = sum(wanted.values())
         nodes, framework = dry_run.state.nodes, dry_run.state.framework
-        with nodes.trial():
-            dry_run.release(np.zeros(0, np.int64))
+        with dry_run.without(NONE):
             self._now = framework.slots(self._shape).copy()
             self._needs = framework.devices.needs(self._shape)
             self._held = self._devices_held()
@@ -67,8 +68,7 @@ class EvictionScopes:
         for resource in {r for shape in wanted for r, _ in shape.demands}:
             self._dry_run.pause()
             amount = sum(dict(s.demands).get(resource, 0) * n for s, n in wanted.items())
-            with nodes.trial():
-                self._dry_run.release(np.zeros(0, np.int64))
+            with self._dry_run.without(NONE):
                 free = np.maximum(nodes.free[resource][: nodes.size], 0)
             held = np.bincount(owners, weights=units.released(self._slots, resource))
             missing = float(amount - self._most_free(free))
@@ -77,7 +77,30 @@ class EvictionScopes:
             by_unit = np.bincount(owners, weights=self._held)
             amount = self._needs.least * wanted[self._shape]
             least = max(least, _fewest(by_unit, float(amount - int(self._needs.free.sum()))))
+        if wanted.keys() == {self._shape} and not self._shape.self_interacting:
+            least = max(least, self._least_by_nodes(wanted[self._shape]))
         return least
+
+    def _least_by_nodes(self, wanted: int) -> int:
+        """The same from the least that slots cost on each node; a unit helps on its own nodes only.
+
+        Where pods of the shape count for each other, a slot that is taken may open others.
+        """
+        missing = wanted - int(self._now.sum())
+        if missing <= 0:
+            return 1
+        order = np.argsort(self._least, kind="stable")
+        order = order[self._gain[order] > 0]
+        gained = self._gain[order]
+        bought = np.clip(missing - (np.cumsum(gained) - gained), 0, gained)
+        price = int((bought * self._least[order]).sum())
+        return -(-price // (1000 * self._most_nodes()))
+
+    def _most_nodes(self) -> int:
+        """On how many nodes the pods of one candidate are at most."""
+        size = len(self._now)
+        pairs = np.unique(self._units.owners[self._slots] * size + self._units.rows[self._slots])
+        return int(np.bincount(pairs // size).max(initial=1))
 
     def _devices_held(self) -> Ints:
         """How many devices that the shape can take the pod of each slot keeps at most."""
@@ -185,11 +208,16 @@ class EvictionScopes:
         return (price, self._count - int(used.sum()))
 
     def _prices(self, nodes: NodeTable) -> Ints:
-        """Per node (N,) a lower bound on the units that one more slot costs, in thousandths."""
+        """Per node (N,) about how many units one more slot costs, in thousandths.
+
+        Sets `_least`, a bound for each of several slots: what a unit keeps besides resources may
+        open them all, and on other nodes, too.
+        """
         size = len(self._now)
         rows = self._units.rows[self._slots]
         pairs, where = np.unique(self._units.owners[self._slots] * size + rows, return_inverse=True)
         price = np.ones(size, np.int64)
+        self._least = np.zeros(size, np.int64)
         conflicts = self._dry_run.state.framework.conflicts(self._shape)
         if conflicts is not None:
             price[conflicts] = 1000
@@ -199,7 +227,11 @@ class EvictionScopes:
             missing = np.minimum(amount - (free - self._now * amount), LARGEST)
             released = self._units.released(self._slots, resource)
             by_unit = np.minimum(np.bincount(where, weights=released), LARGEST).astype(np.int64)
-            price = np.maximum(price, self._prices_by_unit(pairs % size, by_unit, missing))
+            of_resource = self._prices_by_unit(pairs % size, by_unit, missing)
+            price = np.maximum(price, of_resource)
+            # Of a node with less than nothing, only the first slot costs more than it takes.
+            of_resource[missing > amount] = 0
+            self._least = np.maximum(self._least, of_resource)
         if self._needs is not None:
             missing = self._needs.least - (self._needs.free - self._now * self._needs.least)
             by_unit = np.bincount(where, weights=self._held).astype(np.int64)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -98,6 +100,15 @@ class DryRun:
         slots = self.state.units.slots_of(units)
         self.state.units.release(np.concatenate((self.leaving, slots)))
         self.state.units.release_returning()
+
+    @contextmanager
+    def without(self, units: Ints) -> Iterator[None]:
+        """Inside, these units and all leaving pods are gone, and others' nominations are taken."""
+        nominations = self.state.nominations
+        with self.state.nodes.trial():
+            self.release(units)
+            with nominations.respected(self.refusal.root, self.root.priority):
+                yield
 
     def _solve(self, units: Ints) -> Placement | None:
         with self.state.nodes.trial():

@@ -19,14 +19,12 @@ from scheduler.core.framework import Framework
 from scheduler.core.model import GroupKey
 from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, Refusal, SearchBudget
-from scheduler.core.preemption.candidates import EvictionScopes
+from scheduler.core.preemption.candidates import NONE, EvictionScopes
 from scheduler.core.preemption.disruption_budgets import ProtectedUnits
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.units import Unit
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
-
-NONE: Ints = np.zeros(0, np.int64)
 
 _MOST_EXCEEDED: Final = 8
 _MOST_SETS: Final = 32
@@ -271,8 +269,7 @@ class _Choice:
     def _frozen(self, scope: Ints, placement: Placement) -> Ints:
         """The units of the scope for which this placement leaves too few free resources, sorted."""
         nodes, units = self.dry_run.state.nodes, self.units
-        with nodes.trial():
-            self.dry_run.release(scope)
+        with self.dry_run.without(scope):
             _occupy(self.dry_run.state.framework, placement)
             slots = units.slots_of(scope)
             used = np.zeros(nodes.size, np.bool_)
