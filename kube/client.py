@@ -43,7 +43,8 @@ from kube.rest_config import RestConfig
 from kube.watch_session import watch_session
 
 JSON_PATCH = "application/json-patch+json"
-CONNECTIONS = 432
+_PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+CONNECTIONS = 592
 """Requests in flight by default: more than a process has at once, so that none waits for others."""
 _PAGE_SIZE = 500
 _TOKEN_SECONDS = 60.0
@@ -318,7 +319,9 @@ class Client:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         path = resource.path(namespace, name)
-        await self.request("DELETE", path, body=msgspec.json.encode(options))
+        body = msgspec.json.encode(options)
+        # Nobody reads what the object was: less to write and to send.
+        await self.request("DELETE", path, body=body, accept=_PARTIAL)
 
     async def bind(
         self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0

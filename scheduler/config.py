@@ -39,7 +39,7 @@ class Preemption(Section, frozen=True):
 
     enabled: bool = True
     patience_seconds: Seconds = 60
-    writers: Count = 8
+    writers: Count = 80
 
 
 class Starvation(Section, frozen=True):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from api.constants import CONDITION_DISRUPTION_TARGET, REASON_PREEMPTION, SCHEDULER_COMPONENT
 from kube.clock import Clock, rfc3339
+from kube.errors import Conflict
 from kube.meta import Json
 from kube.patch import PatchBuilder
 from kube.resources import PODS, Resource
 from scheduler.api_protocols import EvictorApi
+from scheduler.core.model import PodInfo
 
 _PREFIX: Final = f"{SCHEDULER_COMPONENT}:"
 _TARGET: Final[Json] = {"status": "True", "reason": REASON_PREEMPTION}
@@ -27,13 +30,34 @@ class DisruptionMarks:
         self._api = api
         self._clock = clock
 
-    async def set(
-        self, resource: Resource, namespace: str, name: str, uid: str | None, message: str
-    ) -> None:
-        """Mark the object; with a UID only that one."""
+    async def set_group(self, resource: Resource, namespace: str, name: str, message: str) -> None:
+        """Mark a group."""
         obj = await self._api.get(resource, name, namespace)
-        if uid is None or obj["metadata"]["uid"] == uid:
-            await self._write(resource, obj, name, namespace, _TARGET | {"message": message})
+        await self._write(resource, obj, name, namespace, _TARGET | {"message": message})
+
+    async def set_pod(self, info: PodInfo, message: str) -> None:
+        """Mark this very pod.
+
+        It takes one request if the pod is as it was delivered last, and never had the condition.
+        """
+        said = _TARGET | {"message": message}
+        if info.version and info.conditions != "target":
+            with suppress(Conflict):
+                await self._add(info, said)
+                return
+        obj = await self._api.get(PODS, info.name, info.namespace)
+        if obj["metadata"]["uid"] == info.uid:
+            await self._write(PODS, obj, info.name, info.namespace, said)
+
+    async def _add(self, info: PodInfo, said: Json) -> None:
+        """Raises Conflict if the pod has changed, or is another."""
+        condition = self._condition(said)
+        ops = PatchBuilder().at_version(info.version)
+        if info.conditions:
+            ops.add("/status/conditions/-", condition)
+        else:
+            ops.add("/status/conditions", [condition])
+        await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
 
     async def clear(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """Take the mark back, if the object has that UID and this scheduler marked it."""
@@ -50,11 +74,7 @@ class DisruptionMarks:
         self, resource: Resource, obj: Json, name: str, namespace: str, said: Json
     ) -> None:
         meta = obj["metadata"]
-        condition = {
-            "type": CONDITION_DISRUPTION_TARGET,
-            "lastTransitionTime": rfc3339(self._clock.now()),
-            **said,
-        }
+        condition = self._condition(said)
         if resource is not PODS:
             condition["observedGeneration"] = meta.get("generation", 0)
         others = [c for c in _conditions(obj) if c.get("type") != CONDITION_DISRUPTION_TARGET]
@@ -63,6 +83,10 @@ class DisruptionMarks:
             ops.add("/status", {})
         ops.add("/status/conditions", [*others, condition])
         await self._api.patch(resource, name, ops, namespace, subresource="status")
+
+    def _condition(self, said: Json) -> Json:
+        now = rfc3339(self._clock.now())
+        return {"type": CONDITION_DISRUPTION_TARGET, "lastTransitionTime": now, **said}
 
 
 def _conditions(obj: Json) -> list[Json]:

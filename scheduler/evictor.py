@@ -211,9 +211,10 @@ class Evictor:
     ) -> None:
         try:
             marked = [each for group in groups for each in group.walk() if each.spec is not None]
-            mark_group = partial(self._mark_group, plan, message, fence)
-            await self._for_each(marked, mark_group)
-            await self._for_each(units, partial(self._mark_unit, plan, message, fence))
+            await asyncio.gather(
+                self._for_each(marked, partial(self._mark_group, plan, message, fence)),
+                self._for_each(units, partial(self._mark_unit, plan, message, fence)),
+            )
             pods = [pod for unit in units for pod in unit if self._state.units.leaves(pod)]
             await self._for_each(pods, partial(self._evict_pod, plan, fence))
         finally:
@@ -225,7 +226,7 @@ class Evictor:
     async def _mark_group(self, plan: int, message: Message, fence: Fence, group: Group) -> None:
         """Mark a group; its mark only informs, so a failure is logged."""
         kind, namespace, name = group.key
-        mark = partial(self._marks.set, GROUPS[kind], namespace, name, None, message(namespace))
+        mark = partial(self._marks.set_group, GROUPS[kind], namespace, name, message(namespace))
         error = await self._send(plan, namespace, mark, fence)
         if error is not None:
             _log.error("group not marked", problem=str(error))
@@ -236,10 +237,12 @@ class Evictor:
         """Mark the pods of a unit; if that fails for one of them, the whole unit is spared."""
 
         async def mark(pod: Pod) -> Exception | None:
-            info = pod.info
-            text = message(info.namespace)
-            act = partial(self._marks.set, PODS, info.namespace, info.name, info.uid, text)
-            return await self._send(plan, info.namespace, act, fence)
+            if pod.info.preemption.targeted:
+                return None  # an earlier leader marked it
+            text = message(pod.info.namespace)
+            # As it is known by then: it may have to wait for its turn.
+            act = lambda: self._marks.set_pod(pod.info, text)  # noqa: E731
+            return await self._send(plan, pod.info.namespace, act, fence)
 
         errors = await asyncio.gather(*map(mark, unit))
         error = next(filter(None, errors), None)

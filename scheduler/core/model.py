@@ -413,6 +413,9 @@ class PodInfo:
     `unclaimed` says why its ResourceClaims keep it from being decided: until then it counts as one
     with a scheduling gate. Empty if they do not. Most pods share `preemption` and `membership`:
     each field costs every event of every pod.
+    `version` and `conditions` are what a patch of its status needs: the resourceVersion as last
+    delivered, and whether it had conditions then ("some"), and DisruptionTarget among them
+    ("target"). No decision goes by them.
     """
 
     uid: str
@@ -438,3 +441,5 @@ class PodInfo:
     preemption: PreemptionInfo = _PREEMPTION
     membership: MembershipInfo = _MEMBERSHIP
     unclaimed: str = ""
+    version: str = field(default="", compare=False)
+    conditions: Literal["", "some", "target"] = field(default="", compare=False)

@@ -204,6 +204,7 @@ class State:
             self.pod_shapes.label_index.add(info)
             self.devices.consumers.pod_changed(info.uid)
         elif pod.info == info:
+            pod.info = info  # what no decision goes by may be newer
             return pod
         else:
             shape = self._new_shape(pod, info)

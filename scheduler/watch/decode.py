@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from datetime import datetime
 from sys import intern
-from typing import Final
+from typing import Final, Literal
 
 from api import features
 from api.constants import (
@@ -122,7 +122,16 @@ def pod_info(
         scheduler=intern(spec.scheduler_name) if ours else "",
         preemption=_preemption(pod, owner),
         membership=_membership(pod, owner, group, claims, asks=asks),
+        version=meta.resource_version,
+        conditions=_conditions(pod),
     )
+
+
+def _conditions(pod: Pod) -> Literal["", "some", "target"]:
+    found = pod.status.conditions
+    if any(condition.type == CONDITION_DISRUPTION_TARGET for condition in found):
+        return "target"
+    return "some" if found else ""
 
 
 def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
