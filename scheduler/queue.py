@@ -234,7 +234,10 @@ class Queue:
         shape = short.shape if exact else None
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
-        self._unschedulable.add(key, RefusedRoot(priority, refusal.shapes, shape, needed, retry_at))
+        self._unschedulable.add(
+            key,
+            RefusedRoot(priority, refusal.shapes, shape, needed, retry_at, minimum=short.minimum),
+        )
 
     def equal_kind(self, entity: Group | Pod) -> EqualKind | None:
         """What the entity has in common with its equals; None if it has to be decided alone."""
@@ -479,9 +482,15 @@ class Queue:
         """Whether enough of its nominated places are free by now."""
         if key not in self._state.nominations:
             return True  # its nomination ended meanwhile
-        refused = self._unschedulable[key]
-        shape = refused.shape
-        return shape is None or self._state.nominations.free(key, shape) >= refused.needed
+        nominations, refused = self._state.nominations, self._unschedulable[key]
+        try:
+            with self._little_work():
+                if refused.shape is None:  # a tree, or unequal pods: it needs all of them
+                    free, total = nominations.free_of_all(key)
+                    return free >= (total if refused.minimum else 1)
+                return nominations.free(key, refused.shape) >= refused.needed
+        except POSTPONED:
+            return True
 
     def _wake_due(self, now: float) -> Iterator[None]:
         while (waited := self._backoff.pop_due(now)) is not None:

@@ -12,13 +12,17 @@ from scheduler.core.shapes import Shape
 
 @dataclass(frozen=True, slots=True)
 class RefusedRoot:
-    """Less room than `needed` pods of `shape` cannot help; None if that is not known."""
+    """Less room than `needed` pods of `shape` cannot help; None if that is not known.
+
+    Without `minimum` it has its minimum, and pods beyond it wait.
+    """
 
     priority: int
     shapes: frozenset[Shape]
     shape: Shape | None
     needed: int
     retry_at: float
+    minimum: bool = True
 
 
 class RefusedRoots:

@@ -131,6 +131,14 @@ class Nominations:
                 free += int(np.minimum(counts, self._framework.slots_in(shape, rows)).sum())
         return free
 
+    def free_of_all(self, root: GroupKey) -> tuple[int, int]:
+        """How many of the root's nominated places are free, each shape alone, and of how many."""
+        free = total = 0
+        for shape, rows, counts in self._places(_by_shape(self._nominations[root])):
+            free += int(np.minimum(counts, self._framework.slots_in(shape, rows)).sum())
+            total += int(counts.sum())
+        return free, total
+
     @contextmanager
     def respected(self, root: GroupKey, priority: int) -> Iterator[None]:
         """Inside, all nominated places that this root may not use are taken; undone at the end."""
