@@ -78,6 +78,7 @@ class EvictionScopes:
             amount = self._needs.least * wanted[self._shape]
             least = max(least, _fewest(by_unit, float(amount - int(self._needs.free.sum()))))
         if wanted.keys() == {self._shape} and not self._shape.self_interacting:
+            self._dry_run.pause()
             least = max(least, self._least_by_nodes(wanted[self._shape]))
         return least
 
@@ -94,13 +95,7 @@ class EvictionScopes:
         gained = self._gain[order]
         bought = np.clip(missing - (np.cumsum(gained) - gained), 0, gained)
         price = int((bought * self._least[order]).sum())
-        return -(-price // (1000 * self._most_nodes()))
-
-    def _most_nodes(self) -> int:
-        """On how many nodes the pods of one candidate are at most."""
-        size = len(self._now)
-        pairs = np.unique(self._units.owners[self._slots] * size + self._units.rows[self._slots])
-        return int(np.bincount(pairs // size).max(initial=1))
+        return -(-price // (1000 * self._most_nodes))
 
     def _devices_held(self) -> Ints:
         """How many devices that the shape can take the pod of each slot keeps at most."""
@@ -211,11 +206,12 @@ class EvictionScopes:
         """Per node (N,) about how many units one more slot costs, in thousandths.
 
         Sets `_least`, a bound for each of several slots: what a unit keeps besides resources may
-        open them all, and on other nodes, too.
+        open them all, and on other nodes, too; and on how many nodes one unit is, `_most_nodes`.
         """
         size = len(self._now)
         rows = self._units.rows[self._slots]
         pairs, where = np.unique(self._units.owners[self._slots] * size + rows, return_inverse=True)
+        self._most_nodes = int(np.bincount(pairs // size).max(initial=1))
         price = np.ones(size, np.int64)
         self._least = np.zeros(size, np.int64)
         conflicts = self._dry_run.state.framework.conflicts(self._shape)

@@ -69,6 +69,11 @@ class DisruptionBudgets:
         if not disruption_budgets:
             self._by_namespace.pop(key[0], None)
 
+    @property
+    def namespaces(self) -> Collection[str]:
+        """Those with a budget."""
+        return self._by_namespace.keys()
+
     def within(self, namespace: str) -> Collection[DisruptionBudget]:
         """The budgets of a namespace."""
         return self._by_namespace.get(namespace, {}).values()
@@ -159,13 +164,13 @@ class ProtectedUnits:
         self.priorities = units.priorities
         self._covered: dict[int, Counter[DisruptionBudget]] = {}
         if budgets:
-            coverage = Coverage(budgets)
+            coverage, namespaces = Coverage(budgets), budgets.namespaces
             for number, index in enumerate(candidates.tolist()):
                 if not number % _UNCOVERED:
                     pause()
                 # A unit is in one namespace, and most namespaces have no budget.
                 unit = units.unit(index)
-                if not budgets.within(unit.key[1]):
+                if unit.key[1] not in namespaces:
                     continue
                 pause()
                 covered = coverage.of(unit.pods.values())

@@ -168,18 +168,19 @@ class _Choice:
         self.best = self.candidates
         self.cost = self._cost(self.candidates)
         self._minimal = False
+        self._least = 1
 
     def search(self) -> None:
         """Find the cheapest set of units that suffices, within the effort."""
         scopes = EvictionScopes(self.dry_run, self.candidates)
-        least = scopes.least()
+        self._least = scopes.least()
         for units, scope in scopes.scopes():
-            if self.cost.units <= max(least, units) or self.dry_run.exhausted:
+            if self.cost.units <= max(self._least, units) or self.dry_run.exhausted:
                 break
             self._reduce(scope)
         if not self._minimal:
             self._reduce(self.candidates)
-        self._fewer(least)
+        self._fewer()
 
     def plan(self) -> Plan:
         placement = self.dry_run.fits(self.best)
@@ -228,6 +229,8 @@ class _Choice:
             raise AssertionError("only a set that suffices can be reduced")
         frozen = self._frozen(scope, placement)
         chosen = frozen if self.dry_run.fits(frozen) is not None else scope
+        if len(chosen) <= self._least:
+            return chosen, True
         while not self.dry_run.exhausted:
             fewer = self._put_back(self._by_importance(chosen))
             if len(fewer) == len(chosen) and not self.dry_run.exhausted:
@@ -308,15 +311,15 @@ class _Choice:
             yield from indices[crowded].tolist()
             indices, slots = np.delete(indices, first), np.delete(slots, first)
 
-    def _fewer(self, least: int) -> None:
+    def _fewer(self) -> None:
         """Try smaller sets of units, fewest units first, as long as the effort lasts."""
-        if self.cost.units <= least:
+        if self.cost.units <= self._least:
             return
         order, subsets = self._by_size(), self.dry_run.effort.subsets
         if len(order) > _MANY:
             order, subsets = order[:_MANY], subsets // 10
         last = self.dry_run.solves + subsets
-        sizes = range(least, self.cost.units)
+        sizes = range(self._least, self.cost.units)
         sets = chain.from_iterable(combinations(order, size) for size in sizes)
         for subset in islice(sets, _MOST_SUBSETS):
             if self.dry_run.exhausted or self.dry_run.solves >= last:

@@ -20,13 +20,16 @@ def names(*infos: PodInfo) -> set[str]:
 
 
 def crowded(nodes: int, *, free: int = 0) -> PreemptionBuilder:
-    """A gang that needs one victim on each node but the last ones; two victims run on each."""
+    """A gang that needs the victim on each node.
+
+    Each frees more than is missing, so it is not known beforehand that so many must go.
+    """
     builder = PreemptionBuilder()
-    builder.nodes(nodes, cpu=2)
+    builder.nodes(nodes, cpu=5)
     for number in range(nodes):
-        builder.runs(None, f"n{number}", f"n{number}")
+        builder.runs(None, f"n{number}", cpu=4)
     builder.group("g", nodes, priority=5)
-    builder.waits("g", nodes, priority=5)
+    builder.waits("g", nodes, cpu=3, priority=5)
     return builder
 
 
@@ -63,10 +66,10 @@ def test_a_plan_is_minimal_if_the_effort_lasts() -> None:
 
 def test_when_the_time_is_over_at_once_the_plan_says_that_it_may_not_be_minimal() -> None:
     builder = PreemptionBuilder()
-    builder.nodes(4, cpu=1)
-    builder.runs(None, "n0", "n1", "n2", "n3")
+    builder.nodes(4, cpu=5)
+    builder.runs(None, "n0", "n1", "n2", "n3", cpu=4)
     builder.group("g", 4, priority=5)
-    builder.waits("g", 4, priority=5)
+    builder.waits("g", 4, cpu=3, priority=5)
     root = builder.root("g")
     refusal = place(builder.state, root, SearchBudget())
     assert isinstance(refusal, Refusal)
@@ -76,6 +79,20 @@ def test_when_the_time_is_over_at_once_the_plan_says_that_it_may_not_be_minimal(
     assert isinstance(plan, Plan)
     assert len(plan.victims) == 4
     assert not plan.minimal
+
+
+def test_a_plan_with_the_fewest_that_can_be_is_minimal_without_a_trial_for_each_victim() -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(60, cpu=1)
+    builder.runs(None, *(f"n{number}" for number in range(60)))
+    builder.group("g", 60, priority=5)
+    builder.waits("g", 60, priority=5)
+
+    plan = builder.preempt("g", effort=Effort(solves=10))
+
+    assert isinstance(plan, Plan)
+    assert (plan.minimal, len(plan.victims)) == (True, 60)
+    assert plan.solves <= 4
 
 
 def test_extras_that_preempt_after_the_time_is_over_do_not_end_in_an_error() -> None:
