@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from e2e.conformance.objects import Namespace, binding, config_map, delete_options, owner, pod
+from e2e.conformance.objects import (
+    Namespace,
+    binding,
+    config_map,
+    delete_options,
+    owner,
+    pod,
+    pod_spec,
+)
 from e2e.support.rest import JSON_PATCH, Rest
 from e2e.support.waiting import eventually
 
@@ -31,6 +39,25 @@ async def test_a_deletion_is_answered_with_success(rest: Rest, ns: Namespace) ->
         "uid": created["metadata"]["uid"],
     }
     assert await _gone(rest, ns.config_maps("a"))
+
+
+@pytest.mark.parametrize("kind", ["pods", "config_maps"])
+async def test_a_deletion_may_be_answered_with_metadata_only(
+    rest: Rest, ns: Namespace, node: str, kind: str
+) -> None:
+    """What answers with the object leaves out the rest; a Status stays a Status."""
+    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+    if kind == "pods":
+        path, body = ns.pods(), pod("a", spec=pod_spec(nodeName=node))
+    else:
+        path, body = ns.config_maps(), config_map("a")
+    await rest.post(path, body)
+
+    answer = (await rest.delete(f"{path}/a", delete_options(), accept=accept)).expect(200)
+
+    assert answer["kind"] == ("PartialObjectMetadata" if kind == "pods" else "Status")
+    assert not answer.get("spec")
+    await eventually(lambda: _gone(rest, f"{path}/a"), "it to go")
 
 
 async def test_deleting_what_is_not_there_is_not_found(rest: Rest, ns: Namespace) -> None:
