@@ -42,6 +42,9 @@ _log = structlog.get_logger()
 _LOWEST: Final = 1 << 62
 """The priority of nominations: all plans go first."""
 
+_NOMINATIONS: Final = 8
+"""Nominations of one namespace at a time; twice as many in all."""
+
 LONGEST_GRACE: Final = 600
 """Seconds that a victim has to end, whatever grace period its owner wrote; as long as the cluster
 autoscaler gives pods by default. kube-scheduler has no such limit."""
@@ -65,7 +68,8 @@ class Evictor:
 
     That is `writers` for one namespace, and twice as many in all: slow requests of one namespace
     leave room for others. Requests of an earlier plan go first: its preemptor can start while later
-    victims still run. Nominations go last, as nobody waits for them.
+    victims still run. Nominations go last and few at a time, as nobody waits for them: pods that
+    are bound by their turn need none.
     """
 
     def __init__(
@@ -92,6 +96,8 @@ class Evictor:
         self._patience = patience
         self._marks = DisruptionMarks(api, clock)
         self._semaphore = SharedSemaphore(2 * writers, writers)
+        nominations = min(_NOMINATIONS, writers)
+        self._nominating = SharedSemaphore(2 * nominations, nominations)
         self._plans = count()
         self._on_change = on_change
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
@@ -255,16 +261,23 @@ class Evictor:
             self._spare([pod], error)
 
     async def _send(
-        self, priority: int, namespace: str, act: Callable[[], Awaitable[None]], fence: Fence
+        self,
+        priority: int,
+        namespace: str,
+        act: Callable[[], Awaitable[None]],
+        fence: Fence,
+        *,
+        within: SharedSemaphore | None = None,
     ) -> Exception | None:
         """Send a request; retry while only the connection or a newer version is at fault.
 
         No permit is held between two tries. Returns why it was given up, None if it succeeded, the
         object is gone, or the lease is.
         """
+        semaphore = self._semaphore if within is None else within
 
         async def request() -> None:
-            async with self._semaphore.acquired(namespace, priority):
+            async with semaphore.acquired(namespace, priority):
                 await act()
 
         until = self._clock.monotonic() + self._patience
@@ -335,10 +348,14 @@ class Evictor:
         async def write() -> None:
             ops = PatchBuilder().of_uid(info.uid)
             ops.add("/status/nominatedNodeName", node)
-            if pod.waiting:
-                await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
+            async with self._semaphore.acquired(info.namespace, _LOWEST):
+                if pod.waiting:
+                    await self._api.patch(
+                        PODS, info.name, ops, info.namespace, subresource="status"
+                    )
 
-        error = await self._send(_LOWEST, info.namespace, write, fence)
+        within = self._nominating
+        error = await self._send(_LOWEST, info.namespace, write, fence, within=within)
         if error is not None:
             _log.error("pod not nominated", problem=str(error))
 

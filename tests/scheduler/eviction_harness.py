@@ -125,7 +125,11 @@ class EvictionHarness(Harness):
     builder: PreemptionBuilder
 
     def __init__(
-        self, *, config: Preemption | None = None, gates: FeatureGates = features.USUAL
+        self,
+        *,
+        config: Preemption | None = None,
+        gates: FeatureGates = features.USUAL,
+        writers: int = WRITERS,
     ) -> None:
         super().__init__()
         self.evictor_api = FakeEvictorApi(self.builder)
@@ -138,7 +142,7 @@ class EvictionHarness(Harness):
             self.group_events,
             self.activity,
             clock=self.clock,
-            writers=WRITERS,
+            writers=writers,
             patience=60,
             on_change=self.changed.set,
         )

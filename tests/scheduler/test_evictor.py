@@ -95,6 +95,25 @@ async def test_an_earlier_plan_is_carried_out_first_and_nominations_last() -> No
     assert REGISTRY.get_sample_value("muster_scheduler_evictions_open") == before
 
 
+async def test_nominations_leave_the_api_server_to_evictions() -> None:
+    """Also where these are about another namespace, whose turns are not theirs."""
+    harness = EvictionHarness(writers=80)
+    harness.evictor_api.turns = 3
+    harness.evictor_api.quick = True
+    harness.builder.nodes(60, cpu=1)
+    for index in range(60):
+        harness.builder.pod(name=f"low{index}", node=f"n{index}", namespace="other")
+    preemptor(harness, 60)
+
+    async with harness.leading():
+        await harness.settle(10)
+
+    order = harness.evictor_api.order
+    last = max(at for at, said in enumerate(order) if said.startswith("delete"))
+    assert len(harness.api.bound) == 60
+    assert sum(said.startswith("nominate") for said in order[:last]) <= 45
+
+
 async def test_a_delete_that_fails_is_retried() -> None:
     harness = EvictionHarness()
     low = full_rack(harness)
