@@ -7,7 +7,7 @@ from typing import Final
 
 from api.constants import CONDITION_DISRUPTION_TARGET, REASON_PREEMPTION, SCHEDULER_COMPONENT
 from kube.clock import Clock, rfc3339
-from kube.errors import Conflict
+from kube.errors import Conflict, Invalid
 from kube.meta import Json
 from kube.patch import PatchBuilder
 from kube.resources import PODS, Resource
@@ -42,7 +42,8 @@ class DisruptionMarks:
         """
         said = _TARGET | {"message": message}
         if info.version and info.conditions != "target":
-            with suppress(Conflict):
+            # Of another pod of the name, the list that is added to may be missing: Invalid.
+            with suppress(Conflict, Invalid):
                 await self._add(info, said)
                 return
         obj = await self._api.get(PODS, info.name, info.namespace)
@@ -50,7 +51,7 @@ class DisruptionMarks:
             await self._write(PODS, obj, info.name, info.namespace, said)
 
     async def _add(self, info: PodInfo, said: Json) -> None:
-        """Raises Conflict if the pod has changed, or is another."""
+        """Raises Conflict or Invalid if the pod has changed, or is another."""
         condition = self._condition(said)
         ops = PatchBuilder().at_version(info.version)
         if info.conditions:

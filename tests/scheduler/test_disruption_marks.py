@@ -2,80 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import pytest
 
-from kube.errors import Conflict
 from kube.meta import Json
-from kube.patch import Operation, PatchBuilder
-from kube.resources import PODS, Resource
-from localcluster.patch import json_patch
+from kube.resources import PODS
 from scheduler.core.model import PodInfo, Requirements
 from scheduler.disruption_marks import DisruptionMarks
+from tests.hostile.memory_client import MemoryClient
 from tests.support.clock import FakeClock
 
 READY: Json = {"type": "Ready", "status": "True"}
 SPARED: Json = {"type": "DisruptionTarget", "status": "False"}
 
 
-@dataclass
-class OnePod:
-    """An API server with one pod."""
+class Server(MemoryClient):
+    """Has one pod, and notes what is requested."""
 
-    conditions: list[Json] | None
-    version: str = "7"
-    uid: str = "u"
-    requests: list[str] = field(default_factory=list)
+    def __init__(self, conditions: list[Json] | None) -> None:
+        super().__init__(FakeClock())
+        self.requests: list[str] = []
+        status: Json = {} if conditions is None else {"conditions": conditions}
+        self._made = self.put(
+            PODS.full_name, {"metadata": {"name": "pod"}, "spec": {}, "status": status}, "ns"
+        )
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        assert (resource, name, namespace) == (PODS, "pod", "ns")
-        self.requests.append("get")
-        return self._object()
+    def known(self, conditions: Literal["", "some", "target"] = "some") -> PodInfo:
+        """The pod as a watch delivers it now, with these conditions."""
+        meta = self._made["metadata"]
+        version = self.all(PODS.full_name)[0]["metadata"]["resourceVersion"]
+        return PodInfo(
+            meta["uid"], "ns", "pod", Requirements(), version=version, conditions=conditions
+        )
 
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        ops: PatchBuilder | Sequence[Operation],
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> Json:
-        assert (resource, name, namespace, subresource) == (PODS, "pod", "ns", "status")
-        self.requests.append("patch")
-        patched: Json = json_patch(self._object(), list(ops))
-        if patched["metadata"]["resourceVersion"] != self.version:
-            raise Conflict(409, "Conflict", "it changed")
-        self.conditions = patched["status"]["conditions"]
-        return patched
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        grace_seconds: int | None = None,
-    ) -> None:
-        raise AssertionError("nothing is deleted here")
-
-    def _object(self) -> Json:
-        meta = {"uid": self.uid, "resourceVersion": self.version}
-        status = {} if self.conditions is None else {"conditions": [*self.conditions]}
-        return {"metadata": meta, "status": status}
+    def now(self) -> list[Json]:
+        """Its conditions."""
+        (pod,) = self.all(PODS.full_name)
+        found: list[Json] = pod["status"].get("conditions") or []
+        return found
 
     def targets(self) -> list[str]:
-        found = self.conditions or []
-        return [each["status"] for each in found if each["type"] == "DisruptionTarget"]
+        return [each["status"] for each in self.now() if each["type"] == "DisruptionTarget"]
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        self.requests.append(method)
+        return await super().request(method, path, **options)
 
 
-KNOWN = PodInfo("u", "ns", "pod", Requirements(), node="n", version="7")
-
-
-async def mark(server: OnePod, info: PodInfo) -> None:
+async def mark(server: Server, info: PodInfo) -> None:
     await DisruptionMarks(server, FakeClock()).set_pod(info, "muster-scheduler: preempted")
 
 
@@ -88,47 +63,53 @@ async def mark(server: OnePod, info: PodInfo) -> None:
     ],
 )
 async def test_a_pod_that_is_as_it_was_delivered_takes_one_request(
-    conditions: list[Json] | None, said: str
+    conditions: list[Json] | None, said: Literal["", "some"]
 ) -> None:
-    server = OnePod(conditions)
+    server = Server(conditions)
 
-    await mark(server, replace(KNOWN, conditions=said))  # type: ignore[arg-type]
+    await mark(server, server.known(said))
 
-    assert server.requests == ["patch"]
+    assert server.requests == ["PATCH"]
     assert server.targets() == ["True"]
-    assert (server.conditions or [])[:-1] == (conditions or [])
+    assert server.now()[:-1] == (conditions or [])
 
 
 async def test_a_pod_that_changed_since_is_read_first_and_keeps_what_it_says() -> None:
-    server = OnePod([READY], version="8")
+    server = Server(None)
+    known = server.known("")
+    server.change(PODS.full_name, "ns", "pod", {"status": {"conditions": [READY]}})
 
-    await mark(server, KNOWN)
+    await mark(server, known)
 
-    assert server.requests == ["patch", "get", "patch"]
+    assert server.requests == ["PATCH", "GET", "PATCH"]
     assert server.targets() == ["True"]
-    assert READY in (server.conditions or [])
+    assert READY in server.now()
 
 
 async def test_a_pod_with_the_condition_gets_no_second_one() -> None:
     """The server would keep both: only the last delivery knows."""
-    server = OnePod([SPARED, READY])
+    server = Server([SPARED, READY])
 
-    await mark(server, replace(KNOWN, conditions="target"))
+    await mark(server, server.known("target"))
 
     assert server.targets() == ["True"]
 
 
 async def test_another_pod_of_the_name_is_not_marked() -> None:
-    server = OnePod([READY], version="8", uid="another")
+    server = Server([READY])
+    known = server.known()
+    server.take(PODS.full_name, "ns", "pod", 0)
+    server.put(PODS.full_name, {"metadata": {"name": "pod"}, "spec": {}, "status": {}}, "ns")
 
-    await mark(server, replace(KNOWN, conditions="some"))
+    await mark(server, known)
 
     assert server.targets() == []
 
 
 async def test_a_pod_that_was_never_delivered_is_read_first() -> None:
-    server = OnePod([READY])
+    server = Server([READY])
+    known = server.known()
 
-    await mark(server, replace(KNOWN, version=""))
+    await mark(server, PodInfo(known.uid, "ns", "pod", Requirements()))
 
-    assert server.requests == ["get", "patch"]
+    assert server.requests == ["GET", "PATCH"]
