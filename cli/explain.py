@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from api import features
-from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, POD_GROUP
+from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, LEADER_WORKER_SET, POD_GROUP
 from api.features import Feature, FeatureGates, off_text
 from kube.errors import ConfigError
 from scheduler.conditions import retry_on, waiting_for
@@ -35,6 +35,7 @@ _KINDS = {
         COMPOSITE_POD_GROUP.kind: ("compositepodgroup", "compositepodgroups", "cpg", "mcpg"),
         JOB.kind: ("job", "jobs"),
         JOBSET.kind: ("jobset", "jobsets"),
+        LEADER_WORKER_SET.kind: ("leaderworkerset", "leaderworkersets", "lws"),
     }.items()
     for name in names
 }
@@ -60,7 +61,7 @@ def find(
     elif kind == SINGLE_POD:
         pods = (pod for pod in state.pods.values() if pod.info.name == name)
         found = [pod for pod in pods if pod.info.namespace == namespace]
-    elif kind in (JOB.kind, JOBSET.kind):
+    elif kind in (JOB.kind, JOBSET.kind, LEADER_WORKER_SET.kind):
         found = list(_owned(state, observed, kind, namespace, name))
     else:
         group = state.forest.groups.get((kind, namespace, name))

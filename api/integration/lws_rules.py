@@ -53,7 +53,8 @@ def changes(view: LwsView, before: LwsView, schedulers: SchedulerNames = USUAL) 
     """Immutable fields that an update changes, and new faults in the mutable ones."""
     had = set(faults(before, schedulers))
     wrong = [fault for fault in faults(view, schedulers) if fault not in had]
-    return [*frozen(view.options, before.options), *_order(view, before), *wrong]
+    fixed = (*frozen(view.options, before.options), *_order(view, before))
+    return [*fixed, *_changed_priority(view, before), *wrong]
 
 
 def warnings(view: LwsView) -> list[str]:
@@ -115,6 +116,15 @@ def _priority(view: LwsView) -> Iterator[Cause]:
                 f"must be the same as {view.templates[0].path}.spec.priorityClassName"
                 f" ({names[0] or 'unset'}): the pods of one gang share one priority",
             )
+
+
+def _changed_priority(view: LwsView, before: LwsView) -> Iterator[Cause]:
+    """The groups are there, and theirs cannot change."""
+    was = {text(it.spec.get("priorityClassName")) for it in before.templates}
+    for it in view.templates:
+        name = text(it.spec.get("priorityClassName"))
+        if name not in was:
+            yield causes.immutable(f"{it.path}.spec.priorityClassName", name)
 
 
 def _scheduler(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:

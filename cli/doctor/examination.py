@@ -36,6 +36,7 @@ from kube.resources import (
     EVENTS,
     JOBS,
     JOBSETS,
+    LEADER_WORKER_SETS,
     NAMESPACES,
     NODES,
     PODS,
@@ -52,6 +53,7 @@ _COSCHEDULING: Final = Resource(*COSCHEDULING)
 _ANNOTATED: Final = (
     (JOBS, True),
     (JOBSETS, False),
+    (LEADER_WORKER_SETS, True),
     (_CRON_JOBS, False),
     (WORKLOADS, True),
     (_COSCHEDULING, True),

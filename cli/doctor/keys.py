@@ -19,6 +19,7 @@ from api.constants import (
     JOB,
     JOBSET,
     LABEL_POD_GROUP,
+    LEADER_WORKER_SET,
     POD,
 )
 from api.groups import groups_of_object
@@ -40,7 +41,7 @@ OPTIONS: Final = frozenset(
         ANNOTATION_TOPOLOGY,
     }
 )
-_OWNERS: Final = frozenset({JOB.kind, JOBSET.kind, CRON_JOB.kind})
+_OWNERS: Final = frozenset({JOB.kind, JOBSET.kind, LEADER_WORKER_SET.kind, CRON_JOB.kind})
 
 
 def _constants(start: str) -> frozenset[str]:

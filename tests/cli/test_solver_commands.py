@@ -323,6 +323,7 @@ def test_explain_of_what_fits_and_of_what_runs() -> None:
     ("version", "kind", "asked"),
     [
         ("jobset.x-k8s.io/v1alpha2", "JobSet", "jobset"),
+        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws"),
         ("apps/v1", "StatefulSet", "statefulset"),
         ("apps/v1", "StatefulSet", "StatefulSets.apps"),
     ],

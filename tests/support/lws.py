@@ -62,6 +62,29 @@ class LwsBuilder:
         template["metadata"] = {"annotations": notes}
         return self
 
+    def restarts_together(self) -> Self:
+        """All pods of a replica are made anew where one is."""
+        self._spec["leaderWorkerTemplate"]["restartPolicy"] = "RecreateGroupOnPodRestart"
+        return self
+
+    def named(self, name: str) -> Self:
+        self._metadata["name"] = name
+        return self
+
+    def surging(self, replicas: int) -> Self:
+        """A rolling update makes so many replicas more, and lets all that are there run."""
+        update = {"maxSurge": replicas, "maxUnavailable": 0, "partition": 0}
+        rollout = {"type": "RollingUpdate", "rollingUpdateConfiguration": update}
+        self._spec["rolloutStrategy"] = rollout
+        return self
+
+    def to_create(self) -> Json:
+        """Without what an API server writes, for any namespace."""
+        made = self.build()
+        for field in ("uid", "namespace"):
+            del made["metadata"][field]
+        return made
+
     def generated(self) -> Self:
         """Without a name, which the API server generates after admission."""
         self._metadata["generateName"] = self._metadata.pop("name")

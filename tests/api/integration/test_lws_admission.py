@@ -202,6 +202,12 @@ CHANGES = [
         id="an exclusive topology now",
     ),
     pytest.param(asking().replicas(MAX_REPLICAS + 1, 4), ["spec.replicas"], id="too many now"),
+    pytest.param(
+        asking().worker(priorityClassName="high"),
+        [f"{TEMPLATE}.workerTemplate.spec.priorityClassName"],
+        id="another priority",
+    ),
+    pytest.param(asking().leader(), [], id="a template for leaders"),
 ]
 
 

@@ -41,6 +41,7 @@ def grouped(key: str, value: str) -> Json:
     ("kind", "obj", "action"),
     [
         pytest.param("Job", noted(ANNOTATION_MIN_COUNT), None, id="it is read"),
+        pytest.param("LeaderWorkerSet", noted(ANNOTATION_MIN_COUNT), None, id="read of a set"),
         pytest.param("Job", noted("example.com/min-cuont"), None, id="it is somebody else's"),
         pytest.param("Job", noted(TYPO), f"write {ANNOTATION_MIN_COUNT}", id="a typing error"),
         pytest.param("Job", noted(f"{GROUP}/x"), "remove it", id="like none of ours"),
