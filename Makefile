@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long test-monitoring check docs docs-serve format generate verify e2e \
+.PHONY: demo test test-long test-monitoring test-workloads check docs docs-serve format generate verify e2e \
   e2e-modules e2e-operate e2e-upgrade test-versions up down bench bench-e2e lock version release clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
@@ -64,6 +64,10 @@ e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus, which is built first
 	$(BIN)/python -m e2e.controlplane.build --monitoring
 	$(BIN)/python -m pytest e2e/monitoring --cluster=local
+
+test-workloads: .venv ## LeaderWorkerSets with their own controller, which is built first, on a real control plane
+	$(BIN)/python -m e2e.controlplane.build --workloads
+	$(BIN)/python -m pytest e2e/workloads/test_leader_worker_sets.py --cluster=real --long
 
 e2e-operate: e2e-modules ## a whole life of an installation, by the real helm, kubectl and Prometheus
 	$(BIN)/python -m e2e.controlplane.build --monitoring

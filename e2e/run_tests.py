@@ -83,9 +83,11 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
 def _real(flags: Sequence[str], *, required: bool) -> Outcome:
     name = "end to end on a real control plane"
     try:
-        # Whole lines also on a terminal: another suite writes beside it. Karpenter takes minutes
-        # to build, and stands beside Muster in the long profile alone.
-        build.build(Progress(sys.stdout, DURATIONS, live=False), neighbours="--long" in flags)
+        # Whole lines also on a terminal: another suite writes beside it. Karpenter and
+        # LeaderWorkerSet take minutes to build, and run beside Muster in the long profile alone.
+        long = "--long" in flags
+        progress = Progress(sys.stdout, DURATIONS, live=False)
+        build.build(progress, neighbours=long, workloads=long)
     except MissingGoError as error:
         return Outcome(name, 1 if required else None, str(error))
     except BuildError as error:

@@ -2,7 +2,8 @@
 
 `python -m e2e.controlplane.build` takes the Go that `e2e.controlplane.go` finds; a second call
 returns at once, since each module's binaries carry a stamp made from its go.mod and go.sum.
-`--neighbours` builds what else the suites run beside Muster, `--monitoring` Prometheus alone. With
+`--neighbours` builds what else the suites run beside Muster, `--workloads` the controllers whose
+pods it groups besides JobSet's, `--monitoring` Prometheus alone. With
 MUSTER_KUBERNETES another of the Kubernetes versions is built, beside the usual one and into a
 folder of its own.
 """
@@ -111,6 +112,12 @@ NEIGHBOURS = (
 )
 """What runs beside Muster in a few flows only; most runs of a control plane go without."""
 
+WORKLOADS = (
+    # Its main package is called cmd.
+    Module("lws", ("lws",), renames=(("cmd", "lws"),), source="sigs.k8s.io/lws"),
+)
+"""What makes pods that Muster groups, for flows of their own."""
+
 MONITORING = (
     # Without service discovery, which is most of it: the tests name what is to be scraped.
     Module("prometheus", ("prometheus", "promtool"), tags="remove_all_sd"),
@@ -119,14 +126,20 @@ MONITORING = (
 
 
 def build(
-    progress: Progress | None = None, *, neighbours: bool = False, monitoring: bool = False
+    progress: Progress | None = None,
+    *,
+    neighbours: bool = False,
+    workloads: bool = False,
+    monitoring: bool = False,
 ) -> None:
     """Builds what is missing or stale. Raises BuildError, MissingGoError where no Go is to be had.
 
-    `monitoring` builds Prometheus alone, `neighbours` what they are besides the control plane.
+    `monitoring` builds Prometheus alone, `neighbours` and `workloads` what they are besides the
+    control plane.
     Progress goes to standard output unless one is given.
     """
     shared = [*CONTROL_PLANE, *(NEIGHBOURS if neighbours else ())]
+    shared += WORKLOADS if workloads else ()
     modules = MONITORING if monitoring else (kubernetes(WANTED), *shared)
     stale = [module for module in modules if not _is_fresh(module)]
     if stale:
@@ -220,10 +233,15 @@ def _record_source(found: go.Go, module: Module, source: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--neighbours", action="store_true", help="Karpenter and cert-manager too")
+    parser.add_argument("--workloads", action="store_true", help="LeaderWorkerSet's controller too")
     parser.add_argument("--monitoring", action="store_true", help="Prometheus, and nothing else")
     wanted = parser.parse_args()
     try:
-        build(neighbours=wanted.neighbours, monitoring=wanted.monitoring)
+        build(
+            neighbours=wanted.neighbours,
+            workloads=wanted.workloads,
+            monitoring=wanted.monitoring,
+        )
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

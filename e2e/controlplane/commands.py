@@ -50,7 +50,7 @@ class Options:
     field in the JobSet CRD; `extender` is a URL that kube-scheduler asks after its own filters;
     `audit` writes a line for each request of Muster's accounts; `routes_services` lets the API
     server itself find a webhook's Service among its EndpointSlices: nothing else routes here;
-    `karpenter` runs Karpenter, whose nodes KWOK keeps alive.
+    `karpenter` runs Karpenter, whose nodes KWOK keeps alive; `lws` the LeaderWorkerSet controller.
     """
 
     controllers: bool = True
@@ -67,6 +67,7 @@ class Options:
     audit: bool = True
     routes_services: bool = False
     karpenter: bool = False
+    lws: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class Layout:
     jobset_health: int
     karpenter_metrics: int
     karpenter_health: int
+    lws_webhook: int
+    lws_health: int
 
     @property
     def server(self) -> str:
@@ -227,6 +230,15 @@ def jobset(layout: Layout, configuration: Path) -> list[str | Path]:
         f"--config={configuration}",
         f"--health-probe-bind-address=127.0.0.1:{layout.jobset_health}",
         "--metrics-bind-address=0",
+        "--zap-log-level=info",
+    ]
+
+
+def lws(layout: Layout, configuration: Path) -> list[str | Path]:
+    return [
+        BIN / "lws",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--config={configuration}",
         "--zap-log-level=info",
     ]
 

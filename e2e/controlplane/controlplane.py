@@ -11,7 +11,7 @@ from typing import Self
 import yaml
 
 from e2e.clusters import nodes
-from e2e.controlplane import build, commands, jobset, karpenter
+from e2e.controlplane import build, commands, jobset, karpenter, lws
 from e2e.controlplane.commands import Layout, Options
 from e2e.controlplane.process import Process
 from e2e.support import kubeconfig, pki, ports
@@ -38,7 +38,7 @@ class ControlPlane:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="muster-controlplane-"))
         self.logs = logs or self.folder / "logs"
-        self._layout = Layout(self.folder, *ports.free(9))
+        self._layout = Layout(self.folder, *ports.free(11))
         self.processes: dict[str, Process] = {}
         self._pki: pki.Pki | None = None
 
@@ -69,7 +69,7 @@ class ControlPlane:
 
     async def start(self) -> None:
         """Starts everything and waits until it serves. Raises BuildError, ProcessFailedError."""
-        build.build(neighbours=self.options.karpenter)
+        build.build(neighbours=self.options.karpenter, workloads=self.options.lws)
         self._write_files()
         self._run("etcd", commands.etcd(self._layout))
         self._run("kube-apiserver", commands.apiserver(self._layout, self.options))
@@ -85,6 +85,8 @@ class ControlPlane:
             self._run("kwok", commands.kwok(self._layout, module))
         if self.options.jobset:
             await self._start_jobset()
+        if self.options.lws:
+            await self._start_lws()
         if self.options.karpenter:
             await self._start_karpenter()
 
@@ -111,6 +113,8 @@ class ControlPlane:
             await self._apiserver_ready()
         if name == "jobset":
             await self._jobset_ready()
+        if name == "lws":
+            await self._lws_ready()
         if name == "karpenter":
             await self._karpenter_ready()
 
@@ -198,6 +202,24 @@ class ControlPlane:
 
     async def _jobset_serves(self) -> bool:
         return await healthy(f"http://127.0.0.1:{self._layout.jobset_health}/readyz")
+
+    async def _start_lws(self) -> None:
+        assert self._pki is not None
+        module = build.sources()["sigs.k8s.io/lws"]
+        configuration = self.folder / "lws.yaml"
+        configuration.write_text(yaml.safe_dump(lws.configuration(self._layout)))
+        async with self.client() as rest:
+            await lws.apply_crd(rest, module)
+            self._run("lws", commands.lws(self._layout, configuration))
+            await self._lws_ready()
+            port = self._layout.lws_webhook
+            await lws.register_webhooks(rest, module, port=port, ca_pem=self._pki.ca_pem)
+
+    async def _lws_ready(self) -> None:
+        await self.processes["lws"].ready(self._lws_serves, timeout=60)
+
+    async def _lws_serves(self) -> bool:
+        return await healthy(f"http://127.0.0.1:{self._layout.lws_health}/readyz")
 
     async def _start_karpenter(self) -> None:
         instance_types = karpenter.write_instance_types(self.folder)

@@ -1,19 +1,18 @@
 """The JobSet controller: its CRD and webhooks, read from the module and fitted to loopback."""
 
-import base64
 import copy
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from e2e.controlplane import loopback
 from e2e.support import definitions
 from e2e.support.rest import APPLY_PATCH, Rest
 
 _CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 _WEBHOOKS = "config/components/webhook/manifests.yaml"
 _CRD_NAME = "jobsets.jobset.x-k8s.io"
-_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 # KEP-1068's field, which the released CRD does not know yet and would prune.
 _GANG_CONFIG = {
@@ -56,28 +55,5 @@ def keep_gang_config(schema: dict[str, Any]) -> None:
 
 async def register_webhooks(rest: Rest, module: Path, *, port: int, ca_pem: bytes) -> None:
     """Registers the controller's four webhooks by URL."""
-    for document in yaml.safe_load_all((module / _WEBHOOKS).read_text()):
-        if document is None:
-            continue
-        document["metadata"]["name"] = f"jobset-{document['metadata']['name']}"
-        for webhook in document["webhooks"]:
-            _point_to_loopback(webhook, port, ca_pem)
-        plural = document["kind"].lower() + "s"
-        path = f"{_ADMISSION}/{plural}/{document['metadata']['name']}"
-        answer = await rest.patch(
-            path, document, APPLY_PATCH, params={"fieldManager": "muster-e2e", "force": "true"}
-        )
-        answer.ok()
-
-
-def _point_to_loopback(webhook: dict[str, Any], port: int, ca_pem: bytes) -> None:
-    path = webhook["clientConfig"]["service"]["path"]
-    webhook["clientConfig"] = {
-        "url": f"https://127.0.0.1:{port}{path}",
-        "caBundle": base64.b64encode(ca_pem).decode(),
-    }
-    if any("pods" in rule["resources"] for rule in webhook["rules"]):
-        # As in the module's kustomize patches; otherwise every pod of the cluster is sent there.
-        webhook["objectSelector"] = {
-            "matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]
-        }
+    target = loopback.Target("jobset", "jobset.sigs.k8s.io/jobset-name", port, ca_pem)
+    await loopback.register(rest, (module / _WEBHOOKS).read_text(), target)

