@@ -6,6 +6,7 @@ import pytest
 
 from api.constants import (
     ANNOTATION_GROUP_BY,
+    ANNOTATION_PROVISIONING_REQUEST,
     LABEL_POD_GROUP,
     LWS_LABEL_GROUP_INDEX,
     LWS_LABEL_WORKER_INDEX,
@@ -237,6 +238,20 @@ def test_a_delay_is_the_roots() -> None:
         for obj in made[1:]:
             root = "parentCompositePodGroupName" not in obj["spec"]
             assert (obj["metadata"]["annotations"].get(note) == "5m") is root
+
+
+def test_a_request_for_capacity_reaches_no_group() -> None:
+    """Admission refuses it: the pods would not say that a request stands for them."""
+    for builder in (gang(), composite()):
+        for obj in lws_groups(builder.asks(provisioning_request="check-capacity").admitted()):
+            assert ANNOTATION_PROVISIONING_REQUEST not in obj["metadata"]["annotations"]
+
+
+def test_the_workload_may_have_another_name() -> None:
+    workload, *made = lws_groups(composite().admitted(), workload="other")
+
+    assert workload["metadata"]["name"] == "other"
+    assert {it["spec"]["workloadRef"]["workloadName"] for it in made} == {"other"}
 
 
 def test_names_of_two_sets_never_meet() -> None:

@@ -267,6 +267,6 @@ def test_warnings(builder: LwsBuilder, want: list[str]) -> None:
 
 
 def test_a_deletion_is_not_looked_at() -> None:
-    answer = lws_admission(asking("Basic").build(), asking().build(), "DELETE")
+    answer = lws_admission(asking().leader_ready().build(), asking().admitted(), "DELETE")
 
     assert (answer.patch, answer.causes, answer.warnings) == ([], [], [])
