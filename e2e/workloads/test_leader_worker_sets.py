@@ -25,6 +25,7 @@ from e2e.muster import CONTROLLER, SCHEDULER, Muster
 from e2e.running import installed, started
 from e2e.suite.environment import Environment
 from e2e.suite.objects import NODE_LABEL, POD_GROUPS, Json
+from e2e.workloads import lws_pods
 from e2e.workloads.examples import EXAMPLES, STATEFUL_SETS
 from kube.patch import PatchBuilder
 from kube.resources import LEADER_WORKER_SETS, NODES, PODS
@@ -181,6 +182,22 @@ async def test_a_leader_comes_first_and_its_workers_all_or_none(env: Environment
         await env.runs("", SIZE)
         (leader,) = await env.pods(f"{LWS_LABEL_WORKER_INDEX}=0")
         assert leader["metadata"]["labels"][LWS_LABEL_GROUP_INDEX] == "0"
+
+
+async def test_the_pods_are_as_they_are_made_for_clusters_without_the_controller(
+    env: Environment,
+) -> None:
+    await env.add_node(cpu=SIZE)
+    async with applied(env, gang(env, 1).to_create()):
+        await env.runs("", SIZE)
+        lws = await env.client.get(LEADER_WORKER_SETS, "serve", env.name)
+        found = {it["metadata"]["name"]: it["metadata"] for it in await env.pods()}
+
+        for made in (lws_pods.leader(lws, 0), *lws_pods.workers(lws, 0)):
+            live = found.pop(made["metadata"]["name"])
+            for section in ("labels", "annotations"):
+                assert made["metadata"][section].items() <= live[section].items()
+        assert found == {}
 
 
 async def test_an_exclusive_topology_holds_for_each_replica(env: Environment) -> None:

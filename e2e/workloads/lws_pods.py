@@ -1,0 +1,89 @@
+"""The pods of a LeaderWorkerSet as its controller makes them, for clusters that do not run it.
+
+Written down from v0.7.0; `test_leader_worker_sets.py` compares them with what that makes.
+"""
+
+import hashlib
+from copy import deepcopy
+from typing import Any
+
+from api.constants import LWS_LABEL_GROUP_INDEX, LWS_LABEL_NAME, LWS_LABEL_WORKER_INDEX
+
+Json = dict[str, Any]
+
+_PREFIX = "leaderworkerset.sigs.k8s.io"
+GROUP_KEY = f"{_PREFIX}/group-key"
+SIZE = f"{_PREFIX}/size"
+LEADER_NAME = f"{_PREFIX}/leader-name"
+
+CRD: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "leaderworkersets.leaderworkerset.x-k8s.io"},
+    "spec": {
+        "group": "leaderworkerset.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {
+            "kind": "LeaderWorkerSet",
+            "plural": "leaderworkersets",
+            "singular": "leaderworkerset",
+            "listKind": "LeaderWorkerSetList",
+        },
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+"""Of the definition only what a server needs to keep such objects."""
+
+
+def leader(lws: Json, replica: int) -> Json:
+    """The leader pod of a replica of a stored set."""
+    templates = lws["spec"]["leaderWorkerTemplate"]
+    template = templates.get("leaderTemplate") or templates["workerTemplate"]
+    return _pod(lws, template, replica, 0)
+
+
+def workers(lws: Json, replica: int) -> list[Json]:
+    """Its workers."""
+    templates = lws["spec"]["leaderWorkerTemplate"]
+    return [
+        _pod(lws, templates["workerTemplate"], replica, worker)
+        for worker in range(1, templates["size"])
+    ]
+
+
+def _pod(lws: Json, template: Json, replica: int, worker: int) -> Json:
+    made = deepcopy(template)
+    name = f"{lws['metadata']['name']}-{replica}"
+    labels = {
+        LWS_LABEL_NAME: lws["metadata"]["name"],
+        LWS_LABEL_GROUP_INDEX: str(replica),
+        LWS_LABEL_WORKER_INDEX: str(worker),
+        GROUP_KEY: hashlib.sha1(f"{lws['metadata']['namespace']}/{name}".encode()).hexdigest(),
+    }
+    notes = {SIZE: str(lws["spec"]["leaderWorkerTemplate"]["size"])}
+    if worker:
+        notes[LEADER_NAME] = name
+    metadata = made["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{name}-{worker}" if worker else name,
+            "labels": metadata["labels"] | labels,
+            "annotations": metadata["annotations"] | notes,
+        },
+        "spec": made["spec"],
+    }
