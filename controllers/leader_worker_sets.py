@@ -15,14 +15,14 @@ class LeaderWorkerSetController(OwnerController):
 
     async def make(self, owner: Owner) -> None:
         obj = owner.as_object() | {"status": msgspec.json.decode(owner.status)}
-        if not lws_groups(obj):
+        view = read_lws(obj)
+        if not view.has_groups:
             await self._group_writer.delete_groups(owner)
             return
         await self._group_writer.ensure(owner, lambda workload: lws_groups(obj, workload=workload))
-        replicas = read_lws(obj).replicas
-        if replicas > MAX_REPLICAS:  # scaled by its sub-resource, which admission does not see
+        if view.replicas > MAX_REPLICAS:  # scaled by its sub-resource, which admission does not see
             raise BlockedError(
                 EVENT_TOO_MANY_REPLICAS,
-                f"it has {replicas} replicas, and only {MAX_REPLICAS} of them get groups: scale it"
-                " down, the pods of the others wait",
+                f"it has {view.replicas} replicas, and only {MAX_REPLICAS} of them get groups:"
+                " scale it down, the pods of the others wait",
             )

@@ -70,7 +70,7 @@ def lws_groups(lws: Mapping[str, Any], *, workload: str | None = None) -> list[J
     or has no replicas.
     """
     view = read_lws(lws)
-    if not view.is_marked or not view.grouped:
+    if not view.has_groups:
         return []
     owner = Owner(LEADER_WORKER_SET, view.namespace, view.name, view.uid)
     workload = workload or names.workload_name(owner.kind.kind, view.name, view.namespace)

@@ -94,6 +94,11 @@ class LwsView:
         return range(min(MAX_REPLICAS, max(self.replicas, self.present) if self.replicas else 0))
 
     @property
+    def has_groups(self) -> bool:
+        """Whether there are groups for it now."""
+        return self.is_marked and bool(self.grouped)
+
+    @property
     def is_marked(self) -> bool:
         """Whether admission named the groups in its templates."""
         wanted = (self.name, self.group_by.text())
