@@ -117,7 +117,7 @@ class _Groups:
         leaves = [self._template(_LEADER, None, 1, leaf=True)]
         if self._view.size > 1:
             asked = self._pods_at_least
-            workers = None if asked is None else max(1, asked - 1)
+            workers = None if asked is None else asked - 1  # a group has 1 at least
             leaves.append(self._template(_WORKERS, workers, self._view.size - 1, leaf=True))
         return above | {"podGroupTemplates": leaves}
 

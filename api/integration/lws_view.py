@@ -123,7 +123,7 @@ def read_lws(lws: Mapping[str, Any]) -> LwsView:
         options=read_options(lws, "", MODES, faults),
         replicas=_count(spec.get("replicas"), 1),
         present=_count(dig(lws, "status", "replicas"), 0),
-        size=max(1, _count(dig(spec, "leaderWorkerTemplate", "size"), 1)),
+        size=_count(dig(spec, "leaderWorkerTemplate", "size"), 1),
         startup_policy=text(spec.get("startupPolicy")),
         exclusive=text(annotations_of(lws).get(ANNOTATION_EXCLUSIVE)),
         templates=tuple(_templates(mapping(spec.get("leaderWorkerTemplate")))),

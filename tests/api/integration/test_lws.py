@@ -76,12 +76,12 @@ CPG, PG = "CompositePodGroup", "PodGroup"
             id="min-count counts pods",
         ),
         pytest.param(
-            composite(3, min_count="2", topology="rack"),
+            composite(3, min_count="2", topology="rack", disruption_mode="All"),
             [
                 (CPG, "replicas", 2, "", False, "single"),
-                *[(PG, "replica", 4, "rack", False, "single")] * 3,
+                *[(PG, "replica", 4, "rack", False, "all")] * 3,
             ],
-            id="min-count counts replicas, and topology is a replica's",
+            id="min-count counts replicas; topology and disruption mode are a replica's",
         ),
         pytest.param(
             gang(topology="rack", disruption_mode="All").leader_ready(),
@@ -157,6 +157,10 @@ CPG, PG = "CompositePodGroup", "PodGroup"
             id="replicas that are there besides do not count",
         ),
         pytest.param(gang(0).present(2), [], id="scaled to zero"),
+        pytest.param(gang(-1).present(2), [], id="a number that its controller refuses"),
+        pytest.param(
+            gang(size=0), [(PG, "replica", 1, "", False, "single")], id="a size that it refuses"
+        ),
         pytest.param(make_lws().asks(gang_mode="Off"), [], id="off"),
         pytest.param(make_lws(), [], id="not asked"),
     ],
