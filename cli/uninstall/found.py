@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from api.constants import COSCHEDULING_GROUP, GROUP
@@ -16,7 +17,7 @@ from cli.uninstall.plan import Found, Target, target_of
 from cli.uninstall.release import controller_of
 from kube.client import Client
 from kube.errors import NotFound, ServerError
-from kube.resources import CRDS, JOBS, JOBSETS, PODS, SECRETS, Resource
+from kube.resources import CRDS, JOBS, JOBSETS, LEADER_WORKER_SETS, PODS, SECRETS, Resource
 
 Object = dict[str, Any]
 Kinds = Mapping[tuple[str, str], Resource]
@@ -72,22 +73,23 @@ async def read(
         _groups(client, kinds),
         _records(client, namespace),
     )
-    jobs, jobsets, *pods_of = await asyncio.gather(
+    jobs, jobsets, sets, *pods_of = await asyncio.gather(
         list_items(client, JOBS, None),
         list_items(client, JOBSETS, None),
+        list_items(client, LEADER_WORKER_SETS, None),
         *(_items(client, PODS, field_selector=f"spec.schedulerName={it}") for it in names.all),
     )
     pods = [pod for found in pods_of for pod in found]
     owners = await _owners(client, kinds, pods) if release else {}
-    if prepare:
-        return Found(present, groups, jobs, jobsets, pods, owners, records, names=names)
-    revisions = await _revisions(client, kinds, namespace, _releases(present, namespace))
-    quotas = await _quotas(client, kinds)
-    foreign = await _foreign(client, kinds, namespace)
-    foreign = [it for it in foreign if it not in revisions]
-    return Found(
-        present, groups, jobs, jobsets, pods, owners, records, quotas, foreign, names, revisions
+    found = Found(
+        present, groups, jobs, jobsets, pods, owners, records, names=names, leader_worker_sets=sets
     )
+    if prepare:
+        return found
+    revisions = await _revisions(client, kinds, namespace, _releases(present, namespace))
+    foreign = [it for it in await _foreign(client, kinds, namespace) if it not in revisions]
+    quotas = await _quotas(client, kinds)
+    return replace(found, quotas=quotas, foreign=foreign, revisions=revisions)
 
 
 async def _all_present(

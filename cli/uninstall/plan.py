@@ -35,7 +35,7 @@ from cli.uninstall.release import (
     release_job,
     release_pod,
 )
-from kube.resources import CRDS, JOBS, JOBSETS, PODS, Resource
+from kube.resources import CRDS, JOBS, JOBSETS, LEADER_WORKER_SETS, PODS, Resource
 
 Object = Mapping[str, Any]
 
@@ -77,6 +77,7 @@ class Found:
     foreign: Sequence[Target] = ()
     names: SchedulerNames = USUAL
     revisions: Sequence[Target] = ()
+    leader_worker_sets: Sequence[Object] = ()
 
 
 class Stage(IntEnum):
@@ -241,7 +242,11 @@ def _releases(found: Found) -> Iterator[Step]:
 
 
 def _notes(found: Found) -> Iterator[Step]:
-    for resource, objects in ((JOBS, found.jobs), (JOBSETS, found.jobsets)):
+    for resource, objects in (
+        (JOBS, found.jobs),
+        (JOBSETS, found.jobsets),
+        (LEADER_WORKER_SETS, found.leader_worker_sets),
+    ):
         for obj in objects:
             if names := annotations_to_remove(obj):
                 target = target_of(resource, obj)

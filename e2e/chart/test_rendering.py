@@ -350,6 +350,7 @@ def test_the_hook_may_do_little_and_more_only_to_hand_over(
         "patch customresourcedefinitions.apiextensions.k8s.io",
         "patch jobs.batch",
         "patch jobsets.jobset.x-k8s.io",
+        "patch leaderworkersets.leaderworkerset.x-k8s.io",
         *(
             f"patch {kind}.{group}"
             for kind in ("compositepodgroups", "podgroups", "reservations", "workloads")

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from api.constants import FINALIZER_POD_GROUP
+from api.constants import ANNOTATION_WAITING_FOR, FINALIZER_POD_GROUP
 from api.scheduler_names import SchedulerNames
 from cli.uninstall.command import dry_run_lines, kept_lines, refusal_lines
 from cli.uninstall.installation import NAMESPACE, installed
@@ -14,12 +14,15 @@ from e2e.support import manifests
 from kube.resources import CRDS, SECRETS, Resource
 from tests.cli.uninstall.objects import RUNNING, gang, stored
 from tests.support.builders import make_pod
+from tests.support.lws import make_lws
 
 Json = dict[str, Any]
 
 ALL = [*manifests.load(), *manifests.load(manifests.MANIFESTS / "protection")]
 CERTIFICATES = manifests.MANIFESTS / "overlays" / "cert-manager" / "certificate.yaml"
 GROUPS = Resource("scheduling.muster.dev", "v1alpha3", "podgroups", "PodGroup")
+
+_SETS: list[tuple[str, dict[str, str]]] = [("told", {"waiting_for": "room"}), ("plain", {})]
 
 
 def target(obj: Json) -> Target:
@@ -234,3 +237,13 @@ def test_pods_of_every_configured_name_are_in_use() -> None:
     assert set(in_use(replace(found, names=named))) == {"team"}
     (steps,) = [plan(replace(found, names=named), release=True)]
     assert [step.action for step in steps] == [Action.HAND_OVER]
+
+
+def test_what_it_waited_for_is_no_longer_said_of_a_leader_worker_set() -> None:
+    told, plain = (make_lws(name).asks(**words).build() for name, words in _SETS)
+
+    steps = plan(Found(leader_worker_sets=[told, plain]), release=False)
+
+    assert [(it.action, it.target.name, it.names) for it in steps] == [
+        (Action.DROP_ANNOTATIONS, "told", (ANNOTATION_WAITING_FOR,))
+    ]
