@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from typing import Final
@@ -35,12 +36,12 @@ def text_of_seconds(seconds: float) -> str:
     left = round(seconds)
     if left < 1:
         return f"{seconds:.1f}s" if seconds >= 0.05 else "0s"
-    parts = []
-    for unit, size in sorted(_UNITS.items(), key=lambda item: -item[1]):
-        if unit != "w" and left >= size:
-            parts.append(f"{left // size}{unit}")
-            left %= size
-    return " ".join(parts[:2])
+    units = [(unit, size) for unit, size in _UNITS.items() if unit != "w"]
+    for (smaller, least), (unit, size) in reversed(list(itertools.pairwise(units))):
+        if left >= size:
+            rest = left % size // least
+            return f"{left // size}{unit}" + (f" {rest}{smaller}" if rest else "")
+    return f"{left}s"
 
 
 def text_of_amount(resource: str, amount: int) -> str:

@@ -43,9 +43,10 @@ def _rows(results: Sequence[Result]) -> Iterator[_Row]:
     names = [resource.name for resource in first.resources]
     yield from _PLAIN
     yield from ((f"{name} used", _share_of(name, "used")) for name in names)
-    partial = "held by jobs that do not run"
-    yield from ((f"{name} {partial}", _share_of(name, "idle_partial")) for name in names)
-    yield from ((f"{name} lost by eviction", _share_of(name, "lost")) for name in names)
+    # Of the others the busiest resource says enough; the JSON has all.
+    busiest = max(first.resources, key=lambda each: each.used).name
+    yield f"{busiest} held by jobs that do not run", _share_of(busiest, "idle_partial")
+    yield f"{busiest} lost by eviction", _share_of(busiest, "lost")
     for size in first.wait_by_size:
         yield f"wait P90, {size} pods", _p90_of(lambda each: each.wait_by_size, size)
     if len(first.wait_by_priority) > 1:

@@ -175,7 +175,16 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (0.4, "0.4s"), (59.6, "1m"), (7500, "2h 5m"), (90061, "1d 1h")],
+    [
+        (0, "0s"),
+        (0.4, "0.4s"),
+        (59.6, "1m"),
+        (7500, "2h 5m"),
+        (90061, "1d 1h"),
+        (87000, "1d"),
+        (3725, "1h 2m"),
+        (61, "1m 1s"),
+    ],
 )
 def test_people_read_two_units(seconds: float, text: str) -> None:
     assert text_of_seconds(seconds) == text

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 pytestmark = pytest.mark.timeout(180)
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"api", "kube", "certs", "webhooks", "controllers", "scheduler", "cli"}
+PACKAGES = {"api", "kube", "certs", "webhooks", "controllers", "scheduler", "lab", "cli"}
 OTHERS = {"localcluster", "manifests", "examples", "e2e", "release", "tests", "bench"}
 PROCESSES = ("webhook", "controller", "scheduler", "all")
 

@@ -1,0 +1,62 @@
+"""docs/lab.md shows what its commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cli import commands
+from lab.importers import IMPORTERS
+from lab.trace import Job
+from lab.variants import PARTS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "lab.md").read_text("utf-8")
+BLOCKS = re.findall(r"```console\n\$ (.*?[^\\])\n(.*?)```", PAGE, re.DOTALL)
+
+
+def printed(command: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    words = shlex.split(command.replace("\\\n", ""))
+    assert words.pop(0) == "muster"
+    assert commands.main(words) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def column(lines: list[str], number: int) -> list[str]:
+    """One variant's values, without what stands between the columns."""
+    return [re.split(r"\s{2,}", line.strip())[number:][:1] for line in lines[1:-1]]  # type: ignore[misc]
+
+
+@pytest.mark.timeout(200)
+def test_one_column_is_as_it_says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    command, shown = BLOCKS[0]
+    alone = printed(re.sub(r" --variant (?!muster)\S+", "", command), capsys)
+
+    assert column(alone, 1) == column(shown.splitlines(), 1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(3))
+def test_all_columns_are_as_it_says(
+    number: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    command, shown = BLOCKS[number]
+
+    assert printed(command, capsys) == shown.splitlines()
+
+
+def test_the_tables_have_all_fields_parts_and_formats() -> None:
+    said = set(re.findall(r"`([\w.=/-]+)`", PAGE))
+
+    assert len(BLOCKS) == 3
+    assert set(Job.__struct_fields__) - said - {"requests"} == set()
+    assert PARTS.keys() - said - {"muster", "pack"} == set()
+    assert IMPORTERS.keys() - said == set()
