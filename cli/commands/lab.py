@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import structlog
 import typer
 
 from cli.commands.cluster_copy import echo, read_snapshot
-from cli.commands.options import user_errors
+from cli.commands.options import Kubeconfig, user_errors
+from kube.client import Client
+from kube.resources import PODS
 from lab.amounts import seconds_of
 from lab.cluster import Cluster, cluster_of_snapshot, read_cluster
 from lab.errors import LabError
@@ -21,11 +24,13 @@ from lab.generate import generate, read_recipe
 from lab.importers import IMPORTERS
 from lab.limits import broken, limit_of
 from lab.page import page
+from lab.record import Recording, record
 from lab.report import reference_text, table, to_json
 from lab.results import result_of
 from lab.simulation import Simulation
 from lab.trace import Job, read_trace, write_trace
 from lab.variants import variant_of
+from scheduler.resources import GROUPS
 
 lab = typer.Typer(
     no_args_is_help=True,
@@ -120,6 +125,31 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         structlog.configure(wrapper_class=before)
+
+
+@lab.command("record")
+def record_(kubeconfig: Kubeconfig = None) -> None:
+    """Print what a cluster's groups and pods tell of the past as a trace, in JSON lines."""
+    with user_errors():
+        recorded = asyncio.run(_recorded(kubeconfig))
+        typer.echo(write_trace(recorded.jobs), nl=False)
+    typer.echo(
+        f"{len(recorded.jobs)} jobs; {recorded.running} of them still run, and have the time so"
+        f" far as their duration; left out: {recorded.waiting} that wait, and {recorded.odd}"
+        " objects that cannot be read",
+        err=True,
+    )
+
+
+async def _recorded(kubeconfig: Path | None) -> Recording:
+    async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
+        groups = [
+            (resource.kind, group)
+            for resource in GROUPS.values()
+            for group in (await client.list(resource))["items"]
+        ]
+        pods = (await client.list(PODS))["items"]
+        return record(groups, pods, client.server_clock.now().timestamp())
 
 
 def _cluster(file: Path | None, snapshot: Path | None) -> Cluster:
