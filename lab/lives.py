@@ -31,6 +31,7 @@ class Life:
     `whole_since` is when it began to run, None while it does not; `stopped` means that it ran and
     all of its pods are to be made anew. `made` counts the pods of this round. `confined` says
     whether it first ran in one domain of its topology key; None if it has no key, or never ran.
+    `first_nodes` are the nodes that it first ran on, one for each pod.
     """
 
     job: Job
@@ -52,6 +53,7 @@ class Life:
     stopped: bool = False
     made: int = 0
     confined: bool | None = None
+    first_nodes: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:

@@ -160,6 +160,7 @@ class Simulation:
         life.partial_since, life.whole_since = None, now
         if life.started is None:
             life.started = now
+            life.first_nodes = tuple(life.placed.values())
             life.confined = self._confined(life)
         self._at(now + life.left, lambda: self._finish(life, turn))
 
@@ -168,7 +169,7 @@ class Simulation:
         key, nodes = life.job.key, self._state.nodes
         if not key:
             return None
-        rows = {nodes.row_of[name] for name in life.placed.values()}
+        rows = {nodes.row_of[name] for name in life.first_nodes}
         found = {info.labels.get(key) for row in rows if (info := nodes.infos[row]) is not None}
         return len(found) == 1
 

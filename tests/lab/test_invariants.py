@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.simulation import Run
@@ -52,7 +52,6 @@ def _played(jobs: list[Job], variant: str) -> Run:
     return play(cluster(4, rack_of=2), *jobs, variant=parts, until=5000)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(jobs=traces(), variant=st.sampled_from(VARIANTS))
 def test_what_is_used_is_there_and_is_given_back(jobs: list[Job], variant: str) -> None:
     run = _played(jobs, variant)
@@ -71,7 +70,6 @@ def test_what_is_used_is_there_and_is_given_back(jobs: list[Job], variant: str) 
         assert sum(life.gangs) == len(life.placed)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(jobs=traces(), variant=st.sampled_from(["muster", "spread", "starvation", "no-preemption"]))
 def test_a_gang_starts_whole_or_not_at_all(jobs: list[Job], variant: str) -> None:
     run = _played(jobs, variant)
@@ -80,7 +78,6 @@ def test_a_gang_starts_whole_or_not_at_all(jobs: list[Job], variant: str) -> Non
         assert life.started == life.first_placed
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(jobs=traces())
 def test_work_is_conserved(jobs: list[Job]) -> None:
     """What pods of running jobs had is the work of the jobs that ended, and what was lost."""
