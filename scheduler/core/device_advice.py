@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.devices.asks import DeviceConstraint
-from scheduler.core.devices.layouts import Layout, Usage, bits
+from scheduler.core.devices.layouts import Layout, Usage
+from scheduler.core.devices.masks import bits
 from scheduler.core.devices.matching import matches
 from scheduler.core.devices.model import Allocation
 from scheduler.core.devices.requests import ResolvedAsk, ResolvedRequest, Wanted

@@ -83,7 +83,7 @@ class DeviceUse:
                 used |= whole << position
                 if amounts is not None:
                     shares[position] = amounts
-        return Usage(used, tuple(shares.items()))
+        return Usage(used).with_shares(shares)
 
     def place(self, key: ClaimKey) -> _Place | None:
         """The row of the one node that sees the claim's devices, and their mask, if all is plain.

@@ -18,7 +18,9 @@ from typing import Final
 
 from scheduler.core.devices.asks import MOST_RESULTS, Amounts
 from scheduler.core.devices.capacities import left
-from scheduler.core.devices.layouts import Layout, Usage, bits
+from scheduler.core.devices.counters import CounterKey
+from scheduler.core.devices.layouts import Layout, Usage, added
+from scheduler.core.devices.masks import bits
 from scheduler.core.devices.matching import Matches, matches
 from scheduler.core.devices.requests import ResolvedAsk, ResolvedRequest, Wanted
 
@@ -137,11 +139,11 @@ class _Search:
         self._usage = usage
         self._most_steps = steps
         self._used = usage.used
-        self._shares = {at: Counter(dict(consumed)) for at, consumed in usage.shares}
-        self._takers = Counter(dict.fromkeys(self._shares, 1))
-        self._left = self._counters_left()
+        self._shares: dict[int, Amounts | None] = {}
+        self._spent: Counter[CounterKey] = Counter()
+        layout.ledger.turn_to(usage.used | usage.shared)
         self._entries = list(self._all_entries())
-        self._picks: list[tuple[_Entry, Pick]] = []
+        self._picks: list[tuple[_Entry, Pick, Amounts | None]] = []
         self._by_claim: dict[tuple[int, int], int] = {}
         self._by_pod: dict[int, int] = {}
         self._results: Counter[tuple[int, int]] = Counter()
@@ -158,18 +160,12 @@ class _Search:
     def solution(self) -> Solution:
         """What the search has taken. What is taken for administration is not in use by that."""
         pods: list[list[Pick]] = [[] for _ in self.pods]
-        used = self._usage.used
-        shares = {at: Counter(dict(consumed)) for at, consumed in self._usage.shares}
-        for entry, pick in self._picks:
+        usage = self._usage
+        for entry, pick, _ in self._picks:
             pods[entry.pod].append(pick)
-            if pick.wanted.option.admin:
-                continue
-            if pick.consumed is None:
-                used |= 1 << pick.position
-            else:
-                shares.setdefault(pick.position, Counter()).update(dict(pick.consumed))
-        kept = tuple((at, tuple(sorted(shares[at].items()))) for at in sorted(shares))
-        return Solution(tuple(map(tuple, pods)), Usage(used, kept), self.steps, self._score)
+            if not pick.wanted.option.admin:
+                usage = usage.take(pick.position, pick.consumed)
+        return Solution(tuple(map(tuple, pods)), usage, self.steps, self._score)
 
     # What is asked for
 
@@ -274,7 +270,8 @@ class _Search:
 
     def _any(self, at: int, count: int, start: int, entry: _Entry, option: _Option) -> bool:
         free = option.able & ~self._closed(entry, option) & (-1 << start)
-        failed: set[object] = set()
+        # Of what cannot be taken only errors count, which end the search.
+        free &= self._allowed(entry, option) | option.matches.failing
         while free:
             if free.bit_count() < option.size - count:
                 free &= option.matches.failing  # too few, and all of them are looked at
@@ -286,16 +283,27 @@ class _Search:
             error = option.matches.errors.get(position)
             if error is not None:
                 raise _StopError(error)
-            alike = self._alike(entry, position)
-            if alike in failed:
-                continue
             self._step()
             if self._take(entry, option, position):
                 if self._go(at, count + 1, position + 1, option):
                     return True
                 self._give_back()
-            failed.add(alike)
+            free &= ~self._alike(entry, position)
         return False
+
+    def _allowed(self, entry: _Entry, option: _Option) -> int:
+        """The positions that counters and constraints leave, by what is taken so far."""
+        # A shared device is charged once, so those that somebody shares are not held back.
+        allowed = ~(self.layout.ledger.blocked & ~self._usage.shared)
+        for index in option.wanted.constraints:
+            constraint = self.pods[entry.pod][entry.claim].constraints[index]
+            values = self._values.get((entry.pod, entry.claim, index), ())
+            if constraint.distinct or not values:
+                for value in (0, *values):
+                    allowed &= ~self.layout.with_value(constraint.attribute, value)
+            else:
+                allowed &= self.layout.with_value(constraint.attribute, values[0])
+        return allowed
 
     def _step(self) -> None:
         if self.steps >= self._most_steps:
@@ -310,20 +318,34 @@ class _Search:
             return self._by_claim.get((entry.pod, entry.claim), 0)
         return self._used | self._by_pod.get(entry.pod, 0)
 
-    def _alike(self, entry: _Entry, position: int) -> object:
-        """Equal for devices of which the second need not be tried where the first has failed."""
-        used = self._used >> position & 1
-        own = self._by_pod.get(entry.pod, 0) >> position & 1
-        shares = self._shares.get(position)
-        consumed = None if shares is None else tuple(sorted(shares.items()))
-        return (self.layout.twins[position], used, own, consumed)
+    def _alike(self, entry: _Entry, position: int) -> int:
+        """The positions that need not be tried where this one has failed, as a mask."""
+        alike = self.layout.twins_of(position) & self._as_much_shared(position)
+        for taken in (self._used, self._by_pod.get(entry.pod, 0)):
+            alike &= taken if taken >> position & 1 else ~taken
+        return alike
+
+    def _as_much_shared(self, position: int) -> int:
+        """The positions of which as much is taken by those that share them."""
+        consumed = self._share(position)
+        equal = dict(self._usage.shares).get(consumed, 0) if consumed is not None else None
+        equal = ~self._usage.shared if equal is None else equal
+        for at, other in self._shares.items():
+            equal = equal | 1 << at if other == consumed else equal & ~(1 << at)
+        return equal
+
+    def _share(self, position: int) -> Amounts | None:
+        """What is taken of a shared device; None if nobody has any of it."""
+        if position in self._shares:
+            return self._shares[position]
+        return self._usage.share(position)
 
     def _has_left(self, position: int, found: Matches) -> bool:
-        consumed = self._shares.get(position)
+        consumed = self._share(position)
         if consumed is None:
             return True  # compared with all of it already
         kind = self.layout.kinds[position]
-        return left(kind.sample.capacity, consumed, found.consumed[kind.index])
+        return left(kind.sample.capacity, dict(consumed), found.consumed[kind.index])
 
     # Taking a device, and giving it back
 
@@ -331,7 +353,8 @@ class _Search:
         """Take a device, if its capacity, counters, taints and constraints allow it."""
         if not self._has_left(position, option.matches):
             return False
-        charges = not self._takers[position]
+        before = self._share(position)
+        charges = before is None
         if charges and not self._charge(position):
             return False
         if not option.matches.tolerated >> position & 1 or not self._constrain(
@@ -344,28 +367,28 @@ class _Search:
         consumed: Amounts | None = None
         if self.layout.shared & mask:
             consumed = option.matches.consumed[self.layout.kinds[position].index]
-            self._shares.setdefault(position, Counter()).update(dict(consumed))
-            self._takers[position] += 1
+            self._shares[position] = added(before, consumed)
         else:
             self._by_claim[claim] = self._by_claim.get(claim, 0) | mask
             self._by_pod[entry.pod] = self._by_pod.get(entry.pod, 0) | mask
             if not option.wanted.option.admin:
                 self._used |= mask
         self._results[claim] += 1
-        self._picks.append((entry, Pick(entry.claim, option.wanted, position, consumed)))
+        pick = Pick(entry.claim, option.wanted, position, consumed)
+        self._picks.append((entry, pick, before))
         return True
 
     def _give_back(self) -> None:
-        entry, pick = self._picks.pop()
+        entry, pick, before = self._picks.pop()
         claim, mask = (entry.pod, entry.claim), 1 << pick.position
         self._results[claim] -= 1
         for constraint in pick.wanted.constraints:
             self._values[entry.pod, entry.claim, constraint].pop()
         if pick.consumed is not None:
-            self._takers[pick.position] -= 1
-            self._shares[pick.position].subtract(dict(pick.consumed))
-            if not self._takers[pick.position]:
+            self._shares[pick.position] = before
+            if before == self._usage.share(pick.position):
                 del self._shares[pick.position]
+            if before is None:
                 self._charge(pick.position, -1)
             return
         self._by_claim[claim] &= ~mask
@@ -405,36 +428,15 @@ class _Search:
 
     # Counters
 
-    def _counters_left(self) -> dict[tuple[int, str, str], int]:
-        """What the devices in use leave of the pools' counters; a shared one is charged once."""
-        found = dict(self.layout.counters)
-        if found:
-            for at in {*bits(self._used), *self._shares}:
-                self._deduct(found, at, 1)
-        return found
-
-    def _deduct(self, counters: dict[tuple[int, str, str], int], at: int, sign: int) -> bool:
-        """Take what the device needs (negative: put it back); whether there was so much."""
-        if at >= len(self.layout.kinds):
-            return True
-        pool, enough = self.layout.pools[at], True
-        for name, amounts in self.layout.kinds[at].sample.counters:
-            for counter, amount in amounts:
-                key = (pool, name, counter)
-                counters[key] = counters.get(key, 0) - sign * amount
-                enough = enough and counters[key] >= 0
-        return enough
-
     def _charge(self, position: int, sign: int = 1) -> bool:
         """Charge the device to its pool's counters, unless these do not suffice."""
-        if not self.layout.kinds[position].sample.counters:
-            return True
-        enough = self._deduct(self._left, position, sign)
-        if sign > 0 and (not enough or self._over(self.layout.pools[position])):
-            self._deduct(self._left, position, -1)
+        ledger = self.layout.ledger
+        if sign > 0 and ledger.blocked >> position & 1:
+            return False
+        charges = list(ledger.charges(position))
+        for key, amount in charges:
+            self._spent[key] += sign * amount
+        if sign > 0 and any(self._spent[key] > ledger.left.get(key, 0) for key, _ in charges):
+            self._charge(position, -1)
             return False
         return True
-
-    def _over(self, pool: int) -> bool:
-        """Whether more is in use than some counter of the pool has."""
-        return any(left < 0 for (of, _, _), left in self._left.items() if of == pool)

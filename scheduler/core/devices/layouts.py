@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler.core.devices.asks import Amounts
+from scheduler.core.devices.counters import CounterLedger
 from scheduler.core.devices.kinds import Kind
 from scheduler.core.devices.model import DeviceInfo, DeviceKey, NodeScope, SliceInfo
 from scheduler.core.devices.pools import Pool
@@ -19,20 +20,62 @@ from scheduler.core.devices.pools import Pool
 _UPDATED: Final = "being updated"
 _INVALID: Final = "invalid"
 
-Shares = tuple[tuple[int, Amounts], ...]
-"""(position, consumed amounts) of the shared devices that somebody has, by position."""
+Shares = tuple[tuple[Amounts, int], ...]
+"""(consumed amounts, mask of the shared devices of which somebody has so much), by amounts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Which positions of a layout are in use: a bit mask, and of shared devices how much."""
+    """Which positions of a layout are in use: a bit mask, and of shared devices how much.
+
+    Devices of which equal amounts are taken are one entry, however many they are.
+    """
 
     used: int = 0
     shares: Shares = ()
 
+    @property
+    def shared(self) -> int:
+        """The shared devices that somebody has, as a mask."""
+        return sum(mask for _, mask in self.shares)
+
+    def share(self, position: int) -> Amounts | None:
+        """How much of the device is taken by those that share it; None if nobody does."""
+        for amounts, mask in self.shares:
+            if mask >> position & 1:
+                return amounts
+        return None
+
+    def with_shares(self, changes: Mapping[int, Amounts | None]) -> Usage:
+        """The same, but of these positions so much is taken; None: nothing."""
+        if not changes:
+            return self
+        kept = ~sum(1 << position for position in changes)
+        masks = {amounts: mask & kept for amounts, mask in self.shares}
+        for position, amounts in changes.items():
+            if amounts is not None:
+                masks[amounts] = masks.get(amounts, 0) | 1 << position
+        return Usage(self.used, tuple(sorted(each for each in masks.items() if each[1])))
+
+    def take(self, position: int, consumed: Amounts | None) -> Usage:
+        """The usage with one device more, or with so much more of one that is shared."""
+        if consumed is None:
+            return Usage(self.used | 1 << position, self.shares)
+        return self.with_shares({position: added(self.share(position), consumed)})
+
 
 FREE = Usage()
 """Nothing is in use."""
+
+
+def added(amounts: Amounts | None, more: Amounts) -> Amounts:
+    """What is taken with so much more."""
+    if not amounts:
+        return more
+    sums = dict(amounts)
+    for name, amount in more:
+        sums[name] = sums.get(name, 0) + amount
+    return tuple(sorted(sums.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +122,8 @@ class Layout:
     `flaws` say which pools cannot be used; `invalid`: one of them breaks the rules. `counters` is
     what each pool shares, by pool, counter set and counter. `values` has for each attribute that a
     constraint compares a number per position: equal for equal values, 0 where there is none.
-    `matches` is the allocator's, which looks up there what it found out before.
+    `matches`, `ledger` and `masks` are the allocator's, which looks up there what it found out
+    before.
     """
 
     index: int
@@ -92,7 +136,25 @@ class Layout:
     invalid: bool
     counters: dict[tuple[int, str, str], int]
     values: Mapping[str, tuple[int, ...]]
+    ledger: CounterLedger
     matches: dict[object, Any] = field(default_factory=dict, compare=False)
+    masks: dict[str, dict[int, int]] = field(default_factory=dict, compare=False)
+
+    def twins_of(self, position: int) -> int:
+        """The positions that are like this one, itself among them, as a mask."""
+        return self._masks("", self.twins)[self.twins[position]]
+
+    def with_value(self, attribute: str, value: int) -> int:
+        """The positions with this value of an attribute that is compared, as a mask."""
+        return self._masks(attribute, self.values[attribute]).get(value, 0)
+
+    def _masks(self, name: str, numbers: tuple[int, ...]) -> dict[int, int]:
+        found = self.masks.get(name)
+        if found is None:
+            found = self.masks[name] = {}
+            for position, number in enumerate(numbers):
+                found[number] = found.get(number, 0) | 1 << position
+        return found
 
 
 def layout_of(
@@ -120,19 +182,10 @@ def layout_of(
     return Layout(
         index, tuple(kinds), tuple(pools), tuple(twins), view.visible, shared, view.flaws,
         any(flaw.endswith(_INVALID) for flaw in view.flaws), counters, values,
+        CounterLedger(kinds, pools, counters),
     )  # fmt: skip
 
 
 def _flaw(pool: Pool) -> str:
     state = _UPDATED if pool.incomplete else _INVALID
     return f"{pool.key[0]}/{pool.key[1]} is currently {state}"
-
-
-def bits(mask: int) -> list[int]:
-    """The positions in a mask, in order."""
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
-    return found

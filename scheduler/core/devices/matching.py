@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from scheduler.core.devices.asks import Amounts, DeviceToleration
 from scheduler.core.devices.capacities import consumption
 from scheduler.core.devices.kinds import Kind
-from scheduler.core.devices.layouts import Layout, bits
+from scheduler.core.devices.layouts import Layout
+from scheduler.core.devices.masks import bits
 from scheduler.core.devices.model import DeviceTaint
 from scheduler.core.devices.requests import Wanted
 

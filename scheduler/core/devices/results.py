@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scheduler.core.devices.allocator import Pick, PodAsks
@@ -42,7 +42,7 @@ def _allocation(ask: ResolvedAsk, picks: Sequence[Pick], view: View, node: str) 
     chosen = {pick.wanted.option.name: pick.wanted for pick in picks}
     return Allocation(
         tuple(_device(pick, view) for pick in picks),
-        (*_of_classes(ask, chosen.values()), *_of_claim(ask, chosen)),
+        _configuration(ask, chosen),
         _nodes((view.sources[pick.position] for pick in picks), node),
     )
 
@@ -60,6 +60,12 @@ def _device(pick: Pick, view: View) -> AllocatedDevice:
         device.binding_conditions,
         device.binding_failures,
     )
+
+
+def _configuration(ask: ResolvedAsk, chosen: Mapping[str, Wanted]) -> tuple[AllocatedConfig, ...]:
+    if not ask.ask.config and not any(each.config for each in ask.classes):
+        return ()
+    return (*_of_classes(ask, chosen.values()), *_of_claim(ask, chosen))
 
 
 def _of_classes(ask: ResolvedAsk, chosen: Iterable[Wanted]) -> Iterator[AllocatedConfig]:

@@ -7,6 +7,7 @@ the trial lasts: whether one more fits is asked for all of them together if need
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -26,6 +27,9 @@ MOST_COPIES: Final = 128
 
 MOST_ANSWERS: Final = 1 << 16
 """Steps and rooms that are known; those of pods that have the most give way."""
+
+_MOST_COUNTS: Final = 64
+"""So many counts up to MOST_COPIES are kept; the oldest give way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +51,16 @@ class UsageChange:
     taken: int = 0
     shares: tuple[tuple[int, Amounts | None], ...] = ()
 
+    def joined(self, other: UsageChange) -> UsageChange:
+        """Both changes, of different positions."""
+        return UsageChange(
+            self.freed | other.freed, self.taken | other.taken, self.shares + other.shares
+        )
+
     def of(self, usage: Usage, keep: int) -> Usage:
         """The usage after the change, without which the positions of `keep` are in use as well."""
-        shares = dict(usage.shares)
-        for position, amounts in self.shares:
-            shares.pop(position, None)
-            if amounts is not None:
-                shares[position] = amounts
         used = usage.used & ~(self.freed & ~keep) | self.taken
-        return Usage(used, tuple(sorted(shares.items())))
+        return Usage(used, usage.shares).with_shares(dict(self.shares))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +114,45 @@ class _Found:
         return len(self.steps) + len(self.rooms)
 
 
+@dataclass(slots=True)
+class _Count:
+    """Pods that ask for the same are put on a node, one after the other, to see how many fit.
+
+    `steps` has what was in use before each of them, and its score. `plain` means that each got the
+    first devices that the ones before it left, so who begins after some of them counts the same.
+    """
+
+    state: DeviceState
+    room: Room = Room(0)
+    steps: list[tuple[Usage, int]] = field(default_factory=list)
+    plain: bool = True
+
+    def add(self, after: DeviceState) -> None:
+        """One pod more has devices."""
+        pods = self.state.pods
+        self.plain = self.plain and (not pods or after.pods[len(pods) - 1] is pods[-1])
+        self.steps.append((self.state.after, after.score))
+        self.room = Room(self.room.count + 1, "", self.steps[0][1])
+        self.state = after
+
+    def rest(self, state: DeviceState) -> _Count | None:
+        """The same count begun at this state; None if it did not come by there."""
+        at = next((i for i, (usage, _) in enumerate(self.steps) if usage == state.after), None)
+        if at is None or not self.plain:
+            return None
+        steps = self.steps[at:]
+        pods = (*state.pods, *self.state.pods[-len(steps) :])
+        watched = state.watched | self.state.watched
+        end = replace(state, pods=pods, after=self.state.after, watched=watched)
+        return _Count(end, Room(len(steps), "", steps[0][1]), steps)
+
+
 @dataclass(frozen=True, slots=True)
 class _Unfinished:
     """The first pods of a room that was not counted to its end."""
 
     key: tuple[int, int, int, int | None]
-    room: Room
-    state: DeviceState
+    count: _Count
 
 
 class DeviceStates:
@@ -135,6 +172,7 @@ class DeviceStates:
         self._found: dict[int, _Found] = {}
         self._answers = 0
         self._unfinished: _Unfinished | None = None
+        self._counts: OrderedDict[tuple[int, int], _Count] = OrderedDict()
         self.clear()
 
     def __len__(self) -> int:
@@ -155,6 +193,7 @@ class DeviceStates:
         self._found.clear()
         self._answers = 0
         self._unfinished = None
+        self._counts.clear()
         self.of(FREE)
 
     def of(self, usage: Usage) -> int:
@@ -206,26 +245,41 @@ class DeviceStates:
 
     def _room(self, layout: Layout, state: int, asks: int, first: int | None) -> Room:
         key = (layout.index, state, asks, first)
-        room, current = Room(0), self.all[state]
-        if self._unfinished is not None and self._unfinished.key == key:
-            room, current = self._unfinished.room, self._unfinished.state
+        count = self._begun(key)
+        most = MOST_COPIES + (first is not None)
         while True:
-            alone = first is not None and not room.count
+            alone = first is not None and not count.room.count
+            wanted = first if first is not None and alone else asks
             try:
-                after = self._next(
-                    layout, current, first if first is not None and alone else asks, fix=alone
-                )
+                after = self._next(layout, count.state, wanted, fix=alone)
             except PostponedError:
-                self._unfinished = _Unfinished(key, room, current)
+                self._unfinished = _Unfinished(key, count)
                 raise
             if isinstance(after, Refused):
-                return replace(room, reason=after.reason)
-            if after.after == current.after and not alone:
-                return replace(room, count=PLENTY, score=room.score or after.score)
-            if room.count >= MOST_COPIES + (first is not None):
-                return room
-            room = Room(room.count + 1, "", room.score if room.count else after.score)
-            current = after
+                return replace(count.room, reason=after.reason)
+            if after.after == count.state.after and not alone:
+                score = count.room.score or after.score
+                return replace(count.room, count=PLENTY, score=score)
+            if count.room.count >= most:
+                self._keep(key, count)
+                return count.room
+            count.add(after)
+
+    def _begun(self, key: tuple[int, int, int, int | None]) -> _Count:
+        """What was counted before of this room, or of one that comes by the same state."""
+        layout, state, asks, first = key
+        if self._unfinished is not None and self._unfinished.key == key:
+            return self._unfinished.count
+        known = self._counts.get((layout, asks)) if first is None else None
+        return (known and known.rest(self.all[state])) or _Count(self.all[state])
+
+    def _keep(self, key: tuple[int, int, int, int | None], count: _Count) -> None:
+        """Keep a count that ended with MOST_COPIES, for the room that there is after some pods."""
+        layout, _, asks, first = key
+        if first is None and count.plain:
+            self._counts[layout, asks] = count
+            if len(self._counts) > _MOST_COUNTS:
+                self._counts.popitem(last=False)
 
     def put(
         self, layout: Layout, state: int, asks: int, count: int, *, fix: bool = False
@@ -256,8 +310,8 @@ class DeviceStates:
     def taken_elsewhere(self, state: int, position: int, consumed: Amounts | None) -> int:
         """The state after a pod of another node got the device at the position, or a share."""
         before = self.all[state]
-        base = _and(before.base, position, consumed)
-        after = _and(before.after, position, consumed)
+        base = before.base.take(position, consumed)
+        after = before.after.take(position, consumed)
         if not before.fixed and not before.pods:
             return self.of(base)
         return self._add(replace(before, base=base, after=after))
@@ -344,17 +398,5 @@ def _joined(
 def _with(usage: Usage, picks: Iterable[Pick]) -> Usage:
     for pick in picks:
         if not pick.wanted.option.admin:
-            usage = _and(usage, pick.position, pick.consumed)
+            usage = usage.take(pick.position, pick.consumed)
     return usage
-
-
-def _and(usage: Usage, position: int, consumed: Amounts | None) -> Usage:
-    """The usage with one device more, or a share of one."""
-    if consumed is None:
-        return Usage(usage.used | 1 << position, usage.shares)
-    shares = dict(usage.shares)
-    amounts = dict(shares.get(position, ()))
-    for name, amount in consumed:
-        amounts[name] = amounts.get(name, 0) + amount
-    shares[position] = tuple(sorted(amounts.items()))
-    return Usage(usage.used, tuple(sorted(shares.items())))

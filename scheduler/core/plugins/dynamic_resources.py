@@ -26,7 +26,8 @@ from scheduler.core.devices.allocator import PodAsks
 from scheduler.core.devices.asks import Ask
 from scheduler.core.devices.extended import ask_for, mappings, resources_of
 from scheduler.core.devices.kinds import NOTHING, Kind, Watched, watched_by
-from scheduler.core.devices.layouts import Layout, Usage, bits
+from scheduler.core.devices.layouts import Layout, Usage
+from scheduler.core.devices.masks import bits
 from scheduler.core.devices.matching import matches
 from scheduler.core.devices.model import Allocation, DeviceKey
 from scheduler.core.devices.requests import ResolvedAsk, Wanted, resolve

@@ -63,8 +63,8 @@ def resolved(asks: Iterable[Ask], classes: Mapping[str, DeviceClassInfo] = CLASS
 def usage_of(view: View, used: str = "", shares: Mapping[str, Amounts] | None = None) -> Usage:
     """Devices in use by name, and what is in use of shared ones."""
     at = {key[2]: position for key, position in view.positions.items()}
-    given = tuple(sorted((at[name], of) for name, of in (shares or {}).items()))
-    return Usage(sum(1 << at[name] for name in used.split()), given)
+    given = {at[name]: of for name, of in (shares or {}).items()}
+    return Usage(sum(1 << at[name] for name in used.split())).with_shares(given)
 
 
 def outcome(
