@@ -102,13 +102,15 @@ class Reflector(Generic[T]):
         page_size: int = 500,
         inactivity: float = 90.0,
         freeze: Freeze | None = None,
+        on_list: Callable[[bool], None] = lambda _under_way: None,
     ) -> None:
         """`decode` gets the bytes of one object (any buffer); what it raises is about that object.
 
         `quarantine` is that of the process. Without `on_set_aside`, the sink keeps what it knew of
         an object that is set aside. `inactivity` is how many seconds a stream may be silent before
         it counts as lost; the server sends a bookmark about once a minute. The sink is not called
-        during a `freeze`.
+        during a `freeze`. `on_list` is told when a list begins, and when the sink has all of it:
+        what comes in between is in no order. A freeze does not delay that.
         """
         self.synced = asyncio.Event()
         self._client = client
@@ -125,6 +127,7 @@ class Reflector(Generic[T]):
         self._state = WatchState(decode)
         self._quarantine = Quarantine() if quarantine is None else quarantine
         self._on_set_aside = on_set_aside
+        self._on_list = on_list
         QUARANTINED.labels(resource.full_name)  # 0, as nothing is set aside yet
         self._pace = Pace(f"watch {resource.full_name}", self._clock)
         self._last_received = self._clock.monotonic()
@@ -251,6 +254,7 @@ class Reflector(Generic[T]):
         number, begun = self._begun, self._clock.monotonic()
         WATCH_RELISTS.labels(self._resource.full_name).inc()
         self._state.begin_list()
+        self._on_list(True)
         params = dict(self._params)
         if not self._whole_list:
             params["limit"] = str(self._page_size)
@@ -263,6 +267,7 @@ class Reflector(Generic[T]):
                 break
             params["continue"] = token
         await self._apply(self._state.end_list())
+        self._on_list(False)
         self._whole_list = False
         self._received()
         self._complete, self._listed = number, begun

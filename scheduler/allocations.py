@@ -297,11 +297,11 @@ class Allocations:
             raise UnusableError(f"{excess.what} was allocated to another claim before")
 
     def _older_than(self, version: int) -> Callable[[ClaimKey], bool]:
-        """Whether a claim was allocated before that version."""
+        """Whether a claim was allocated before that version, or may have been."""
 
         def is_older(key: ClaimKey) -> bool:
             seen = self._claims.observed.get(key)
-            return seen is not None and 0 < seen.allocated < version
+            return seen is not None and 0 < seen.since < version
 
         return is_older
 

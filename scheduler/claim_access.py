@@ -93,13 +93,13 @@ class ClaimAccess:
             raise UnusableError(f"resourceclaim {key[1]} is gone") from None
         if seen is None or answer["metadata"].get("uid") != seen.uid:
             raise UnusableError(f"resourceclaim {key[1]} is another one by now")
-        await self._learn(answer)
+        await self._learn(answer, by_others=True)
         return self.claims.observed.get(key) != seen
 
-    async def _learn(self, answer: Json) -> None:
+    async def _learn(self, answer: Json, *, by_others: bool = False) -> None:
         """What the server answered is so, whether the watch has delivered it or not."""
         await self.freeze.over()
-        self.claims.written(_decoded(answer))
+        self.claims.written(_decoded(answer), by_others=by_others)
 
 
 def _decoded(answer: Json) -> ResourceClaim:

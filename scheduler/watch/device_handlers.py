@@ -126,8 +126,9 @@ class ResourceSliceHandler:
 class ObservedClaim:
     """What writing to a claim needs, as the claim was last seen.
 
-    `version` is its resourceVersion as a number, `allocated` the first one with the allocation that
-    it has. `has_status` and `finalizers` are what its JSON has.
+    `version` is its resourceVersion as a number, `allocated` the first one known with the
+    allocation that it has, and `since` the first one that may have had it: a watch tells of each
+    version, a list only of the last. `has_status` and `finalizers` are what its JSON has.
     """
 
     uid: str
@@ -136,6 +137,7 @@ class ObservedClaim:
     has_status: bool
     consumers: tuple[Consumer, ...]
     allocated: int
+    since: int
     statuses: tuple[DeviceStatus, ...] = ()
 
 
@@ -143,7 +145,8 @@ class ResourceClaimHandler:
     """Handles events of ResourceClaims. `observed` has what writing to them needs.
 
     `news` is told of each change. Older versions of a claim than the one that this process wrote
-    last are not taken in: they would say that its devices are free.
+    last are not taken in: they would say that its devices are free. What was written is delivered
+    once all is that others wrote before: a list has no order, so that takes all of it.
     """
 
     def __init__(
@@ -155,6 +158,17 @@ class ResourceClaimHandler:
         self._pods = pods
         self._news = news
         self._awaited: dict[ClaimKey, int] = {}
+        self._listing = False
+        self._listed: dict[ClaimKey, int] = {}
+
+    def listing(self, under_way: bool) -> None:
+        """A list begins, or all of it was delivered."""
+        self._listing = under_way
+        listed, self._listed = self._listed, {}
+        for key, version in listed.items() if not under_way else ():
+            if self._awaited.get(key, version + 1) <= version:
+                del self._awaited[key]
+                self._news.changed(key)
 
     def upsert(self, obj: ResourceClaim) -> None:
         """An event of the watch."""
@@ -162,17 +176,20 @@ class ResourceClaimHandler:
         version = version_of(obj.metadata.resource_version)
         if version < self._awaited.get(key, 0):
             return
-        self._awaited.pop(key, None)
-        self._take(key, obj, version)
+        if self._listing and key in self._awaited:
+            self._listed[key] = version
+        else:
+            self._awaited.pop(key, None)
+        self._take(key, obj, version, each_version=not self._listing)
 
-    def written(self, obj: ResourceClaim) -> None:
-        """What this process wrote itself; the watch has yet to deliver it."""
+    def written(self, obj: ResourceClaim, *, by_others: bool = False) -> None:
+        """What this process wrote itself, or read of what others wrote before the watch told."""
         key = (obj.metadata.namespace, obj.metadata.name)
         version = version_of(obj.metadata.resource_version)
         known = self.observed.get(key)
         if known is not None and known.uid == obj.metadata.uid and known.version < version:
             self._awaited[key] = version
-            self._take(key, obj, version)
+            self._take(key, obj, version, each_version=not by_others)
 
     def created(self, obj: ResourceClaim) -> None:
         """A claim that this process made, and that the watch may not have delivered yet."""
@@ -199,16 +216,18 @@ class ResourceClaimHandler:
         self._devices.remove_claim(key)
         self._changed(key)
 
-    def _take(self, key: ClaimKey, obj: ResourceClaim, version: int) -> None:
+    def _take(self, key: ClaimKey, obj: ResourceClaim, version: int, *, each_version: bool) -> None:
         info, problem = resource_claim_info(obj)
         before, seen = self._devices.claims.get(key), self.observed.get(key)
         if before is not None and before.uid != info.uid:
             self._devices.remove_claim(key)  # another one of this name: the deletion was missed
             seen = None
         status = obj.status or ClaimStatusTaken()
-        allocated = version if info.allocation is not None else 0
+        allocated = since = version if info.allocation is not None else 0
+        if allocated and not each_version:
+            since = seen.version + 1 if seen is not None else 1
         if seen is not None and seen.allocated and allocated:
-            allocated = seen.allocated
+            allocated, since = seen.allocated, seen.since
         self.observed[key] = ObservedClaim(
             uid=info.uid,
             version=version,
@@ -216,6 +235,7 @@ class ResourceClaimHandler:
             has_status=obj.status is not None,
             consumers=tuple(status.reserved_for),
             allocated=allocated,
+            since=since,
             statuses=tuple(status.devices),
         )
         known = self._pods.unreadable_claims.get(key, "")

@@ -182,6 +182,7 @@ class Informers:
                 self.device_claims,
                 decode_resource_claim,
                 self.device_claims.set_aside,
+                on_list=self.device_claims.listing,
             ),
         )
 
@@ -202,6 +203,7 @@ class Informers:
         sink: Sink[T],
         decode: Callable[[bytes], T],
         on_set_aside: OnSetAside | None = None,
+        on_list: Callable[[bool], None] = lambda _under_way: None,
     ) -> Reflector[T]:
         return Reflector(
             self.client,
@@ -211,6 +213,7 @@ class Informers:
             on_set_aside=on_set_aside,
             quarantine=self.quarantine,
             freeze=self.freeze,
+            on_list=on_list,
         )
 
     @property

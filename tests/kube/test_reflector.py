@@ -57,6 +57,19 @@ async def test_lists_in_pages_then_watches_from_the_version_of_the_list(
     }
 
 
+async def test_says_when_a_list_begins_and_when_the_sink_has_all_of_it(
+    server: ScriptedServer, sink: Record, following: Following
+) -> None:
+    stream = Stream({"type": "ADDED", "object": pod("c", 11)})
+    await server.answer(page("a", token="more"), page("b", version="10"), stream)
+
+    def told(under_way: bool) -> None:
+        sink.told.append("begins" if under_way else "complete")
+
+    async with following(page_size=1, on_list=told):
+        await sink.until("begins", "+a", "+b", "complete", "+c")
+
+
 async def test_is_not_in_sync_before_the_last_page(
     server: ScriptedServer, sink: Record, following: Following
 ) -> None:

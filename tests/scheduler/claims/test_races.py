@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -141,6 +142,46 @@ async def test_what_is_known_to_be_theirs_is_not_written(race: Race) -> None:
 
     assert harness.api.bound == {"p": "n1"}
     assert [sub for name, sub in harness.api.writes if name == "p-0"].count("status") == 1
+
+
+@pytest.mark.parametrize("race", RACES)
+async def test_a_list_tells_who_was_first_only_once_it_is_complete(race: Race) -> None:
+    """It has no order, and what was written to a claim after its allocation hides when that was."""
+    harness = racing(race)
+    before(harness, race, "status")
+    harness.api.holds_back = True
+    async with harness.leading():
+        await harness.settle(2)
+        assert set(harness.held()) == {"theirs", "p-0"}
+        harness.api.store(copy.deepcopy(harness.api.claims["theirs"]))
+        harness.api.held_back.clear()
+        harness.api.holds_back = False
+
+        harness.claims.listing(True)
+        harness.claim_event(harness.api.claims["p-0"])
+        await harness.settle(2)
+        assert harness.api.bound == {}
+        harness.claim_event(harness.api.claims["theirs"])
+        harness.claims.listing(False)
+        await harness.settle(10)
+
+    assert harness.api.bound == {"p": "n1"}
+    assert harness.held()["p-0"][0].startswith("n1/")
+
+
+async def test_what_a_list_brings_confirms_what_was_written() -> None:
+    harness = racing(Race(asked("plain"), "plain"))
+    harness.api.holds_back = True
+    async with harness.leading():
+        await harness.settle(2)
+        harness.api.held_back.clear()
+        harness.api.holds_back = False
+        harness.claims.listing(True)
+        harness.claim_event(harness.api.claims["p-0"])
+        harness.claims.listing(False)
+        await harness.settle(1)
+
+    assert harness.api.bound == {"p": "n0"}
 
 
 @pytest.mark.parametrize("race", RACES)
