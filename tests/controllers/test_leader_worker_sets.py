@@ -255,6 +255,19 @@ async def test_a_name_that_is_taken_is_said(harness: ControllerHarness) -> None:
     assert harness.api.objects["PodGroup", "default", group(0)]["metadata"]["uid"] == "mine"
 
 
+async def test_a_workloads_name_that_is_taken_costs_nothing(harness: ControllerHarness) -> None:
+    theirs = {"name": "w-lws-serve", "namespace": "default", "uid": "theirs"}
+    harness.api.put({"kind": "Workload", "metadata": theirs, "spec": {}})
+
+    harness.submit_lws(gang(1).build())
+    await harness.settle()
+
+    other = names.hashed("w-lws-serve", "Workload", "default")
+    assert harness.api.names("Workload") == sorted(["w-lws-serve", other])
+    made = harness.api.objects["PodGroup", "default", group(0)]
+    assert made["spec"]["workloadRef"]["workloadName"] == other
+
+
 async def test_what_a_replica_waits_for_is_told_on_it(harness: ControllerHarness) -> None:
     harness.submit_lws(gang(1).build())
     await harness.settle()

@@ -100,6 +100,11 @@ def marks(lws: Json) -> list[tuple[str | None, str | None]]:
             [(f"{TEMPLATE}.workerTemplate.spec.schedulerName", INVALID)],
             id="a third scheduler",
         ),
+        pytest.param(
+            asking().leader().worker(schedulerName="volcano"),
+            [(f"{TEMPLATE}.workerTemplate.spec.schedulerName", INVALID)],
+            id="a third scheduler is said once",
+        ),
     ],
 )
 def test_faults(builder: LwsBuilder, want: list[tuple[str, str]]) -> None:
