@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
@@ -74,17 +74,12 @@ async def _raw(case: Case) -> Result:
     result = Result(case.name, RAW, case.nodes, count, bound=count)
     names = [f"raw-{index}" for index in range(count)]
     pods = [NATIVE.pod(Case("raw", "", count, claims=case.claims), None, name) for name in names]
-    for connections in raw.CONNECTIONS:
-        async with _cluster(case) as (plane, wire):
-            await wire.post(PODS, pods)
-            writes = await _raw_writes(wire, case, names)
-            await idle(plane.processes[name].pid for name in _SERVERS)
-            async with plane.client() as rest, observed(rest, None) as seen:
-                begun = await asyncio.to_thread(raw.bind, plane.kubeconfig, writes, connections)
-                whole = await seen.until(lambda: len(seen.bound) >= count, 30)
-            assert whole, f"{count} Bindings were accepted, {len(seen.bound)} seen"
-            result.rates[str(connections)] = round(count / (max(seen.bound.values()) - begun), 1)
-    result.rate = max(result.rates.values())
+
+    async def prepared(wire: Wire) -> list[list[raw.Write]]:
+        await wire.post(PODS, pods)
+        return await _raw_writes(wire, case, names)
+
+    await _raw_rates(case, result, prepared, lambda seen: seen.bound)
     return result
 
 
@@ -92,21 +87,41 @@ async def _raw_evictions(case: Case) -> Result:
     """As many of the victims as the case takes."""
     assert case.victims is not None
     names = victims.names(case)
-    pods = [victims.of(case, name) for name in names]
     count = case.pods * case.victims.fewest
     result = Result(case.name, RAW, case.nodes, count, ended=count)
-    writes = [[raw.Write(name)] for name in names[:count]]
+
+    async def prepared(wire: Wire) -> list[list[raw.Write]]:
+        await wire.post(PODS, [victims.of(case, name) for name in names])
+        return [[raw.Write(name)] for name in names[:count]]
+
+    await _raw_rates(case, result, prepared, lambda seen: seen.ended)
+    result.evictions = result.rate
+    return result
+
+
+async def _raw_rates(
+    case: Case,
+    result: Result,
+    prepared: Callable[[Wire], Awaitable[list[list[raw.Write]]]],
+    done: Callable[[Seen], dict[str, float]],
+) -> None:
+    """Set the rates by the number of connections; `done` says of which pods a write was seen."""
+    count = result.pods
     for connections in raw.CONNECTIONS:
         async with _cluster(case) as (plane, wire):
-            await wire.post(PODS, pods)
+            writes = await prepared(wire)
             await idle(plane.processes[name].pid for name in _SERVERS)
             async with plane.client() as rest, observed(rest, None) as seen:
                 begun = await asyncio.to_thread(raw.bind, plane.kubeconfig, writes, connections)
-                whole = await seen.until(lambda: len(seen.ended) >= count, 30)
-            assert whole, f"{count} evictions were accepted, {len(seen.ended)} seen"
-            result.rates[str(connections)] = round(count / (max(seen.ended.values()) - begun), 1)
-    result.rate = result.evictions = max(result.rates.values())
-    return result
+                times = done(seen)
+                whole = await seen.until(_at_least(count, times), 30)
+            assert whole, f"{count} writes were accepted, {len(times)} seen"
+            result.rates[str(connections)] = round(count / (max(times.values()) - begun), 1)
+    result.rate = max(result.rates.values())
+
+
+def _at_least(count: int, times: dict[str, float]) -> Callable[[], bool]:
+    return lambda: len(times) >= count
 
 
 async def _raw_writes(wire: Wire, case: Case, pods: list[str]) -> list[list[raw.Write]]:
