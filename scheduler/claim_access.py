@@ -70,7 +70,7 @@ class ClaimAccess:
         if controller is None or controller.uid != owner:
             raise UnusableError(f"resourceclaim {key[1]} was made for another: delete it")
         await self.freeze.over()
-        self.claims.created(claim)
+        self.claims.created(claim, by_others=True)
 
     async def forget(self, key: ClaimKey) -> None:
         """There is none of the name, which the watch may have said before it was known."""

@@ -265,7 +265,7 @@ class Ours:
     async def read_rules(self) -> None:
         """DeviceTaintRules, where they are served."""
         for obj in await _list(self.rest, RULES):
-            rule = device_taint_rule(decode_taint_rule(_bytes(obj)))
+            rule = device_taint_rule(decode_taint_rule(as_bytes(obj)))
             self.state.devices.set_taint_rule(rule)
 
     def set_claim(self, obj: Json) -> None:

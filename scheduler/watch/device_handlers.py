@@ -191,13 +191,16 @@ class ResourceClaimHandler:
             self._awaited[key] = version
             self._take(key, obj, version, each_version=not by_others)
 
-    def created(self, obj: ResourceClaim) -> None:
-        """A claim that this process made, and that the watch may not have delivered yet."""
+    def created(self, obj: ResourceClaim, *, by_others: bool = False) -> None:
+        """A claim that is not known yet: this process made it, or read what an earlier leader made.
+
+        The watch may not have delivered it.
+        """
         key = (obj.metadata.namespace, obj.metadata.name)
         if key not in self.observed:
             version = version_of(obj.metadata.resource_version)
             self._awaited[key] = version
-            self._take(key, obj, version)
+            self._take(key, obj, version, each_version=not by_others)
 
     def awaits(self, key: ClaimKey) -> bool:
         """Whether the watch has not delivered yet what this process wrote last."""
