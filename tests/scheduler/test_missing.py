@@ -156,6 +156,13 @@ def said(
             id="gates are not all",
         ),
         pytest.param(
+            ("LeaderWorkerSet", "a"),
+            member,
+            'has 1 of 2 pods: if LeaderWorkerSet "a" makes no others, its status and events say'
+            " why",
+            id="a replica",
+        ),
+        pytest.param(
             None,
             lambda builder: member(builder, gated=True, membership=MembershipInfo(held=True)),
             "has 0 of 2 pods, besides 1 held: those are meant for a group that Muster makes under"
@@ -286,6 +293,10 @@ def test_of_a_group_named_by_its_template_it_is_said_which() -> None:
     ("owner", "want"),
     [
         (JOBSET, 'Muster makes it for JobSet "a", whose events say if it cannot'),
+        (
+            ("LeaderWorkerSet", "a"),
+            'Muster makes it for LeaderWorkerSet "a", whose events say if it cannot',
+        ),
         (JOB, "create it, or correct the name that its child groups give"),
         (None, "create it, or correct the name that its child groups give"),
     ],

@@ -281,6 +281,14 @@ def test_without_its_marks_it_has_no_groups() -> None:
     assert len(lws_groups(lws)) == 2
 
 
+def test_a_set_that_asks_for_nothing_or_has_no_templates_has_no_groups() -> None:
+    off, bare = gang().admitted(), gang().admitted()
+    off["metadata"]["annotations"].clear()
+    del bare["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+
+    assert lws_groups(off) == lws_groups(bare) == []
+
+
 def test_a_huge_one_costs_no_more_than_the_most_replicas() -> None:
     made = lws_groups(gang(10**9, 10**6).present(10**9).admitted())
 
