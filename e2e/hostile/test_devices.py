@@ -82,11 +82,11 @@ async def test_claims_and_pods_may_be_deleted_in_any_order(
         if found["metadata"].get("finalizers"):
             patch = PatchBuilder().add("/metadata/finalizers/-", HOLD)
         await env.client.patch(CLAIMS, each, patch, env.name)
-    doomed = [(CLAIMS, each) for each in names]
-    doomed += [(PODS, it["metadata"]["name"]) for it in await env.pods(members("own"))]
-    doomed += [(PODS, it["metadata"]["name"]) for it in await env.pods(members("shared"))]
-    chance.shuffle(doomed)
-    for kind, each in doomed:
+    to_delete = [(CLAIMS, each) for each in names]
+    to_delete += [(PODS, it["metadata"]["name"]) for it in await env.pods(members("own"))]
+    to_delete += [(PODS, it["metadata"]["name"]) for it in await env.pods(members("shared"))]
+    chance.shuffle(to_delete)
+    for kind, each in to_delete:
         try:
             await env.delete(kind, each)
         except NotFound:  # it went with its pod
