@@ -16,7 +16,7 @@ PATTERNS = (
     "docs/**/*.md",
     "docs/pictures/*",
     "e2e/README.md",
-    "examples/*.yaml",
+    "examples/**/*.yaml",
     "localcluster/README.md",
 )
 
