@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential import device_answers as answers
 from e2e.differential.device_answers import Json, Ours
 from e2e.differential.device_scenarios import DeviceScenario
-from e2e.differential.extender import Extender
+from e2e.differential.kube_scheduler import kube_scheduler
 
 GPU, NIC = "gpu.example.com", "nic.example.com"
 TWO: Json = {"counters": {"memory": {"value": "2"}}}
@@ -100,29 +98,20 @@ async def test_known_differences_are_still_there(server_kind: str) -> None:
     if server_kind != "real":
         pytest.skip("kube-scheduler needs a real control plane")
     found = {}
-    with Extender() as extender:
-        options = Options(
-            controllers=False, kwok=False, jobset=False, scheduler=True, taint_nodes=False,
-            extender=extender.url,
-        )  # fmt: skip
-        async with (
-            ControlPlane(options) as plane,
-            plane.client() as rest,
-            answers.decisions(rest) as seen,
-        ):
-            for number, fault in enumerate(FAULTS):
-                made = scenario(f"fault-{number}", *fault())
-                await answers.create(rest, made)
-                ours = Ours(rest, made.namespace)
-                await ours.read()
-                (pod,) = made.candidates
-                here = await ours.answer(pod)
-                await answers.theirs(rest, extender, seen, pod)  # its caches are up to date then
-                there = await answers.theirs(rest, extender, seen, pod)
-                said = FAULTS[fault][2]
-                told = said if said in there.message else there.message
-                found[fault] = (set(here.nodes), set(there.nodes), told)
-                await answers.clear(rest, made)
+    async with kube_scheduler() as (_, rest, extender), answers.decisions(rest) as seen:
+        for number, fault in enumerate(FAULTS):
+            made = scenario(f"fault-{number}", *fault())
+            await answers.create(rest, made)
+            ours = Ours(rest, made.namespace)
+            await ours.read()
+            (pod,) = made.candidates
+            here = await ours.answer(pod)
+            await answers.theirs(rest, extender, seen, pod)  # its caches are up to date then
+            there = await answers.theirs(rest, extender, seen, pod)
+            said = FAULTS[fault][2]
+            told = said if said in there.message else there.message
+            found[fault] = (set(here.nodes), set(there.nodes), told)
+            await answers.clear(rest, made)
 
     assert found == FAULTS
 

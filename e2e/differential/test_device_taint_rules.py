@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential import device_answers as answers
 from e2e.differential.device_answers import RULES, Answer, Decisions, Json, Ours
 from e2e.differential.extender import Extender
+from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.differential.test_device_faults import GPU, NIC, node_slice, scenario
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
@@ -61,20 +61,16 @@ async def test_rules_taint_the_devices_that_kube_scheduler_takes_for_tainted(
     if server_kind != "real":
         pytest.skip("kube-scheduler needs a real control plane")
     found = {}
-    with Extender() as extender:
-        options = Options(
-            controllers=False, kwok=False, jobset=False, scheduler=True, taint_nodes=False,
-            extender=extender.url, feature_gates={"DRADeviceTaintRules": True},
+    async with (
+        kube_scheduler(
+            feature_gates={"DRADeviceTaintRules": True},
             runtime_config=("resource.k8s.io/v1beta2=true",),
-        )  # fmt: skip
-        async with (
-            ControlPlane(options) as plane,
-            plane.client() as rest,
-            answers.decisions(rest) as seen,
-        ):
-            for number, (name, case) in enumerate(CASES.items()):
-                found[name] = await _compare(rest, extender, seen, f"rules-{number}", case)
-            await _are_watched(plane, rest)
+        ) as (plane, rest, extender),
+        answers.decisions(rest) as seen,
+    ):
+        for number, (name, case) in enumerate(CASES.items()):
+            found[name] = await _compare(rest, extender, seen, f"rules-{number}", case)
+        await _are_watched(plane, rest)
 
     assert found == {name: (nodes, nodes) for name, (_, _, nodes) in CASES.items()}
 

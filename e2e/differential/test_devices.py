@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential import device_allocations as allocations
 from e2e.differential import device_answers as answers
 from e2e.differential.device_answers import Answer, Decisions, Json, Ours
 from e2e.differential.device_scenarios import STALE_ELSEWHERE, DeviceScenario, device_scenario
 from e2e.differential.extender import Extender
+from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.support.rest import Rest
 from tests.scheduler.devices.checker import Checker
 
@@ -49,26 +48,17 @@ async def test_devices_are_allocated_as_by_kube_scheduler(server_kind: str, long
     if server_kind != "real":
         pytest.skip("kube-scheduler needs a real control plane")
     done = Compared()
-    with Extender() as extender:
-        options = Options(
-            controllers=False, kwok=False, jobset=False, scheduler=True, taint_nodes=False,
-            extender=extender.url,
-        )  # fmt: skip
-        async with (
-            ControlPlane(options) as plane,
-            plane.client() as rest,
-            answers.decisions(rest) as seen,
-        ):
-            for number in range(24 if long else 1):
-                made = device_scenario(SEED, number)
-                await answers.create(rest, made)
-                ours = Ours(rest, made.namespace)
-                await ours.read()
-                await _decide(rest, extender, seen, ours, made, done)
-                extender.accepts = "placed"
-                nodes = await _place(rest, seen, ours, made, done)
-                done.differences += _checked(ours, nodes)
-                await answers.clear(rest, made)
+    async with kube_scheduler() as (_, rest, extender), answers.decisions(rest) as seen:
+        for number in range(24 if long else 1):
+            made = device_scenario(SEED, number)
+            await answers.create(rest, made)
+            ours = Ours(rest, made.namespace)
+            await ours.read()
+            await _decide(rest, extender, seen, ours, made, done)
+            extender.accepts = "placed"
+            nodes = await _place(rest, seen, ours, made, done)
+            done.differences += _checked(ours, nodes)
+            await answers.clear(rest, made)
 
     assert not done.differences, "\n".join(done.differences)
     assert done.pairs >= (3000 if long else 150)

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential import device_allocations as allocations
 from e2e.differential import device_answers as answers
 from e2e.differential.device_answers import Decisions, Json, Ours
 from e2e.differential.device_scenarios import DeviceScenario
 from e2e.differential.extended_scenarios import extended_scenario
 from e2e.differential.extender import Extender
+from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.support.rest import Rest
 from scheduler.allocation_json import claim_spec
 from scheduler.core.devices.extended import mappings
@@ -101,28 +100,19 @@ async def test_extended_resources_are_met_as_by_kube_scheduler(
     if server_kind != "real":
         pytest.skip("kube-scheduler needs a real control plane")
     done = Compared()
-    with Extender() as extender:
-        options = Options(
-            controllers=False, kwok=False, jobset=False, scheduler=True, taint_nodes=False,
-            extender=extender.url,
-        )  # fmt: skip
-        async with (
-            ControlPlane(options) as plane,
-            plane.client() as rest,
-            answers.decisions(rest) as seen,
-        ):
-            for number in range(20 if long else 2):
-                made = extended_scenario(SEED, number)
-                await answers.create(rest, made)
-                ours = Extended(rest, made.namespace)
-                await ours.read()
-                for pod in made.candidates:
-                    await _decide(rest, extender, seen, ours, pod, done)
-                extender.accepts = "placed"
-                for pod in made.placed:
-                    await _place(rest, seen, ours, made, pod, done)
-                extender.accepts = ""
-                await answers.clear(rest, made)
+    async with kube_scheduler() as (_, rest, extender), answers.decisions(rest) as seen:
+        for number in range(20 if long else 2):
+            made = extended_scenario(SEED, number)
+            await answers.create(rest, made)
+            ours = Extended(rest, made.namespace)
+            await ours.read()
+            for pod in made.candidates:
+                await _decide(rest, extender, seen, ours, pod, done)
+            extender.accepts = "placed"
+            for pod in made.placed:
+                await _place(rest, seen, ours, made, pod, done)
+            extender.accepts = ""
+            await answers.clear(rest, made)
 
     assert not done.differences, "\n".join(done.differences)
     assert done.pairs >= (3000 if long else 300)

@@ -2,11 +2,9 @@
 
 import pytest
 
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential import answers
-from e2e.differential.extender import Extender
 from e2e.differential.generator import scenario
+from e2e.differential.kube_scheduler import kube_scheduler
 from scheduler.core.plugins import (
     inter_pod_affinity,
     node_affinity,
@@ -54,30 +52,25 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
     if server_kind != "real":
         pytest.skip("kube-scheduler needs a real control plane")
     pairs, feasible, differences, reasons = 0, 0, list[str](), set[str]()
-    with Extender() as extender:
-        options = Options(
-            controllers=False, kwok=False, jobset=False, scheduler=True, taint_nodes=False,
-            extender=extender.url,
-        )  # fmt: skip
-        async with ControlPlane(options) as plane, plane.client() as rest:
-            for number in range(40 if long else 1):
-                made = scenario(SEED, number)
-                await answers.create(rest, made)
-                theirs = await answers.kube(rest, extender, made.candidates)
-                ours, told = await answers.muster(rest, made)
-                doubtful = [pod for pod in made.candidates if ours[_key(pod)] != theirs[_key(pod)]]
-                # Its caches may have been behind the first time.
-                theirs |= await answers.kube(rest, extender, doubtful)
-                for key, nodes in ours.items():
-                    feasible += len(nodes)
-                    reasons |= told[key]
-                    if nodes != theirs[key]:
-                        differences.append(
-                            f"scenario {number} {key}: only ours {sorted(nodes - theirs[key])},"
-                            f" only theirs {sorted(theirs[key] - nodes)}; {sorted(told[key])}"
-                        )
-                pairs += len(made.candidates) * len(made.nodes)
-                await answers.clear(rest, made)
+    async with kube_scheduler() as (_, rest, extender):
+        for number in range(40 if long else 1):
+            made = scenario(SEED, number)
+            await answers.create(rest, made)
+            theirs = await answers.kube(rest, extender, made.candidates)
+            ours, told = await answers.muster(rest, made)
+            doubtful = [pod for pod in made.candidates if ours[_key(pod)] != theirs[_key(pod)]]
+            # Its caches may have been behind the first time.
+            theirs |= await answers.kube(rest, extender, doubtful)
+            for key, nodes in ours.items():
+                feasible += len(nodes)
+                reasons |= told[key]
+                if nodes != theirs[key]:
+                    differences.append(
+                        f"scenario {number} {key}: only ours {sorted(nodes - theirs[key])},"
+                        f" only theirs {sorted(theirs[key] - nodes)}; {sorted(told[key])}"
+                    )
+            pairs += len(made.candidates) * len(made.nodes)
+            await answers.clear(rest, made)
 
     assert not differences, "\n".join(differences)
     assert pairs >= (6000 if long else 150)

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential.extender import Extender
+from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.support.rest import Rest
 from scheduler.core.devices.model import SliceInfo
 from scheduler.selectors.selectors import Selectors
@@ -58,19 +57,14 @@ async def test_devices_are_selected_as_by_kube_scheduler(server_kind: str, long:
     if server_kind != "real":
         pytest.skip("kube-scheduler needs a real control plane")
     played = Played()
-    with Extender() as extender:
-        options = Options(
-            controllers=False, kwok=False, jobset=False, scheduler=True, taint_nodes=False,
-            extender=extender.url,
-        )  # fmt: skip
-        async with ControlPlane(options) as plane, plane.client() as rest:
-            slices = await _create_devices(rest)
-            await _until_seen(rest, extender, {each.name for each in slices})
-            judge = _Judge(slices)
-            for texts in _batches(_chosen(long)):
-                await asyncio.gather(
-                    *(_play(rest, extender, judge, text, number, played) for number, text in texts)
-                )
+    async with kube_scheduler() as (_, rest, extender):
+        slices = await _create_devices(rest)
+        await _until_seen(rest, extender, {each.name for each in slices})
+        judge = _Judge(slices)
+        for texts in _batches(_chosen(long)):
+            await asyncio.gather(
+                *(_play(rest, extender, judge, text, number, played) for number, text in texts)
+            )
 
     assert not played.differences, "\n".join(played.differences)
     assert played.letters == {"y", "n", "!"}
