@@ -84,6 +84,14 @@ COMMAND_CASES: Final = {
         ("aiohttp", *SOLVER),
         (*WEB, *PROCESSES, "cryptography", "webhooks", "controllers", "certs"),
     ),
+    "lab": Case(
+        (
+            *("lab", "run", "--cluster", f"{ROOT}/examples/lab/team-cluster.yaml"),
+            *("--recipe", f"{ROOT}/examples/lab/team-week.yaml", "--until", "1h"),
+        ),
+        ("lab.simulation", *SOLVER),
+        (*WEB, *PROCESSES, "matplotlib", "cryptography", "webhooks", "controllers", "certs"),
+    ),
     "snapshot": Case(
         ("snapshot", "snapshot.bin"),
         ("aiohttp", "scheduler.snapshot"),

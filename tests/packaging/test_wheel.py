@@ -144,7 +144,8 @@ def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     overlays = {"overlays/cert-manager", "overlays/single"}
     manifests = {"base", "crd", "monitoring", "protection"} | overlays
     ours = {f"cli/manifests/{folder}" for folder in manifests}
-    assert data == {"webhooks/manifests/webhook", "cli/examples"} | ours
+    examples = {"cli/examples", "cli/examples/lab"}
+    assert data == {"webhooks/manifests/webhook"} | examples | ours
 
 
 def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
