@@ -1,5 +1,6 @@
-"""A trace whose events are so far apart that a real cluster's delays cannot change their order."""
+"""A trace whose events are apart, so that a real cluster can be given one after the other."""
 
+import bisect
 import itertools
 import random
 from dataclasses import dataclass
@@ -14,7 +15,17 @@ NODES, CORES, RACK_OF = 8, 4, 4
 CLUSTER = Cluster((Pool("n", NODES, {"cpu": CORES, "pods": 200}, {RACK: RACK_OF}),))
 
 APART = 0.3
-"""Seconds between any two events: far more than a small cluster takes to place a gang."""
+"""Seconds between any two events."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A gang comes or ends; `starts` are how many have started once that was taken in."""
+
+    time: float
+    name: str
+    comes: bool
+    starts: int
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,7 @@ class Expected:
 
     starts: list[str]
     nodes: dict[str, list[int]]
+    events: list[Event]
 
 
 def spaced_trace(count: int, seed: int) -> list[Job]:
@@ -44,11 +56,17 @@ def simulated(jobs: list[Job]) -> Run:
 
 def expected(jobs: list[Job]) -> Expected:
     """Raises AssertionError if a gang never starts."""
-    run = simulated(jobs)
-    started = {life.job.name: life.started for life in run.lives}
-    assert None not in started.values()
-    nodes = {life.job.name: sorted(_index(name) for name in life.first_nodes) for life in run.lives}
-    return Expected(sorted(started, key=lambda name: (started[name], name)), nodes)
+    lives = simulated(jobs).lives
+    started = {life.job.name: life.started for life in lives}
+    times = sorted(time for time in started.values() if time is not None)
+    assert len(times) == len(jobs)
+    moments = [(life.job.arrival, life.job.name, True) for life in lives]
+    moments += [(life.ended, life.job.name, False) for life in lives if life.ended is not None]
+    return Expected(
+        sorted(started, key=lambda name: (started[name], name)),
+        {life.job.name: sorted(_index(name) for name in life.first_nodes) for life in lives},
+        [Event(*moment, bisect.bisect_right(times, moment[0])) for moment in sorted(moments)],
+    )
 
 
 def _draw(number: int, after: float, chance: random.Random) -> Job:
