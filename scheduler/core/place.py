@@ -78,7 +78,10 @@ def place(
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
         return Refusal(group.key, shortage, frozenset())
     respected = state.nominations.respected(group.key, root.priority)
-    with state.nodes.trial(), respected if nominations else nullcontext():
+    waiting = state.framework.devices.deciding(
+        each for leaf in group.leaves() for each in leaf.pending.items()
+    )
+    with state.nodes.trial(), waiting, respected if nominations else nullcontext():
         search = Search(state, budget.of(group.scheduler))
         attempt, shapes = search.attempt, shapes_of(group)
         shortage_or_none = search.minimums(group, region)

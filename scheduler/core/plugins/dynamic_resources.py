@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
@@ -138,6 +139,37 @@ class DynamicResources:
         self._looks: dict[Shape, tuple[object, _Looks]] = {}
         self._given: dict[tuple[Shape, int], list[tuple[Allocation, ...]]] = {}
         self._placed: Counter[ClaimKey] = Counter()
+        self._standing: dict[ClaimKey, int] = {}
+
+    @contextmanager
+    def deciding(self, pods: Iterable[tuple[Shape, Iterable[str]]]) -> Iterator[None]:
+        """Decide a root inside of which these pods wait, the UIDs by shape.
+
+        Those that a claim is reserved for already take no other place among its consumers, if it
+        can have all that wait: otherwise any of them may be chosen.
+        """
+        waiting: dict[ClaimKey, set[str]] = {}
+        for shape, uids in pods:
+            for key in self.named(shape):
+                waiting.setdefault(key, set()).update(uids)
+        full = False
+        for key, of in waiting.items():
+            consumers = self._table.consumers.of(key)
+            if not consumers.isdisjoint(of) and len(consumers | of) <= MOST_CONSUMERS:
+                self._standing[key] = len(consumers & of)
+                full = full or len(consumers) == MOST_CONSUMERS
+        self._count_otherwise(full=full)
+        try:
+            yield
+        finally:
+            self._standing.clear()
+            self._count_otherwise(full=full)
+
+    def _count_otherwise(self, *, full: bool) -> None:
+        """What is known of pods that name `full` claims does not hold."""
+        if full:
+            self._table.claims_version += 1
+            self._nodes.touch()
 
     def key(self, shape: Shape) -> object:
         """What answers about the shape depend on besides the rows of nodes; None if on nothing."""
@@ -204,15 +236,15 @@ class DynamicResources:
         With how many it has besides those that the open trial has placed.
         """
         for key in self.named(shape):
-            consumers = len(self._table.consumers.of(key))
+            consumers = self._consumers(key)
             if consumers + self._placed[key] >= MOST_CONSUMERS:
                 return key, consumers
         return None
 
     def quota(self, shape: Shape) -> int | None:
         """How many more pods of the shape its named claims can have as consumers; None: any."""
-        keys, of = self.named(shape), self._table.consumers.of
-        left = (MOST_CONSUMERS - len(of(key)) - self._placed[key] for key in keys)
+        keys = self.named(shape)
+        left = (MOST_CONSUMERS - self._consumers(key) - self._placed[key] for key in keys)
         return min(left, default=None) if keys else None
 
     def choices(self, key: ClaimKey, rows: Ints) -> Iterator[tuple[Allocation, Ints]]:
@@ -529,9 +561,13 @@ class DynamicResources:
             return f'could not find ResourceClaim "{key[0]}/{key[1]}"'
         if claim.terminating:
             return f'resourceclaim "{key[1]}" is being deleted'
-        if len(self._table.consumers.of(key)) >= MOST_CONSUMERS:
+        if self._consumers(key) >= MOST_CONSUMERS:
             return f'resourceclaim "{key[1]}" has {MOST_CONSUMERS} consumers, which are the most'
         return ""
+
+    def _consumers(self, key: ClaimKey) -> int:
+        """How many a claim has besides the waiting pods of the root that is decided."""
+        return len(self._table.consumers.of(key)) - self._standing.get(key, 0)
 
     def _spread(self, own: PodAsks, watched: Watched) -> bool:
         """Whether it may get devices that several nodes can use."""

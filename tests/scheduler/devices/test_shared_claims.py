@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from scheduler.core.devices.model import NodeScope
 from scheduler.core.explain import explain
-from scheduler.core.model import ClaimKey, Expression, Requirements, Term
+from scheduler.core.model import ClaimKey, Expression, PodInfo, Requirements, Term
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.search.batching import batchable
 from tests.scheduler.devices.builders import ask, device, gpu, has, pool
@@ -273,6 +274,48 @@ def test_extras_take_what_is_left_of_the_consumers() -> None:
 
     assert len(decision.pods) == 6
     assert len(made.table.claims[key].reserved) == 256
+
+
+def reserve(made: DeviceCluster, key: ClaimKey, own: Iterable[PodInfo], others: int) -> None:
+    """The claim is reserved for these pods, and for so many others."""
+    uids = {*(each.uid for each in own), *map(str, range(others))}
+    made.table.set_claim(replace(made.table.claims[key], reserved=frozenset(uids)))
+
+
+def test_a_pod_that_stands_in_a_full_claim_has_its_place_and_no_other_pod() -> None:
+    made, key = racks(1, 8, cpu=100), ("ns", "switch")
+    assert made.claim("switch", SWITCH) == key
+    own, other = made.asks(None, key), made.asks(None, key)
+    reserve(made, key, [own], 255)
+
+    assert isinstance(made.place_single(other), Refusal)
+    placed = made.place_single(own)
+    assert isinstance(placed, Placement)
+    assert isinstance(made.place_single(other), Refusal)
+
+    made.run(placed)
+    assert isinstance(made.place_single(other), Refusal)
+
+
+def test_members_that_a_full_claim_is_reserved_for_are_placed_with_those_it_has_room_for() -> None:
+    made, key = crowd(0, 256)
+    pods = [pod.info for pod in made.state.pods.values()]
+
+    reserve(made, key, pods[:250], 0)
+    assert isinstance(made.place("g"), Placement)
+    reserve(made, key, pods, 0)
+    assert isinstance(made.place("g"), Placement)
+    reserve(made, key, pods[:255], 1)
+    assert isinstance(made.place("g"), Refusal)
+
+
+def test_members_beyond_a_claims_room_do_not_take_the_places_of_those_that_have_them() -> None:
+    """Any of them may be chosen, and for one without a place there would be 257 consumers."""
+    made, key = crowd(0, 257, minimum=2)
+    pods = [pod.info for pod in made.state.pods.values()]
+    reserve(made, key, pods[1:], 0)
+
+    assert isinstance(made.place("g"), Refusal)
 
 
 def test_roots_that_share_a_claim_are_not_batched_beyond_its_consumers() -> None:
