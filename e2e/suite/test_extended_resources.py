@@ -1,6 +1,8 @@
 """Extended resources that some nodes offer, and for which devices stand on the others."""
 
+import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
@@ -9,6 +11,7 @@ from e2e.suite.devices import CLAIMS, Devices, devices_in
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, of_job
 from e2e.support.waiting import eventually
+from kube.errors import NotFound
 from kube.resources import JOBS, PODS
 
 pytestmark = pytest.mark.since("1.36", "devices stand for extended resources from 1.36 on")
@@ -91,6 +94,51 @@ async def test_the_name_of_a_class_is_an_extended_resource(
     await env.runs(of_job("train"), 2)
     assert len(await devices.held()) == 2
     await ended(env, "train")
+
+
+async def test_a_gang_of_a_higher_priority_gets_the_devices_of_the_gang_that_it_evicts(
+    env: Environment, devices: Devices, important: str
+) -> None:
+    resource = resource_of(env)
+    await devices.add_class(resource=resource)
+    for _ in range(2):
+        await devices.publish(await env.add_node(cpu=8), 2)
+    await env.create(JOBS, requesting(job("low", env.name, pods=4), resource))
+    await env.runs(of_job("low"), 4)
+    high = requesting(job("high", env.name, pods=2), resource)
+    high["spec"]["template"]["spec"]["priorityClassName"] = important
+
+    await env.create(JOBS, high)
+
+    await env.runs(of_job("high"), 2)
+    assert await env.bound(of_job("low")) == 0
+    await check(env, devices, claims=2)
+    await ended(env, "high", "low")
+
+
+async def test_pods_and_claims_that_are_deleted_in_any_order_leave_nothing_allocated(
+    env: Environment, devices: Devices
+) -> None:
+    resource = resource_of(env)
+    await devices.add_class(resource=resource)
+    for _ in range(2):
+        await devices.publish(await env.add_node(cpu=8), 3)
+    await env.create(JOBS, requesting(job("first", env.name, pods=6), resource))
+    await env.runs(of_job("first"), 6)
+    await check(env, devices, claims=6)
+    objects = [(PODS, one["metadata"]["name"]) for one in await env.pods()]
+    objects += [(CLAIMS, one["metadata"]["name"]) for one in await devices.claims()]
+    random.shuffle(objects)
+
+    for kind, name in objects:
+        with suppress(NotFound):  # a claim goes with its pod
+            await env.client.delete(kind, name, env.name)
+
+    await devices.nothing_left_allocated()
+    await env.create(JOBS, requesting(job("next", env.name, pods=6), resource))
+    await env.runs(of_job("next"), 6)
+    await check(env, devices, claims=6)
+    await ended(env, "first", "next")
 
 
 @pytest.mark.timeout(300)
