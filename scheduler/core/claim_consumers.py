@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from scheduler.core.changes import Changes
 from scheduler.core.model import ClaimKey
 
 
 class ClaimConsumers:
     """Pods are known by their UIDs: those in `status.reservedFor`, and assumed ones.
 
-    `returning` are the claims that have consumers, all of which are gone or have ended.
+    `returning` are the claims that have consumers, all of which are gone or have ended. `changed`
+    are the pods with a claim that has others, or others that live.
     """
 
     def __init__(self, lives: Callable[[str], bool]) -> None:
         """`lives` says whether the pod is there and has not ended."""
         self.returning: dict[ClaimKey, None] = {}
+        self.changed: Changes[str] = Changes()
         self._lives = lives
         self._reserved: dict[ClaimKey, frozenset[str]] = {}
         self._elsewhere: set[ClaimKey] = set()
@@ -96,6 +99,7 @@ class ClaimConsumers:
 
     def _changed(self, key: ClaimKey, before: frozenset[str]) -> None:
         now = self.of(key)
+        self.changed.update(before - now)
         for uid in before - now:
             claims = self._claims[uid]
             del claims[key]
@@ -107,6 +111,7 @@ class ClaimConsumers:
 
     def _count(self, key: ClaimKey) -> None:
         consumers = self.of(key)
+        self.changed.update(consumers)
         living = sum(map(self._lives, consumers)) + (key in self._elsewhere)
         self._living.pop(key, None)
         self.returning.pop(key, None)

@@ -7,7 +7,7 @@ claim's status says that it is not, or the claim is gone. Only claims hold devic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -16,10 +16,11 @@ import numpy as np
 from scheduler.core.claim_consumers import ClaimConsumers
 from scheduler.core.device_excess import DeviceExcess
 from scheduler.core.device_use import DeviceUse
+from scheduler.core.device_viewers import ViewGroup, ViewGroups
 from scheduler.core.devices.allowance import Allowance
 from scheduler.core.devices.contents import Seen
 from scheduler.core.devices.kinds import Judge, Watched
-from scheduler.core.devices.layouts import Layout, View
+from scheduler.core.devices.layouts import FREE, Layout, View
 from scheduler.core.devices.model import (
     Allocation,
     DeviceClaimInfo,
@@ -34,6 +35,7 @@ from scheduler.core.devices.sortings import Sorting, Sortings
 from scheduler.core.devices.states import DeviceStates, UsageChange
 from scheduler.core.devices.taint_rules import DeviceTaintRule, DeviceTaintRules
 from scheduler.core.extended_resources import ExtendedResources
+from scheduler.core.held_devices import HeldDevices, Masks
 from scheduler.core.model import ClaimKey, Term
 from scheduler.core.node_attributes import AttributeColumn, NodeAttributes
 from scheduler.core.node_table import Bools, Ints, NodeTable
@@ -60,7 +62,8 @@ def no_judge(expression: str, _driver: str, _device: object) -> str:
 class DeviceTable:
     """Updated by events; `assume` and `set_states` are undone with the open trial.
 
-    `freed` are the claims that have given their devices back in the open trial.
+    `freed` are the claims that have given their devices back in the open trial, besides those of
+    pods that `held` has as such.
     `version` changes with classes, `claims_version` with claims and assumed allocations,
     `slices_version` with slices.
     """
@@ -87,18 +90,19 @@ class DeviceTable:
         self.version = 0
         self.claims_version = 0
         self.slices_version = 0
-        self.rows_of: dict[PoolKey, set[int]] = {}
+        self.groups = ViewGroups()
         self._column: Ints = np.zeros(0, np.int64)
-        self._views: dict[int, View] = {}
         self._tainted: dict[str, SliceInfo] = {}
         self._pools: dict[PoolKey, dict[str, SliceInfo]] = {}
         self._local: dict[str, dict[str, SliceInfo]] = {}
         self._wide: dict[str, SliceInfo] = {}
-        self.use = DeviceUse(self.rows_of, self._views)
+        self.use = DeviceUse(self.groups)
         self.excess = DeviceExcess(self.use, self._pools)
+        self.held = HeldDevices(self.consumers, self.use, self.assumed)
         self.freed: set[ClaimKey] = set()
         self._stale_views: set[int] = set()
-        self._stale_states: set[int] = set()
+        self._stale_groups: dict[ViewGroup, None] = {}
+        self._common: dict[tuple[NodeScope, ...], ViewGroup | None] = {}
         self._seen: dict[int, Seen] = {}
         self._devices = 0
         self._untidy = False
@@ -234,7 +238,7 @@ class DeviceTable:
     def allocation(self, key: ClaimKey) -> Allocation | None:
         """What the claim has, or is assumed to have."""
         claim = self.claims.get(key)
-        if claim is None or claim.allocation is None or key in self.freed:
+        if claim is None or claim.allocation is None or self._is_freed(key):
             return self.assumed.get(key)
         return claim.allocation
 
@@ -251,6 +255,47 @@ class DeviceTable:
         self._set_freed(keys, freed=not again)
         self.nodes.undo_by(partial(self._set_freed, keys, freed=again))
         self._change_states(keys, again=again)
+
+    def free_held(self, slots: Ints, rows: Ints, *, again: bool = False) -> None:
+        """The same for all claims of the pods of these slots, which are of the kind ALONE.
+
+        `rows` are the nodes by slot. Raises PostponedError.
+        """
+        slots = slots[self.held.freed[slots] == again]
+        self._set_held(slots, freed=not again)
+        self.nodes.undo_by(partial(self._set_held, slots, freed=again))
+        self._change_rows(*self.held.by_row(slots, rows), again=again)
+
+    def _change_rows(self, rows: Ints, masks: Masks, *, again: bool) -> None:
+        """Let devices of rows be free, or in use `again`; `masks` are their positions."""
+        before = self._column[rows]
+        after = before.copy()
+        order = np.lexsort((masks, before))
+        numbers, parts = before[order], masks[order]
+        differs = (numbers[1:] != numbers[:-1]) | (parts[1:] != parts[:-1])
+        for equal in np.split(order, np.flatnonzero(differs) + 1) if len(order) else ():
+            number, mask = int(before[equal[0]]), int(masks[equal[0]])
+            change = UsageChange(taken=mask) if again else UsageChange(freed=mask)
+            for layout, at in self._by_layout(rows, equal, number):
+                after[at] = self.states.changed(layout, number, change)
+        self.set_states(rows, after)
+
+    def _by_layout(self, rows: Ints, at: Ints, number: int) -> Iterator[tuple[Layout | None, Ints]]:
+        """Rows in one state, by index, with the layout as the trial's pods there see it."""
+        if not self.states.all[number].puts:
+            yield None, at
+            return
+        column = self.sorting(self.states.all[number].watched).column[rows[at]]
+        for index in np.unique(column):
+            same = at[column == index]
+            yield self._layout_of(int(rows[same[0]]), number), same
+
+    def _is_freed(self, key: ClaimKey) -> bool:
+        return key in self.freed or self.held.is_freed(key)
+
+    def _set_held(self, slots: Ints, *, freed: bool) -> None:
+        self.held.free(slots, freed=freed)
+        self._claims_changed()
 
     def _assume_freed(self, key: ClaimKey, *, again: bool) -> None:
         """What is assumed of a claim ends, and comes back with its devices."""
@@ -310,7 +355,8 @@ class DeviceTable:
 
     def view(self, row: int) -> View:
         self.refresh()
-        return self._views.get(row, _NO_VIEW)
+        group = self.groups.of(row)
+        return _NO_VIEW if group is None else group.view
 
     def attribute(self, name: str) -> AttributeColumn | None:
         """What the nodes' devices say of an attribute, which nodes need not have.
@@ -334,8 +380,8 @@ class DeviceTable:
         self.refresh()
         if self._pool_states[0] != self.slices_version:
             worst: dict[PoolKey, str] = {}
-            for view in self._views.values():
-                for pool in view.pools:
+            for group in self.groups.all():
+                for pool in group.view.pools:
                     flaw = "incomplete" if pool.incomplete else "invalid" if pool.invalid else ""
                     worst[pool.key] = flaw or worst.get(pool.key, "complete")
             counts = Counter({"complete": 0, "incomplete": 0, "invalid": 0})
@@ -358,21 +404,16 @@ class DeviceTable:
         size = self.nodes.size
         if size > len(self._column):
             self._column = np.pad(self._column, (0, max(64, size, len(self._column))))
-        if not (self._stale_views or self._stale_states):
-            return
-        wide = self._wide_of(self._stale_views)
         if self._stale_views:
-            self.use.moved()
-        for row in self._stale_views:
-            self._set_view(row, self._view_of(row, wide.get(row, ())))
-        self._stale_states |= self._stale_views
-        self.sortings.stale(self._stale_views)
-        self.attributes.rows_changed(self._stale_views, self._seen, self.sortings.contents, size)
-        rows = np.array(sorted(self._stale_states), np.int64)
-        self._stale_views.clear()
-        self._stale_states.clear()
-        for row in rows.tolist():
-            self._column[row] = self.states.of(self.use.usage(self._views.get(row, _NO_VIEW)))
+            self._look_again(self._stale_views)
+            self.attributes.rows_changed(
+                self._stale_views, self._seen, self.sortings.contents, size
+            )
+            self._stale_views = set()
+        for group in self._stale_groups:
+            if group.rows:
+                self._column[group.array()] = self.states.of(self.use.usage(group))
+        self._stale_groups.clear()
 
     def tidy(self) -> None:
         """Forget states that no node is in, if there are many. Not inside a trial.
@@ -386,11 +427,12 @@ class DeviceTable:
             # The numbers are others from now on, also those of what pods ask for.
             self.states.clear()
             self._column[:] = 0
-            self._stale_states.update(self._views)
+            self._stale_groups.update(dict.fromkeys(self.groups.all()))
             self.version += 1
         if len(self.sortings.contents) > _MOST_GONE + 2 * self._devices:
             self.sortings.clear()
-            self._stale_views.update(self._views)
+            self._common.clear()
+            self._stale_views.update(self.groups.rows())
 
     def _restore(self, rows: Ints, numbers: Ints) -> None:
         self._column[rows] = numbers
@@ -429,75 +471,72 @@ class DeviceTable:
 
     def _pool_changed(self, info: SliceInfo) -> None:
         """All nodes that see the pool, or may see it now, look at it again."""
-        rows = set(self.rows_of.get(info.pool_key, ()))
+        rows = self.groups.rows_seeing(info.pool_key)
         for each in (info, *self._pools.get(info.pool_key, {}).values()):
-            if each.scope is not None and each.scope.name:
-                row = self.nodes.row_of.get(each.scope.name)
-                rows.update(() if row is None else (row,))
-            else:
-                rows.update(np.flatnonzero(self._counts_on(each)).tolist())
+            for scope in _scopes(each):
+                rows.update(self._in_scope(scope))
+            if each.scope is None or not each.scope.name:
+                self._common.clear()
         self._stale_views |= rows
         self._gaining |= rows
         self.excess.pool_changed(info.pool_key)
         self.slices_version += 1
         self.nodes.touch_rows(np.array(sorted(rows), np.int64))
 
-    def _counts_on(self, info: SliceInfo) -> Bools:
-        """Nodes (N,) for which a slice counts that is not one node's."""
-        scopes = {info.scope} if info.scope else {device.scope for device in info.devices}
-        found = np.zeros(self.nodes.size, np.bool_)
-        for scope in scopes:
-            if scope is not None:
-                found |= self._in_scope(scope)
-        return found
-
-    def _in_scope(self, scope: NodeScope) -> Bools:
+    def _in_scope(self, scope: NodeScope) -> Iterable[int]:
+        """The rows of the nodes of a scope."""
         if scope.name:
-            return self.nodes.named((scope.name,))
-        if scope.everywhere:
-            return self.admitted(None)
-        return self.admitted(scope.terms or ())
-
-    def _wide_of(self, rows: Collection[int]) -> dict[int, list[SliceInfo]]:
-        """By row, the slices that count for it and not for one node alone."""
-        found: dict[int, list[SliceInfo]] = {}
-        if not self._wide or not rows:
-            return found
-        wanted = np.zeros(self.nodes.size, np.bool_)
-        wanted[sorted(rows)] = True
-        for each in self._wide.values():
-            for row in np.flatnonzero(self._counts_on(each) & wanted).tolist():
-                found.setdefault(row, []).append(each)
+            row = self.nodes.row_of.get(scope.name)
+            return () if row is None else (row,)
+        within = self.admitted(None if scope.everywhere else scope.terms or ())
+        found: list[int] = np.flatnonzero(within).tolist()
         return found
 
-    def _view_of(self, row: int, wide: Iterable[SliceInfo]) -> View:
+    def _look_again(self, rows: set[int]) -> None:
+        """Find out what nodes see now."""
+        self.sortings.stale(rows)
+        moved = dict.fromkeys(map(self.groups.of, rows))
+        reach: dict[int, list[NodeScope]] = {}
+        scopes = dict.fromkeys(scope for each in self._wide.values() for scope in _scopes(each))
+        for scope in scopes:
+            for row in rows.intersection(self._in_scope(scope)):
+                reach.setdefault(row, []).append(scope)
+        self._column[sorted(rows)] = self.states.of(FREE)
+        for row in sorted(rows):
+            group = self._group_of(row, tuple(reach.get(row, ())))
+            self.groups.put(row, group)
+            self._seen.pop(row, None)
+            if group is not None:
+                self._seen[row] = group.seen
+                self._stale_groups[group] = None
+                moved[group] = None
+        self.use.moved(group.view for group in moved if group is not None)
+
+    def _group_of(self, row: int, reach: tuple[NodeScope, ...]) -> ViewGroup | None:
+        """The group of a row that is within these scopes of slices for several nodes."""
         node = self.nodes.infos[row]
         if node is None:
-            return _NO_VIEW
-        own = self._local.get(node.name, {}).values()
+            return None
+        own = self._local.get(node.name)
+        if own:
+            return self._new_group(own.values(), reach)
+        if reach not in self._common:
+            self._common[reach] = self._new_group((), reach)
+        return self._common[reach]
+
+    def _new_group(
+        self, own: Iterable[SliceInfo], reach: tuple[NodeScope, ...]
+    ) -> ViewGroup | None:
+        within = set(reach)
+        wide = (each for each in self._wide.values() if within and within & _scopes(each))
         seen = {each.name: each for each in (*own, *wide) if each.devices}
         for key in {each.pool_key for each in seen.values()}:
             seen.update((n, each) for n, each in self._pools[key].items() if each.counters)
         if not seen:
-            return _NO_VIEW
-        return View.of(
-            gather(seen.values(), lambda key: self._pools[key].values()),
-            lambda scope: bool(self._in_scope(scope)[row]),
-        )
-
-    def _set_view(self, row: int, view: View) -> None:
-        self._seen.pop(row, None)
-        for pool in self._views.pop(row, _NO_VIEW).pools:
-            rows = self.rows_of.get(pool.key)
-            if rows is not None:
-                rows.discard(row)
-                if not rows:
-                    del self.rows_of[pool.key]
-        if view is not _NO_VIEW:
-            self._views[row] = view
-            self._seen[row] = self.sortings.contents.seen(view)
-        for pool in view.pools:
-            self.rows_of.setdefault(pool.key, set()).add(row)
+            return None
+        pools = gather(seen.values(), lambda key: self._pools[key].values())
+        view = View.of(pools, within.__contains__)
+        return ViewGroup(view, self.sortings.contents.seen(view))
 
     # Use
 
@@ -516,12 +555,18 @@ class DeviceTable:
         for device in changed:
             self._used_otherwise(device)
         for each in before if changed else ():
-            self._gaining |= self.rows_of.get(each.key[:2], set())
+            self._gaining |= self.groups.rows_seeing(each.key[:2])
 
     def _used_otherwise(self, device: DeviceKey) -> None:
-        rows = self.rows_of.get(device[:2], set())
-        self._stale_states |= rows
-        self.nodes.touch_rows(np.array(sorted(rows), np.int64))
+        for group in self.groups.seeing(device[:2]):
+            self._stale_groups[group] = None
+            self.nodes.touch_rows(group.array())
+
+
+def _scopes(info: SliceInfo) -> set[NodeScope]:
+    """The scopes of a slice, or of its devices."""
+    scopes = {info.scope} if info.scope else {device.scope for device in info.devices}
+    return {scope for scope in scopes if scope is not None}
 
 
 def _drop(table: dict[_K, dict[_V, _T]], key: _K, inner: _V) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from scheduler.core.changes import Changes
+from scheduler.core.device_viewers import ViewGroup, ViewGroups
 from scheduler.core.devices.asks import Amounts
 from scheduler.core.devices.layouts import Usage, View
-from scheduler.core.devices.model import AllocatedDevice, Allocation, DeviceKey, PoolKey
+from scheduler.core.devices.model import AllocatedDevice, Allocation, DeviceKey
 from scheduler.core.devices.states import UsageChange
 from scheduler.core.model import ClaimKey
 
@@ -19,14 +21,17 @@ _Place = tuple[int, int]
 
 
 class DeviceUse:
-    """`rows_of` are the nodes that see a pool; call `moved` when they or `views` change."""
+    """`groups` are the nodes that see devices; call `moved` when these change.
 
-    def __init__(self, rows_of: Mapping[PoolKey, set[int]], views: Mapping[int, View]) -> None:
-        self._rows_of = rows_of
-        self._views = views
+    `changed` are the claims whose `place` may be another.
+    """
+
+    def __init__(self, groups: ViewGroups) -> None:
+        self._groups = groups
         self._held: dict[ClaimKey, Allocation] = {}
         self._holders: dict[DeviceKey, dict[ClaimKey, list[Taken]]] = {}
         self._places: dict[ClaimKey, _Place | None] = {}
+        self.changed: Changes[ClaimKey] = Changes()
 
     def __len__(self) -> int:
         """How many devices somebody has."""
@@ -52,7 +57,7 @@ class DeviceUse:
             self._held[key] = now
         if before == now:
             return set()
-        self._places.pop(key, None)
+        self._displace((key,))
         changed: set[DeviceKey] = set()
         for each in before.devices if before else ():
             holders = self._holders.get(each.key, {})
@@ -65,25 +70,45 @@ class DeviceUse:
             self._holders.setdefault(each.key, {}).setdefault(key, []).append(taken)
             changed.add(each.key)
         for device in changed:
-            for other in self._holders.get(device, ()):
-                self._places.pop(other, None)
+            self._displace(self._holders.get(device, ()))
+            self._use_otherwise(device)
         return changed
 
-    def moved(self) -> None:
-        """Nodes see other devices."""
-        self._places.clear()
+    def _use_otherwise(self, device: DeviceKey) -> None:
+        """Bring what is known of usages up to date."""
+        for group in self._groups.seeing(device[:2]):
+            position = group.view.positions.get(device)
+            if group.usage is not None and position is not None:
+                whole, amounts = self._taken(device, ())
+                used = group.usage.used & ~(1 << position) | whole << position
+                group.usage = Usage(used, group.usage.shares)
+                if amounts is not None or group.usage.shares:
+                    group.usage = group.usage.with_shares({position: amounts})
 
-    def usage(self, view: View) -> Usage:
-        """What is in use of the devices of a view."""
-        used = 0
-        shares: dict[int, Amounts] = {}
-        for position, key in enumerate(view.keys):
-            if key in self._holders:
-                whole, amounts = self._taken(key, ())
-                used |= whole << position
-                if amounts is not None:
-                    shares[position] = amounts
-        return Usage(used).with_shares(shares)
+    def moved(self, views: Iterable[View]) -> None:
+        """Nodes see these devices, or do not see them any more."""
+        for view in views:
+            for device in view.keys:
+                self._displace(self._holders.get(device, ()))
+
+    def _displace(self, keys: Iterable[ClaimKey]) -> None:
+        for key in keys:
+            self._places.pop(key, None)
+            self.changed.add(key)
+
+    def usage(self, group: ViewGroup) -> Usage:
+        """What is in use of the devices that a group of nodes sees."""
+        if group.usage is None:
+            used = 0
+            shares: dict[int, Amounts] = {}
+            for position, key in enumerate(group.view.keys):
+                if key in self._holders:
+                    whole, amounts = self._taken(key, ())
+                    used |= whole << position
+                    if amounts is not None:
+                        shares[position] = amounts
+            group.usage = Usage(used).with_shares(shares)
+        return group.usage
 
     def place(self, key: ClaimKey) -> _Place | None:
         """The row of the one node that sees the claim's devices, and their mask, if all is plain.
@@ -96,12 +121,12 @@ class DeviceUse:
 
     def wide(self) -> bool:
         """Whether several nodes see one pool."""
-        return any(len(rows) > 1 for rows in self._rows_of.values())
+        return bool(self._groups.wide_pools)
 
     def rows(self, key: ClaimKey) -> set[int]:
         """The rows of all nodes that see devices of the claim."""
         pools = {each.key[:2] for each in self.held(key)}
-        return set().union(*(self._rows_of.get(pool, ()) for pool in pools))
+        return set().union(*map(self._groups.rows_seeing, pools))
 
     def changes(
         self, keys: Iterable[ClaimKey], freed: Collection[ClaimKey], *, again: bool
@@ -125,36 +150,47 @@ class DeviceUse:
             for row, mask in masks.items()
             if mask
         }
-        for device in sorted(others):
+        for group, change in self._of_groups(others, freed, again=again).items():
+            for row in sorted(group.rows):
+                alone = found.get(row)
+                found[row] = change if alone is None else alone.joined(change)
+        return found
+
+    def _of_groups(
+        self, devices: Iterable[DeviceKey], freed: Collection[ClaimKey], *, again: bool
+    ) -> dict[ViewGroup, UsageChange]:
+        """The same for devices that several nodes see, or several claims have."""
+        found: dict[ViewGroup, UsageChange] = {}
+        for device in sorted(devices):
             whole, amounts = self._taken(device, freed)
             differs = whole == again  # else somebody has it, or nobody, before and after
-            for row in sorted(self._rows_of.get(device[:2], ())):
-                position = self._views[row].positions.get(device)
+            for group in self._groups.seeing(device[:2]):
+                position = group.view.positions.get(device)
                 if position is not None:
-                    change = found.get(row, UsageChange())
                     bit = differs << position
-                    found[row] = UsageChange(
-                        change.freed | (0 if again else bit),
-                        change.taken | (bit if again else 0),
-                        (*change.shares, (position, amounts)),
+                    change = UsageChange(
+                        0 if again else bit, bit if again else 0, ((position, amounts),)
                     )
+                    found[group] = found[group].joined(change) if group in found else change
         return found
 
     def _place(self, key: ClaimKey) -> _Place | None:
-        rows: set[int] = set()
-        mask = 0
+        row, mask = -1, 0
         for each in self.held(key):
-            seen_by = self._rows_of.get(each.key[:2], ())
-            if len(seen_by) > 1 or each.share is not None or len(self._holders[each.key]) > 1:
+            groups = self._groups.seeing(each.key[:2])
+            if len(groups) > 1 or each.share is not None or len(self._holders[each.key]) > 1:
                 return None
-            for row in seen_by:
-                position = self._views[row].positions.get(each.key)
+            for group in groups:
+                position = group.view.positions.get(each.key)
+                if len(group.rows) > 1:
+                    return None
                 if position is not None:
-                    rows.add(row)
+                    (at,) = group.rows
+                    if row not in (-1, at):
+                        return None
+                    row = at
                     mask |= 1 << position
-        if len(rows) > 1:
-            return None
-        return next(iter(rows), -1), mask
+        return row, mask
 
     def _taken(
         self, device: DeviceKey, without: Collection[ClaimKey]

@@ -67,9 +67,12 @@ class Sorting:
             self.column = np.pad(self.column, (0, size - len(self.column)))
         nothing = self._contents.seen(_NO_VIEW)
         columns = self._columns()
+        known: dict[int, int] = {}
         for row in sorted(self.stale):
-            layout = self._layout(seen_of.get(row, nothing), columns)
-            self.column[row] = layout.index
+            seen = seen_of.get(row, nothing)
+            if id(seen) not in known:
+                known[id(seen)] = self._layout(seen, columns).index
+            self.column[row] = known[id(seen)]
             self.stale.discard(row)
 
     def layout(self, seen: Seen) -> Layout:

@@ -13,7 +13,7 @@ claim more asks for devices that stand for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -23,14 +23,14 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.device_table import DeviceTable
-from scheduler.core.devices.allocator import PodAsks
+from scheduler.core.devices.allocator import Pick, PodAsks
 from scheduler.core.devices.asks import Ask
 from scheduler.core.devices.extended import ask_for, mappings, resources_of
 from scheduler.core.devices.kinds import NOTHING, Kind, Watched, watched_by
-from scheduler.core.devices.layouts import Layout, Usage
+from scheduler.core.devices.layouts import Layout, Usage, View
 from scheduler.core.devices.masks import bits
 from scheduler.core.devices.matching import matches
-from scheduler.core.devices.model import Allocation, DeviceKey
+from scheduler.core.devices.model import Allocation, DeviceKey, PoolKey
 from scheduler.core.devices.requests import ResolvedAsk, Wanted, resolve
 from scheduler.core.devices.results import allocations, is_local
 from scheduler.core.devices.states import PLENTY, Put, Room
@@ -387,9 +387,12 @@ class DynamicResources:
         puts: dict[tuple[int, int], list[Put]] = {}
         given = {key: list(each) for key, each in self._given.items()}
         rows: set[int] = set()
+        looks: dict[Shape, _Looks] = {}
+        assumed = self._table.assumed
         for shape, row, keys in pods:
-            look = self._look(shape).at(row)
-            found |= {key: self._table.assumed[key] for key in keys if key in self._table.assumed}
+            known = looks.get(shape) or looks.setdefault(shape, self._look(shape))
+            look = known.at(row)
+            found |= {key: assumed[key] for key in keys if key in assumed} if assumed else {}
             if not look.places:
                 continue
             ready = given.get((shape, row))
@@ -571,29 +574,29 @@ class DynamicResources:
 
     def _spread(self, own: PodAsks, watched: Watched) -> bool:
         """Whether it may get devices that several nodes can use."""
-        wide = [key for key, rows in self._table.rows_of.items() if len(rows) > 1]
+        groups = self._table.groups
+        wide = groups.wide_pools
         if not wide or not own:
             return False
         sorting = self._table.sorting(watched)
         looked: set[int] = set()
-        for key in wide:
-            for row in self._table.rows_of[key]:
-                layout = sorting.layouts[int(sorting.column[row])]
-                if layout.index not in looked:
-                    looked.add(layout.index)
-                    if self._matches_wide(own, layout, row):
-                        return True
+        for group in dict.fromkeys(group for pool in wide for group in groups.seeing(pool)):
+            layout = sorting.layouts[int(sorting.column[next(iter(group.rows))])]
+            if layout.index not in looked:
+                looked.add(layout.index)
+                if self._matches_wide(own, layout, group.view, wide):
+                    return True
         return False
 
-    def _matches_wide(self, own: PodAsks, layout: Layout, row: int) -> bool:
-        view = self._table.view(row)
-        rows_of = self._table.rows_of
+    def _matches_wide(
+        self, own: PodAsks, layout: Layout, view: View, wide: Collection[PoolKey]
+    ) -> bool:
         able = 0
         for ask in own:
             for request in ask.requests:
                 for wanted in request.options:
                     able |= matches(layout, wanted).selected
-        return any(len(rows_of[view.keys[at][:2]]) > 1 for at in bits(able))
+        return any(view.keys[at][:2] in wide for at in bits(able))
 
     # Devices of rows
 
@@ -616,7 +619,7 @@ class DynamicResources:
         if not look.asks:
             return
         parts: dict[Watched, list[int]] = {}
-        for state in np.unique(states).tolist():
+        for state in _distinct(states):
             parts.setdefault(self._seen(look, state), []).append(state)
         for watched, of_part in parts.items():
             sorting = self._table.sorting(watched)
@@ -624,6 +627,9 @@ class DynamicResources:
             if len(parts) > 1:
                 at = np.flatnonzero(np.isin(states, of_part))
             keys = sorting.column[rows[at]] << 32 | states[at]
+            if len(keys) and (keys == keys[0]).all():
+                yield sorting.layouts[int(keys[0]) >> 32], int(keys[0]) & 0xFFFFFFFF, at
+                continue
             order = np.argsort(keys, kind="stable")
             unique, first = np.unique(keys[order], return_index=True)
             for key, where in zip(unique.tolist(), np.split(order, first[1:]), strict=True):
@@ -709,27 +715,26 @@ class DynamicResources:
 
     def _tell_others(self, row: int, puts: Iterable[Put]) -> None:
         """Devices that other nodes see, too, are in use there as well."""
-        view, table = self._table.view(row), self._table
+        view = self._table.view(row)
         for put in puts:
             for pick in put.picks:
-                if pick.wanted.option.admin:
-                    continue
-                key = view.keys[pick.position]
-                others = sorted(table.rows_of.get(key[:2], set()) - {row})
-                if not others:
-                    continue
-                rows = np.array(others, np.int64)
-                known: dict[tuple[int, int], int] = {}
-                after: list[int] = []
-                for other, state in zip(others, table.states_of(rows).tolist(), strict=True):
-                    at = table.view(other).positions.get(key)
-                    if at is None:
-                        after.append(state)
-                        continue
-                    if (state, at) not in known:
-                        known[state, at] = table.states.taken_elsewhere(state, at, pick.consumed)
-                    after.append(known[state, at])
-                table.set_states(rows, np.array(after, np.int64))
+                if not pick.wanted.option.admin:
+                    self._tell_of_pick(row, view.keys[pick.position], pick)
+
+    def _tell_of_pick(self, row: int, key: DeviceKey, pick: Pick) -> None:
+        table = self._table
+        for group in table.groups.seeing(key[:2]):
+            position, rows = group.view.positions.get(key), group.array()
+            if row in group.rows:
+                rows = rows[rows != row]
+            if position is None or not len(rows):
+                continue
+            numbers, at = np.unique(table.states_of(rows), return_inverse=True)
+            after = [
+                table.states.taken_elsewhere(number, position, pick.consumed)
+                for number in numbers.tolist()
+            ]
+            table.set_states(rows, np.array(after, np.int64)[at])
 
     # Results
 
@@ -750,6 +755,14 @@ class DynamicResources:
     def _state_of(self, row: int) -> Iterable[Put]:
         number = int(self._table.states_of(np.array([row]))[0])
         return self._table.states.all[number].puts
+
+
+def _distinct(numbers: Ints) -> list[int]:
+    """The numbers, each once, in order."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        return [int(numbers[0])]
+    found: list[int] = np.unique(numbers).tolist()
+    return found
 
 
 def _own(shape: Shape) -> Iterator[Ask]:

@@ -16,6 +16,7 @@ import numpy as np
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.forest import Forest, Group, Pod
 from scheduler.core.framework import Framework
+from scheduler.core.held_devices import ALONE, FIRST_POSITIONS, OTHERWISE, HeldDevices
 from scheduler.core.model import GroupKey
 from scheduler.core.node_table import Bools, Floats, Ints
 from scheduler.core.preemption.node_daemons import NodeDaemons
@@ -262,6 +263,8 @@ class Units:
                 else:
                     self._forget(uid)
                 yield
+        if len(self._devices.consumers):
+            yield from self._refresh_held()
 
     def unit(self, index: int) -> Unit:
         """The unit with this index. Raises LookupError if there is none."""
@@ -315,7 +318,25 @@ class Units:
             shape = self._shapes[index]
             self._framework.reserve(shape, at, -sign * counts[at], devices=False)
         if len(self._devices.consumers):
-            self._claims.release(self._uids(slots), sign)
+            self._release_claims(slots, sign)
+
+    def _release_claims(self, slots: Ints, sign: int) -> None:
+        kinds = self._held().kinds[slots]
+        self._devices.free_held(slots[kinds == ALONE], self.rows, again=sign < 0)
+        others = slots[kinds == OTHERWISE]
+        if len(others):
+            self._claims.release(self._uids(others), sign)
+
+    def _held(self) -> HeldDevices:
+        """What the pods of all slots keep by their claims."""
+        for _ in self._refresh_held():
+            pass
+        return self._devices.held
+
+    def _refresh_held(self) -> Iterator[None]:
+        self._devices.refresh()
+        while self._devices.held.refresh_one(self._slots, self.rows):
+            yield
 
     def release_returning(self) -> None:
         """Let claims whose pods are gone give their devices back, in the open trial."""
@@ -344,22 +365,23 @@ class Units:
 
         A claim of several pods counts for each of them.
         """
-        claims_of, use = self._devices.consumers.claims_of, self._devices.use
-        held: list[int] = []
-        for uid in self._uids(slots):
-            count = 0
+        claims_of, use, held = self._devices.consumers.claims_of, self._devices.use, self._held()
+        masks = np.array([mask & FIRST_POSITIONS for mask in able], np.uint64)
+        found = held.counts(slots, masks, self.rows)
+        others = np.flatnonzero(held.kinds[slots] == OTHERWISE)
+        for at, uid in zip(others.tolist(), self._uids(slots[others]), strict=True):
             for key in claims_of(uid):
                 place = use.place(key)
                 if place is None:
-                    count += len(use.held(key))
+                    found[at] += len(use.held(key))
                 elif place[1]:
-                    count += (place[1] & able[place[0]]).bit_count()
-            held.append(count)
-        return np.array(held, np.int64)
+                    found[at] += (place[1] & able[place[0]]).bit_count()
+        return found
 
     def seen_from(self, slots: Ints, rows: Bools) -> Ints:
         """Those of the slots whose pods keep devices that several nodes see, one of `rows` (N,)."""
         consumers, use = self._devices.consumers, self._devices.use
+        slots = slots[self._held().kinds[slots] == OTHERWISE]
         keeps = [
             any(
                 use.place(key) is None and rows[list(use.rows(key))].any()
@@ -390,6 +412,7 @@ class Units:
         self._users[pod.shape.index] = self._users.get(pod.shape.index, 0) + 1
         self.rows[slot] = pod.row
         self.shapes[slot] = pod.shape.index
+        self._devices.held.stale(uid)
         evicted = self._is_evicted(pod)
         self.leaving[slot] = evicted or pod.info.terminating
         self.evicted[slot] = evicted
@@ -419,6 +442,7 @@ class Units:
         if slot is None:
             return
         self.daemons.remove(uid)
+        self._devices.held.forget(uid)
         if self.owners[slot] >= 0:
             self._leave(slot, uid)
         self.rows[slot] = self.owners[slot] = -1
