@@ -87,7 +87,7 @@ def decoded(pods: int = 2_000) -> Iterator[float]:
 def memory(nodes: int = 5_000, pods: int = 20_000) -> float:
     """MiB of this process for a cluster that came in as watch events."""
     gc.collect()
-    before = _resident_mib()
+    before = resident_mib()
     state = State()
     nodes_handler = NodeHandler(state, lambda: None)
     pods_handler = PodHandler(state, lambda: None)
@@ -97,10 +97,11 @@ def memory(nodes: int = 5_000, pods: int = 20_000) -> float:
         pods_handler.upsert(decode_pod(json.dumps(_pod(index, nodes)).encode()))
     gc.collect()
     assert len(state.pods) == pods
-    return round(_resident_mib() - before, 1)
+    return round(resident_mib() - before, 1)
 
 
-def _resident_mib() -> float:
+def resident_mib() -> float:
+    """MiB of memory that this process has."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

@@ -25,6 +25,7 @@ LOOP_MS: Final = 4.75
 """What `loop` takes on the quiet machine that the ranges were set for."""
 RESULTS: Final = Path(__file__).parent / "results"
 DECISIONS: Final = RESULTS / "decisions.json"
+DEVICES: Final = RESULTS / "devices.json"
 _NOTABLE: Final = 1.15
 """A ratio to the last result that is worth a word, once it is beyond the spread as well."""
 
@@ -59,6 +60,10 @@ class Measured:
     @property
     def kept(self) -> bool:
         return self.median <= self.limit
+
+
+_UNITS: Final = ("MiB", "x")
+"""What is measured, where that is no time."""
 
 
 def loop() -> float:
@@ -152,7 +157,7 @@ def table(results: Iterable[Measured], last: Mapping[str, Measured] | None = Non
 
 
 def _cells(it: Measured, last: Mapping[str, Measured] | None) -> list[str]:
-    unit = "MiB" if it.of == "MiB" else "ms"
+    unit = it.of if it.of in _UNITS else "ms"
     cells = [
         it.title,
         "" if it.of == unit else it.of,

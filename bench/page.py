@@ -51,6 +51,7 @@ def write() -> None:
         "waiting": waiting_results.table(phases),
         "e2e": e2e.table(measured),
         "decisions": frame.table(decided),
+        "devices": frame.table(frame.load(frame.DEVICES).values()),
         "growth": growth_curves.shown(curves),
     }
     PAGE.write_text(replaced(PAGE.read_text(), parts))
