@@ -22,9 +22,12 @@ from bench.e2e.cases import ALL, CASES, KUBE_SCHEDULER, Case
 from bench.e2e.results import Result, keep, middle, table
 from bench.e2e.run import measure
 
+_SHOWN = 20
 
-async def run(cases: list[Case], subjects: list[str]) -> list[Result]:
-    results = []
+
+async def run(cases: list[Case], subjects: list[str]) -> tuple[list[Result], int]:
+    """The middle run of each subject in each case, and how many runs a checker found fault with."""
+    results, faulty = list[Result](), 0
     for case in cases:
         found: dict[str, list[Result]] = {name: [] for name in case.subjects if name in subjects}
         for number in range(case.rounds):
@@ -34,8 +37,11 @@ async def run(cases: list[Case], subjects: list[str]) -> list[Result]:
                 result = await measure(case, subject)
                 runs.append(result)
                 print(table([result]).splitlines()[-1], flush=True)
+                for fault in result.faults[:_SHOWN]:
+                    print(f"{case.name}, {subject}: {fault}", flush=True)
+                faulty += bool(result.faults)
         results += [middle(runs) for runs in found.values()]
-    return results
+    return results, faulty
 
 
 def main() -> int:
@@ -49,23 +55,26 @@ def main() -> int:
     parser.add_argument("--subject", action="append", choices=ALL, help="default: all")
     parser.add_argument("--nodes", type=int, help="default: the case's own number")
     parser.add_argument("--share", type=float, default=1.0, help="of the gangs or plain pods")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the pods on 200 nodes")
     parser.add_argument("--rounds", type=int, help="of the raw rate and Muster; default: up to 5")
     parser.add_argument("--record", action="store_true", help="keep the results and show them")
     options = parser.parse_args()
     chosen = options.case or [
         name for name, case in CASES.items() if bool(case.claims) == options.claims
     ]
+    if options.quick:
+        options.nodes, options.share = options.nodes or 200, options.share / 10
     cases = [CASES[name].scaled(options.nodes, options.share) for name in chosen]
     if options.rounds:
         cases = [replace(case, rounds=options.rounds) for case in cases]
-    results = uvloop.run(run(cases, options.subject or list(ALL)))
+    results, faulty = uvloop.run(run(cases, options.subject or list(ALL)))
     print(table(results))
     if options.record:
         from bench import page
 
         keep(results)
         page.write()
-    return 0
+    return 1 if faulty else 0
 
 
 if __name__ == "__main__":

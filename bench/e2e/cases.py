@@ -15,12 +15,13 @@ class Claims:
 
     Each node has so many `devices`, or all nodes together where `content` is about a network. Each
     pod has a claim of its own as from a template, or `sharers` pods of its gang share one. `taken`
-    is the share of the devices that others have already.
+    is the share of the devices that others have already, or with `free` all but so many.
     """
 
     devices: int = 8
     sharers: int = 0
     taken: float = 0.0
+    free: int = 0
     content: Literal[
         "plain", "selector", "list", "tolerations", "shares", "partitions", "network"
     ] = "plain"
@@ -65,8 +66,9 @@ class Case:
     in one of them. With `preemption` all nodes are full of gangs of the same size and lower
     priority, which are evicted as wholes; with `victims` they are full of those. With `composite`
     so many gangs form a composite gang. With `rate` the pods come at so many a second while
-    they are scheduled; otherwise they are there before the scheduler starts. What is not bound
-    after `limit` seconds does not count as scheduled. The raw rate and Muster are measured in
+    they are scheduled; otherwise they are there before the scheduler starts. For `steady` seconds
+    the pods come, run, and go with their claims once all of them run, again and again. What is not
+    bound after `limit` seconds does not count as scheduled. The raw rate and Muster are measured in
     `rounds`, in turns.
     """
 
@@ -77,6 +79,7 @@ class Case:
     racks: int = 0
     preemption: bool = False
     rate: int = 0
+    steady: float = 0
     limit: float = 120
     rounds: int = 1
     subjects: tuple[str, ...] = ALL
@@ -94,8 +97,10 @@ class Case:
         return self.size * (self.gangs or 1)
 
     def scaled(self, nodes: int | None, share: float) -> Case:
-        """The same on so many nodes, with this share of the gangs, or of the plain pods."""
+        """The same on so many nodes, with this share of the gangs, plain pods, or seconds."""
         nodes = nodes or self.nodes
+        if self.steady:
+            return replace(self, nodes=nodes, steady=max(1.0, self.steady * share))
         if self.gangs:
             return replace(self, nodes=nodes, gangs=max(1, round(self.gangs * share)))
         return replace(self, nodes=nodes, size=max(1, round(self.size * share)))
@@ -265,6 +270,21 @@ CASES = {
             limit=240,
             nodes=100,
             claims=Claims(content="partitions"),
+        ),
+        *(
+            Case(
+                f"perf-steady-{name}",
+                f"10 pods with a claim each come and go, {title} 500 x 10 devices in use",
+                10,
+                steady=10,
+                nodes=500,
+                claims=content,
+            )
+            for name, title, content in (
+                ("empty", "none of", Claims(10)),
+                ("half", "half of", Claims(10, taken=0.5)),
+                ("full", "all but 10 of", Claims(10, free=10)),
+            )
         ),
     )
 }

@@ -79,6 +79,23 @@ async def give(wire: Wire, case: Case, pods: Sequence[str]) -> None:
     )
 
 
+async def take_away(wire: Wire, pods: Sequence[str]) -> None:
+    """Delete these pods, and their own claims as Kubernetes' controllers would."""
+    access = wire.access
+    names = [f"{pod}-{ENTRY}" for pod in pods]
+    none = {"allocation": None, "reservedFor": None}
+    await wire.send(request(access, "DELETE", f"{PODS}/{pod}") for pod in pods)
+    await wire.send(
+        request(access, "PATCH", f"{CLAIMS}/{name}/status", {"status": none}, MERGE_PATCH)
+        for name in names
+    )
+    bare = {"metadata": {"finalizers": None}}
+    await wire.send(
+        request(access, "PATCH", f"{CLAIMS}/{name}", bare, MERGE_PATCH) for name in names
+    )
+    await wire.send(request(access, "DELETE", f"{CLAIMS}/{name}") for name in names)
+
+
 def allocation(node: str, device: int, count: int = 1) -> Json:
     """Devices of a node from a number on, as a scheduler writes them into a claim."""
     fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
@@ -176,8 +193,11 @@ def _taken(case: Case) -> Iterator[tuple[str, Json]]:
             given = {"devices": {"results": [one]}}
             yield name, {"allocation": given, "reservedFor": consumers({"other": name})}
         return
+    each, left = round(claims.devices * claims.taken), claims.devices * case.nodes
+    if claims.free:
+        each, left = claims.devices, left - claims.free
     for index in range(case.nodes):
-        for device in range(round(claims.devices * claims.taken)):
+        for device in range(min(each, left - index * each)):
             name = f"taken-{index}-{device}"
             given = allocation(f"n{index}", device)
             yield name, {"allocation": given, "reservedFor": consumers({"other": name})}

@@ -22,9 +22,11 @@ class Result:
     Bindings that came before the last bind of the gang that they are about. `memory` is the peak in
     MiB, `cpu` seconds until the last bind. Lags are seconds from a gang's last bind to its
     status, and from the last bind of all to the last event. `p50` and `p99` are seconds from the
-    creation of a gang's last member to its last bind. `evictions` are the victims that `ended`, a
-    second until the last of them, `after_last` the seconds from there to the last bind. `runs` are
-    the rates of all runs, in order, of which this is the middle one.
+    creation of a gang's last member to its last bind; of pods that come and go, from the last claim
+    to the last bind. `evictions` are the victims that `ended`, a second until the last of them,
+    `after_last` the seconds from there to the last bind. `runs` are the rates of all runs, in
+    order, of which this is the middle one. `faults` are what a checker found wrong with devices
+    afterwards.
     """
 
     case: str
@@ -53,6 +55,7 @@ class Result:
     evictions: float = 0.0
     after_last: float = 0.0
     runs: list[float] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     @property
     def others(self) -> int:
@@ -120,7 +123,8 @@ def _row(it: Result, limit: float | None) -> tuple[str, ...]:
     whole = "all" if it.bound >= it.pods else f"{it.bound:,} of {it.pods:,}"
     last = f"{it.last:.2f} s"
     if it.p99:
-        last += f"; a gang: P50 {it.p50 * 1000:,.0f} ms, P99 {it.p99 * 1000:,.0f} ms"
+        lot = "a gang" if it.gangs else "ten pods"
+        last += f"; {lot}: P50 {it.p50 * 1000:,.0f} ms, P99 {it.p99 * 1000:,.0f} ms"
     if it.ended:
         last += (
             f"; {it.ended:,} victims, {it.evictions:,.0f} a second, {it.after_last:.2f} s before"

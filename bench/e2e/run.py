@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
-from bench.e2e import claims, raw, victims
+from bench.e2e import claims, outcome, raw, victims
 from bench.e2e.cases import RAW, Case, Victims
 from bench.e2e.objects import (
     COMPOSITES,
@@ -36,6 +36,8 @@ _SERVERS = ("etcd", "kube-apiserver")
 _CONNECTIONS = 48
 _SETTLE = 20.0
 """Seconds that statuses and events may take after the last bind before nobody waits for them."""
+_STEADY = 1_000
+"""Pods by which the raw rate is measured where a few come and go."""
 _EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _WRITES = ("POST", "PUT", "PATCH", "DELETE", "APPLY")
@@ -70,7 +72,7 @@ async def _raw(case: Case) -> Result:
     """By the watch that sees the schedulers' binds: it costs the same here, and is as late."""
     if case.victims is not None:
         return await _raw_evictions(case)
-    count = min(case.pods, 3_000)
+    count = _STEADY if case.steady else min(case.pods, 3_000)
     result = Result(case.name, RAW, case.nodes, count, bound=count)
     names = [f"raw-{index}" for index in range(count)]
     pods = [NATIVE.pod(Case("raw", "", count, claims=case.claims), None, name) for name in names]
@@ -185,10 +187,14 @@ class _Run:
             result.start_seconds = round(synced - started, 2)
             if case.rate:
                 await self._arrive()
+            if case.steady:
+                await self._come_and_go(seen)
             limit = synced + case.limit - time.time()
-            await seen.until(lambda: len(seen.bound) >= case.pods, max(1.0, limit))
+            await seen.until(lambda: len(seen.bound) >= result.pods, max(1.0, limit))
             result.cpu = meter.read(self._pids())
             result.writes = dict(await self._writes() - writes - self._own())
+            if case.claims is not None:
+                result.faults = await outcome.complaints(self._wire)
             result.memory = {name: round(peak_mib(pid)) for name, pid in self._pids().items()}
             await self._settle(seen)
             self._times(seen, synced)
@@ -211,7 +217,7 @@ class _Run:
             await self._wire.post(PODS, [pod for _, pods in running for pod in pods])
         if case.victims is not None:
             await self._create_victims(case.victims)
-        if case.rate:
+        if case.rate or case.steady:
             return
         waiting = list(self._flavour.waiting(case))
         await self._create_groups(case, [name for name, _ in waiting if name])
@@ -259,6 +265,24 @@ class _Run:
                 group.create_task(self._create_gang(gang, pods))
         self._result.arrival_rate = round(case.pods / (time.time() - started), 1)
 
+    async def _come_and_go(self, seen: Seen) -> None:
+        """A few pods at a time; those that are the last stay. The waits are the lots'."""
+        case, result, lot, ends = self._case, self._result, 0, time.time() + self._case.steady
+        assert case.claims is not None
+        result.pods, names, waits = 0, list[str](), list[float]()
+        while time.time() < ends:
+            await claims.take_away(self._wire, names)
+            names = [f"p{lot}-{index}" for index in range(case.size)]
+            await self._wire.post(PODS, [self._flavour.pod(case, None, name) for name in names])
+            await claims.give(self._wire, case, names)
+            made = time.time()
+            lot, result.pods = lot + 1, result.pods + case.size
+            if not await seen.until(lambda: len(seen.bound) >= result.pods, case.limit):
+                return
+            waits.append(max(seen.bound[name] for name in names) - made)
+        waits.sort()
+        result.p50, result.p99 = (round(waits[len(waits) * of // 100], 3) for of in (50, 99))
+
     async def _create_gang(self, gang: str, pods: list[Json]) -> None:
         group = self._flavour.group(self._case, gang)
         access = self._wire.access
@@ -283,7 +307,19 @@ class _Run:
     def _own(self) -> Counter[str]:
         """Writes of ours while others scheduled."""
         case = self._case
+        if case.steady:
+            return self._of_coming_and_going()
         return Counter({"pods": case.pods, "podgroups": case.gangs} if case.rate else {})
+
+    def _of_coming_and_going(self) -> Counter[str]:
+        pods, gone = self._result.pods, max(0, self._result.pods - self._case.size)
+        return Counter(
+            {
+                "pods": pods, "pods/status": pods, "pods/delete": gone,
+                "resourceclaims": pods + gone, "resourceclaims/status": gone,
+                "resourceclaims/delete": gone,
+            }
+        )  # fmt: skip
 
     async def _settle(self, seen: Seen) -> None:
         """Wait until every group is said to be scheduled and no more events come."""

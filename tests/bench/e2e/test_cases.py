@@ -49,6 +49,19 @@ def test_a_pods_claim_is_named_after_it_or_shared_within_its_gang(name: str) -> 
     assert len({claim for _, claim in names}) == len(set(names))
 
 
+def test_all_but_ten_devices_are_taken_where_ten_are_free() -> None:
+    case = CASES["perf-steady-full"]
+    taken = [name for name, _ in claims._taken(case)]
+
+    assert len(taken) == len(set(taken)) == 500 * 10 - 10
+
+
+def test_what_comes_and_goes_does_so_for_a_shorter_time_on_fewer_nodes() -> None:
+    small = CASES["perf-steady-half"].scaled(50, 0.2)
+
+    assert (small.nodes, small.size, small.steady) == (50, 10, 2.0)
+
+
 VICTIMS = [name for name, case in CASES.items() if case.victims is not None]
 
 
