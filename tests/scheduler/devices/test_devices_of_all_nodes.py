@@ -14,15 +14,19 @@ from scheduler.core.devices.model import (
     AllocatedDevice,
     Allocation,
     DeviceClaimInfo,
+    DeviceTaint,
     NodeScope,
     SliceInfo,
 )
+from scheduler.core.devices.taint_rules import DeviceTaintRule
 from scheduler.core.model import ClaimKey, Expression, NodeInfo, Term
 from scheduler.core.state import State
 from tests.scheduler.devices.builders import CLASS, ask, device, gpu, pool, units
 from tests.scheduler.devices.cluster import DeviceCluster
 
 EVERYWHERE = NodeScope(everywhere=True)
+CLIQUE = "gpu.example.com/clique"
+BROKEN = DeviceTaint("broken", "yes", "NoExecute")
 SHARE = ask(exactly("nic", CLASS, capacity=units(rate=4)))
 
 
@@ -100,7 +104,7 @@ def test_a_group_that_comes_back_knows_what_is_in_use_by_then() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_views_and_usages_are_those_of_a_table_made_anew(seed: int) -> None:
-    """Nodes change their labels, slices come and go, and claims take devices and shares."""
+    """Nodes change labels, slices and rules for taints come and go, claims take devices, shares."""
     lot, state = random.Random(seed), State()
     for _ in range(120):
         something(state, lot)
@@ -114,6 +118,8 @@ def test_views_and_usages_are_those_of_a_table_made_anew(seed: int) -> None:
         fresh.devices.set_slice(each)
     for claim in state.devices.claims.values():
         fresh.devices.set_claim(claim)
+    for rule in state.devices.taint_rules.all.values():
+        fresh.devices.set_taint_rule(rule)
 
     assert everything(state) == everything(fresh)
 
@@ -128,6 +134,11 @@ def something(state: State, lot: random.Random) -> None:
         table.set_slice(some_slice(lot))
     elif what < 0.65 and table.slices:
         table.remove_slice(lot.choice(sorted(table.slices)))
+    elif what < 0.7:
+        of = lot.choice([None, f"p{lot.randrange(4)}"])
+        table.set_taint_rule(DeviceTaintRule(f"r{lot.randrange(2)}", BROKEN, pool=of))
+    elif what < 0.75:
+        table.remove_taint_rule(f"r{lot.randrange(2)}")
     elif what < 0.9:
         share, device = lot.choice([None, "s"]), f"d{lot.randrange(3)}"
         take(table, f"c{lot.randrange(6)}", f"p{lot.randrange(4)}", device, share)
@@ -136,15 +147,17 @@ def something(state: State, lot: random.Random) -> None:
 
 
 def everything(state: State) -> object:
-    """What each node sees, what of that is in use, and what would be without each claim."""
+    """What each node sees and says, what is in use, and what would be without each claim."""
     table = state.devices
     table.refresh()
+    clique = table.attribute(CLIQUE)
     nodes = []
     for row in range(state.nodes.size):
         view, group = table.view(row), table.groups.of(row)
         usage = None if group is None else table.use.usage(group)
         assert usage is None or usage == state_of(table, row)
-        nodes.append((view.keys, view.visible, view.flaws, usage))
+        said = (clique.column.value(row), row in clique.mixed) if clique else (None, False)
+        nodes.append((view.sources, view.visible, view.flaws, usage, said))
     pools = sorted({each.pool_key for each in table.slices.values()})
     seen = [(key, table.groups.rows_seeing(key), key in table.groups.wide_pools) for key in pools]
     without = {
@@ -167,14 +180,14 @@ def some_slice(lot: random.Random) -> SliceInfo:
     """A slice of one of four pools, for one node, a zone or all, or as its devices say."""
     at = lot.randrange(4)
     scope = lot.choice([None, EVERYWHERE, zone(f"z{lot.randrange(3)}")])
-    count = lot.randrange(1, 4)
+    count, said = lot.randrange(1, 4), {CLIQUE: f"c{lot.randrange(2)}"}
     if scope is None and lot.random() < 0.5:
         devices = [
-            device(f"d{each}", scope=lot.choice([EVERYWHERE, zone("z0"), NodeScope("n1")]))
+            device(f"d{each}", said, scope=lot.choice([EVERYWHERE, zone("z0"), NodeScope("n1")]))
             for each in range(count)
         ]
         return pool(*devices, name=f"s{at}", pool=f"p{at}", per_device=True)
-    devices = [device(f"d{each}") for each in range(count)]
+    devices = [device(f"d{each}", said) for each in range(count)]
     return pool(*devices, name=f"s{at}", pool=f"p{at}", node=f"n{lot.randrange(5)}", scope=scope)
 
 
