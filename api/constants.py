@@ -172,6 +172,7 @@ JOBSET_LABEL_RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
 LWS_LABEL_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 LWS_LABEL_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
 LWS_LABEL_WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+LWS_ANNOTATION_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 
 FINALIZER_POD_GROUP: Final = f"{GROUP}/podgroup-protection"
 FINALIZER_COMPOSITE: Final = f"{GROUP}/compositepodgroup-protection"

@@ -1,6 +1,7 @@
 """What the controllers keep of each watched object: a few fields, decoded straight from bytes."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -24,6 +25,8 @@ from api.constants import (
     LABEL_POD_GROUP,
     LABEL_SUBSET,
     LEADER_WORKER_SET,
+    LWS_ANNOTATION_SIZE,
+    LWS_LABEL_WORKER_INDEX,
     PLUGINS_POD_GROUP,
     POD_GROUP,
     RESOURCE_CLAIM,
@@ -87,7 +90,8 @@ class Pod(msgspec.Struct, gc=False):
     `ask` is what it says of a group that is to be made as its pods say; then `controller` is kept.
     `waits`: it has no node, none is nominated for it, and no gate holds it. `consumes` is the
     request for capacity that it says stands for it, and `shape` then what it needs while it waits
-    (`api.provisioning.shape_of`).
+    (`api.provisioning.shape_of`). `replica_size` is how many pods a LeaderWorkerSet's worker says
+    that its replica has, 0 of any other pod.
     """
 
     metadata: PodMeta
@@ -106,6 +110,7 @@ class Pod(msgspec.Struct, gc=False):
     waits: bool = False
     consumes: str = ""
     shape: bytes = b""
+    replica_size: int = 0
 
 
 class NamedObject(msgspec.Struct, gc=False):
@@ -364,6 +369,13 @@ _coscheduling = msgspec.json.Decoder(_RawCoscheduling)
 _owner_spec = msgspec.json.Decoder(_OwnerSpec)
 
 
+def _replica_size(labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
+    """What a worker says; a leader may be older than its workers, and wrong."""
+    size = annotations.get(LWS_ANNOTATION_SIZE, "")
+    is_worker = labels.get(LWS_LABEL_WORKER_INDEX, "0") != "0"
+    return int(size) if is_worker and _NUMBER.fullmatch(size) else 0
+
+
 def _job_of(controller: OwnerReference | None) -> str:
     return controller.uid if controller is not None and controller.kind == JOB.kind else ""
 
@@ -402,6 +414,7 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
     if pod.waits and pod.consumes:
         pod.shape = shape_of(msgspec.json.decode(data))
     if named:
+        pod.replica_size = _replica_size(labels, annotations)
         pod.claims = claims_of(
             named[0],
             labels,

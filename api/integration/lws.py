@@ -34,6 +34,9 @@ from api.scheduler_names import USUAL, SchedulerNames
 
 Json = dict[str, Any]
 
+NO_SIZES: Final[Mapping[int, int]] = {}
+"""Of replicas that all have as many pods as their set says."""
+
 _ROOT: Final = "replicas"
 _REPLICA: Final = "replica"
 _LEADER: Final = "leader"
@@ -63,18 +66,37 @@ def lws_admission(
     return Admission(_marks(view), lws_rules.changes(view, before, schedulers))
 
 
-def lws_groups(lws: Mapping[str, Any], *, workload: str | None = None) -> list[Json]:
+def lws_groups(
+    lws: Mapping[str, Any],
+    *,
+    workload: str | None = None,
+    sizes: Mapping[int, int] = NO_SIZES,
+) -> list[Json]:
     """The objects a LeaderWorkerSet gets, in order of creation: Workload, composites, PodGroups.
 
-    `workload` is the Workload's name where the usual one was taken. Empty where it is not marked,
-    or has no replicas.
+    `workload` is the Workload's name where the usual one was taken. `sizes` are those of replicas
+    by number, where they have fewer pods than the set says. Empty where it is not marked, or has no
+    replicas.
     """
     view = read_lws(lws)
     if not view.has_groups:
         return []
     owner = Owner(LEADER_WORKER_SET, view.namespace, view.name, view.uid)
     workload = workload or names.workload_name(owner.kind.kind, view.name, view.namespace)
-    return _Groups(view, owner, workload).objects()
+    return _Groups(view, owner, workload, sizes).objects()
+
+
+def workers_group(view: LwsView, replica: int) -> str:
+    """The PodGroup of a replica's workers; of its leader too where that does not come first."""
+    return names.pod_group_of_value(view.name, TOGETHER.key, str(replica))
+
+
+def workers_min_count(view: LwsView, size: int) -> int:
+    """The minCount of that group where the replica has so many pods, but no more than the set's."""
+    composite = view.options.mode == COMPOSITE  # where the annotation counts replicas
+    asked = None if composite else view.options.min_count
+    pods = min(size, view.size if asked is None else min(asked, view.size))
+    return max(1, pods - 1 if view.leader_first else pods)
 
 
 def lws_pod_specs(lws: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -86,8 +108,10 @@ def lws_pod_specs(lws: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]
 class _Groups:
     """The objects of one LeaderWorkerSet."""
 
-    def __init__(self, view: LwsView, owner: Owner, workload: str) -> None:
-        self._view, self._owner, self._workload = view, owner, workload
+    def __init__(
+        self, view: LwsView, owner: Owner, workload: str, sizes: Mapping[int, int]
+    ) -> None:
+        self._view, self._owner, self._workload, self._sizes = view, owner, workload, sizes
         self._priority = priority_of(*(it.spec for it in view.templates))
         # A request for capacity is refused: no pod of these says that one stands for it.
         self._root_options = replace(view.options, request="")
@@ -155,20 +179,26 @@ class _Groups:
     def _of_replica(self, made_from: Json, parent: str, index: int) -> list[Json]:
         name, value = self._view.name, str(index)
         if not self._view.leader_first:
-            group = names.pod_group_of_value(name, TOGETHER.key, value)
-            made = self._group(POD_GROUP, group, made_from, parent)
+            group = workers_group(self._view, index)
+            made = self._group(POD_GROUP, group, self._of_now(made_from, index), parent)
             return [made if parent else as_root(made, self._root_options)]
         above = names.lws_composite(self._view.namespace, name, index)
         made = self._group(COMPOSITE_POD_GROUP, above, made_from, parent)
-        groups = (
-            names.pod_group_of_value(name, key, value)
-            for key in (LEADER_FIRST.text(), LEADER_FIRST.key)
-        )
-        leaves = zip(groups, made_from["podGroupTemplates"], strict=False)
+        leader, *workers = made_from["podGroupTemplates"]
+        first = names.pod_group_of_value(name, LEADER_FIRST.text(), value)
+        then = workers_group(self._view, index)
         return [
             made if parent else as_root(made, self._root_options),
-            *(self._group(POD_GROUP, group, leaf, above) for group, leaf in leaves),
+            self._group(POD_GROUP, first, leader, above),
+            *(self._group(POD_GROUP, then, self._of_now(it, index), above) for it in workers),
         ]
+
+    def _of_now(self, made_from: Json, index: int) -> Json:
+        """The template of a replica's workers, with the minCount of the pods that it has."""
+        if index not in self._sizes:
+            return made_from
+        count = workers_min_count(self._view, self._sizes[index])
+        return made_from | {"schedulingPolicy": {"gang": {"minCount": count}}}
 
     def _group(self, kind: Any, name: str, made_from: Json, parent: str = "") -> Json:
         return group_object(kind, self._owner, name, self._workload, made_from, parent=parent)

@@ -5,6 +5,10 @@ of workers, `size` pods together. Pods carry the replica's number in the label `
 leaders alone have the `worker-index` 0. The workers of a replica are made when its leader is there;
 with the startup policy LeaderReady when it is ready, and with the annotation `exclusive-topology`
 when it has a node, since they get a node selector for its domain.
+
+Where `size` changes, the StatefulSet of workers that is there stays as it is until its leader goes:
+the annotation `size` of its pods says how many the replica has. A leader's says less: with a
+`partition` it is made anew from the earlier revision, and its workers in today's number.
 """
 
 from collections.abc import Mapping

@@ -7,13 +7,18 @@ import hashlib
 from copy import deepcopy
 from typing import Any
 
-from api.constants import LWS_LABEL_GROUP_INDEX, LWS_LABEL_NAME, LWS_LABEL_WORKER_INDEX
+from api.constants import (
+    LWS_ANNOTATION_SIZE,
+    LWS_LABEL_GROUP_INDEX,
+    LWS_LABEL_NAME,
+    LWS_LABEL_WORKER_INDEX,
+)
 
 Json = dict[str, Any]
 
 _PREFIX = "leaderworkerset.sigs.k8s.io"
 GROUP_KEY = f"{_PREFIX}/group-key"
-SIZE = f"{_PREFIX}/size"
+SIZE = LWS_ANNOTATION_SIZE
 LEADER_NAME = f"{_PREFIX}/leader-name"
 
 CRD: Json = {

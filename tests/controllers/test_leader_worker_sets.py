@@ -9,6 +9,7 @@ import pytest
 from api import features, names
 from api.constants import (
     ANNOTATION_MADE_FOR,
+    LWS_ANNOTATION_SIZE,
     LWS_LABEL_GROUP_INDEX,
     LWS_LABEL_WORKER_INDEX,
     MAX_REPLICAS,
@@ -47,15 +48,18 @@ def minimum(harness: ControllerHarness, kind: str, name: str) -> int:
     return int(next(iter(gang_.values())))
 
 
-def pods(harness: ControllerHarness, replica: int, count: int = 4) -> None:
+def pods(
+    harness: ControllerHarness, replica: int, count: int = 4, *, first: int = 0, size: Any = None
+) -> None:
     """The pods of a replica, as the LeaderWorkerSet controller makes them."""
-    for worker in range(count):
+    for worker in range(first, count):
         builder = (
             make_pod(f"serve-{replica}-{worker}")
             .in_group("serve")
             .annotation("scheduling.muster.dev/group-by", TOGETHER.text())
             .label(LWS_LABEL_GROUP_INDEX, str(replica))
             .label(LWS_LABEL_WORKER_INDEX, str(worker))
+            .annotation(LWS_ANNOTATION_SIZE, str(count if size is None else size))
         )
         harness.api.put(builder.build() | {"kind": "Pod"})
 
@@ -207,6 +211,110 @@ async def test_the_size_is_followed(harness: ControllerHarness) -> None:
     await harness.settle()
 
     assert minimum(harness, "PodGroup", group(0)) == 8
+
+
+async def test_workers_of_before_keep_the_size_of_their_replica(
+    harness: ControllerHarness,
+) -> None:
+    """One that restarts alone is scheduled with the others of before."""
+    harness.submit_lws(gang(2, size=4).build())
+    for replica in range(2):
+        pods(harness, replica)
+    await harness.settle()
+
+    harness.submit_lws(gang(3, size=8).build())
+    await harness.settle()
+
+    assert [minimum(harness, "PodGroup", group(at)) for at in range(3)] == [4, 4, 8]
+    template = harness.api.objects["Workload", "default", "w-lws-serve"]["spec"]
+    assert template["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"] == 8
+    end(harness, 1)
+    await harness.settle(seconds=1)
+    assert [minimum(harness, "PodGroup", group(at)) for at in range(3)] == [4, 8, 8]
+
+
+async def test_a_leader_of_before_does_not_speak_for_new_workers(
+    harness: ControllerHarness,
+) -> None:
+    """It is made from the earlier revision, and its workers in today's number."""
+    harness.submit_lws(gang(1, size=8).build())
+    pods(harness, 0, 1, size=4)
+    await harness.settle(seconds=1)
+    assert minimum(harness, "PodGroup", group(0)) == 8
+
+    pods(harness, 0, 8, first=1)
+    await harness.settle(seconds=1)
+
+    assert minimum(harness, "PodGroup", group(0)) == 8
+
+
+async def test_new_workers_beside_some_of_before_count(harness: ControllerHarness) -> None:
+    harness.submit_lws(gang(1, size=4).build())
+    pods(harness, 0)
+    await harness.settle()
+    harness.submit_lws(gang(1, size=8).build())
+    await harness.settle()
+
+    pods(harness, 0, 8, first=7)
+    await harness.settle(seconds=1)
+
+    assert minimum(harness, "PodGroup", group(0)) == 8
+
+
+async def test_workers_of_before_may_come_after_the_size_grew(harness: ControllerHarness) -> None:
+    harness.submit_lws(gang(1, size=8).asks(min_count="6").build())
+    await harness.settle()
+
+    pods(harness, 0)
+    await harness.settle(seconds=1)
+
+    assert minimum(harness, "PodGroup", group(0)) == 4
+
+
+async def test_workers_that_come_after_their_leader_keep_their_number(
+    harness: ControllerHarness,
+) -> None:
+    harness.submit_lws(composite(1, size=8).leader_ready().build())
+    await harness.settle()
+
+    pods(harness, 0, 4, first=1)
+    await harness.settle(seconds=1)
+
+    assert minimum(harness, "PodGroup", group(0)) == 3
+    assert minimum(harness, "PodGroup", group(0, leader=True)) == 1
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "4.0", "\u0664", "9" * 40, "", "16"])
+async def test_a_size_that_cannot_be_changes_nothing(harness: ControllerHarness, size: str) -> None:
+    harness.submit_lws(gang(1, size=8).build())
+    await harness.settle()
+    written = len(harness.api.writes)
+
+    pods(harness, 0, size=size)
+    await harness.settle(seconds=1)
+
+    assert len(harness.api.writes) == written
+
+
+async def test_a_size_that_shrinks_is_that_of_all(harness: ControllerHarness) -> None:
+    harness.submit_lws(gang(1, size=4).build())
+    pods(harness, 0)
+    await harness.settle()
+
+    harness.submit_lws(gang(1, size=2).build())
+    await harness.settle()
+
+    assert minimum(harness, "PodGroup", group(0)) == 2
+
+
+async def test_pods_of_the_sets_own_size_cost_no_look_at_it(harness: ControllerHarness) -> None:
+    harness.submit_lws(gang(1, size=4).asks(min_count="2").build())
+    await harness.settle()
+
+    pods(harness, 0)
+    await harness.clock.advance(1)
+
+    assert len(harness.lws.controller.queue) == 0
 
 
 @pytest.mark.parametrize("builder", [gang(), composite().leader_ready()])
