@@ -1,8 +1,8 @@
 """`muster simulate`: manifests added to a copy of the cluster, and decided.
 
-Jobs, JobSets and kinds with one pod template become the groups and pods that the webhooks and
-controllers would make of them, by the same functions; every pod is decided as if it were Muster's.
-Nothing is sent to the cluster.
+Jobs, JobSets, LeaderWorkerSets and kinds with one pod template become the groups and pods that the
+webhooks and controllers would make of them, by the same functions; every pod is decided as if it
+were Muster's. Nothing is sent to the cluster.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from api.constants import (
     JOBSET_LABEL_JOB_INDEX,
     JOBSET_LABEL_NAME,
     JOBSET_LABEL_REPLICATED_JOB,
+    LEADER_WORKER_SET,
     POD_GROUP,
     WORKLOAD,
 )
@@ -45,6 +46,7 @@ from cli.explain import (
 )
 from cli.simulated_devices import DEVICE_KINDS, SimulatedDevices
 from cli.simulated_groups import as_stored, coscheduling_kind, made_for_pods
+from cli.simulated_sets import of_lws
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
 from scheduler.core.explain import explain
@@ -158,6 +160,8 @@ def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Itera
         yield from _of_jobset(made, schedulers)
     elif kind == JOB.kind:
         yield from _of_job(made, schedulers)
+    elif kind == LEADER_WORKER_SET.kind:
+        yield from of_lws(made, schedulers)
     elif kind in OF_ONE_TEMPLATE:
         yield from _of_template(made)
     elif kind in (SINGLE_POD, *DEVICE_KINDS) or coscheduling_kind(made) is not None:
@@ -166,8 +170,8 @@ def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Itera
         yield as_stored(made)
     else:
         raise ConfigError(
-            f"{kind} {made['metadata'].get('name')}: only Job, JobSet, Deployment, ReplicaSet,"
-            " StatefulSet, Pod, PodGroup, CompositePodGroup, Workload and"
+            f"{kind} {made['metadata'].get('name')}: only Job, JobSet, LeaderWorkerSet,"
+            " Deployment, ReplicaSet, StatefulSet, Pod, PodGroup, CompositePodGroup, Workload and"
             f" {', '.join(DEVICE_KINDS)} can be simulated; of other kinds give their pods"
         )
 
