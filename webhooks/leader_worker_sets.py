@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from api.integration.feature_use import uses_of_lws
 from api.integration.lws import lws_admission, lws_pod_specs
+from api.integration.lws_rules import overwritten
+from api.integration.lws_view import read_lws
 from webhooks.informers import Lister
 from webhooks.jobs import served, validated
 from webhooks.review import AdmissionRequest, AdmissionResponse
@@ -17,7 +19,9 @@ def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
         request.operation,
         schedulers=lister.scheduler_names,
     )
-    return AdmissionResponse(admission.patch)
+    # Validation sees the marks alone.
+    told = overwritten(read_lws(request.object or {})) if admission.patch else ()
+    return AdmissionResponse(admission.patch, warnings=told)
 
 
 def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:

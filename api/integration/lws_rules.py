@@ -8,6 +8,7 @@ from api.causes import Cause
 from api.constants import (
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
+    LABEL_POD_GROUP,
     MAX_REPLICAS,
 )
 from api.integration.groups_from_pods import OF_GROUP
@@ -25,6 +26,9 @@ LEADER_FIRST_TEXT: Final = (
 NAME_TEXT: Final = "the groups are named by it: give a name instead of a generateName"
 REPLICAS_TEXT: Final = f"with gang-mode at most {MAX_REPLICAS}: use several LeaderWorkerSets"
 IN_TEMPLATE_TEXT: Final = "gang-mode makes the groups: write it on the LeaderWorkerSet, or not"
+OVERWRITTEN_TEXT: Final = (
+    "gang-mode names the groups, and this is overwritten: leave it out, or leave out gang-mode"
+)
 UNMARKED_TEXT: Final = (
     "has no effect on a LeaderWorkerSet that was made without it: delete it and make it anew"
 )
@@ -66,6 +70,15 @@ def warnings(view: LwsView) -> list[str]:
     ready = view.startup_policy == LEADER_READY
     path = "spec.startupPolicy" if ready else annotation_path("", ANNOTATION_EXCLUSIVE)
     return [f"{path}: {LEADER_FIRST_TEXT}"]
+
+
+def overwritten(view: LwsView) -> list[str]:
+    """Warnings of labels of the templates that name another group: marks take their place."""
+    return [
+        f"{it.path}.metadata.labels[{LABEL_POD_GROUP}]: {OVERWRITTEN_TEXT}"
+        for it in view.templates
+        if it.labels.get(LABEL_POD_GROUP, view.name) != view.name
+    ]
 
 
 def unmarked(view: LwsView) -> list[str]:

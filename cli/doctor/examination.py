@@ -19,6 +19,7 @@ from cli.doctor import (
     health,
     installation,
     keys,
+    leader_worker_sets,
     leaders,
     neighbours,
     pods,
@@ -53,7 +54,7 @@ _COSCHEDULING: Final = Resource(*COSCHEDULING)
 _ANNOTATED: Final = (
     (JOBS, True),
     (JOBSETS, False),
-    (LEADER_WORKER_SETS, True),
+    (LEADER_WORKER_SETS, False),
     (_CRON_JOBS, False),
     (WORKLOADS, True),
     (_COSCHEDULING, True),
@@ -206,7 +207,9 @@ class Examination:
     async def _keys(self) -> None:
         unread = Limited("annotations")
         for resource, metadata_only in _ANNOTATED:
-            see = partial(keys.check_keys, resource.kind, found=unread)
+            of_set = resource == LEADER_WORKER_SETS
+            check = leader_worker_sets.check_set if of_set else keys.check_keys
+            see = partial(check, resource.kind, found=unread)
             await self._each("annotations", resource, see, metadata_only=metadata_only)
         self._found += unread.findings()
 

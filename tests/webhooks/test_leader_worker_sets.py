@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from api.constants import LEADER_WORKER_SET
+from api.constants import LABEL_POD_GROUP, LEADER_WORKER_SET
 from api.integration.lws import lws_groups
 from api.priority import PriorityClass
 from tests.support.lws import LwsBuilder, make_lws
@@ -78,3 +78,30 @@ def test_a_class_that_is_not_there_is_a_warning() -> None:
 
     assert answer.allowed
     assert "none" in " ".join(answer.warnings)
+
+
+def labelled(builder: LwsBuilder, group: str) -> Json:
+    made = builder.build()
+    metadata = {"labels": {LABEL_POD_GROUP: group}}
+    made["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = metadata
+    return made
+
+
+def test_a_label_that_is_overwritten_is_told_once() -> None:
+    made = labelled(gang(), "mine")
+    path = f"spec.leaderWorkerTemplate.workerTemplate.metadata.labels[{LABEL_POD_GROUP}]"
+
+    created = ask("mutate", made)
+    assert [it.partition(": ")[0] for it in created.warnings] == [path]
+    assert created.result is not None
+    assert ask("validate", created.result).warnings == []
+    again = ask("mutate", made, created.result)
+    assert [it.partition(": ")[0] for it in again.warnings] == [path]
+
+
+def test_a_label_that_stays_is_not_told_of() -> None:
+    alone = labelled(make_lws(), "mine")
+
+    assert ask("mutate", labelled(gang(), "serve")).warnings == []
+    assert ask("mutate", alone).warnings == []
+    assert ask("mutate", labelled(gang(), "mine"), alone).warnings == []
