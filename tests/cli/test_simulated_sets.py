@@ -122,7 +122,9 @@ def test_its_own_affinity_is_kept() -> None:
     assert len(terms["requiredDuringSchedulingIgnoredDuringExecution"]) == 2
 
 
-@pytest.mark.parametrize("builder", [gang(2, 3), gang(2, 3).leader(**pod_spec()).leader_ready()])
+@pytest.mark.parametrize(
+    "builder", [gang(2, 3), gang(2, 3).leader(hostNetwork=True).leader_ready()]
+)
 def test_pods_are_those_that_the_controller_makes(builder: LwsBuilder) -> None:
     stored = builder.admitted()
     want = [

@@ -233,6 +233,24 @@ async def test_workers_of_before_keep_the_size_of_their_replica(
     assert [minimum(harness, "PodGroup", group(at)) for at in range(3)] == [4, 8, 8]
 
 
+async def test_workers_on_their_way_out_say_nothing(harness: ControllerHarness) -> None:
+    """What comes after them is made in today's number, and may be there before they have gone."""
+    harness.submit_lws(gang(1, size=4).build())
+    await harness.settle()
+    pods(harness, 0)
+    harness.submit_lws(gang(1, size=8).build())
+    await harness.settle()
+    assert minimum(harness, "PodGroup", group(0)) == 4
+
+    for worker in range(4):
+        pod = harness.api.objects["Pod", "default", f"serve-0-{worker}"]
+        leaving = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+        harness.api.put(pod | {"metadata": pod["metadata"] | leaving})
+    await harness.settle(seconds=1)
+
+    assert minimum(harness, "PodGroup", group(0)) == 8
+
+
 async def test_a_leader_of_before_does_not_speak_for_new_workers(
     harness: ControllerHarness,
 ) -> None:
