@@ -45,6 +45,9 @@ COSCHEDULING: Final = KindName(COSCHEDULING_GROUP, "v1alpha1", "podgroups", "Pod
 
 POD: Final = KindName("", "v1", "pods", "Pod")
 
+STATEFUL_SET: Final = KindName("apps", "v1", "statefulsets", "StatefulSet")
+DEPLOYMENT: Final = KindName("apps", "v1", "deployments", "Deployment")
+
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET: Final = KindName(JOBSET_GROUP, "v1alpha2", "jobsets", "JobSet")
 JOB: Final = KindName("batch", "v1", "jobs", "Job")
@@ -105,7 +108,8 @@ FOREIGN_GROUPS_ENABLED: Final = "enabled"
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "muster"
 
-# Annotations a user writes on a Job, a JobSet or a replicatedJob's Job template.
+# Annotations a user writes on a Job, a JobSet or a replicatedJob's Job template; all but
+# shared-claims and provisioning-request on a StatefulSet or Deployment, too.
 ANNOTATION_GANG_MODE: Final = f"{GROUP}/gang-mode"
 ANNOTATION_MIN_COUNT: Final = f"{GROUP}/min-count"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"

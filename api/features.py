@@ -17,10 +17,12 @@ from api import causes
 from api.causes import Cause
 from api.constants import (
     COSCHEDULING,
+    DEPLOYMENT,
     JOB,
     JOBSET,
     LEADER_WORKER_SET,
     PLUGINS_POD_GROUP,
+    STATEFUL_SET,
     WORKLOAD,
 )
 from api.groups import Form
@@ -42,6 +44,8 @@ class Feature(StrEnum):
     PREEMPTION = "WorkloadAwarePreemption"
     JOB = "WorkloadWithJob"
     JOBSET = "WorkloadWithJobSet"
+    STATEFUL_SET = "WorkloadWithStatefulSet"
+    DEPLOYMENT = "WorkloadWithDeployment"
     LEADER_WORKER_SET = "LeaderWorkerSets"
     COSCHEDULING = "Coscheduling"
     IMPLICIT_POD_GROUPS = "ImplicitPodGroups"
@@ -67,6 +71,8 @@ GATES: Final[Mapping[Feature, Gate]] = {
     Feature.PREEMPTION: Gate(Stage.BETA, True, "eviction of pods of lower priority"),
     Feature.JOB: Gate(Stage.BETA, True, "groups made for Jobs"),
     Feature.JOBSET: Gate(Stage.BETA, True, "groups made for JobSets"),
+    Feature.STATEFUL_SET: Gate(Stage.BETA, True, "groups made for StatefulSets"),
+    Feature.DEPLOYMENT: Gate(Stage.BETA, True, "groups made for Deployments"),
     Feature.LEADER_WORKER_SET: Gate(
         Stage.BETA, True, "groups made for the replicas of LeaderWorkerSets"
     ),
@@ -92,6 +98,8 @@ REFUSED_TEXT: Final = (
 _OF_OWNERS: Final = {
     (JOB.group, JOB.kind): Feature.JOB,
     (JOBSET.group, JOBSET.kind): Feature.JOBSET,
+    (STATEFUL_SET.group, STATEFUL_SET.kind): Feature.STATEFUL_SET,
+    (DEPLOYMENT.group, DEPLOYMENT.kind): Feature.DEPLOYMENT,
     (LEADER_WORKER_SET.group, LEADER_WORKER_SET.kind): Feature.LEADER_WORKER_SET,
     (COSCHEDULING.group, COSCHEDULING.kind): Feature.COSCHEDULING,
     (PLUGINS_POD_GROUP.group, PLUGINS_POD_GROUP.kind): Feature.COSCHEDULING,

@@ -90,6 +90,11 @@ def generated_job_pod_group(generate_name: str, request_uid: str) -> str:
     return f"{f'pg-job-{generate_name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
 
 
+def requested_pod_group(kind: str, name: str, request_uid: str) -> str:
+    """The PodGroup of an object, unique by the UID of the request that first asked for it."""
+    return f"{f'pg-{kind.lower()}-{name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
+
+
 def pod_template(root: str, identity: str) -> str:
     """The PodTemplate of a root's pods: its UID and what the pods need are their `identity`."""
     return f"{root[:_HEAD].rstrip('.-')}-{_digest(identity)}"

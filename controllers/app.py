@@ -8,6 +8,7 @@ from api import features
 from api.constants import CONTROLLER_COMPONENT
 from api.features import Feature, FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
+from controllers.apps import AppController
 from controllers.coscheduling import CoschedulingController
 from controllers.group_claims import GroupClaims
 from controllers.group_writer import GroupWriter
@@ -29,6 +30,7 @@ from kube.election import Fence, lead
 from kube.events import Recorder
 from kube.process import run_until
 from kube.quarantine import Quarantine
+from kube.resources import DEPLOYMENTS, STATEFUL_SETS
 from kube.settings import LeaderElection
 
 LEASE: Final = CONTROLLER_COMPONENT
@@ -89,6 +91,12 @@ class ControllerProcess:
             yield jobset_controller(caches, groups, status, clock)
         if Feature.JOB in gates:
             yield job_controller(caches, groups, status, clock)
+        apps = {Feature.STATEFUL_SET: STATEFUL_SETS, Feature.DEPLOYMENT: DEPLOYMENTS}
+        for feature, resource in apps.items():
+            if feature in gates:
+                yield AppController(
+                    resource, caches, clock, group_writer=groups, owner_status=status
+                )
         if Feature.LEADER_WORKER_SET in gates:
             yield LeaderWorkerSetController(
                 LEADER_WORKER_SETS, caches, clock, group_writer=groups, owner_status=status

@@ -126,6 +126,14 @@ class GroupWriter:
             raise BlockedError(EVENT_NAME_TAKEN, min(taken))
         self._check_all_cached(wanted)
 
+    async def ensure_only(self, owner: Owner, wanted: Json) -> None:
+        """Create or correct the owner's one group, and delete its earlier ones without pods.
+
+        Raises as `ensure` does.
+        """
+        await self.ensure_groups(owner, [wanted])
+        await self._delete_unwanted(owner, [wanted])
+
     async def delete_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them."""
         leaves = self._caches.pod_groups.by_index(BY_OWNER, owner.as_index)

@@ -38,6 +38,7 @@ from controllers.objects import (
     Pod,
     Workload,
     decode_coscheduling,
+    decode_deployment,
     decode_group,
     decode_job,
     decode_jobset,
@@ -45,6 +46,7 @@ from controllers.objects import (
     decode_named,
     decode_plugins_pod_group,
     decode_pod,
+    decode_stateful_set,
     decode_workload,
 )
 from controllers.pod_asks import PodAsks
@@ -55,7 +57,7 @@ from kube.errors import ApiError, ConfigError, Forbidden, NotFound, Unreachable
 from kube.meta import HasMeta, ObjectMeta, Partial, decode_partial
 from kube.quarantine import Quarantine
 from kube.reflector import Reflector
-from kube.resources import NAMESPACES, PODS, Resource
+from kube.resources import DEPLOYMENTS, NAMESPACES, PODS, STATEFUL_SETS, Resource
 
 _PROBE_SECONDS = 15.0
 COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
@@ -104,6 +106,8 @@ class Caches:
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()
         self.jobsets: Cache[Owner] = Cache()
+        self.stateful_sets: Cache[Owner] = Cache()
+        self.deployments: Cache[Owner] = Cache()
         self.leader_worker_sets: Cache[Owner] = Cache()
         self.coschedulings: Cache[Owner] = Cache()
         self.plugins_pod_groups: Cache[Owner] = Cache()
@@ -124,6 +128,8 @@ class Caches:
         self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
             JOBS: (self.jobs, decode_job),
             JOBSETS: (self.jobsets, decode_jobset),
+            STATEFUL_SETS: (self.stateful_sets, decode_stateful_set),
+            DEPLOYMENTS: (self.deployments, decode_deployment),
             LEADER_WORKER_SETS: (self.leader_worker_sets, decode_lws),
             COSCHEDULINGS: (self.coschedulings, decode_coscheduling),
             PLUGINS_POD_GROUPS: (self.plugins_pod_groups, decode_plugins_pod_group),
@@ -139,6 +145,8 @@ class Caches:
         self._owners = {
             JOBS: self.jobs,
             JOBSETS: self.jobsets,
+            STATEFUL_SETS: self.stateful_sets,
+            DEPLOYMENTS: self.deployments,
             LEADER_WORKER_SETS: self.leader_worker_sets,
             COSCHEDULINGS: self.coschedulings,
             PLUGINS_POD_GROUPS: self.plugins_pod_groups,

@@ -6,9 +6,12 @@ from api.ownership import made_for
 from controllers.objects import JOBS, JOBSETS, LEADER_WORKER_SETS
 from kube.events import ObjectReference
 from kube.meta import ObjectMeta
-from kube.resources import Resource
+from kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 
-_OWNERS: Final = {(it.group, it.kind): it for it in (JOBS, JOBSETS, LEADER_WORKER_SETS)}
+_OWNERS: Final = {
+    (it.group, it.kind): it
+    for it in (JOBS, JOBSETS, STATEFUL_SETS, DEPLOYMENTS, LEADER_WORKER_SETS)
+}
 
 
 def known_objects(resource: Resource, meta: ObjectMeta) -> list[ObjectReference]:

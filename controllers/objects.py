@@ -34,6 +34,7 @@ from api.constants import (
     WORKLOAD,
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
+from api.integration.apps import Rollout
 from api.integration.groups_from_pods import Ask, ask_of, is_from_pods
 from api.integration.minimum import Progress, count_indexes
 from api.membership import NOBODY, Owners, claims_of
@@ -42,7 +43,7 @@ from api.provisioning import shape_of
 from api.reading import integer
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Json, Key, ObjectMeta, OwnerReference
-from kube.resources import Resource
+from kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 
 WORKLOADS = Resource(*WORKLOAD)
 POD_GROUPS = Resource(*POD_GROUP)
@@ -63,6 +64,7 @@ _SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 NOTHING_DONE = Progress()
+NO_UPDATE = Rollout()
 _SCOPE_MARK = ANNOTATION_GROUP_SCOPE.encode()
 _GROUP_MARK = LABEL_POD_GROUP.encode()
 
@@ -182,11 +184,12 @@ class Workload(msgspec.Struct, gc=False):
 
 
 class Owner(msgspec.Struct, gc=False):
-    """What groups are made for: a Job, JobSet, LeaderWorkerSet or coscheduling PodGroup.
+    """What groups are made for: a Job, StatefulSet, LeaderWorkerSet, coscheduling PodGroup, ...
 
     `spec` is its raw JSON, kept only where it has a group of ours; `status` that of a coscheduling
     PodGroup, or what matters of a LeaderWorkerSet's. `restarts`: how often a JobSet was restarted,
-    or which restart made a Job of one.
+    or which restart made a Job of one. `rollout` is that of a StatefulSet or Deployment while an
+    update replaces its pods.
     """
 
     resource: Resource
@@ -197,6 +200,7 @@ class Owner(msgspec.Struct, gc=False):
     progress: Progress = NOTHING_DONE
     restarts: int = 0
     status: bytes = b""
+    rollout: Rollout = NO_UPDATE
 
     @property
     def kind(self) -> str:
@@ -341,6 +345,17 @@ class _RawCoscheduling(msgspec.Struct, gc=False):
     status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
+class _AppStatus(msgspec.Struct, rename="camel", gc=False):
+    replicas: int | None = None
+    updated_replicas: int | None = None
+
+
+class _RawApp(msgspec.Struct, gc=False):
+    metadata: ObjectMeta
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+    status: _AppStatus = msgspec.field(default_factory=_AppStatus)
+
+
 class _LwsStatus(msgspec.Struct, gc=False):
     replicas: int | None = None
 
@@ -364,6 +379,7 @@ _group_spec = msgspec.json.Decoder(_GroupSpec)
 _workload = msgspec.json.Decoder(_RawWorkload)
 _workload_spec = msgspec.json.Decoder(_WorkloadSpec)
 _owner = msgspec.json.Decoder(_RawOwner)
+_app = msgspec.json.Decoder(_RawApp)
 _lws = msgspec.json.Decoder(_RawLws)
 _coscheduling = msgspec.json.Decoder(_RawCoscheduling)
 _owner_spec = msgspec.json.Decoder(_OwnerSpec)
@@ -491,6 +507,16 @@ def decode_jobset(data: bytes) -> Owner:
     return _as_owner(JOBSETS, raw, _SCOPE_MARK in bytes(raw.spec))
 
 
+def decode_stateful_set(data: bytes) -> Owner:
+    """A StatefulSet; of most clusters' few ask for a group. Raises msgspec.DecodeError."""
+    return _as_app(STATEFUL_SETS, data)
+
+
+def decode_deployment(data: bytes) -> Owner:
+    """A Deployment. Raises msgspec.DecodeError."""
+    return _as_app(DEPLOYMENTS, data)
+
+
 def decode_lws(data: bytes) -> Owner:
     """A LeaderWorkerSet; its spec is kept if its pod templates name groups.
 
@@ -505,6 +531,31 @@ def decode_lws(data: bytes) -> Owner:
         suspended=False,
         finished=False,
         status=msgspec.json.encode(raw.status) if marked else b"",
+    )
+
+
+def _as_app(resource: Resource, data: bytes) -> Owner:
+    """Of one that never had a group no more is kept than its name."""
+    raw = _app.decode(data)
+    pods, updated = raw.status.replicas or 0, raw.status.updated_replicas or 0
+    marked, meta = ANNOTATION_MANAGED_GROUP in raw.metadata.annotations, raw.metadata
+    return Owner(
+        resource=resource,
+        metadata=meta if marked else _only_name(meta),
+        spec=bytes(raw.spec) if marked else b"",
+        suspended=False,
+        finished=False,
+        rollout=Rollout(pods, updated) if marked and updated < pods else NO_UPDATE,
+    )
+
+
+def _only_name(meta: ObjectMeta) -> ObjectMeta:
+    return ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        deletion_timestamp=meta.deletion_timestamp,
     )
 
 

@@ -41,20 +41,15 @@ from kube.cache import Cache
 from kube.clock import Clock
 from kube.errors import Conflict, NotFound
 from kube.meta import HasMeta, ObjectMeta, OwnerReference, Partial
-from kube.resources import Resource
+from kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 
 Generated = Workload | Group | Partial
 
 GENERATED = (WORKLOADS, COMPOSITES, POD_GROUPS, CLAIMS)
 """The generated kinds; those that others refer to come first."""
 OWNERS = (
-    WORKLOADS,
-    POD_GROUPS,
-    JOBS,
-    JOBSETS,
-    LEADER_WORKER_SETS,
-    COSCHEDULINGS,
-    PLUGINS_POD_GROUPS,
+    *(WORKLOADS, POD_GROUPS, JOBS, JOBSETS, STATEFUL_SETS, DEPLOYMENTS, LEADER_WORKER_SETS),
+    *(COSCHEDULINGS, PLUGINS_POD_GROUPS),
 )
 """The kinds they are made for. Owners of other kinds are not watched and count as alive."""
 

@@ -176,6 +176,7 @@ def _said(owner: Owner) -> tuple[object, ...]:
     return (
         (meta.uid, meta.deletion_timestamp, meta.labels, meta.annotations, meta.owner_references),
         (owner.spec, owner.suspended, owner.finished, owner.restarts, owner.status),
+        owner.rollout,
     )
 
 

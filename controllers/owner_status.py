@@ -1,4 +1,4 @@
-"""Reports on a Job or JobSet what it waits for: one annotation, and an event for an error.
+"""Reports on an owner of groups what it waits for: one annotation, and an event for an error.
 
 The scheduler writes to the groups why they wait; this copies it to the object that the user knows.
 Groups of a JobSet whose turn has not come are left out: nothing has to be done about these.

@@ -75,6 +75,8 @@ STORAGE_CLASSES = Resource(
 )
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 LEADER_WORKER_SETS = Resource(

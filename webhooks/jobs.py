@@ -1,17 +1,19 @@
-"""The kinds that ask for groups: JobSet, Job, and CronJob through its Jobs."""
+"""The kinds that ask for groups: JobSet, Job, CronJob through its Jobs, StatefulSet, Deployment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from api.causes import Cause
 from api.features import Use, refused
 from api.integration import cron_job
 from api.integration.admission import Admission, Taken
+from api.integration.apps import KINDS, app_admission, app_pod_specs
 from api.integration.autoscalers import SILENT, Autoscalers
-from api.integration.feature_use import uses_of_job, uses_of_jobset
+from api.integration.feature_use import uses_of_app, uses_of_job, uses_of_jobset
 from api.integration.job import job_admission, job_pod_specs
 from api.integration.jobset import jobset_admission, jobset_pod_specs
 from api.integration.workloads import OwnerName
@@ -70,6 +72,19 @@ def validate_cron_job(request: AdmissionRequest, lister: Lister) -> AdmissionRes
         "CREATE", job, served(admission, "CREATE", uses, lister), lister, job_pod_specs
     )
     return AdmissionResponse(warnings=cron_job.warnings_of(new, said.causes, said.warnings))
+
+
+def mutate_app(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """Name the group in the pod template of a StatefulSet or Deployment, and the scheduler."""
+    return AdmissionResponse(_app(request, lister).patch)
+
+
+def validate_app(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """All that is wrong with what a StatefulSet or Deployment asks for."""
+    operation, new = request.operation, request.object or {}
+    kind = KINDS[request.kind.kind]
+    admission = served(_app(request, lister), operation, uses_of_app(kind, new), lister)
+    return validated(operation, new, admission, lister, partial(app_pod_specs, kind))
 
 
 def validated(
@@ -131,6 +146,17 @@ def _job(request: AdmissionRequest, lister: Lister, autoscalers: Autoscalers = S
         schedulers=lister.scheduler_names,
         workloads=_Workloads(request.namespace, lister),
         autoscalers=autoscalers,
+    )
+
+
+def _app(request: AdmissionRequest, lister: Lister) -> Admission:
+    return app_admission(
+        KINDS[request.kind.kind],
+        request.object or {},
+        request.old_object,
+        request.operation,
+        request_uid=request.uid,
+        schedulers=lister.scheduler_names,
     )
 
 

@@ -1,4 +1,4 @@
-"""Which features a new Job, JobSet or LeaderWorkerSet uses by what it asks for.
+"""Which features a new object that may ask for groups (a Job, a StatefulSet, ...) uses.
 
 Only what has an effect counts: where Muster makes no group, nothing is used.
 """
@@ -13,8 +13,11 @@ from api.constants import (
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_TOPOLOGY,
     ANNOTATIONS_PARENT_COMPOSITE,
+    STATEFUL_SET,
+    KindName,
 )
 from api.features import Feature, Use
+from api.integration.apps import read_app
 from api.integration.job import read_job
 from api.integration.lws_view import ANNOTATION_EXCLUSIVE, read_lws
 from api.integration.options import COMPOSITE, Options, annotation_path
@@ -34,6 +37,15 @@ def uses_of_job(job: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[
         for key in ANNOTATIONS_PARENT_COMPOSITE:
             if annotations_of(job).get(key):
                 yield Use(Feature.COMPOSITE_POD_GROUP, annotation_path("", key))
+
+
+def uses_of_app(kind: KindName, obj: Mapping[str, Any]) -> Iterator[Use]:
+    """Those of a StatefulSet or Deployment."""
+    view = read_app(kind, obj)
+    if view.options.asks:
+        feature = Feature.STATEFUL_SET if kind == STATEFUL_SET else Feature.DEPLOYMENT
+        yield Use(feature, view.options.mode_path)
+        yield from _of_topology([view.options])
 
 
 def uses_of_jobset(jobset: Mapping[str, Any]) -> Iterator[Use]:

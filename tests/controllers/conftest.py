@@ -13,6 +13,7 @@ from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
 from api.integration.lws import lws_admission
 from api.scheduler_names import USUAL, SchedulerNames
+from controllers.apps import AppController
 from controllers.coscheduling import CoschedulingController
 from controllers.group_claims import GroupClaims
 from controllers.group_writer import GroupWriter
@@ -31,6 +32,7 @@ from controllers.template_values import TemplateValues
 from kube.client import Client
 from kube.election import Fence
 from kube.events import ObjectReference, Recorder
+from kube.resources import DEPLOYMENTS, STATEFUL_SETS
 from kube.workqueue import WorkQueue
 from tests.controllers.fake_api import FakeApi
 from tests.support.clock import FakeClock
@@ -73,6 +75,12 @@ class ControllerHarness:
         )
         self.jobset = jobset_controller(self.caches, group_writer, owner_status, self.clock)
         self.job = job_controller(self.caches, group_writer, owner_status, self.clock)
+        self.stateful_set, self.deployment = (
+            AppController(
+                it, self.caches, self.clock, group_writer=group_writer, owner_status=owner_status
+            )
+            for it in (STATEFUL_SETS, DEPLOYMENTS)
+        )
         self.lws = LeaderWorkerSetController(
             LEADER_WORKER_SETS,
             self.caches,
@@ -112,7 +120,10 @@ class ControllerHarness:
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        owners = (self.jobset, self.job, self.lws, self.coscheduling, self.plugins)
+        owners = (
+            *(self.jobset, self.job, self.stateful_set, self.deployment, self.lws),
+            *(self.coscheduling, self.plugins),
+        )
         groups = (
             self.implicit_groups,
             self.from_pods,

@@ -41,19 +41,22 @@ from kube.cache import Cache
 from kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unreachable
 from kube.meta import decode_partial
 from kube.patch import PatchBuilder
-from kube.resources import JOBS, LEADER_WORKER_SETS, PODS, Resource
+from kube.resources import DEPLOYMENTS, JOBS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource
 from tests.support.patching import patched
 
 OTHERS = {
     it.kind: it
     for it in (
         Resource("apps", "v1", "replicasets", "ReplicaSet"),
-        Resource("apps", "v1", "deployments", "Deployment"),
-        Resource("apps", "v1", "statefulsets", "StatefulSet"),
+        DEPLOYMENTS,
+        STATEFUL_SETS,
         Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
     )
 }
-"""Kinds whose objects nobody watches. Pods, Jobs and LeaderWorkerSets are read as they are."""
+"""Kinds of which the chains of owners read metadata; most of them nobody watches.
+
+Pods, Jobs and LeaderWorkerSets are read as they are.
+"""
 
 _FOREGROUND = "foregroundDeletion"
 _LABELLED = (REQUESTS.kind, CLAIMS.kind)
@@ -108,6 +111,7 @@ class FakeApi:
             POD_TEMPLATES.kind: (Cache(), decode_partial),  # nobody watches these
         }
         self._feeds |= {kind: (Cache(), decode_partial) for kind in OTHERS}
+        self._feeds |= {it.kind: caches.sources[it] for it in (STATEFUL_SETS, DEPLOYMENTS)}
 
     # The methods of kube.client.Client that the controllers use.
 

@@ -49,6 +49,8 @@ def tree() -> Json:
     [
         (Feature.JOB, {"job"}),
         (Feature.JOBSET, {"jobset"}),
+        (Feature.STATEFUL_SET, {"statefulset"}),
+        (Feature.DEPLOYMENT, {"deployment"}),
         (Feature.LEADER_WORKER_SET, {"leaderworkerset"}),
         (Feature.COSCHEDULING, {"podgroup"}),
         (Feature.IMPLICIT_POD_GROUPS, {"implicit"}),

@@ -11,14 +11,17 @@ from api.constants import (
     COMPOSITE_POD_GROUP,
     COSCHEDULING,
     CRON_JOB,
+    DEPLOYMENT,
     JOB,
     JOBSET,
     LEADER_WORKER_SET,
     POD_GROUP,
+    STATEFUL_SET,
     WORKLOAD,
     KindName,
 )
 from api.features import USUAL, Feature
+from tests.support.apps import deployment, stateful_set
 from tests.support.lws import make_lws
 from tests.webhooks.reviews import (
     POD,
@@ -122,6 +125,27 @@ CASES = [
     pytest.param(Feature.JOB, JOB, job(), NOTE.format("gang-mode"), id="a Job"),
     pytest.param(Feature.JOBSET, JOBSET, jobset(), NOTE.format("gang-mode"), id="a JobSet"),
     pytest.param(
+        Feature.STATEFUL_SET,
+        STATEFUL_SET,
+        stateful_set(gang_mode="Gang"),
+        NOTE.format("gang-mode"),
+        id="a StatefulSet",
+    ),
+    pytest.param(
+        Feature.DEPLOYMENT,
+        DEPLOYMENT,
+        deployment(gang_mode="Gang"),
+        NOTE.format("gang-mode"),
+        id="a Deployment",
+    ),
+    pytest.param(
+        TOPOLOGY,
+        DEPLOYMENT,
+        deployment(gang_mode="Gang", topology="rack"),
+        NOTE.format("topology"),
+        id="a Deployment's topology",
+    ),
+    pytest.param(
         TREE,
         JOBSET,
         jobset(mode="Composite"),
@@ -185,11 +209,12 @@ def test_the_same_is_allowed_while_it_is_on(
 
 def _also_used(new: Json) -> list[Feature]:
     """What an object with a topology or a tree uses besides."""
-    return [
-        {"Job": Feature.JOB, "LeaderWorkerSet": Feature.LEADER_WORKER_SET}.get(
-            new["kind"], Feature.JOBSET
-        )
-    ]
+    own = {
+        "Job": Feature.JOB,
+        "Deployment": Feature.DEPLOYMENT,
+        "LeaderWorkerSet": Feature.LEADER_WORKER_SET,
+    }
+    return [own.get(new["kind"], Feature.JOBSET)]
 
 
 @pytest.mark.parametrize(("feature", "kind", "new", "field"), CASES)

@@ -147,11 +147,14 @@ def test_delegated_jobs_of_our_scheduler(phase: str, new: dict[str, Any], want: 
         ),
     ],
 )
-@pytest.mark.parametrize("webhook", ["jobs", "jobsets", "leaderworkersets"])
+@pytest.mark.parametrize("phase", ["mutate", "validate"])
+@pytest.mark.parametrize(
+    "webhook", ["jobs", "jobsets", "statefulsets", "deployments", "leaderworkersets"]
+)
 def test_owners_that_ask_by_annotation(
-    webhook: str, new: dict[str, Any], old: dict[str, Any] | None, want: bool
+    webhook: str, phase: str, new: dict[str, Any], old: dict[str, Any] | None, want: bool
 ) -> None:
-    assert reaches(webhook, new, old) is want
+    assert reaches(webhook, new, old, phase) is want
 
 
 @pytest.mark.parametrize(

@@ -328,8 +328,7 @@ def test_mutation_and_validation_reach_the_same_objects_of_others() -> None:
     )
 
     # Which pods come is told case by case in test_match_conditions.
-    of_others = {"jobs", "jobsets", "leaderworkersets", "pods"}
+    same = {"jobs", "jobsets", "statefulsets", "deployments", "leaderworkersets"}
+    of_others = same | {"pods"}
     assert mutating.keys() - {"foreign-pods"} == validating.keys() - {"cronjobs"} == of_others
-    assert mutating["jobs"] == validating["jobs"]
-    assert mutating["jobsets"] == validating["jobsets"]
-    assert mutating["leaderworkersets"] == validating["leaderworkersets"]
+    assert [mutating[it] for it in same] == [validating[it] for it in same]

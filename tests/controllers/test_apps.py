@@ -1,0 +1,231 @@
+"""StatefulSets and Deployments that ask for a group: made, scaled, updated, told, and gone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from api.constants import ANNOTATION_MANAGED_GROUP, ANNOTATION_WAITING_FOR
+from controllers.objects import decode_deployment
+from kube.errors import Conflict
+from tests.controllers.conftest import ControllerHarness
+from tests.controllers.test_owner_status import blocked
+from tests.support.apps import admitted, deployment, stateful_set
+from tests.support.builders import make_pod
+
+Json = dict[str, Any]
+
+
+def put(harness: ControllerHarness, obj: Json, uid: str = "r") -> str:
+    """Store it as admission leaves it; the name of its group."""
+    stored = harness.api.objects.get((obj["kind"], "default", obj["metadata"]["name"]))
+    made = admitted(obj, stored, request_uid=uid)
+    made["metadata"] = (stored or {"metadata": {}})["metadata"] | made["metadata"]
+    harness.api.put(made)
+    return str(made["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP])
+
+
+def min_count(harness: ControllerHarness, group: str) -> int:
+    spec = harness.api.objects["PodGroup", "default", group]["spec"]
+    return int(spec["schedulingPolicy"]["gang"]["minCount"])
+
+
+def pods(harness: ControllerHarness, group: str, count: int, first: int = 0) -> None:
+    for at in range(first, first + count):
+        pod = make_pod(f"p{at}").managed(group).build()
+        harness.api.put(pod | {"kind": "Pod", "status": {"phase": "Running"}})
+
+
+def status(harness: ControllerHarness, obj: Json, replicas: int, updated: int) -> None:
+    stored = harness.api.objects[obj["kind"], "default", obj["metadata"]["name"]]
+    harness.api.put(stored | {"status": {"replicas": replicas, "updatedReplicas": updated}})
+
+
+@pytest.mark.parametrize("make", [stateful_set, deployment])
+async def test_the_group_is_made_before_any_pod_and_goes_with_its_owner(
+    harness: ControllerHarness, make: Any
+) -> None:
+    obj = make(gang_mode="Gang", disruption_mode="All")
+    group = put(harness, obj)
+    await harness.settle()
+
+    assert harness.api.names("PodGroup", "Workload") == [group]
+    assert min_count(harness, group) == 4
+    assert harness.api.writes == [("create", "PodGroup", group)]
+
+    pods(harness, group, 4)
+    harness.api.remove(obj["kind"], "default", obj["metadata"]["name"])
+    await harness.settle(seconds=60)
+    assert harness.api.names("PodGroup") == [group], "its pods still end"
+    for name in harness.api.names("Pod"):
+        harness.api.remove("Pod", "default", name)
+    await harness.settle(seconds=60)
+    assert harness.api.names("PodGroup") == []
+
+
+async def test_what_asks_for_nothing_costs_nothing(harness: ControllerHarness) -> None:
+    harness.api.put(deployment())
+    harness.api.put(admitted(stateful_set(gang_mode="Off")))
+    # As a user may write it: a mark on one side alone says nothing.
+    forged = deployment("forged", gang_mode="Gang")
+    forged["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP] = "forged"
+    harness.api.put(forged)
+    await harness.settle(seconds=60)
+
+    assert harness.api.writes == []
+
+
+async def test_min_count_follows_the_replicas(harness: ControllerHarness) -> None:
+    group = put(harness, deployment(gang_mode="Gang", min_count="6"))
+    await harness.settle()
+    for replicas, want in ((5, 5), (9, 6), (2, 2)):
+        harness.change("Deployment", "web", replicas=replicas)
+        await harness.settle()
+        assert min_count(harness, group) == want
+
+
+async def test_from_zero_no_pod_meets_an_old_minimum(harness: ControllerHarness) -> None:
+    group = put(harness, deployment(replicas=0, gang_mode="Gang"))
+    await harness.settle()
+    assert harness.api.names("PodGroup") == []
+
+    harness.change("Deployment", "web", replicas=3)
+    await harness.settle()
+    assert min_count(harness, group) == 3
+
+    pods(harness, group, 3)
+    harness.change("Deployment", "web", replicas=0)
+    await harness.settle()
+    assert min_count(harness, group) == 3, "its pods still end"
+    for name in harness.api.names("Pod"):
+        harness.api.remove("Pod", "default", name)
+    await harness.settle()
+    assert harness.api.names("PodGroup") == []
+
+
+async def test_an_update_from_pods_without_a_group_is_never_blocked(
+    harness: ControllerHarness,
+) -> None:
+    harness.api.put(deployment())
+    group = put(harness, deployment(gang_mode="Gang"))
+    await harness.settle()
+    assert min_count(harness, group) == 4
+    wants = []
+    for updated in range(1, 5):
+        pods(harness, group, 1, first=updated)
+        status(harness, deployment(), 5 if updated < 4 else 4, updated)
+        await harness.settle(seconds=1)
+        wants.append(min_count(harness, group))
+
+    assert wants == [1, 1, 2, 4]
+
+
+async def test_an_update_of_pods_in_the_group_keeps_the_minimum(harness: ControllerHarness) -> None:
+    obj = stateful_set(gang_mode="Gang")
+    group = put(harness, obj)
+    pods(harness, group, 4)
+    await harness.settle()
+
+    status(harness, obj, 4, 1)
+    await harness.settle(seconds=1)
+
+    assert min_count(harness, group) == 4
+
+
+async def test_it_is_told_what_it_waits_for(harness: ControllerHarness) -> None:
+    group = put(harness, deployment(gang_mode="Gang"))
+    await harness.settle()
+    harness.api.writes.clear()
+
+    blocked(harness, group, "needs 4 pods, 3 fit")
+    await harness.settle(seconds=1)
+    await harness.settle(seconds=3)
+
+    notes = harness.api.objects["Deployment", "default", "web"]["metadata"]["annotations"]
+    assert notes[ANNOTATION_WAITING_FOR] == f"PodGroup {group}: needs 4 pods, 3 fit"
+    assert harness.api.writes == [("patch", "Deployment", "web")]
+    blocked(harness, group, "")
+    await harness.settle(seconds=60)
+    notes = harness.api.objects["Deployment", "default", "web"]["metadata"]["annotations"]
+    assert ANNOTATION_WAITING_FOR not in notes
+
+
+async def test_who_asks_no_more_loses_the_group_with_its_last_pod(
+    harness: ControllerHarness,
+) -> None:
+    group = put(harness, deployment(gang_mode="Gang"))
+    pods(harness, group, 2)
+    await harness.settle()
+    put(harness, deployment())
+    await harness.settle()
+    assert harness.api.names("PodGroup") == [group]
+
+    for name in harness.api.names("Pod"):
+        harness.api.remove("Pod", "default", name)
+    await harness.settle(seconds=1)
+    assert harness.api.names("PodGroup") == []
+
+
+async def test_asking_again_makes_a_group_of_its_own(harness: ControllerHarness) -> None:
+    first = put(harness, deployment(gang_mode="Gang"))
+    await harness.settle()
+    pods(harness, first, 1)
+    put(harness, deployment())
+    await harness.settle()
+    second = put(harness, deployment(gang_mode="Gang", topology="rack"), uid="later")
+    await harness.settle()
+    assert harness.api.names("PodGroup") == sorted([first, second])
+
+    harness.api.remove("Pod", "default", "p0")
+    await harness.settle(seconds=1)
+    assert harness.api.names("PodGroup") == [second]
+
+
+async def test_a_group_of_others_is_never_touched(harness: ControllerHarness) -> None:
+    obj = deployment(gang_mode="Gang")
+    group = admitted(obj)["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP]
+    theirs = harness.api.put(
+        {
+            "kind": "PodGroup",
+            "metadata": {"name": group, "namespace": "default"},
+            "spec": {"schedulingPolicy": {"basic": {}}},
+        }
+    )
+    put(harness, obj)
+    await harness.settle()
+
+    assert harness.api.objects["PodGroup", "default", group] == theirs
+    assert ("Deployment", "web", "NameTaken") in harness.recorded.events
+
+
+async def test_a_conflict_is_tried_again(harness: ControllerHarness) -> None:
+    harness.api.fail_next.append(Conflict(409, "Conflict", "x"))
+    group = put(harness, stateful_set(gang_mode="Gang"))
+    await harness.settle()
+    await harness.settle(seconds=10)
+
+    assert min_count(harness, group) == 4
+
+
+async def test_thousands_that_ask_for_nothing_are_kept_by_name_alone() -> None:
+    obj = deployment()
+    obj["metadata"] |= {"annotations": {"note": "x" * 100_000}, "uid": "u"}
+    kept = decode_deployment(msgspec.json.encode(obj))
+
+    assert (kept.metadata.annotations, kept.spec, kept.metadata.uid) == ({}, b"", "u")
+    asking = copy.deepcopy(admitted(deployment(gang_mode="Gang")))
+    assert decode_deployment(msgspec.json.encode(asking)).spec
+
+
+async def test_a_status_without_an_update_queues_nothing(harness: ControllerHarness) -> None:
+    """Every pod that gets ready changes the status of its Deployment."""
+    obj = deployment(gang_mode="Gang")
+    put(harness, obj)
+    await harness.settle()
+    for ready in range(5):
+        status(harness, obj, ready, ready)
+
+    assert len(harness.deployment.controller.queue) == 0

@@ -1,0 +1,64 @@
+"""StatefulSets and Deployments in tests."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import jsonpatch
+
+from api.constants import DEPLOYMENT, GROUP, STATEFUL_SET, KindName
+from api.integration.apps import app_admission
+
+Json = dict[str, Any]
+
+
+def make_app(
+    kind: KindName,
+    name: str,
+    replicas: int | None,
+    asks: Mapping[str, str],
+    *,
+    parallel: bool = True,
+) -> Json:
+    """One of default namespace; `asks` are annotations, as `gang_mode="Gang"`."""
+    notes = {f"{GROUP}/{key.replace('_', '-')}": value for key, value in asks.items()}
+    labels = {"app": name}
+    spec: Json = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": dict(labels)}, "spec": {"containers": []}},
+    }
+    if replicas is not None:
+        spec["replicas"] = replicas
+    if kind == STATEFUL_SET:
+        spec |= {"podManagementPolicy": "Parallel" if parallel else "OrderedReady"}
+    meta: Json = {"name": name, "namespace": "default"}
+    if notes:
+        meta["annotations"] = notes
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+
+
+def stateful_set(
+    name: str = "db", replicas: int | None = 4, *, parallel: bool = True, **asks: str
+) -> Json:
+    """A StatefulSet, of the default order where it is not `parallel`."""
+    return make_app(STATEFUL_SET, name, replicas, asks, parallel=parallel)
+
+
+def deployment(name: str = "web", replicas: int | None = 4, **asks: str) -> Json:
+    """A Deployment."""
+    return make_app(DEPLOYMENT, name, replicas, asks)
+
+
+def kind_of(obj: Json) -> KindName:
+    """The kind of one."""
+    return {it.kind: it for it in (STATEFUL_SET, DEPLOYMENT)}[obj["kind"]]
+
+
+def admitted(obj: Json, old: Json | None = None, request_uid: str = "r") -> Json:
+    """The object as mutation leaves it."""
+    operation = "CREATE" if old is None else "UPDATE"
+    found = app_admission(kind_of(obj), obj, old, operation, request_uid=request_uid)
+    made: Json = jsonpatch.apply_patch(copy.deepcopy(obj), found.patch)
+    return made
