@@ -28,6 +28,8 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import FeatureGates
+from api.integration.apps import KINDS as APPS
+from api.integration.apps import Rollout, app_admission, app_group, read_app
 from api.integration.job import job_admission, job_groups
 from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
@@ -62,7 +64,7 @@ from scheduler.watch.workload_templates import templates_of
 
 Json = dict[str, Any]
 
-OF_ONE_TEMPLATE: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+REPLICA_SET: Final = "ReplicaSet"
 
 _UID = "00000000-0000-0000-0000-000000000000"
 
@@ -162,7 +164,9 @@ def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Itera
         yield from _of_job(made, schedulers)
     elif kind == LEADER_WORKER_SET.kind:
         yield from of_lws(made, schedulers)
-    elif kind in OF_ONE_TEMPLATE:
+    elif kind in APPS:
+        yield from _of_app(made, schedulers)
+    elif kind == REPLICA_SET:
         yield from _of_template(made)
     elif kind in (SINGLE_POD, *DEVICE_KINDS) or coscheduling_kind(made) is not None:
         yield made
@@ -174,6 +178,17 @@ def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Itera
             " Deployment, ReplicaSet, StatefulSet, Pod, PodGroup, CompositePodGroup, Workload and"
             f" {', '.join(DEVICE_KINDS)} can be simulated; of other kinds give their pods"
         )
+
+
+def _of_app(app: Json, schedulers: SchedulerNames) -> Iterator[Json]:
+    kind = APPS[app["kind"]]
+    admitted = app_admission(kind, app, None, "CREATE", request_uid=_UID, schedulers=schedulers)
+    apply(app, admitted.causes, admitted.patch)
+    # What the template names itself, which the patch would replace, is a cause of refusal.
+    view = read_app(kind, app)
+    if view.managed and view.options.asks and view.replicas:
+        yield app_group(view, Rollout(), 0)
+    yield from _of_template(app)
 
 
 def _of_template(owner: Json) -> Iterator[Json]:

@@ -18,8 +18,9 @@ Object = Mapping[str, Any]
 
 _LEVELS: Final = 2 * constants.MAX_DEPTH
 """Levels that are shown of a tree, however deep it is: one that is too deep is never scheduled."""
-_PODS: Final = f"/{constants.POD.kind}/"
-"""How the note of whom a group was made for begins, where that are its pods."""
+_GROUPS_OF_GROUPS: Final = frozenset(
+    {constants.GROUP, constants.COSCHEDULING.group, constants.PLUGINS_POD_GROUP.group}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +214,19 @@ def _owner_uids(obj: Object) -> list[str]:
 
 
 def _other_owner(obj: Object) -> tuple[str, str] | None:
-    """Kind and name of what controls a group that its pods ask for: it is not read itself."""
+    """Kind and name of what else controls a group, as a Deployment: it is not read itself.
+
+    Not what users know as a group itself: a Workload, or a group of KEP-3370.
+    """
     meta = obj["metadata"]
-    if not (meta.get("annotations") or {}).get(constants.ANNOTATION_MADE_FOR, "").startswith(_PODS):
+    if not (meta.get("annotations") or {}).get(constants.ANNOTATION_MADE_FOR):
         return None
     references = (it for it in meta.get("ownerReferences", ()) if it.get("controller"))
-    return next(((it["kind"], it["name"]) for it in references), None)
+    return next(((it["kind"], it["name"]) for it in references if _is_owner(it)), None)
+
+
+def _is_owner(reference: Mapping[str, Any]) -> bool:
+    return str(reference.get("apiVersion")).rpartition("/")[0] not in _GROUPS_OF_GROUPS
 
 
 def _key_uid(obj: Object) -> tuple[str, str]:

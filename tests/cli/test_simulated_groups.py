@@ -11,6 +11,7 @@ from kube.errors import ConfigError
 from scheduler.core.place import SearchBudget
 from tests.cli.test_solver_commands import pod_spec
 from tests.scheduler.state_builder import StateBuilder
+from tests.support.apps import deployment, stateful_set
 
 Json = dict[str, Any]
 
@@ -136,6 +137,33 @@ def test_what_would_fit_is_said_to_fit(documents: list[Json], want: list[str]) -
     builder.nodes(2, cpu=2)
 
     assert simulate(builder.state, documents, "ns", SearchBudget()) == want
+
+
+@pytest.mark.parametrize("make", [stateful_set, deployment])
+def test_what_asks_by_gang_mode_is_a_gang(make: Any) -> None:
+    def asks(replicas: int) -> Json:
+        made: Json = make(replicas=replicas, gang_mode="Gang")
+        made["spec"]["template"]["spec"] = pod_spec()
+        return made
+
+    def lines(replicas: int) -> list[str]:
+        builder = StateBuilder()
+        builder.nodes(2, cpu=2)
+        return simulate(builder.state, [asks(replicas)], "ns", SearchBudget())
+
+    assert lines(4)[0].endswith(": 0 of 4 pods placed, minCount 4")
+    assert lines(4)[1] == "  fits: n0 x2, n1 x2"
+    assert lines(5)[1].startswith("  waits (capacity): needs room for 5 more pods")
+    assert lines(0) == []
+
+
+def test_what_admission_would_refuse_is_refused() -> None:
+    ordered = stateful_set(parallel=False, gang_mode="Gang")
+
+    with pytest.raises(
+        ConfigError, match=r"StatefulSet db would be refused: .*podManagementPolicy"
+    ):
+        simulate(StateBuilder().state, [ordered], "ns", SearchBudget())
 
 
 def test_too_many_pods_for_the_cluster_wait_as_a_gang() -> None:

@@ -171,3 +171,27 @@ def test_groups_that_pods_ask_for_are_below_what_their_pods_have_in_common() -> 
         f"├─ PodGroup {part}: Scheduled, 1 of 1 pods placed (minCount 1) on n1 x1",
         "└─ PodGroup z: Scheduled, 0 of 1 pods placed (minCount 1)",
     ]
+
+
+def test_a_group_is_below_its_deployment_and_a_users_own_kind_of_group_is_none() -> None:
+    def owned(name: str, api_version: str, kind: str) -> dict[str, Any]:
+        note = f"{api_version.partition('/')[0]}/{kind}/web/u"
+        made = _group(name, 1, metadata={"annotations": {ANNOTATION_MADE_FOR: note}})
+        owner = {"apiVersion": api_version, "kind": kind, "name": "web", "controller": True}
+        made["metadata"]["ownerReferences"] = [owner | {"uid": "u"}]
+        return made
+
+    objects = Objects(
+        pod_groups=[
+            owned("pg-deployment-web-1", "apps/v1", "Deployment"),
+            owned("implicit", "scheduling.muster.dev/v1alpha3", "Workload"),
+            owned("plugins", "scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+        ]
+    )
+
+    assert tree_lines(build(objects)) == [
+        "PodGroup implicit: Scheduled, 0 of 0 pods placed (minCount 1)",
+        "PodGroup plugins: Scheduled, 0 of 0 pods placed (minCount 1)",
+        "Deployment web: Scheduled, 0 of 0 pods placed",
+        "└─ PodGroup pg-deployment-web-1: Scheduled, 0 of 0 pods placed (minCount 1)",
+    ]
