@@ -29,7 +29,11 @@ def reader(server_kind: str, cluster: Cluster, tmp_path: Path) -> Reader:
 async def test_every_command_of_the_page_works(reader: Reader, rest: Rest) -> None:
     kinds = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     await manifests.create(rest, [obj for obj in manifests.load() if obj["kind"] in kinds])
-    assert await names(rest) == {"muster-webhook-configurations", "muster-webhook-definitions"}
+    assert await names(rest) == {
+        "muster-controller-owners",
+        "muster-webhook-configurations",
+        "muster-webhook-definitions",
+    }
 
     await reader.follow("Going back")
 

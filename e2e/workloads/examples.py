@@ -8,9 +8,8 @@ import yaml
 from api.constants import SCHEDULER_NAME
 from e2e.suite.environment import Environment
 from kube.errors import NotFound
-from kube.resources import JOBS, PODS, Resource
+from kube.resources import JOBS, PODS, STATEFUL_SETS
 
-STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _KINDS = {it.kind: it for it in (JOBS, PODS, STATEFUL_SETS)}
 

@@ -26,9 +26,9 @@ from e2e.running import installed, started
 from e2e.suite.environment import Environment
 from e2e.suite.objects import NODE_LABEL, POD_GROUPS, Json
 from e2e.workloads import lws_pods
-from e2e.workloads.examples import EXAMPLES, STATEFUL_SETS
+from e2e.workloads.examples import EXAMPLES
 from kube.patch import PatchBuilder
-from kube.resources import LEADER_WORKER_SETS, NODES, PODS
+from kube.resources import LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS
 from tests.support.lws import LwsBuilder, make_lws
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]

@@ -1,4 +1,4 @@
-"""StatefulSets and Deployments whose pods ask for a group, with Kubernetes' own controllers.
+"""StatefulSets and Deployments that ask for a group, or whose pods do, with their controllers.
 
 One control plane of its own: elsewhere these would make pods of Muster's Deployments, too.
 """
@@ -9,18 +9,29 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_MIN_COUNT, LABEL_POD_GROUP
+from api.constants import (
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_MIN_COUNT,
+    ANNOTATION_WAITING_FOR,
+    LABEL_POD_GROUP,
+    SCHEDULER_NAME,
+)
+from e2e import muster as processes
 from e2e.controlplane.commands import POD_MAKERS, Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import Muster
 from e2e.running import installed, no_deployments, started
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, pod_spec
-from e2e.workloads.examples import STATEFUL_SETS, gone, runs
+from e2e.workloads.examples import gone, runs
+from kube.client import Client
+from kube.errors import Forbidden, Invalid
 from kube.patch import PatchBuilder, pointer
-from kube.resources import Resource
+from kube.resources import DEPLOYMENTS, STATEFUL_SETS
 
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+SELECTOR = "app=db"
+GANG = {ANNOTATION_GANG_MODE: "Gang"}
 _TEMPLATE = ("spec", "template", "metadata", "annotations")
 
 
@@ -81,6 +92,151 @@ async def test_the_group_of_a_deployment_is_owned_by_it_and_not_by_a_replica_set
 
 async def test_the_example_of_a_stateful_set_runs(env: Environment) -> None:
     await runs(env, "statefulset-gang", ["ring"])
+
+
+async def test_a_deployment_starts_whole_scales_is_updated_and_leaves_nothing(
+    env: Environment, running_muster: Muster
+) -> None:
+    await env.add_node(cpu=3)
+    made = await env.create(DEPLOYMENTS, deployment(env, 4))
+    group = mark(made)
+    try:
+        await env.waits(group, needed=4, free=3)
+        assert await env.bound(SELECTOR) == 0
+        await said(env)
+        await env.add_node(cpu=8)
+        await env.runs(SELECTOR, 4)
+
+        running_muster.kill(processes.CONTROLLER)
+        await scale(env, 6)
+        ops = PatchBuilder().add("/spec/template/spec/terminationGracePeriodSeconds", 1)
+        await env.client.patch(DEPLOYMENTS, "db", ops, env.name)
+        await running_muster.start(processes.CONTROLLER)
+
+        await updated(env, 6)
+        await minimum(env, group, 6)
+        await scale(env, 2)
+        await minimum(env, group, 2)
+    finally:
+        await env.delete(DEPLOYMENTS, "db")
+    await gone(env, group)
+
+
+async def test_a_deployment_asks_later_and_its_update_is_not_blocked(env: Environment) -> None:
+    await env.add_node(cpu=6)
+    plain = deployment(env, 4)
+    del plain["metadata"]["annotations"]
+    plain["spec"]["template"]["spec"]["schedulerName"] = SCHEDULER_NAME
+    await env.create(DEPLOYMENTS, plain)
+    try:
+        await env.runs(SELECTOR, 4)
+        path = pointer("metadata", "annotations", ANNOTATION_GANG_MODE)
+        ops = PatchBuilder().add(path, "Gang")
+        group = mark(await env.client.patch(DEPLOYMENTS, "db", ops, env.name))
+        await updated(env, 4)
+        await minimum(env, group, 4)
+    finally:
+        await env.delete(DEPLOYMENTS, "db")
+    await gone(env, group)
+
+
+async def test_a_stateful_set_is_one_gang_if_its_pods_come_together(env: Environment) -> None:
+    await env.add_node(cpu=8)
+    ordered = deployment(env, 4) | {"kind": "StatefulSet"}
+    ordered["spec"]["serviceName"] = "db"
+    with pytest.raises(Invalid) as refused:
+        await env.create(STATEFUL_SETS, ordered)
+    assert "podManagementPolicy to Parallel" in str(refused.value)
+
+    ordered["spec"]["podManagementPolicy"] = "Parallel"
+    group = mark(await env.create(STATEFUL_SETS, ordered))
+    try:
+        await env.runs(SELECTOR, 4)
+        await minimum(env, group, 4)
+    finally:
+        await env.delete(STATEFUL_SETS, "db")
+    await gone(env, group)
+
+
+async def test_the_controllers_account_can_say_what_waits_and_no_more(
+    env: Environment, running_muster: Muster
+) -> None:
+    made = await env.create(DEPLOYMENTS, deployment(env, 0))
+    async with await Client.connect(running_muster.kubeconfig(processes.CONTROLLER)) as client:
+        allowed = PatchBuilder().add(
+            pointer("metadata", "annotations", ANNOTATION_WAITING_FOR), "for room"
+        )
+        await client.patch(DEPLOYMENTS, "db", allowed, env.name)
+
+        async def confined() -> bool:
+            try:
+                labels = PatchBuilder().add("/metadata/labels", {"a": "b"})
+                await client.patch(DEPLOYMENTS, "db", labels, env.name)
+            except (Invalid, Forbidden):
+                return True
+            return False
+
+        await env.until("the policy to be in force", confined)
+        for ops in (
+            PatchBuilder().replace("/spec/replicas", 9),
+            PatchBuilder().add(pointer("metadata", "annotations", ANNOTATION_MIN_COUNT), "2"),
+            PatchBuilder().remove(pointer("metadata", "annotations", ANNOTATION_GANG_MODE)),
+            PatchBuilder().add("/metadata/finalizers", ["example.com/kept"]),
+        ):
+            with pytest.raises((Invalid, Forbidden), match="nothing but the annotation"):
+                await client.patch(DEPLOYMENTS, "db", ops, env.name)
+    await env.delete(DEPLOYMENTS, made["metadata"]["name"])
+
+
+def mark(app: Json) -> str:
+    """The group that admission named on it."""
+    return str(app["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP])
+
+
+async def said(env: Environment) -> None:
+    """The Deployment says what it waits for."""
+
+    async def probe() -> bool:
+        found = await env.client.get(DEPLOYMENTS, "db", env.name)
+        return "3" in found["metadata"]["annotations"].get(ANNOTATION_WAITING_FOR, "")
+
+    await env.until("the Deployment to say what it waits for", probe)
+
+
+async def scale(env: Environment, replicas: int) -> None:
+    """As an autoscaler does, past the webhook."""
+    ops = PatchBuilder().replace("/spec/replicas", replicas)
+    await env.client.patch(DEPLOYMENTS, "db", ops, env.name, subresource="scale")
+
+
+async def updated(env: Environment, replicas: int) -> None:
+    """All pods are of the template of now, and run."""
+
+    async def probe() -> bool:
+        found = await env.client.get(DEPLOYMENTS, "db", env.name)
+        status, want = found.get("status", {}), found["metadata"]["generation"]
+        counts = {status.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")}
+        return counts == {replicas} and status.get("observedGeneration") == want
+
+    await env.until("the update to end", probe)
+
+
+async def minimum(env: Environment, group: str, count: int) -> None:
+    async def probe() -> bool:
+        spec = (await env.group(group))["spec"]
+        return bool(spec["schedulingPolicy"]["gang"]["minCount"] == count)
+
+    await env.until(f"minCount {count}", probe)
+
+
+def deployment(env: Environment, replicas: int) -> Json:
+    made = stateful_set(env) | {"kind": "Deployment"}
+    for field in ("serviceName", "podManagementPolicy"):
+        del made["spec"][field]
+    made["metadata"]["annotations"] = dict(GANG)
+    made["spec"]["replicas"] = replicas
+    made["spec"]["template"]["metadata"] = {"labels": {"app": "db"}}
+    return made
 
 
 def stateful_set(env: Environment) -> Json:
