@@ -61,13 +61,13 @@ e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 	@test -n "$(KUBECONFIG)" || { echo "name a cluster: make e2e KUBECONFIG=FILE" >&2; exit 2; }
 	$(BIN)/python -m pytest e2e --kubeconfig=$(KUBECONFIG)
 
+test-workloads: .venv ## controllers of workloads, built first, on the real control plane with Muster
+	$(BIN)/python -m e2e.controlplane.build --workloads
+	$(BIN)/python -m pytest e2e/workloads --cluster=real --long
+
 test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus, which is built first
 	$(BIN)/python -m e2e.controlplane.build --monitoring
 	$(BIN)/python -m pytest e2e/monitoring --cluster=local
-
-test-workloads: .venv ## LeaderWorkerSets with their own controller, which is built first, on a real control plane
-	$(BIN)/python -m e2e.controlplane.build --workloads
-	$(BIN)/python -m pytest e2e/workloads/test_leader_worker_sets.py --cluster=real --long
 
 e2e-operate: e2e-modules ## a whole life of an installation, by the real helm, kubectl and Prometheus
 	$(BIN)/python -m e2e.controlplane.build --monitoring

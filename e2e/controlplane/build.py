@@ -115,8 +115,14 @@ NEIGHBOURS = (
 WORKLOADS = (
     # Its main package is called cmd.
     Module("lws", ("lws",), renames=(("cmd", "lws"),), source="sigs.k8s.io/lws"),
+    Module(
+        "trainer",
+        ("trainer",),
+        renames=(("trainer-controller-manager", "trainer"),),
+        source="github.com/kubeflow/trainer/v2",
+    ),
 )
-"""What makes pods that Muster groups, for flows of their own."""
+"""Controllers that make pods which Muster groups: for `make test-workloads`."""
 
 MONITORING = (
     # Without service discovery, which is most of it: the tests name what is to be scraped.
@@ -135,11 +141,10 @@ def build(
     """Builds what is missing or stale. Raises BuildError, MissingGoError where no Go is to be had.
 
     `monitoring` builds Prometheus alone, `neighbours` and `workloads` what they are besides the
-    control plane.
-    Progress goes to standard output unless one is given.
+    control plane. Progress goes to standard output unless one is given.
     """
-    shared = [*CONTROL_PLANE, *(NEIGHBOURS if neighbours else ())]
-    shared += WORKLOADS if workloads else ()
+    more = (*(NEIGHBOURS if neighbours else ()), *(WORKLOADS if workloads else ()))
+    shared = [*CONTROL_PLANE, *more]
     modules = MONITORING if monitoring else (kubernetes(WANTED), *shared)
     stale = [module for module in modules if not _is_fresh(module)]
     if stale:
@@ -233,7 +238,7 @@ def _record_source(found: go.Go, module: Module, source: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--neighbours", action="store_true", help="Karpenter and cert-manager too")
-    parser.add_argument("--workloads", action="store_true", help="LeaderWorkerSet's controller too")
+    parser.add_argument("--workloads", action="store_true", help="controllers of workloads too")
     parser.add_argument("--monitoring", action="store_true", help="Prometheus, and nothing else")
     wanted = parser.parse_args()
     try:

@@ -50,7 +50,8 @@ class Options:
     field in the JobSet CRD; `extender` is a URL that kube-scheduler asks after its own filters;
     `audit` writes a line for each request of Muster's accounts; `routes_services` lets the API
     server itself find a webhook's Service among its EndpointSlices: nothing else routes here;
-    `karpenter` runs Karpenter, whose nodes KWOK keeps alive; `lws` the LeaderWorkerSet controller.
+    `karpenter` runs Karpenter, whose nodes KWOK keeps alive; `lws` the LeaderWorkerSet controller,
+    `trainer` Kubeflow Trainer's.
     """
 
     controllers: bool = True
@@ -68,6 +69,7 @@ class Options:
     routes_services: bool = False
     karpenter: bool = False
     lws: bool = False
+    trainer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Layout:
     karpenter_health: int
     lws_webhook: int
     lws_health: int
+    trainer_webhook: int
+    trainer_health: int
 
     @property
     def server(self) -> str:
@@ -253,6 +257,17 @@ def karpenter(layout: Layout, instance_types: Path) -> list[str | Path]:
         f"--health-probe-port={layout.karpenter_health}",
         f"--metrics-port={layout.karpenter_metrics}",
         f"--instance-types-file-path={instance_types}",
+    ]
+
+
+def trainer(layout: Layout) -> list[str | Path]:
+    return [
+        BIN / "trainer",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--health-probe-bind-address=127.0.0.1:{layout.trainer_health}",
+        f"--webhook-server-port={layout.trainer_webhook}",
+        "--metrics-bind-address=0",
+        "--zap-log-level=info",
     ]
 
 

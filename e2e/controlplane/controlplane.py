@@ -11,7 +11,7 @@ from typing import Self
 import yaml
 
 from e2e.clusters import nodes
-from e2e.controlplane import build, commands, jobset, karpenter, lws
+from e2e.controlplane import build, commands, jobset, karpenter, lws, trainer
 from e2e.controlplane.commands import Layout, Options
 from e2e.controlplane.process import Process
 from e2e.support import kubeconfig, pki, ports
@@ -38,7 +38,7 @@ class ControlPlane:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="muster-controlplane-"))
         self.logs = logs or self.folder / "logs"
-        self._layout = Layout(self.folder, *ports.free(11))
+        self._layout = Layout(self.folder, *ports.free(13))
         self.processes: dict[str, Process] = {}
         self._pki: pki.Pki | None = None
 
@@ -69,7 +69,8 @@ class ControlPlane:
 
     async def start(self) -> None:
         """Starts everything and waits until it serves. Raises BuildError, ProcessFailedError."""
-        build.build(neighbours=self.options.karpenter, workloads=self.options.lws)
+        workloads = self.options.lws or self.options.trainer
+        build.build(neighbours=self.options.karpenter, workloads=workloads)
         self._write_files()
         self._run("etcd", commands.etcd(self._layout))
         self._run("kube-apiserver", commands.apiserver(self._layout, self.options))
@@ -89,6 +90,8 @@ class ControlPlane:
             await self._start_lws()
         if self.options.karpenter:
             await self._start_karpenter()
+        if self.options.trainer:
+            await self._start_trainer()
 
     async def stop(self) -> None:
         """Kills every process, and removes the folder unless it was given."""
@@ -117,6 +120,8 @@ class ControlPlane:
             await self._lws_ready()
         if name == "karpenter":
             await self._karpenter_ready()
+        if name == "trainer":
+            await self._trainer_ready()
 
     def controller_manager_page(self, path: str) -> str:
         """The URL of one of its own pages, `/metrics` for instance."""
@@ -233,3 +238,17 @@ class ControlPlane:
 
     async def _karpenter_serves(self) -> bool:
         return await healthy(f"http://127.0.0.1:{self._layout.karpenter_health}/readyz")
+
+    async def _start_trainer(self) -> None:
+        async with self.client() as rest:
+            module = build.sources()[trainer.MODULE]
+            await trainer.prepare(rest, module)
+        trainer.write_certificates(self._layout.certificates)
+        self._run("trainer", commands.trainer(self._layout))
+        await self._trainer_ready()
+
+    async def _trainer_ready(self) -> None:
+        await self.processes["trainer"].ready(self._trainer_serves, timeout=60)
+
+    async def _trainer_serves(self) -> bool:
+        return await healthy(f"http://127.0.0.1:{self._layout.trainer_health}/readyz")
