@@ -63,6 +63,9 @@ JOBSET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
 # The kind of the scheduler-plugins project, read the same way as COSCHEDULING.
 PLUGINS_POD_GROUP: Final = KindName("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
+# Kubeflow Trainer's kind, which makes a JobSet; any version of its group will do.
+TRAIN_JOB: Final = KindName("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
+
 # Cluster Autoscaler's kind for a request for capacity, and what its pods are described by.
 PROVISIONING_REQUEST: Final = KindName(
     "autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest"
@@ -143,7 +146,7 @@ ANNOTATION_SCHEDULE_TIMEOUT: Final = f"{GROUP}/schedule-timeout"
 ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
 # On a group made from its pods: what they say of it that is not so, as a message for users.
 ANNOTATION_PODS_DIFFER: Final = f"{GROUP}/pods-differ"
-# On a Job or JobSet: what it waits for, as a message for users.
+# On an owner of groups, and on the TrainJob of a JobSet: what it waits for, as a message for users.
 ANNOTATION_WAITING_FOR: Final = f"{GROUP}/waiting-for"
 
 # How pods ask autoscalers to leave them alone: Karpenter's word, and that of Cluster Autoscaler.

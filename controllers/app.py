@@ -24,6 +24,7 @@ from controllers.protection import ProtectionController
 from controllers.provisioning import ProvisioningController
 from controllers.runtime import Controller, Writer
 from controllers.template_values import TemplateValues
+from controllers.train_jobs import TrainJobStatus
 from kube.client import Client
 from kube.clock import Clock, SystemClock
 from kube.election import Fence, lead
@@ -89,6 +90,7 @@ class ControllerProcess:
         status = OwnerStatusWriter(caches, writer, self._recorder, clock)
         if Feature.JOBSET in gates:
             yield jobset_controller(caches, groups, status, clock)
+            yield TrainJobStatus(caches, writer, self._recorder, clock)
         if Feature.JOB in gates:
             yield job_controller(caches, groups, status, clock)
         apps = {Feature.STATEFUL_SET: STATEFUL_SETS, Feature.DEPLOYMENT: DEPLOYMENTS}

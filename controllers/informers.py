@@ -14,6 +14,7 @@ from api.constants import (
     JOB_LABEL_UID,
     LABEL_MANAGED_BY,
     MANAGED_BY,
+    TRAIN_JOB,
 )
 from api.groups import Form, GroupReference, WorkloadForm
 from api.membership import Owners, belongs, claims_of, owners_of
@@ -72,6 +73,9 @@ _log = structlog.get_logger()
 
 Decode = Callable[[bytes], HasMeta]
 
+TrainJobKey = tuple[str, str, str, str]
+"""Namespace, API version, name and UID, as a JobSet's reference says them."""
+
 BY_OWNER = "owner"
 """Workloads and groups by (namespace, identity) of what they were made for (`Owner.as_index`).
 
@@ -93,6 +97,8 @@ BY_GROUP = "group"
 """Active pods by (namespace, group), for every group they name; Jobs by that of their pods."""
 BY_WORKLOAD = "workload"
 """Active pods by (namespace, Workload), where they name their group by Workload and template."""
+BY_TRAIN_JOB = "TrainJob"
+"""JobSets by the TrainJob that made them (`train_job_of`)."""
 BY_COSCHEDULING = "coscheduling"
 """Active pods by (namespace, name) of the KEP-3370 group they name."""
 
@@ -157,6 +163,7 @@ class Caches:
         }
         self.jobs.add_index(BY_GROUP, _group_of_job)
         self.jobs.add_index(BY_DELEGATION, _delegated_by)
+        self.jobsets.add_index(BY_TRAIN_JOB, _train_job)
         for generated in (self.workloads, self.pod_groups, self.composites, self.claims):
             generated.add_index(BY_OWNER, _made_for)
             generated.add_index(BY_OWNER_NAME, _made_for_name)
@@ -371,6 +378,23 @@ class Informers:
             resource=resource.full_name,
             problem=str(error),
         )
+
+
+def train_job_of(jobset: Owner) -> TrainJobKey | None:
+    """The TrainJob that a JobSet says made it; None for no such, or none that can be asked for."""
+    parent = jobset.metadata.controller
+    if parent is None or parent.kind != TRAIN_JOB.kind:
+        return None
+    group, _, version = parent.api_version.rpartition("/")
+    nameable = names.is_dns_label(version) and names.is_dns_subdomain(parent.name)
+    if group != TRAIN_JOB.group or not nameable:
+        return None
+    return jobset.metadata.namespace, parent.api_version, parent.name, parent.uid
+
+
+def _train_job(jobset: Owner) -> Iterable[Hashable]:
+    found = train_job_of(jobset)
+    return () if found is None else (found,)
 
 
 def _made_for(obj: Workload | Group | Partial) -> Iterable[Hashable]:

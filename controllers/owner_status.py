@@ -14,6 +14,7 @@ from controllers.runtime import BlockedError, Writer
 from controllers.start_order import not_started
 from kube.clock import Clock
 from kube.events import ObjectReference, Recorder
+from kube.meta import ObjectMeta
 from kube.patch import PatchBuilder, pointer
 
 # A gang that is placed at once costs no write.
@@ -114,18 +115,24 @@ class OwnerStatusWriter:
         if text == self._current(owner):
             return
         meta = owner.metadata
-        path = pointer("metadata", "annotations", ANNOTATION_WAITING_FOR)
-        ops = PatchBuilder().of_uid(meta.uid)
-        if meta.annotations or not text:
-            ops.add(path, text)
-        else:
-            # The whole map is created: nobody else may have created it meanwhile.
-            ops.at_version(meta.resource_version)
-            ops.add("/metadata/annotations", {ANNOTATION_WAITING_FOR: text})
-        if not text:
-            ops.remove(path)  # the add above makes sure that it exists, even if the cache is behind
+        ops = waiting_for_ops(meta, text)
         await self._writer.patch(owner.resource, meta.name, ops, meta.namespace)
         self._written[meta.uid] = (self._clock.monotonic(), text)
+
+
+def waiting_for_ops(meta: ObjectMeta, text: str) -> PatchBuilder:
+    """What sets the annotation `waiting-for`, or removes it where there is no text."""
+    path = pointer("metadata", "annotations", ANNOTATION_WAITING_FOR)
+    ops = PatchBuilder().of_uid(meta.uid)
+    if meta.annotations or not text:
+        ops.add(path, text)
+    else:
+        # The whole map is created: nobody else may have created it meanwhile.
+        ops.at_version(meta.resource_version)
+        ops.add("/metadata/annotations", {ANNOTATION_WAITING_FOR: text})
+    if not text:
+        ops.remove(path)  # the add above makes sure that it exists, even if the cache is behind
+    return ops
 
 
 def _rank(group: Group) -> tuple[bool, bool]:

@@ -29,6 +29,7 @@ from controllers.protection import ProtectionController
 from controllers.provisioning import ProvisioningController
 from controllers.runtime import Controller, Writer
 from controllers.template_values import TemplateValues
+from controllers.train_jobs import TrainJobStatus
 from kube.client import Client
 from kube.election import Fence
 from kube.events import ObjectReference, Recorder
@@ -88,6 +89,9 @@ class ControllerHarness:
             group_writer=group_writer,
             owner_status=owner_status,
         )
+        self.train_job = TrainJobStatus(
+            self.caches, writer, cast("Recorder", self.recorded), self.clock
+        )
         self.protection = ProtectionController(self.caches, writer, self.clock)
         recorder = cast("Recorder", self.recorded)
         self.implicit_groups = ImplicitGroups(
@@ -131,7 +135,7 @@ class ControllerHarness:
             self.protection,
             self.orphans,
         )
-        return (*owners, *groups, self.group_claims, self.provisioning)
+        return (*owners, self.train_job, *groups, self.group_claims, self.provisioning)
 
     async def settle(self, *, seconds: float = 0.0) -> None:
         """Let time pass, then work until every queue is empty."""

@@ -18,6 +18,7 @@ from api.constants import (
     LEADER_WORKER_SET,
     MANAGED_BY,
     POD_GROUP,
+    TRAIN_JOB,
     WORKLOAD,
 )
 from controllers.capacity_requests import POD_TEMPLATES, REQUESTS, decode_request
@@ -51,6 +52,7 @@ OTHERS = {
         DEPLOYMENTS,
         STATEFUL_SETS,
         Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
+        Resource(*TRAIN_JOB),
     )
 }
 """Kinds of which the chains of owners read metadata; most of them nobody watches.

@@ -48,7 +48,7 @@ def tree() -> Json:
     ("feature", "names"),
     [
         (Feature.JOB, {"job"}),
-        (Feature.JOBSET, {"jobset"}),
+        (Feature.JOBSET, {"jobset", "trainjob"}),
         (Feature.STATEFUL_SET, {"statefulset"}),
         (Feature.DEPLOYMENT, {"deployment"}),
         (Feature.LEADER_WORKER_SET, {"leaderworkerset"}),
