@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from api.causes import Cause
+from api.constants import JOBSET_LABEL_NAME
 from api.features import Use, refused
-from api.integration import cron_job
+from api.integration import cron_job, unread_keys
 from api.integration.admission import Admission, Taken
 from api.integration.apps import KINDS, app_admission, app_pod_specs
 from api.integration.autoscalers import SILENT, Autoscalers
@@ -18,7 +19,7 @@ from api.integration.job import job_admission, job_pod_specs
 from api.integration.jobset import jobset_admission, jobset_pod_specs
 from api.integration.workloads import OwnerName
 from api.priority import check_preemption, unknown_class
-from api.reading import dig, text
+from api.reading import dig, labels_of, text
 from webhooks.informers import Lister
 from webhooks.review import AdmissionRequest, AdmissionResponse
 
@@ -37,7 +38,7 @@ def validate_jobset(request: AdmissionRequest, lister: Lister) -> AdmissionRespo
     """All that is wrong with what a JobSet asks for."""
     operation, new = request.operation, request.object or {}
     admission = served(_jobset(request, lister), operation, uses_of_jobset(new), lister)
-    return validated(operation, new, admission, lister, jobset_pod_specs)
+    return with_unread(request, validated(operation, new, admission, lister, jobset_pod_specs))
 
 
 def mutate_job(
@@ -57,7 +58,9 @@ def validate_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse
     operation, new = request.operation, request.object or {}
     uses = uses_of_job(new, lister.scheduler_names)
     admission = served(_job(request, lister), operation, uses, lister)
-    return validated(operation, new, admission, lister, job_pod_specs)
+    answer = validated(operation, new, admission, lister, job_pod_specs)
+    # What is wrong with a Job of a JobSet its user was told of the JobSet.
+    return answer if labels_of(new).get(JOBSET_LABEL_NAME) else with_unread(request, answer)
 
 
 def validate_cron_job(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
@@ -68,10 +71,10 @@ def validate_cron_job(request: AdmissionRequest, lister: Lister) -> AdmissionRes
         job, None, "CREATE", namespace=request.namespace, schedulers=lister.scheduler_names
     )
     uses = uses_of_job(job, lister.scheduler_names)
-    said = validated(
-        "CREATE", job, served(admission, "CREATE", uses, lister), lister, job_pod_specs
-    )
-    return AdmissionResponse(warnings=cron_job.warnings_of(new, said.causes, said.warnings))
+    usable = served(admission, "CREATE", uses, lister)
+    said = validated("CREATE", job, usable, lister, job_pod_specs)
+    told = cron_job.warnings_of(new, said.causes, said.warnings)
+    return with_unread(request, AdmissionResponse(warnings=told))
 
 
 def mutate_app(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
@@ -84,7 +87,8 @@ def validate_app(request: AdmissionRequest, lister: Lister) -> AdmissionResponse
     operation, new = request.operation, request.object or {}
     kind = KINDS[request.kind.kind]
     admission = served(_app(request, lister), operation, uses_of_app(kind, new), lister)
-    return validated(operation, new, admission, lister, partial(app_pod_specs, kind))
+    specs = partial(app_pod_specs, kind)
+    return with_unread(request, validated(operation, new, admission, lister, specs))
 
 
 def validated(
@@ -109,6 +113,14 @@ def validated(
         warnings=[*admission.warnings, *unknown],
         forbidden=bool(denied),
     )
+
+
+def with_unread(request: AdmissionRequest, answer: AdmissionResponse) -> AdmissionResponse:
+    """The answer that also says, of a new object, which keys of ours nothing reads."""
+    if request.operation != "CREATE":
+        return answer
+    found = unread_keys.warnings(unread_keys.unread_keys(request.kind.kind, request.object or {}))
+    return replace(answer, warnings=[*answer.warnings, *found])
 
 
 def served(admission: Admission, operation: str, uses: Iterable[Use], lister: Lister) -> Admission:

@@ -18,7 +18,7 @@ from api.constants import (
 from api.features import Feature, feature_of_form, off_text
 from api.group_claims import own_claims, template_entries
 from api.groups import Form, GroupReference, groups_of_object, is_ours, workload_form_of
-from api.integration import groups_from_pods
+from api.integration import groups_from_pods, unread_keys
 from api.integration.references import (
     check_references,
     conflicting_references,
@@ -90,9 +90,16 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
             *_anothers_group(groups, pod, request.namespace, lister),
             *_off(groups, pod, lister),
             *groups_from_pods.warnings_of(groups, pod),
+            *_unknown(pod),
         ],
         forbidden=bool(gone),
     )
+
+
+def _unknown(pod: Mapping[str, Any]) -> list[str]:
+    """Keys of ours that nothing knows; who makes pods from a template is told of the template."""
+    owned = listing(dig(pod, "metadata", "ownerReferences"))
+    return [] if owned else unread_keys.warnings(unread_keys.unknown_keys(pod))
 
 
 def _shared_name(

@@ -11,7 +11,13 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, TypeVar
 
-from api.constants import COSCHEDULING, CRON_JOB, FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS
+from api.constants import (
+    COSCHEDULING,
+    CRON_JOB,
+    FOREIGN_GROUPS_ENABLED,
+    LABEL_FOREIGN_GROUPS,
+    TRAIN_JOB,
+)
 from cli.doctor import (
     access,
     gates,
@@ -34,6 +40,7 @@ from kube.errors import KubeError, NotFound
 from kube.meta import Json
 from kube.resources import (
     CRDS,
+    DEPLOYMENTS,
     EVENTS,
     JOBS,
     JOBSETS,
@@ -42,6 +49,7 @@ from kube.resources import (
     NODES,
     PODS,
     RESOURCE_SLICES,
+    STATEFUL_SETS,
     Resource,
 )
 
@@ -49,13 +57,17 @@ RENEWALS: Final = 4.0
 """Seconds between two readings of the leases: longer than leaders wait between renewals."""
 
 _CRON_JOBS: Final = Resource(*CRON_JOB)
+_TRAIN_JOBS: Final = Resource(*TRAIN_JOB)
 _COSCHEDULING: Final = Resource(*COSCHEDULING)
 # Where annotations are looked for, and whether the metadata says all.
 _ANNOTATED: Final = (
-    (JOBS, True),
+    (JOBS, False),
     (JOBSETS, False),
-    (LEADER_WORKER_SETS, False),
     (_CRON_JOBS, False),
+    (STATEFUL_SETS, False),
+    (DEPLOYMENTS, False),
+    (LEADER_WORKER_SETS, False),
+    (_TRAIN_JOBS, True),
     (WORKLOADS, True),
     (_COSCHEDULING, True),
     (NAMESPACES, True),

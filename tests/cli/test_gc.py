@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.constants import JOB, finalizer_of
+from api.constants import DEPLOYMENT, JOB, STATEFUL_SET, KindName, finalizer_of
 from cli import commands
 from cli.gc import GRACE_SECONDS, check, find_orphans
 from controllers.informers import COSCHEDULING_KINDS, Caches
@@ -178,3 +178,15 @@ async def test_a_cluster_without_muster_has_nothing_left_over() -> None:
 def test_no_cluster_is_an_error(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main(["gc", "--check", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert "none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [STATEFUL_SET, DEPLOYMENT])
+@pytest.mark.parametrize(("there", "want"), [("u", []), ("later", ["g"]), ("", ["g"])])
+def test_a_group_outlives_no_stateful_set_or_deployment(
+    kind: KindName, there: str, want: list[str]
+) -> None:
+    group = made("g", STRANGER)
+    group["metadata"] |= made_for(kind, "t", "u")
+    owners = [owner(there)] if there else []
+
+    assert names(**{"podgroups": [group], kind.plural: owners}) == want

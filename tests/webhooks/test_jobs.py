@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
-from api.constants import CRON_JOB, JOB, JOBSET, KindName
+from api.constants import (
+    CRON_JOB,
+    DEPLOYMENT,
+    JOB,
+    JOBSET,
+    JOBSET_LABEL_NAME,
+    STATEFUL_SET,
+    KindName,
+)
 from api.integration.autoscalers import SILENT, Autoscalers
 from api.integration.jobset import jobset_groups
 from api.integration.workloads import OwnerName
 from api.names import hashed
 from api.priority import PriorityClass
+from tests.support.apps import deployment, stateful_set
 from tests.webhooks.reviews import FakeLister, Read, encoded, read, review_of
 from webhooks.reviewer import Reviewer
 
@@ -326,3 +335,38 @@ def test_what_is_configured_reaches_the_pods() -> None:
     template = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 4}}}
     mine = {OwnerName("batch", "Job", "sweep"): {"spec": {"podGroupTemplates": [template]}}}
     assert "affinity" not in made(Autoscalers(), FakeLister(of_owners=mine))["spec"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj"),
+    [
+        (JOB, job()),
+        (JOBSET, jobset()),
+        (CRON_JOB, {"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"jobTemplate": job()}}),
+        (STATEFUL_SET, stateful_set(gang_mode="Gang")),
+        (DEPLOYMENT, deployment(gang_mode="Gang")),
+    ],
+)
+def test_who_makes_an_object_is_told_of_keys_that_nothing_reads(kind: KindName, obj: Any) -> None:
+    """Once: an update says nothing new."""
+    made = copy.deepcopy(obj)
+    notes = made["metadata"].setdefault("annotations", {})
+    notes |= {"scheduling.muster.dev/min-cuont": "2"}
+
+    def said(old: Any) -> list[str]:
+        review = review_of(kind, made, old)
+        answer = Reviewer(FakeLister()).review(f"validate/{kind.plural}", encoded(review))
+        return [it for it in read(answer, review).warnings if "nothing reads this" in it]
+
+    (told,) = said(None)
+    assert told.startswith("metadata.annotations[scheduling.muster.dev/min-cuont]: ")
+    assert told.endswith("write scheduling.muster.dev/min-count")
+    assert said(made) == []
+
+
+def test_a_job_of_a_jobset_repeats_no_warning_of_that() -> None:
+    made = job()
+    made["metadata"]["labels"] = {JOBSET_LABEL_NAME: "a"}
+    made["metadata"]["annotations"]["scheduling.muster.dev/min-cuont"] = "2"
+
+    assert not [it for it in ask("validate/jobs", made).warnings if "nothing reads" in it]

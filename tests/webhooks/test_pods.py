@@ -489,3 +489,15 @@ def test_the_label_that_divides_a_group_is_as_fixed_as_its_name() -> None:
         answer = ask("validate", moved, before)
         assert not answer.allowed
         assert answer.causes[0]["field"] == f"metadata.labels[{LABEL}]"
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_an_unknown_key_of_ours_is_said_of_a_bare_pod(owned: bool) -> None:
+    made = pod(labels={LABEL: "g"}, scheduler=OURS)
+    made["metadata"]["annotations"] = {"scheduling.muster.dev/min-cuont": "2"}
+    if owned:
+        made["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "j", "uid": "u"}]
+
+    said = [it for it in ask("validate", made).warnings if "nothing reads this" in it]
+
+    assert len(said) == (not owned)

@@ -52,7 +52,9 @@ def grouped(key: str, value: str) -> Json:
         pytest.param(
             "Pod", noted(f"{GROUP}/pod-grup", "labels"), f"write {LABEL_POD_GROUP}", id="label typo"
         ),
-        pytest.param("Pod", noted(ANNOTATION_MIN_COUNT), "on the Job", id="not read there"),
+        pytest.param(
+            "Pod", noted(ANNOTATION_MIN_COUNT), "on what makes the pods", id="not read there"
+        ),
         pytest.param(
             "JobSet",
             {"metadata": {}, "spec": {"replicatedJobs": [{"template": noted(TYPO)}]}},
@@ -75,7 +77,9 @@ def grouped(key: str, value: str) -> Json:
         pytest.param(
             "Pod", grouped(ANNOTATION_TOPOLOGY, "rack"), "min-count", id="only with min-count"
         ),
-        pytest.param("Pod", grouped(ANNOTATION_GANG_MODE, "Gang"), "on the Job", id="no mode"),
+        pytest.param(
+            "Pod", grouped(ANNOTATION_GANG_MODE, "Gang"), "on what makes the pods", id="no mode"
+        ),
         pytest.param("JobSet", {"spec": {"replicatedJobs": [1, {"template": 2}]}}, None, id="odd"),
     ],
 )

@@ -1,0 +1,168 @@
+"""Annotations and labels under our prefix that nothing reads: unknown ones, and misplaced ones.
+
+Objects are raw JSON of any structure. What makes pods is looked at with its templates.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from api import constants
+from api.constants import (
+    ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_GROUP_BY,
+    ANNOTATION_MIN_COUNT,
+    ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_TOPOLOGY,
+    CRON_JOB,
+    DEPLOYMENT,
+    GROUP,
+    JOB,
+    JOBSET,
+    LABEL_POD_GROUP,
+    LABEL_REPLICA_KEY,
+    LABEL_SUBSET,
+    LABEL_TEMPLATE,
+    LABEL_WORKLOAD,
+    LEADER_WORKER_SET,
+    POD,
+    STATEFUL_SET,
+    TRAIN_JOB,
+)
+from api.groups import groups_of_object
+from api.integration.groups_from_pods import OF_GROUP, warnings_of
+from api.integration.options import outer_key
+from api.reading import annotations_of, dig, labels_of, listing, mapping
+
+PREFIX: Final = f"{GROUP}/"
+_MOST_WARNINGS: Final = 5
+
+# What a user asks for, on what is made into groups; elsewhere nothing reads these.
+OPTIONS: Final = frozenset(
+    {
+        ANNOTATION_DISRUPTION_MODE,
+        ANNOTATION_GANG_MODE,
+        ANNOTATION_MIN_COUNT,
+        ANNOTATION_PREFERRED_TOPOLOGY,
+        ANNOTATION_TOPOLOGY,
+    }
+)
+_OF_PODS: Final = frozenset(
+    {LABEL_POD_GROUP, LABEL_REPLICA_KEY, LABEL_SUBSET, LABEL_TEMPLATE, LABEL_WORKLOAD}
+)
+_OWNERS: Final = frozenset(
+    {
+        *(JOB.kind, JOBSET.kind, CRON_JOB.kind),
+        *(STATEFUL_SET.kind, DEPLOYMENT.kind, LEADER_WORKER_SET.kind),
+    }
+)
+
+
+class Unread(NamedTuple):
+    """A key that nothing reads: its path, and what to do, which may take milliseconds to say."""
+
+    path: str
+    instead: Callable[[], str]
+
+
+def _constants(start: str) -> frozenset[str]:
+    values = (value for name, value in vars(constants).items() if name.startswith(start))
+    return frozenset(one for one in values if isinstance(one, str) and one.startswith(PREFIX))
+
+
+ANNOTATIONS: Final = _constants("ANNOTATION_") | {outer_key(key) for key in OPTIONS}
+LABELS: Final = _constants("LABEL_")
+
+
+def unread_keys(kind: str, obj: Mapping[str, Any]) -> Iterator[Unread]:
+    """What nothing reads of an object of this kind, and of the templates in it."""
+    for path, what, found in _holders(kind, obj):
+        holder = mapping(found)
+        yield from unknown_keys(holder, path)
+        for at, action in _misplaced(what, holder):
+            yield Unread(f"{path}metadata.{at}", partial(str, action))
+
+
+def unknown_keys(holder: Any, path: str = "") -> Iterator[Unread]:
+    """Keys that are read nowhere, of an object or of the template at a path."""
+    for key in _unknown(annotations_of(holder), ANNOTATIONS):
+        at = f"{path}metadata.annotations[{key}]"
+        yield Unread(at, partial(_instead, key, "annotation"))
+    for key in _unknown(labels_of(holder), LABELS):
+        yield Unread(f"{path}metadata.labels[{key}]", partial(_instead, key, "label"))
+
+
+def warnings(found: Iterable[Unread]) -> list[str]:
+    """The first of them, for the user who makes the object."""
+    shown = islice(found, _MOST_WARNINGS)
+    return [f"{path}: nothing reads this: {instead()}" for path, instead in shown]
+
+
+def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
+    """Keys that are read elsewhere, and what to do."""
+    written = annotations_of(holder).keys()
+    if kind == POD.kind:
+        yield from _misplaced_on_pods(holder, written)
+        return
+    if ANNOTATION_GROUP_BY in written:
+        yield f"annotations[{ANNOTATION_GROUP_BY}]", "write it in the template of the pods"
+    where = "in spec.annotations" if kind == TRAIN_JOB.kind else "on what makes the pods, as a Job"
+    for key in sorted(OPTIONS & written) if kind not in _OWNERS else ():
+        yield f"annotations[{key}]", f"write it {where}, not here"
+    for key in sorted(_OF_PODS & labels_of(holder).keys()) if kind in _OWNERS else ():
+        yield f"labels[{key}]", "write it in the template of the pods"
+
+
+def _misplaced_on_pods(holder: Any, written: Any) -> Iterator[tuple[str, str]]:
+    if ANNOTATION_GANG_MODE in written:
+        yield f"annotations[{ANNOTATION_GANG_MODE}]", "write it on what makes the pods, not here"
+    named = groups_of_object(holder, ours=True)
+    for key in (*OF_GROUP, ANNOTATION_GROUP_BY):
+        if key in written and not named:
+            action = f"add the label {LABEL_POD_GROUP}, or write it on what makes the pods"
+            yield f"annotations[{key}]", action
+    for warning in warnings_of(named, holder):
+        path, _, why = warning.partition(": ")
+        yield path.removeprefix("metadata."), why
+
+
+def _holders(kind: str, obj: Any) -> Iterator[tuple[str, str, Any]]:
+    """The object and the templates in it: the path to each, as what it is read, and itself."""
+    yield "", kind, obj
+    if kind in (JOB.kind, STATEFUL_SET.kind, DEPLOYMENT.kind):
+        yield "spec.template.", POD.kind, dig(obj, "spec", "template")
+    elif kind == CRON_JOB.kind:
+        yield from _job_template("spec.jobTemplate.", dig(obj, "spec", "jobTemplate"))
+    elif kind == JOBSET.kind:
+        for at, one in enumerate(listing(dig(obj, "spec", "replicatedJobs"))):
+            path = f"spec.replicatedJobs[{at}].template."
+            yield from _job_template(path, mapping(one).get("template"))
+    elif kind == LEADER_WORKER_SET.kind:
+        for name in ("leaderTemplate", "workerTemplate"):
+            path = f"spec.leaderWorkerTemplate.{name}."
+            yield path, POD.kind, dig(obj, "spec", "leaderWorkerTemplate", name)
+
+
+def _job_template(path: str, template: Any) -> Iterator[tuple[str, str, Any]]:
+    yield path, JOB.kind, template
+    yield f"{path}spec.template.", POD.kind, dig(template, "spec", "template")
+
+
+def _unknown(keys: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
+    return (key for key in keys if key.startswith(PREFIX) and key not in known)
+
+
+def _instead(key: str, what: str) -> str:
+    right, other = (ANNOTATIONS, LABELS) if what == "annotation" else (LABELS, ANNOTATIONS)
+    if key in other:
+        return f"make it {'a label' if what == 'annotation' else 'an annotation'}"
+    names = sorted(one.removeprefix(PREFIX) for one in right)
+    nearest = difflib.get_close_matches(key.removeprefix(PREFIX)[:64], names, n=1)
+    if nearest:
+        return f"write {PREFIX}{nearest[0]}"
+    return f"remove it, or write one of the {what}s in docs/guide.md"

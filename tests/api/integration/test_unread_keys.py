@@ -1,0 +1,130 @@
+"""Keys of ours that nothing reads are said with their path, wherever they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.constants import (
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_GROUP_BY,
+    ANNOTATION_MIN_COUNT,
+    ANNOTATION_TOPOLOGY,
+    LABEL_POD_GROUP,
+)
+from api.integration.unread_keys import unread_keys, warnings
+from tests.support.apps import admitted, deployment
+
+Json = dict[str, Any]
+TYPO = "scheduling.muster.dev/min-cuont"
+MIN = {ANNOTATION_MIN_COUNT: "2"}
+RING = {LABEL_POD_GROUP: "ring"}
+
+
+def meta(annotations: Any = None, labels: Any = None) -> Json:
+    return {"metadata": {"annotations": annotations, "labels": labels}}
+
+
+TO_TEMPLATE = "write it in the template of the pods"
+TO_MAKER = "write it on what makes the pods, not here"
+UNGROUPED = f"add the label {LABEL_POD_GROUP}, or write it on what makes the pods"
+RIGHT = f"write {ANNOTATION_MIN_COUNT}"
+BY = f"annotations[{ANNOTATION_GROUP_BY}]"
+ASKS = f"annotations[{ANNOTATION_GANG_MODE}]"
+MODE = {ANNOTATION_GANG_MODE: "Gang"}
+WRONG = meta({TYPO: "2"})
+
+
+@pytest.mark.parametrize(
+    ("obj", "want"),
+    [
+        (WRONG, (f"annotations[{TYPO}]", RIGHT)),
+        (
+            meta(None, {ANNOTATION_MIN_COUNT: "2"}),
+            (f"labels[{ANNOTATION_MIN_COUNT}]", "make it an annotation"),
+        ),
+        (meta({LABEL_POD_GROUP: "g"}), (f"annotations[{LABEL_POD_GROUP}]", "make it a label")),
+        (meta(MIN), (f"annotations[{ANNOTATION_MIN_COUNT}]", UNGROUPED)),
+        (meta(MODE, RING), (f"annotations[{ANNOTATION_GANG_MODE}]", TO_MAKER)),
+        (
+            meta({ANNOTATION_TOPOLOGY: "rack"}, RING),
+            (
+                f"annotations[{ANNOTATION_TOPOLOGY}]",
+                f"it counts only together with {ANNOTATION_MIN_COUNT}, which makes the group",
+            ),
+        ),
+        (meta(MIN, RING), None),
+        (meta(), None),
+    ],
+)
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("Pod", ""),
+        ("Job", "spec.template"),
+        ("StatefulSet", "spec.template"),
+        ("Deployment", "spec.template"),
+        ("CronJob", "spec.jobTemplate.spec.template"),
+        ("JobSet", "spec.replicatedJobs[1].template.spec.template"),
+        ("LeaderWorkerSet", "spec.leaderWorkerTemplate.leaderTemplate"),
+        ("LeaderWorkerSet", "spec.leaderWorkerTemplate.workerTemplate"),
+    ],
+)
+def test_pods_and_templates_are_read_wherever_they_are(
+    kind: str, path: str, obj: Json, want: tuple[str, str] | None
+) -> None:
+    whole = obj
+    for step in reversed(path.split(".")) if path else ():
+        name, _, index = step.partition("[")
+        whole = {name: [{}, whole] if index else whole}
+
+    prefix = f"{path}." if path else ""
+    said = [(at, instead()) for at, instead in unread_keys(kind, whole)]
+    assert said == ([(f"{prefix}metadata.{want[0]}", want[1])] if want else [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "want"),
+    [
+        ("Job", meta({TYPO: "2"}), (f"annotations[{TYPO}]", RIGHT)),
+        ("Job", meta({ANNOTATION_GROUP_BY: "x"}), (BY, TO_TEMPLATE)),
+        ("ReplicaSet", meta(MODE), (ASKS, "write it on what makes the pods, as a Job, not here")),
+        ("TrainJob", meta(MODE), (ASKS, "write it in spec.annotations, not here")),
+        ("Deployment", meta(None, RING), (f"labels[{LABEL_POD_GROUP}]", TO_TEMPLATE)),
+        ("CronJob", {"spec": {"jobTemplate": meta(MODE)}}, None),
+        ("LeaderWorkerSet", meta(MODE | MIN), None),
+        ("PodGroup", meta(None, RING), None),
+    ],
+)  # fmt: skip
+def test_owners_are_read_by_their_kind(kind: str, obj: Json, want: tuple[str, str] | None) -> None:
+    said = [(at, instead()) for at, instead in unread_keys(kind, obj)]
+
+    assert said == ([(f"metadata.{want[0]}", want[1])] if want else [])
+
+
+def test_what_admission_writes_is_read() -> None:
+    made = admitted(deployment(gang_mode="Gang", min_count="2", topology="rack"))
+
+    assert list(unread_keys("Deployment", made)) == []
+
+
+@pytest.mark.parametrize("odd", [None, [], 7, "x", {"annotations": 3, "labels": []}])
+@pytest.mark.parametrize("kind", ["Pod", "Job", "JobSet", "CronJob", "Deployment"])
+def test_odd_structures_are_read(kind: str, odd: Any) -> None:
+    for obj in (
+        {"metadata": odd},
+        {"spec": odd},
+        {"spec": {"template": odd, "jobTemplate": odd, "replicatedJobs": odd}},
+        {"spec": {"template": {"metadata": odd}, "replicatedJobs": [odd, {"template": odd}]}},
+    ):
+        assert list(unread_keys(kind, obj)) == []
+
+
+def test_thousands_are_a_few_warnings_and_cost_no_comparison_each() -> None:
+    many = {f"scheduling.muster.dev/{'x' * 300}{at}": "y" for at in range(5000)}
+
+    said = warnings(unread_keys("Job", meta(many)))
+
+    assert len(said) == 5
+    assert all("nothing reads this: remove it" in one for one in said)
