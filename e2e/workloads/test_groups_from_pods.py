@@ -12,7 +12,7 @@ from api.constants import (
 from api.names import pod_group_of_value
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, pod
-from e2e.workloads.examples import gone, runs
+from e2e.workloads.examples import gone, runs, runs_as_pods
 from kube.errors import Invalid
 from kube.resources import JOBS, PODS
 
@@ -90,3 +90,8 @@ async def test_the_group_of_a_plain_job_goes_with_it(env: Environment) -> None:
 )
 async def test_the_examples_run(env: Environment, example: str, groups: list[str]) -> None:
     await runs(env, example, groups)
+
+
+@pytest.mark.parametrize("example", ["raycluster-gang", "mpijob-gang", "sparkapplication-gang"])
+async def test_the_pods_of_other_kinds_are_gangs(env: Environment, example: str) -> None:
+    await runs_as_pods(env, example)
