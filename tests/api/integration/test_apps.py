@@ -107,6 +107,14 @@ def test_an_update_keeps_the_group_and_puts_its_marks_back(stored: bool) -> None
     assert admitted(new, old, request_uid="3") == old
 
 
+@pytest.mark.parametrize(("said", "want"), [(None, 1), (0, 0), (3, 3), (-1, 0), ("3", 1)])
+def test_the_replicas_are_those_that_kubernetes_makes(said: Any, want: int) -> None:
+    obj = deployment()
+    obj["spec"]["replicas"] = said
+
+    assert read_app(DEPLOYMENT, obj).replicas == want
+
+
 def test_asking_later_marks_the_pods_and_asking_no_more_takes_the_marks_off() -> None:
     old = deployment()
     asks = admitted(noted(old, gang_mode="Gang"), old)
