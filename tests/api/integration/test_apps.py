@@ -107,6 +107,19 @@ def test_an_update_keeps_the_group_and_puts_its_marks_back(stored: bool) -> None
     assert admitted(new, old, request_uid="3") == old
 
 
+@pytest.mark.parametrize(
+    ("note", "label", "want"), [("g", "g", "g"), ("g", "h", ""), ("g", "", ""), ("", "g", "")]
+)
+def test_a_group_is_managed_where_object_and_template_agree(
+    note: str, label: str, want: str
+) -> None:
+    obj = deployment()
+    obj["metadata"]["annotations"] = {ANNOTATION_MANAGED_GROUP: note}
+    template(obj)["metadata"]["labels"][LABEL_POD_GROUP] = label
+
+    assert mark(obj) == want
+
+
 @pytest.mark.parametrize(("said", "want"), [(None, 1), (0, 0), (3, 3), (-1, 0), ("3", 1)])
 def test_the_replicas_are_those_that_kubernetes_makes(said: Any, want: int) -> None:
     obj = deployment()
@@ -133,6 +146,7 @@ def test_asking_later_marks_the_pods_and_asking_no_more_takes_the_marks_off() ->
     ("obj", "field", "words"),
     [
         (stateful_set(parallel=False, gang_mode="Gang"), MODE, "podManagementPolicy to Parallel"),
+        (stateful_set(parallel=False, gang_mode="Gang", min_count="2"), MODE, "to Parallel"),
         (stateful_set(gang_mode="Composite"), MODE, '"Off", "Basic", "Gang"'),
         (deployment(gang_mode="Gang", min_count="0"), NOTES.format("min-count"), "1 to 999999999"),
         (
