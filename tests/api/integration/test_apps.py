@@ -76,6 +76,16 @@ def test_one_that_asks_for_nothing_is_not_changed() -> None:
         assert app_pod_specs(kind_of(obj), obj) == []
 
 
+def test_a_label_of_the_users_own_stays() -> None:
+    """Its pods ask for a group themselves, and the annotation has no effect."""
+    old = admitted(deployment(gang_mode="Gang"))
+    obj = deployment(min_count="2")
+    template(obj)["metadata"]["labels"][LABEL_POD_GROUP] = "mine"
+
+    assert admitted(obj) == obj
+    assert template(admitted(obj, old)) == template(obj)
+
+
 def test_no_two_objects_have_one_group() -> None:
     one = admitted(deployment(gang_mode="Gang"), request_uid="1")
     again = admitted(deployment(gang_mode="Gang"), request_uid="2")
