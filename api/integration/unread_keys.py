@@ -114,7 +114,10 @@ def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
     where = "in spec.annotations" if kind == TRAIN_JOB.kind else "on what makes the pods, as a Job"
     for key in sorted(OPTIONS & written) if kind not in _OWNERS else ():
         yield f"annotations[{key}]", f"write it {where}, not here"
-    for key in sorted(_OF_PODS & labels_of(holder).keys()) if kind in _OWNERS else ():
+    # API servers give a Job without labels those of its pods.
+    of_pods = labels_of(dig(holder, "spec", "template")).keys()
+    unsaid = (_OF_PODS & labels_of(holder).keys()) - of_pods
+    for key in sorted(unsaid) if kind in _OWNERS else ():
         yield f"labels[{key}]", "write it in the template of the pods"
 
 

@@ -8,7 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.constants import ANNOTATION_MANAGED_GROUP, ANNOTATION_WAITING_FOR
+from api.constants import (
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_WAITING_FOR,
+)
 from controllers.objects import decode_deployment
 from kube.errors import Conflict
 from tests.controllers.conftest import ControllerHarness
@@ -73,6 +77,9 @@ async def test_what_asks_for_nothing_costs_nothing(harness: ControllerHarness) -
     forged = deployment("forged", gang_mode="Gang")
     forged["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP] = "forged"
     harness.api.put(forged)
+    marked = admitted(deployment("marked", gang_mode="Gang"))
+    del marked["metadata"]["annotations"][ANNOTATION_GANG_MODE]
+    harness.api.put(marked)
     await harness.settle(seconds=60)
 
     assert harness.api.writes == []

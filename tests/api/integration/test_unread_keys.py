@@ -92,6 +92,7 @@ def test_pods_and_templates_are_read_wherever_they_are(
         ("ReplicaSet", meta(MODE), (ASKS, "write it on what makes the pods, as a Job, not here")),
         ("TrainJob", meta(MODE), (ASKS, "write it in spec.annotations, not here")),
         ("Deployment", meta(None, RING), (f"labels[{LABEL_POD_GROUP}]", TO_TEMPLATE)),
+        ("Job", meta(None, RING) | {"spec": {"template": meta(None, RING)}}, None),
         ("CronJob", {"spec": {"jobTemplate": meta(MODE)}}, None),
         ("LeaderWorkerSet", meta(MODE | MIN), None),
         ("PodGroup", meta(None, RING), None),
