@@ -132,6 +132,10 @@ async def test_a_reference_that_is_not_its_own_is_told_nothing(
     assert told(harness) is None
     assert harness.api.writes == []
     assert all(path.endswith(("/tune", "/not-there")) for path in harness.api.reads)
+    assert all(path.startswith(f"/apis/{API}/") for path in harness.api.reads)
+    harness.api.reads.clear()
+    await harness.settle(seconds=600)
+    assert harness.api.reads == [], "what is not there is not asked for again and again"
 
 
 async def test_what_cannot_be_read_now_is_told_later(harness: ControllerHarness) -> None:
