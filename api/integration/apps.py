@@ -4,6 +4,10 @@ All pods of one are in one PodGroup. Its name is on the pod template and on the 
 where both agree Muster makes the group. It is made from the request that first asked for it, so no
 other object, of the same name or not, ever gets it: their pods know no owner but by that name.
 
+The StatefulSets that a LeaderWorkerSet makes ask for nothing, whatever is written on them: the set
+above asks (`api.integration.lws`), and a mark here would make its pods anew. They are not refused
+either, as that would stop the set.
+
 The group outlives templates and numbers of replicas. Its minCount is the number of replicas, or
 `min-count` where that is less, without the pods that an update has yet to replace and that are not
 in the group: they never come into it, so an update would wait for them for ever.
@@ -16,12 +20,14 @@ from typing import Any, Final, NamedTuple
 from api import causes, names
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_GANG_MODE,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_MIN_COUNT,
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
     DEPLOYMENT,
     LABEL_POD_GROUP,
+    LWS_LABEL_NAME,
     POD_GROUP,
     STATEFUL_SET,
     KindName,
@@ -49,6 +55,9 @@ PRIORITY_TEXT: Final = (
     "the priority of a group cannot change: take gang-mode away first, or make the object anew"
 )
 NOT_HERE_TEXT: Final = "Jobs and JobSets alone have this: leave it out"
+PART_TEXT: Final = (
+    "nothing reads what is asked for here: the pods are those of LeaderWorkerSet %s, write it there"
+)
 MORE_TEXT: Final = "more than spec.replicas: all replicas count as long as these are fewer"
 
 _TEMPLATE: Final = "/spec/template"
@@ -67,6 +76,7 @@ class AppView:
     """What a StatefulSet or Deployment asks for.
 
     `noted` is the group that admission noted on it, `managed` the same where the template agrees.
+    `part_of` is the LeaderWorkerSet whose pods it makes.
     """
 
     kind: KindName
@@ -78,6 +88,7 @@ class AppView:
     noted: str
     managed: str
     faults: tuple[Cause, ...]
+    part_of: str = ""
 
     @property
     def pod_spec(self) -> Mapping[str, Any]:
@@ -103,17 +114,24 @@ def read_app(kind: KindName, obj: Mapping[str, Any]) -> AppView:
     spec = mapping(obj.get("spec"))
     noted = text(annotations_of(obj).get(ANNOTATION_MANAGED_GROUP))
     label = text(labels_of(spec.get("template")).get(LABEL_POD_GROUP))
+    part_of = leader_worker_set_of(kind.kind, obj)
     return AppView(
         kind=kind,
         namespace=text(dig(obj, "metadata", "namespace")),
         name=text(dig(obj, "metadata", "name")),
         uid=text(dig(obj, "metadata", "uid")),
-        options=read_options(obj, "", MODES, faults),
+        options=Options() if part_of else read_options(obj, "", MODES, faults),
         spec=spec,
         noted=noted,
         managed=noted if noted == label else "",
         faults=tuple(faults),
+        part_of=part_of,
     )
+
+
+def leader_worker_set_of(kind: str, obj: Mapping[str, Any]) -> str:
+    """The name of the LeaderWorkerSet that makes this object, a StatefulSet; empty for no such."""
+    return text(labels_of(obj).get(LWS_LABEL_NAME)) if kind == STATEFUL_SET.kind else ""
 
 
 def app_pod_specs(kind: KindName, obj: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -142,7 +160,9 @@ def app_admission(
     view = read_app(kind, new)
     noted = "" if before is None else before.noted
     if not view.options.asks:
-        return Admission(_unmarked(new, view, noted), _new_faults(view, before, schedulers))
+        faults = _new_faults(view, before, schedulers)
+        told = _unread(new, view) if before is not None else []  # a new one: `unread_keys`
+        return Admission(_unmarked(new, view, noted), faults, told)
     kept = noted if before is not None and before.options.asks else ""
     shown = view.name or text(dig(new, "metadata", "generateName"))
     group = kept or names.requested_pod_group(kind.kind, shown, request_uid)
@@ -245,6 +265,12 @@ def _frozen(view: AppView, before: AppView) -> Iterator[Cause]:
         now = text(view.pod_spec.get(key))
         if now != text(before.pod_spec.get(key)):
             yield causes.invalid(f"{_POD_SPEC}.{key}", now, PRIORITY_TEXT)
+
+
+def _unread(obj: Mapping[str, Any], view: AppView) -> list[str]:
+    asks = view.part_of and ANNOTATION_GANG_MODE in annotations_of(obj)
+    path = annotation_path("", ANNOTATION_GANG_MODE)
+    return [f"{path}: {PART_TEXT % view.part_of}"] if asks else []
 
 
 def _warnings(view: AppView) -> list[str]:

@@ -35,6 +35,7 @@ from api.constants import (
     TRAIN_JOB,
 )
 from api.groups import groups_of_object
+from api.integration.apps import leader_worker_set_of
 from api.integration.groups_from_pods import OF_GROUP, warnings_of
 from api.integration.options import outer_key
 from api.reading import annotations_of, dig, labels_of, listing, mapping
@@ -111,8 +112,10 @@ def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
         return
     if ANNOTATION_GROUP_BY in written:
         yield f"annotations[{ANNOTATION_GROUP_BY}]", "write it in the template of the pods"
+    part_of = leader_worker_set_of(kind, holder)
     where = "in spec.annotations" if kind == TRAIN_JOB.kind else "on what makes the pods, as a Job"
-    for key in sorted(OPTIONS & written) if kind not in _OWNERS else ():
+    where = f"on LeaderWorkerSet {part_of}" if part_of else where
+    for key in sorted(OPTIONS & written) if part_of or kind not in _OWNERS else ():
         yield f"annotations[{key}]", f"write it {where}, not here"
     # API servers give a Job without labels those of its pods.
     of_pods = labels_of(dig(holder, "spec", "template")).keys()

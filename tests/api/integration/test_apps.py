@@ -12,6 +12,7 @@ from api.constants import (
     ANNOTATION_MANAGED_GROUP,
     DEPLOYMENT,
     LABEL_POD_GROUP,
+    LWS_LABEL_NAME,
     STATEFUL_SET,
 )
 from api.integration.apps import Rollout, app_admission, app_group, app_pod_specs, minimum, read_app
@@ -335,3 +336,41 @@ def test_odd_structures_are_read(spec: Any, kind: Any) -> None:
         for operation in ("CREATE", "UPDATE", "DELETE"):
             app_admission(kind, new, old, operation, request_uid="r")
     assert read_app(kind, odd).replicas in (0, 1)
+
+
+def of_lws(obj: Json) -> Json:
+    """The same as a LeaderWorkerSet's controller labels it."""
+    obj["metadata"]["labels"] = {LWS_LABEL_NAME: "serve"}
+    return obj
+
+
+@pytest.mark.parametrize("mode", ["Gang", "Basic", "None of these"])
+def test_what_a_leader_worker_set_makes_asks_for_nothing(mode: str) -> None:
+    """Neither a mark, which would make its pods anew, nor a refusal, which would stop the set."""
+    asks = of_lws(stateful_set(gang_mode=mode, parallel=False))
+    asks["spec"]["template"]["metadata"]["labels"][LABEL_POD_GROUP] = "serve"
+
+    new = app_admission(STATEFUL_SET, asks, None, "CREATE", request_uid="r")
+    later = app_admission(STATEFUL_SET, asks, of_lws(stateful_set()), "UPDATE", request_uid="r")
+
+    assert (new.patch, new.causes, later.patch, later.causes) == ([], [], [], [])
+    (told,) = later.warnings
+    assert told == (
+        f"{MODE}: nothing reads what is asked for here: the pods are those of LeaderWorkerSet"
+        " serve, write it there"
+    )
+    assert app_pod_specs(STATEFUL_SET, asks) == []
+    asks["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP] = "serve"
+    asks["spec"]["template"]["metadata"]["annotations"] = {ANNOTATION_MANAGED_GROUP: "serve"}
+    view = read_app(STATEFUL_SET, asks)
+    assert not view.options.asks
+
+
+def test_an_update_of_something_else_of_such_a_set_is_not_told() -> None:
+    plain = of_lws(stateful_set())
+
+    assert app_admission(STATEFUL_SET, plain, plain, "UPDATE").warnings == []
+
+
+def test_a_deployment_with_the_label_of_such_a_set_is_a_users() -> None:
+    assert mark(admitted(of_lws(deployment(gang_mode="Gang"))))

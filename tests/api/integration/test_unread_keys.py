@@ -12,9 +12,11 @@ from api.constants import (
     ANNOTATION_MIN_COUNT,
     ANNOTATION_TOPOLOGY,
     LABEL_POD_GROUP,
+    LWS_LABEL_NAME,
 )
 from api.integration.unread_keys import unread_keys, warnings
-from tests.support.apps import admitted, deployment
+from tests.support.apps import admitted, deployment, stateful_set
+from tests.support.lws import make_lws
 
 Json = dict[str, Any]
 TYPO = "scheduling.muster.dev/min-cuont"
@@ -129,3 +131,26 @@ def test_thousands_are_a_few_warnings_and_cost_no_comparison_each() -> None:
 
     assert len(said) == 5
     assert all("nothing reads this: remove it" in one for one in said)
+
+
+def test_what_is_asked_of_a_leader_worker_sets_stateful_set_is_said_where_to_write() -> None:
+    made = stateful_set(gang_mode="Gang", min_count="2")
+    made["metadata"]["labels"] = {LWS_LABEL_NAME: "serve"}
+
+    assert warnings(unread_keys("StatefulSet", made)) == [
+        f"metadata.annotations[{key}]: nothing reads this:"
+        " write it on LeaderWorkerSet serve, not here"
+        for key in (ANNOTATION_GANG_MODE, ANNOTATION_MIN_COUNT)
+    ]
+    del made["metadata"]["labels"]
+    assert not warnings(unread_keys("StatefulSet", made))
+
+
+def test_the_marks_of_a_leader_worker_set_are_read() -> None:
+    lws = make_lws().replicas(2, 4).asks(gang_mode="Gang").leader().admitted()
+
+    assert not warnings(unread_keys("LeaderWorkerSet", lws))
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["annotations"] |= MODE
+    assert warnings(unread_keys("LeaderWorkerSet", lws)) == [
+        f"spec.leaderWorkerTemplate.workerTemplate.metadata.{ASKS}: nothing reads this: {TO_MAKER}"
+    ]
