@@ -7,7 +7,7 @@ from api.integration.lws import lws_admission, lws_pod_specs
 from api.integration.lws_rules import overwritten
 from api.integration.lws_view import read_lws
 from webhooks.informers import Lister
-from webhooks.jobs import served, validated
+from webhooks.jobs import served, validated, with_unread
 from webhooks.review import AdmissionRequest, AdmissionResponse
 
 
@@ -29,4 +29,4 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     operation, new = request.operation, request.object or {}
     admission = lws_admission(new, request.old_object, operation, schedulers=lister.scheduler_names)
     admission = served(admission, operation, uses_of_lws(new), lister)
-    return validated(operation, new, admission, lister, lws_pod_specs)
+    return with_unread(request, validated(operation, new, admission, lister, lws_pod_specs))

@@ -105,3 +105,15 @@ def test_a_label_that_stays_is_not_told_of() -> None:
     assert ask("mutate", labelled(gang(), "serve")).warnings == []
     assert ask("mutate", alone).warnings == []
     assert ask("mutate", labelled(gang(), "mine"), alone).warnings == []
+
+
+def test_a_misspelt_annotation_is_a_warning_when_it_is_made() -> None:
+    new = gang(min_cuont="3").build()
+
+    answer = ask("validate", new)
+
+    assert answer.allowed
+    (warning,) = answer.warnings
+    assert "min-cuont]: nothing reads this: write scheduling.muster.dev/min-count" in warning
+    stored = gang(min_cuont="3").admitted()
+    assert ask("validate", stored, stored).warnings == []
