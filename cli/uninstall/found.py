@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from api.constants import COSCHEDULING_GROUP, GROUP
+from api.constants import COSCHEDULING_GROUP, GROUP, TRAIN_JOB
 from api.reading import dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.listing import list_items
@@ -17,7 +17,17 @@ from cli.uninstall.plan import Found, Target, target_of
 from cli.uninstall.release import controller_of
 from kube.client import Client
 from kube.errors import NotFound, ServerError
-from kube.resources import CRDS, JOBS, JOBSETS, LEADER_WORKER_SETS, PODS, SECRETS, Resource
+from kube.resources import (
+    CRDS,
+    DEPLOYMENTS,
+    JOBS,
+    JOBSETS,
+    LEADER_WORKER_SETS,
+    PODS,
+    SECRETS,
+    STATEFUL_SETS,
+    Resource,
+)
 
 Object = dict[str, Any]
 Kinds = Mapping[tuple[str, str], Resource]
@@ -37,6 +47,9 @@ _OWNERS: Final = {
     ("batch", "Job"),
 }
 """Kinds that make pods from `spec.template`."""
+
+_TOLD: Final = (STATEFUL_SETS, DEPLOYMENTS, LEADER_WORKER_SETS, Resource(*TRAIN_JOB))
+"""Kinds that are told what they wait for, besides Jobs and JobSets."""
 
 # What Kubernetes puts into every namespace.
 _TO_PREPARE: Final = {
@@ -73,17 +86,15 @@ async def read(
         _groups(client, kinds),
         _records(client, namespace),
     )
-    jobs, jobsets, sets, *pods_of = await asyncio.gather(
+    jobs, jobsets, told, *pods_of = await asyncio.gather(
         list_items(client, JOBS, None),
         list_items(client, JOBSETS, None),
-        list_items(client, LEADER_WORKER_SETS, None),
+        _told(client),
         *(_items(client, PODS, field_selector=f"spec.schedulerName={it}") for it in names.all),
     )
     pods = [pod for found in pods_of for pod in found]
     owners = await _owners(client, kinds, pods) if release else {}
-    found = Found(
-        present, groups, jobs, jobsets, pods, owners, records, names=names, leader_worker_sets=sets
-    )
+    found = Found(present, groups, jobs, jobsets, pods, owners, records, names=names, told=told)
     if prepare:
         return found
     revisions = await _revisions(client, kinds, namespace, _releases(present, namespace))
@@ -109,6 +120,12 @@ async def _groups(client: Client, kinds: Kinds) -> list[tuple[Target, Object]]:
     return [
         (target_of(it, obj), obj) for it, found in zip(ours, lists, strict=True) for obj in found
     ]
+
+
+async def _told(client: Client) -> list[tuple[Target, Object]]:
+    lists = await asyncio.gather(*(list_items(client, it, None) for it in _TOLD))
+    found = zip(_TOLD, lists, strict=True)
+    return [(target_of(it, obj), obj) for it, items in found for obj in items]
 
 
 async def _records(client: Client, namespace: str) -> list[Target]:

@@ -9,7 +9,7 @@ The order, and why:
    one is stored, the CRD be deleted;
 3. the processes, 4. their rights: from now on nobody binds a pod, makes a group, or holds one;
 5. what waits is given back: nothing may bind it meanwhile, nor mark it again;
-6. notes on Jobs and JobSets; 7. finalizers of groups: nobody else takes them off any more;
+6. notes on the owners of groups; 7. finalizers of groups: nobody else takes them off any more;
 8. the CRDs, with all their objects; 9. what Helm remembers of the release, if it is one, and the
 rest, which says so; 10. the namespace, which has the record of 5.
 """
@@ -35,7 +35,7 @@ from cli.uninstall.release import (
     release_job,
     release_pod,
 )
-from kube.resources import CRDS, JOBS, JOBSETS, LEADER_WORKER_SETS, PODS, Resource
+from kube.resources import CRDS, JOBS, JOBSETS, PODS, Resource
 
 Object = Mapping[str, Any]
 
@@ -63,7 +63,7 @@ class Found:
     `pods` those that name Muster's scheduler; `owners` what controls those that wait, by UID;
     `records` the Jobs that are being made again; `quotas` what is kept; `foreign` what else is in
     Muster's namespace. `names` are the schedulerNames of Muster. `revisions` are those of the
-    release that Helm remembers.
+    release that Helm remembers. `told` are other objects on which Muster may have left notes.
     """
 
     installed: Sequence[tuple[Target, Object]] = ()
@@ -77,7 +77,7 @@ class Found:
     foreign: Sequence[Target] = ()
     names: SchedulerNames = USUAL
     revisions: Sequence[Target] = ()
-    leader_worker_sets: Sequence[Object] = ()
+    told: Sequence[tuple[Target, Object]] = ()
 
 
 class Stage(IntEnum):
@@ -242,15 +242,11 @@ def _releases(found: Found) -> Iterator[Step]:
 
 
 def _notes(found: Found) -> Iterator[Step]:
-    for resource, objects in (
-        (JOBS, found.jobs),
-        (JOBSETS, found.jobsets),
-        (LEADER_WORKER_SETS, found.leader_worker_sets),
-    ):
-        for obj in objects:
-            if names := annotations_to_remove(obj):
-                target = target_of(resource, obj)
-                yield Step(Stage.NOTES, Action.DROP_ANNOTATIONS, target, tuple(names))
+    jobs = ((target_of(JOBS, it), it) for it in found.jobs)
+    jobsets = ((target_of(JOBSETS, it), it) for it in found.jobsets)
+    for target, obj in (*jobs, *jobsets, *found.told):
+        if names := annotations_to_remove(obj):
+            yield Step(Stage.NOTES, Action.DROP_ANNOTATIONS, target, tuple(names))
 
 
 def _finalizers(found: Found) -> Iterator[Step]:

@@ -348,9 +348,12 @@ def test_the_hook_may_do_little_and_more_only_to_hand_over(
         "delete rolebindings.rbac.authorization.k8s.io",
         "delete validatingwebhookconfigurations.admissionregistration.k8s.io",
         "patch customresourcedefinitions.apiextensions.k8s.io",
+        "patch deployments.apps",
         "patch jobs.batch",
         "patch jobsets.jobset.x-k8s.io",
         "patch leaderworkersets.leaderworkerset.x-k8s.io",
+        "patch statefulsets.apps",
+        "patch trainjobs.trainer.kubeflow.org",
         *(
             f"patch {kind}.{group}"
             for kind in ("compositepodgroups", "podgroups", "reservations", "workloads")

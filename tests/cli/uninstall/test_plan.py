@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from api.constants import ANNOTATION_WAITING_FOR, FINALIZER_POD_GROUP
+from api.constants import ANNOTATION_WAITING_FOR, DEPLOYMENT, FINALIZER_POD_GROUP, STATEFUL_SET
 from api.scheduler_names import SchedulerNames
 from cli.uninstall.command import dry_run_lines, kept_lines, refusal_lines
 from cli.uninstall.installation import NAMESPACE, installed
@@ -13,6 +13,7 @@ from cli.uninstall.plan import Action, Found, Stage, Step, Target, in_use, plan,
 from e2e.support import manifests
 from kube.resources import CRDS, SECRETS, Resource
 from tests.cli.uninstall.objects import RUNNING, gang, stored
+from tests.support.apps import make_app
 from tests.support.builders import make_pod
 from tests.support.lws import make_lws
 
@@ -239,11 +240,14 @@ def test_pods_of_every_configured_name_are_in_use() -> None:
     assert [step.action for step in steps] == [Action.HAND_OVER]
 
 
-def test_what_it_waited_for_is_no_longer_said_of_a_leader_worker_set() -> None:
-    told, plain = (make_lws(name).asks(**words).build() for name, words in _SETS)
+def test_what_it_waited_for_is_no_longer_said_of_other_owners() -> None:
+    sets = [make_lws(name).asks(**words).build() for name, words in _SETS]
+    kinds = (STATEFUL_SET, DEPLOYMENT)
+    apps = [make_app(kind, name, 4, words) for name, words in _SETS for kind in kinds]
 
-    steps = plan(Found(leader_worker_sets=[told, plain]), release=False)
+    steps = plan(Found(told=[(target(it), it) for it in (*sets, *apps)]), release=False)
 
-    assert [(it.action, it.target.name, it.names) for it in steps] == [
-        (Action.DROP_ANNOTATIONS, "told", (ANNOTATION_WAITING_FOR,))
-    ]
+    assert {(it.action, it.target.resource.kind, it.target.name, it.names) for it in steps} == {
+        (Action.DROP_ANNOTATIONS, kind, "told", (ANNOTATION_WAITING_FOR,))
+        for kind in ("LeaderWorkerSet", "StatefulSet", "Deployment")
+    }
