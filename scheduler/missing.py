@@ -10,6 +10,7 @@ from typing import Final
 
 from api import features
 from api.constants import (
+    DEPLOYMENT,
     JOB,
     JOBSET,
     JOBSET_LABEL_NAME,
@@ -18,6 +19,7 @@ from api.constants import (
     LWS_LABEL_NAME,
     POD,
     POD_GROUP,
+    STATEFUL_SET,
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates, feature_of_form, off_text
@@ -26,6 +28,11 @@ from scheduler.core.forest import Group, NotReady, Pod
 
 _ADMITTED: Final = (JOB.kind, JOBSET.kind)
 """Kinds whose pods get their group's name from Muster's admission."""
+_MAKERS: Final = (JOB.kind, STATEFUL_SET.kind, DEPLOYMENT.kind, LEADER_WORKER_SET.kind)
+"""Kinds whose status and events say why there are no pods."""
+_REPLICA_SET: Final = "ReplicaSet"
+_MANAGED: Final = {STATEFUL_SET.kind: Feature.STATEFUL_SET, _REPLICA_SET: Feature.DEPLOYMENT}
+"""By which feature the group is made that admission named, by what makes the pods."""
 
 
 def summary(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> str:
@@ -83,7 +90,7 @@ def _who_makes_pods(group: Group, missing: int, present: int) -> str:
         if not (present or group.failed or group.leaving):
             return f"{name} makes their Jobs again when it is their turn, unless it has ended"
         return f"if no others come, the status of {name} and the events of its Jobs say why"
-    own = owner is not None and owner[0] in (JOB.kind, LEADER_WORKER_SET.kind)
+    own = owner is not None and owner[0] in _MAKERS
     maker = _words(owner) if owner is not None and own else _maker(group)
     if maker:
         return f"if {maker} makes {'none' if first else 'no others'}, its status and events say why"
@@ -163,7 +170,9 @@ def _made_by(group: Group) -> Feature | None:
     if pod.info.membership.asks:
         return Feature.POD_GROUPS_FROM_PODS
     if pod.info.membership.managed:
-        return Feature.JOBSET if JOBSET_LABEL_NAME in pod.info.labels else Feature.JOB
+        if JOBSET_LABEL_NAME in pod.info.labels:
+            return Feature.JOBSET
+        return _MANAGED.get(pod.info.membership.maker.partition(" ")[0], Feature.JOB)
     if _leader_worker_set(pod):
         return Feature.LEADER_WORKER_SET
     reference = group_of_pod(pod.info.labels, ours=True)
@@ -185,6 +194,8 @@ def _admitted(pod: Pod) -> str:
         return ""
     jobset = pod.info.labels.get(JOBSET_LABEL_NAME)
     maker = f'JobSet "{jobset}"' if jobset else pod.info.membership.maker
+    if maker.startswith(f"{_REPLICA_SET} "):
+        maker = f"the Deployment of {maker}"
     return _made_by_muster(maker) if maker else ""
 
 

@@ -204,6 +204,14 @@ def test_a_basic_group_waits_for_any_pod() -> None:
             'Muster makes it for Job "t", whose events say if it cannot',
         ),
         (
+            {"membership": MembershipInfo(maker='StatefulSet "db"', managed=True)},
+            'Muster makes it for StatefulSet "db", whose events say if it cannot',
+        ),
+        (
+            {"membership": MembershipInfo(maker='ReplicaSet "w"', managed=True)},
+            'Muster makes it for the Deployment of ReplicaSet "w", whose events say if it cannot',
+        ),
+        (
             {
                 "labels": {JOBSET_LABEL_NAME: "a"},
                 "membership": MembershipInfo(maker='Job "a-w-0"', managed=True),
@@ -251,6 +259,14 @@ def test_of_a_group_that_does_not_exist_it_is_said_who_makes_it(
         (
             Feature.JOBSET,
             {"membership": MembershipInfo(managed=True), "labels": {JOBSET_LABEL_NAME: "a"}},
+        ),
+        (
+            Feature.STATEFUL_SET,
+            {"membership": MembershipInfo(managed=True, maker='StatefulSet "db"')},
+        ),
+        (
+            Feature.DEPLOYMENT,
+            {"membership": MembershipInfo(managed=True, maker='ReplicaSet "web-1"')},
         ),
         (
             Feature.LEADER_WORKER_SET,
