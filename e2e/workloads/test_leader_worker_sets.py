@@ -13,6 +13,8 @@ import yaml
 
 from api import names
 from api.constants import (
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_MANAGED_GROUP,
     ANNOTATION_WAITING_FOR,
     LWS_LABEL_GROUP_INDEX,
     LWS_LABEL_NAME,
@@ -168,6 +170,26 @@ async def test_a_replica_that_restarts_keeps_its_group(env: Environment) -> None
         await env.until("all pods to be others, with nodes", anew)
         await env.runs("", SIZE)
         assert (await env.group(group(0)))["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_its_stateful_sets_ask_for_nothing_whatever_is_written_on_them(
+    env: Environment,
+) -> None:
+    await env.add_node(cpu=SIZE)
+    async with applied(env, gang(env, 1).to_create()):
+        await env.runs("", SIZE)
+        made = (await env.client.list(STATEFUL_SETS, env.name))["items"]
+        assert len(made) == 2
+        for it in made:
+            notes = it["metadata"].get("annotations") or {}
+            asks = PatchBuilder().add(
+                "/metadata/annotations", notes | {ANNOTATION_GANG_MODE: "Gang"}
+            )
+            name = it["metadata"]["name"]
+            after = await env.client.patch(STATEFUL_SETS, name, asks, env.name)
+            assert after["spec"] == it["spec"]
+            assert ANNOTATION_MANAGED_GROUP not in after["metadata"]["annotations"]
+        await groups_are(env, group(0))
 
 
 async def test_a_leader_comes_first_and_its_workers_all_or_none(env: Environment) -> None:
