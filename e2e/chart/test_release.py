@@ -19,6 +19,7 @@ from e2e.support import definitions
 from e2e.support.binaries import binary
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
+from tests.support.apps import deployment, stateful_set
 
 TEAM, OTHERS = "team", "others"
 JOBS = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
@@ -195,6 +196,13 @@ async def used_where_it_is_served(rest: Rest) -> None:
     assert elsewhere.status == 422, elsewhere.text
     assert "Muster does not serve this namespace" in elsewhere.text
     assert '"muster":"on"' in elsewhere.body["message"]
+    for asks in (stateful_set(gang_mode="Gang"), deployment(gang_mode="Gang")):
+        asks["metadata"]["namespace"] = OTHERS
+        asks["spec"]["template"]["spec"]["containers"] = [{"name": "main", "image": "x"}]
+        plural = f"{asks['kind'].lower()}s"
+        refused = await rest.post(f"/apis/apps/v1/namespaces/{OTHERS}/{plural}", asks)
+        assert refused.status == 422, refused.text
+        assert "Muster does not serve this namespace" in refused.text
     plain = job("plain", TEAM, pods=1, mode=None)
     (await rest.post(f"/apis/batch/v1/namespaces/{OTHERS}/jobs", plain)).expect(201)
 
