@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from api.constants import LABEL_POD_GROUP
-from e2e.lab.spaced import APART, CORES, NODES, RACK, RACK_OF, Event, expected, spaced_trace
+from e2e.lab.spaced import APART, CORES, NODES, RACK, RACK_OF, Expected, expected, spaced_trace
 from e2e.muster import Muster
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
@@ -33,11 +33,13 @@ class Player:
         self._env, self._rest, self._jobs = env, rest, {job.name: job for job in jobs}
         self._index = {name: index for index, name in enumerate(nodes)}
         self._where: dict[str, dict[str, str]] = {job.name: {} for job in jobs}
+        self._gone: set[str] = set()
 
-    async def play(self, pods: Cache[RawObject], events: list[Event]) -> None:
+    async def play(self, pods: Cache[RawObject], said: Expected) -> None:
+        """Raises AssertionError at the first gang that starts elsewhere than the lab says."""
         pods.subscribe(self._on_change)
         begun = time.monotonic()
-        for event in events:
+        for event in said.events:
             await asyncio.sleep(begun + event.time - time.monotonic())
             late, before = time.monotonic(), len(self.starts)
             await (self._come if event.comes else self._end)(self._jobs[event.name])
@@ -45,14 +47,22 @@ class Player:
             await eventually(partial(self._started, event.starts), what, 60)
             # Which of those that start at one moment is seen first is chance.
             self.starts[before:] = sorted(self.starts[before:])
+            seen = {name: self.nodes[name] for name in self.starts[before:]}
+            assert seen == {name: said.nodes[name] for name in said.starts[before : event.starts]}
             begun += max(0.0, time.monotonic() - late - APART / 2)
+
+    async def _ended(self, job: Job) -> bool:
+        return self._gone >= {f"{job.name}-{index}" for index in range(job.pods)}
 
     async def _started(self, count: int) -> bool:
         return len(self.starts) >= count
 
-    def _on_change(self, _old: RawObject | None, new: RawObject | None) -> None:
+    def _on_change(self, old: RawObject | None, new: RawObject | None) -> None:
         """Of a pod that is bound; the last one of its gang starts the gang."""
-        if new is None or not new.raw["spec"].get("nodeName"):
+        if new is None:
+            self._gone.add(old.metadata.name if old is not None else "")
+            return
+        if not new.raw["spec"].get("nodeName"):
             return
         name = new.metadata.labels[LABEL_POD_GROUP]
         where = self._where[name]
@@ -82,6 +92,8 @@ class Player:
                 *(self._rest.delete(member, params=at_once) for member in members)
             ):
                 answer.ok()
+            # What this watch was told is on its way to the scheduler, too.
+            await eventually(partial(self._ended, job), f"{job.name} to be gone", 60)
         finally:
             self._env.muster.send("scheduler", signal.SIGCONT)
         await self._env.delete(POD_GROUPS, job.name)
@@ -102,7 +114,7 @@ async def test_the_same_gangs_start_in_the_same_order_on_the_same_nodes(
 
     async with env.followed() as pods:
         player = Player(env, rest, jobs, nodes)
-        await player.play(pods, said.events)
+        await player.play(pods, said)
 
     assert player.starts == said.starts
     assert player.nodes == said.nodes
