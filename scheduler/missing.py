@@ -26,7 +26,6 @@ from api.features import Feature, FeatureGates, feature_of_form, off_text
 from api.groups import Form, group_of_pod, workload_form
 from scheduler.core.forest import Group, NotReady, Pod
 
-_ADMITTED: Final = (JOB.kind, JOBSET.kind)
 """Kinds whose pods get their group's name from Muster's admission."""
 _MAKERS: Final = (JOB.kind, STATEFUL_SET.kind, DEPLOYMENT.kind, LEADER_WORKER_SET.kind)
 """Kinds whose status and events say why there are no pods."""
