@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from lab.trace import Job
 from scheduler.core.node_table import Floats
 from scheduler.core.state import State
 
-MOST_SAMPLES = 400
+MOST_SAMPLES: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Fragments:
         while (time := len(self.samples) * self._period) < until:
             if time < now:
                 raise RuntimeError(f"the moment {time} was left out")
-            found = self._look(time) if found is None else _at(found, time)
+            found = self._look(time) if found is None else replace(found, time=time)
             self.samples.append(found)
             if len(self.samples) == MOST_SAMPLES:
                 self.samples = self.samples[::2]
@@ -72,7 +73,3 @@ def _reference(jobs: Sequence[Job]) -> tuple[tuple[str, int], ...]:
     for job in jobs:
         work[job.requests] += round(job.total * job.duration)
     return max(work, key=lambda requests: (work[requests], requests))
-
-
-def _at(sample: Sample, time: float) -> Sample:
-    return Sample(time, sample.fits, sample.ideal, sample.largest)

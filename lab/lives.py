@@ -27,17 +27,19 @@ SCHEDULER = "muster"
 class Life:
     """One job. `round` counts how often its pods were made, `left` is the work to do in seconds.
 
-    `placed` are the nodes of its pods by UID, `gangs` how many are placed of each gang.
-    `whole_since` is when it began to run, None while it does not; `stopped` means that it ran and
-    all of its pods are to be made anew. `made` counts the pods of this round. `confined` says
-    whether it first ran in one domain of its topology key; None if it has no key, or never ran.
-    `first_nodes` are the nodes that it first ran on, one for each pod.
+    `groups` are its groups that are there, parents first; `placed` are the nodes of its pods by
+    UID, `gangs` how many are placed of each gang. `whole_since` is when it began to run, None while
+    it does not; `stopped` means that it ran and all of its pods are to be made anew. `made` counts
+    the pods of this round. `confined` says whether it first ran in one domain of its topology key;
+    None if it has no key, or never ran. `first_nodes` are the nodes that it first ran on, one for
+    each pod.
     """
 
     job: Job
     requirements: Requirements
     left: float
     round: int = 0
+    groups: list[GroupKey] = field(default_factory=list)
     pods: dict[str, PodInfo] = field(default_factory=dict)
     placed: dict[str, str] = field(default_factory=dict)
     gangs: list[int] = field(default_factory=list)
@@ -46,7 +48,6 @@ class Life:
     whole_since: float | None = None
     first_placed: float | None = None
     started: float | None = None
-    all_placed: float | None = None
     ended: float | None = None
     evictions: int = 0
     given_up: int = 0
@@ -71,11 +72,9 @@ class Life:
         self.gangs[gang_of(uid)] -= 1
         return self.placed.pop(uid)
 
-    def saved(self, now: float) -> float:
-        """Seconds of work since it began to run that are not lost if it stops now."""
-        if self.whole_since is None:
-            return 0.0
-        done, step = now - self.whole_since, self.job.checkpoint
+    def saved(self, done: float) -> float:
+        """Of so many seconds of work since it began to run, those up to its last checkpoint."""
+        step = self.job.checkpoint
         return math.floor(done / step) * step if step else 0.0
 
 
@@ -130,17 +129,6 @@ def groups_of(life: Life, variant: Variant, clock: VirtualClock) -> list[GroupSp
 def gang_name(job: Job, index: int) -> str:
     """The name of the PodGroup of one of its gangs."""
     return job.name if job.replicas == 1 else f"{job.name}-{index}"
-
-
-def keys_of(life: Life, variant: Variant) -> list[GroupKey]:
-    """The keys of its groups, children first."""
-    job = life.job
-    if variant.order == "one-by-one":
-        return []
-    keys = [(POD_GROUP, job.namespace, gang_name(job, index)) for index in range(job.replicas)]
-    if job.replicas > 1:
-        keys.append((COMPOSITE_POD_GROUP, job.namespace, job.name))
-    return keys
 
 
 def new_pods(life: Life, variant: Variant, clock: VirtualClock) -> list[PodInfo]:

@@ -17,7 +17,7 @@ from lab.cluster import Cluster
 from lab.deciding import Outbox, decider_of
 from lab.errors import LabError
 from lab.fragments import Fragments
-from lab.lives import Life, groups_of, keys_of, life_of, new_pods, replacement
+from lab.lives import Life, groups_of, life_of, new_pods, replacement
 from lab.trace import Job
 from lab.usage import Usage
 from lab.variants import Variant
@@ -33,7 +33,7 @@ _EPOCH: Final = START.timestamp()
 class Run:
     """What came of one variant: the jobs' lives, what was used, and until when, in seconds.
 
-    `lost` is the work of evicted and given up jobs in amount x seconds, by resource.
+    `lost` is the work of evicted jobs since their checkpoints in amount x seconds, by resource.
     """
 
     variant: Variant
@@ -108,6 +108,7 @@ class Simulation:
     def _come(self, life: Life) -> None:
         for spec in groups_of(life, self._variant, self._clock):
             self._state.set_group(spec)
+            life.groups.append(spec.key)
         self._make_pods(life)
 
     def _make_pods(self, life: Life) -> None:
@@ -139,11 +140,9 @@ class Simulation:
             self._placed(life)
 
     def _placed(self, life: Life) -> None:
-        now, job = self._clock.seconds, life.job
+        now = self._clock.seconds
         if life.first_placed is None:
             life.first_placed = now
-        if len(life.placed) == job.total and life.all_placed is None:
-            life.all_placed = now
         if life.whole_since is not None:
             return
         if life.whole:
@@ -178,7 +177,7 @@ class Simulation:
             return
         life.ended = self._clock.seconds
         self._remove_pods(life)
-        for key in keys_of(life, self._variant):
+        for key in reversed(life.groups):
             self._state.remove_group(key)
 
     def _give_up(self, life: Life, turn: int) -> None:
@@ -219,11 +218,11 @@ class Simulation:
 
     def _stop(self, life: Life, since: float) -> None:
         """It runs no more: what was done since its last checkpoint is lost."""
-        now = self._clock.seconds
-        saved = life.saved(now)
+        done = self._clock.seconds - since
+        saved = life.saved(done)
         life.left -= saved
         life.evictions += 1
-        lost = (now - since - saved) * life.job.total
+        lost = (done - saved) * life.job.total
         for name, value in life.requirements.requests:
             self.result.lost[name] = self.result.lost.get(name, 0.0) + lost * value
         life.whole_since, life.stopped = None, True

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from lab.errors import LabError
 from scheduler.core.model import NodeInfo, Requirements
-from scheduler.core.node_table import Floats, Ints
+from scheduler.core.node_table import Floats
 
-MOST_SPANS = 400
+MOST_SPANS: Final = 400
 """Of the time lines in the report; spans get longer when the time gets longer."""
 
 
@@ -60,6 +61,8 @@ class Usage:
 
     def advance(self, now: float) -> None:
         """Time passes with what is in use now."""
+        for domains in self.domains.values():
+            domains.advance(now - self._now)
         while self._now < now:
             index = int(self._now // self.span)
             if index >= MOST_SPANS:
@@ -72,8 +75,6 @@ class Usage:
             seconds = until - self._now
             self._spans[index] += self.used * seconds
             self._partial_spans[index] += self.partial * seconds
-            for domains in self.domains.values():
-                domains.advance(seconds)
             self._now = until
 
     @property
@@ -115,10 +116,6 @@ class _Domains:
                 self.capacity[self._row[node.name]] += offered
         self.used = np.zeros(shape)
         self.integral = np.zeros(shape)
-
-    def rows_of(self, nodes: Sequence[str]) -> Ints:
-        """The row of each node's domain, -1 for none."""
-        return np.array([self._row.get(name, -1) for name in nodes], np.int64)
 
     def change(self, node: str, amount: Floats) -> None:
         row = self._row.get(node)
