@@ -15,7 +15,6 @@ placed there, or is not decided for a while, the claim is freed (`claim_releases
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -117,7 +116,7 @@ class Allocations:
         self._extended = extended
         self._clock = clock
         self._semaphore = FairSemaphore(writers)
-        self._standing: Counter[ClaimKey] = Counter()
+        self._users: dict[ClaimKey, dict[str, Pod]] = {}
         self._leads = False
         news.subscribe(self._claim_changed)
 
@@ -143,7 +142,7 @@ class Allocations:
     async def _stand(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
         try:
             needed = not self._extended.unneeded(key, pods[0])
-            with self._stands(key):
+            with self._used_by(key, pods):
                 async with self._access.locked(key):
                     if needed:
                         await self._write(key, pods, effort)
@@ -166,9 +165,10 @@ class Allocations:
         waits, conflicts = backoff(), 0
         while not effort.problem:
             try:
+                # One turn for all writes of a claim: the first pods are bound while others wait.
                 async with self._semaphore.acquired(key[0]):
-                    if not await self._write_next(key, pods, effort.fence):
-                        return
+                    await self._write_all(key, pods, effort)
+                return
             except (Conflict, Invalid):
                 # Invalid, too: the uid may be another one's by now.
                 _conflict.inc()
@@ -181,6 +181,12 @@ class Allocations:
                 if left <= 0:
                     raise
                 await self._clock.sleep(min(waits.next(), left))
+
+    async def _write_all(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
+        """Write what is missing, one thing after the other."""
+        while not effort.problem:
+            if not await self._write_next(key, pods, effort.fence):
+                return
 
     async def _write_next(self, key: ClaimKey, pods: list[Pod], fence: Fence) -> bool:
         """One write; false if nothing is missing."""
@@ -218,8 +224,10 @@ class Allocations:
                 f"resourceclaim {key[1]} has {len(seen.consumers)} consumers and would get"
                 f" {len(missing)} more, of {MOST_CONSUMERS} at most"
             )
+        room = MOST_CONSUMERS - len(seen.consumers) - len(missing)
         if claim.allocation is not None:
             self._check_reach(key, claim.allocation, pods)
+            missing += self._others(key, claim, claim.allocation, missing, room)
             return consumers_patch(seen, missing), "status", _reserved
         allocation = self._devices.assumed.get(key)
         if allocation is None:
@@ -227,8 +235,25 @@ class Allocations:
         self._check_free(key, allocation)
         if FINALIZER not in seen.finalizers:
             return finalizer_patch(seen), None, _finalized
+        missing += self._others(key, claim, allocation, missing, room)
         moment = rfc3339(self._clock.now())
         return allocation_patch(seen, allocation, missing, moment), "status", _allocated
+
+    def _others(
+        self,
+        key: ClaimKey,
+        claim: DeviceClaimInfo,
+        allocation: Allocation,
+        missing: list[Pod],
+        room: int,
+    ) -> list[Pod]:
+        """Up to `room` pods of others that wait to become consumers, too: one write serves all."""
+        own = {pod.info.uid for pod in missing} | claim.reserved
+        waiting = [pod for uid, pod in self._users.get(key, {}).items() if uid not in own]
+        if not waiting:
+            return []
+        admitted = self._devices.admitted(allocation.nodes)
+        return [pod for pod in self._alive(waiting) if admitted[pod.row]][: max(0, room)]
 
     def _usable(self, key: ClaimKey) -> tuple[DeviceClaimInfo, ObservedClaim]:
         claim, seen = self._devices.claims.get(key), self._claims.observed.get(key)
@@ -310,7 +335,7 @@ class Allocations:
         if not self._leads or claim is None or claim.allocation is None:
             return
         seen = self._claims.observed[key]
-        if key not in self._standing and seen.allocated == seen.version:
+        if key not in self._users and seen.allocated == seen.version:
             # One that is being written is given back if it came second.
             self._look_for_twice(key, claim.allocation, seen.allocated)
 
@@ -332,14 +357,17 @@ class Allocations:
                 self._events.pod(pod, "Warning", "DeviceAllocatedTwice", message)
 
     @contextmanager
-    def _stands(self, key: ClaimKey) -> Iterator[None]:
-        self._standing[key] += 1
+    def _used_by(self, key: ClaimKey, pods: list[Pod]) -> Iterator[None]:
+        """Inside, the pods are among those that the claim is being written for."""
+        users = self._users.setdefault(key, {})
+        users.update((pod.info.uid, pod) for pod in pods)
         try:
             yield
         finally:
-            self._standing[key] -= 1
-            if not self._standing[key]:
-                del self._standing[key]
+            for pod in pods:
+                users.pop(pod.info.uid, None)
+            if not users:
+                self._users.pop(key, None)
 
 
 def _conditional(allocation: Allocation) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kube.errors import Forbidden, Invalid, KubeError, ServerError
+from scheduler.fair_queue import FairSemaphore
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -23,6 +24,13 @@ def cluster(*devices: int) -> ClaimsHarness:
 async def run(harness: ClaimsHarness, seconds: float = 5, *, unsettled: str = "") -> None:
     async with harness.leading(unsettled=unsettled):
         await harness.settle(seconds)
+
+
+def turns(harness: ClaimsHarness, count: int) -> FairSemaphore:
+    """So many claims are written at once from now on."""
+    assert harness.allocations is not None
+    harness.allocations._semaphore = FairSemaphore(count)
+    return harness.allocations._semaphore
 
 
 async def test_a_pod_is_bound_once_its_claim_has_a_device_and_the_pod_for_it() -> None:
@@ -99,6 +107,42 @@ async def test_a_shared_claim_is_written_once_for_the_whole_gang() -> None:
     assert harness.api.bound == dict.fromkeys(("a", "b", "c"), "n1")
     assert harness.api.writes == [("common", None), ("common", "status")]
     assert sorted(harness.consumers("common")) == ["a", "b", "c"]
+
+
+async def test_single_pods_that_share_a_claim_become_its_consumers_in_one_write() -> None:
+    harness = cluster(0, 1)
+    names = [f"p{at}" for at in range(5)]
+    for name in names:
+        harness.pod(name, own=0, shared=["common"])
+    harness.claim("common")
+
+    async with harness.leading():
+        async with turns(harness, 1).acquired("another"):
+            await harness.settle(1)  # all of them are decided before the first may write
+        await harness.settle(5)
+
+    assert harness.api.bound == dict.fromkeys(names, "n1")
+    assert harness.api.writes == [("common", None), ("common", "status")]
+    assert sorted(harness.consumers("common")) == names
+
+
+async def test_the_first_pods_are_bound_while_the_claims_of_others_wait_for_their_turn() -> None:
+    """A claim's second write does not queue behind the first writes of all others."""
+    harness = cluster(8)
+    for at in range(8):
+        harness.pod(f"p{at}")
+        harness.claim(f"p{at}-0", owner=f"p{at}")
+
+    async with harness.leading():
+        async with turns(harness, 1).acquired("another"):
+            await harness.settle(1)
+        await harness.settle(5)
+
+    writes = [line.split() for line in harness.api.log if not line.startswith("bind")]
+    assert [what for what, _ in writes] == ["metadata", "status"] * 8
+    assert [name for _, name in writes[::2]] == [name for _, name in writes[1::2]]
+    first = next(at for at, line in enumerate(harness.api.log) if line.startswith("bind"))
+    assert first < len(harness.api.log) - 8
 
 
 async def test_pods_that_come_later_are_added_to_an_allocated_claim() -> None:
