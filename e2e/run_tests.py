@@ -1,7 +1,7 @@
 """All suites: `make test` and `make test-long` call this.
 
-The unit tests; the end-to-end and conformance suites on the embedded cluster; and `REAL_SUITES`
-(with `--long` all) on a real control plane built from its modules. These are left out where there
+The unit tests; the end-to-end and conformance suites on the embedded cluster; and `REAL_PARTS`
+(with `--long` all) on real control planes built from their modules. These are left out where there
 is no Go and its package cannot be installed; with MUSTER_REQUIRE_REAL=1 that is an error.
 """
 
@@ -10,42 +10,62 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
+from typing import Final
 
 from e2e.controlplane import build
 from e2e.controlplane.errors import BuildError, MissingGoError
 from e2e.controlplane.places import DURATIONS, ROOT
 from e2e.controlplane.progress import Progress
 
-REAL_SUITES = (
-    "e2e/suite",
-    "e2e/admission/test_owners.py",
-    "e2e/chart",
-    "e2e/conformance",
-    "e2e/controllers/test_group_claims.py",
-    "e2e/client",
-    "e2e/docs",
-    "e2e/hostile/test_attacks.py",
-    "e2e/hostile/test_beside_kube_scheduler.py",
-    "e2e/hostile/test_beside_native_gangs.py",
-    "e2e/hostile/test_boundaries.py",
-    "e2e/hostile/test_fuzz.py",
-    "e2e/test_controlplane.py",
-    "e2e/test_manifests.py",
-    "e2e/test_protection.py",
-    "e2e/test_release.py",
-    "e2e/test_versions.py",
-    "e2e/webhook/test_confined.py",
-    "e2e/workloads",
-)
+REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "flows": (
+        "e2e/suite",
+        "e2e/admission/test_owners.py",
+        "e2e/controllers/test_group_claims.py",
+        "e2e/client",
+        "e2e/webhook/test_confined.py",
+        "e2e/workloads",
+    ),
+    "conformance": (
+        "e2e/conformance",
+        "e2e/test_controlplane.py",
+        "e2e/test_manifests.py",
+        "e2e/test_protection.py",
+        "e2e/test_versions.py",
+    ),
+    "what is installed": ("e2e/chart", "e2e/docs", "e2e/test_release.py"),
+    # Last, when little else runs: its tenants' gangs have to be bound within seconds.
+    "hostile tenants": (
+        "e2e/hostile/test_attacks.py",
+        "e2e/hostile/test_beside_kube_scheduler.py",
+        "e2e/hostile/test_beside_native_gangs.py",
+        "e2e/hostile/test_boundaries.py",
+        "e2e/hostile/test_fuzz.py",
+    ),
+}
 """What runs on the real control plane without `--long`: what users count on, and what the embedded
-server is held to. The other suites run on the embedded cluster then, and on both with `--long`."""
+server is held to. The other suites run on the embedded cluster then, and on both with `--long`.
+Each part has a control plane of its own, so that two of them can run side by side."""
 
+REAL_SUITES: Final = tuple(suite for part in REAL_PARTS.values() for suite in part)
 
-ONE_LANE = ("e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook")
-"""About half of what runs on the embedded cluster, by time; the rest is the other lane."""
+ONE_HALF: Final = ("e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook")
+"""About half of what runs on the embedded cluster, by time."""
+
+HALVES: Final[Mapping[str, Sequence[str]]] = {
+    "one half": ONE_HALF,
+    "the other": ("e2e", *(f"--ignore={folder}" for folder in ONE_HALF)),
+}
+"""Together everything: on the embedded cluster, and with `--long` on the real one too."""
+
+LOCAL: Final = "end to end on the embedded cluster"
+REAL: Final = "end to end on a real control plane"
+LANES: Final = 3
+"""Runs of pytest at a time; more would make flows with time limits fail on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +82,55 @@ class Outcome:
 
 
 def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
-    """Runs every suite, also after one failed.
+    """Runs every suite, also after one failed; answers in the order in which they are begun.
 
-    The suites on a cluster mostly wait for it, so those on embedded clusters run beside the others,
-    in two lanes.
+    The suites on a cluster mostly wait for it, so three run at a time. The parts on a real control
+    plane follow the first three in whichever lane is free first.
     """
     flags = ["--long"] if long else []
-    rest = ["e2e", *(f"--ignore={folder}" for folder in ONE_LANE)]
-    local = "end to end on the embedded cluster"
-    with ThreadPoolExecutor() as lanes:
-        embedded = [
-            lanes.submit(_pytest, f"{local}, {which}", [*folders, "--cluster=local", *flags])
-            for which, folders in (("one half", ONE_LANE), ("the other", rest))
-        ]
-        unit = _pytest("unit tests", ["tests", "localcluster/tests", *flags])
-        real = _real(flags, required=require_real)
-        return [unit, *(lane.result() for lane in embedded), real]
+    built = Built(long=long)
+
+    def real(name: str, suites: Sequence[str]) -> Outcome:
+        if error := built.error():
+            missing = isinstance(error, MissingGoError) and not require_real
+            return Outcome(name, None if missing else 1, str(error))
+        return _pytest(name, [*suites, "--cluster=real", *flags])
+
+    with ThreadPoolExecutor(LANES) as lanes:
+        begun = [lanes.submit(_pytest, "unit tests", ["tests", "localcluster/tests", *flags])]
+        for which, suites in HALVES.items():
+            arguments = [*suites, "--cluster=local", *flags]
+            begun.append(lanes.submit(_pytest, f"{LOCAL}, {which}", arguments))
+        for which, suites in (HALVES if long else REAL_PARTS).items():
+            begun.append(lanes.submit(real, f"{REAL}, {which}", suites))
+        return [suite.result() for suite in begun]
 
 
-def _real(flags: Sequence[str], *, required: bool) -> Outcome:
-    name = "end to end on a real control plane"
-    try:
+class Built:
+    """The real control plane, built by the first who asks; all others wait for it."""
+
+    def __init__(self, *, long: bool) -> None:
+        self._long = long
+        self._lock = Lock()
+        self._done = False
+        self._error: BuildError | None = None
+
+    def error(self) -> BuildError | None:
+        """Why there is none, MissingGoError where no Go is to be had; None once it is built."""
+        with self._lock:
+            if not self._done:
+                self._build()
+                self._done = True
+            return self._error
+
+    def _build(self) -> None:
         # Whole lines also on a terminal: another suite writes beside it. Karpenter and
         # LeaderWorkerSet take minutes to build, and run beside Muster in the long profile alone.
-        long = "--long" in flags
         progress = Progress(sys.stdout, DURATIONS, live=False)
-        build.build(progress, neighbours=long, workloads=long)
-    except MissingGoError as error:
-        return Outcome(name, 1 if required else None, str(error))
-    except BuildError as error:
-        return Outcome(name, 1, str(error))
-    suites = ["e2e"] if "--long" in flags else REAL_SUITES
-    return _pytest(name, [*suites, "--cluster=real", *flags])
+        try:
+            build.build(progress, neighbours=self._long, workloads=self._long)
+        except BuildError as error:
+            self._error = error
 
 
 def _pytest(name: str, arguments: Sequence[str]) -> Outcome:

@@ -1,6 +1,8 @@
-"""What a run does where the real control plane cannot be built."""
+"""What a run of all suites does: what runs side by side, and what if there is no control plane."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from threading import Barrier, Lock
 
 import pytest
 
@@ -8,6 +10,48 @@ from e2e import run_tests
 from e2e.controlplane import build
 from e2e.controlplane.errors import BuildError, MissingGoError
 from e2e.controlplane.places import ROOT
+from e2e.run_tests import HALVES, LANES, LOCAL, REAL, REAL_PARTS, Outcome
+
+Suite = Callable[[str, Sequence[str]], Outcome]
+
+
+class Runs:
+    """What would have been run: name -> arguments, and how many at a time at most."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, Sequence[str]] = {}
+        self.most = 0
+        self._now = 0
+        self._lock = Lock()
+        # The first lanes all begin before one of them ends.
+        self._begun = Barrier(LANES)
+
+    def __call__(self, name: str, arguments: Sequence[str]) -> Outcome:
+        with self._lock:
+            assert name not in self.made
+            self.made[name] = arguments
+            first = len(self.made) <= LANES
+            self._now += 1
+            self.most = max(self.most, self._now)
+        if first:
+            self._begun.wait(timeout=20)
+        with self._lock:
+            self._now -= 1
+        return Outcome(name, 0, "1 s")
+
+    def of(self, cluster: str) -> list[Sequence[str]]:
+        flag = f"--cluster={cluster}"
+        return [arguments for arguments in self.made.values() if flag in arguments]
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
+    """Nothing is run and nothing built."""
+    recorded = Runs()
+    monkeypatch.setattr(run_tests, "_pytest", recorded)
+    monkeypatch.setattr(build, "build", lambda *_, **__: None)
+    yield recorded
+    assert recorded.most <= LANES
 
 
 @pytest.mark.parametrize(
@@ -19,40 +63,70 @@ from e2e.controlplane.places import ROOT
         (BuildError("it does not compile"), True, "FAILED", 1),
     ],
 )
+@pytest.mark.usefixtures("runs")
 def test_a_real_suite_that_cannot_run_says_why(
     monkeypatch: pytest.MonkeyPatch, error: BuildError, required: bool, word: str, code: int | None
 ) -> None:
-    def suites(name: str, arguments: Sequence[str]) -> run_tests.Outcome:
-        return run_tests.Outcome(name, 0, "1 s")
+    """Each part says it, and what takes minutes is not tried again for each."""
+    tried = []
 
     def fail(*_: object, **__: object) -> None:
+        tried.append(1)
         raise error
 
-    monkeypatch.setattr(run_tests, "_pytest", suites)
     monkeypatch.setattr(build, "build", fail)
 
-    *others, real = run_tests.run_suites(long=False, require_real=required)
+    outcomes = run_tests.run_suites(long=False, require_real=required)
 
-    assert [outcome.code for outcome in others] == [0, 0, 0]
-    assert real.code == code
-    assert real.line() == f"  {word:9} end to end on a real control plane: {error}"
+    assert [outcome.code for outcome in outcomes[:3]] == [0, 0, 0]
+    assert [outcome.code for outcome in outcomes[3:]] == [code] * len(REAL_PARTS)
+    assert [outcome.line() for outcome in outcomes[3:]] == [
+        f"  {word:9} {REAL}, {which}: {error}" for which in REAL_PARTS
+    ]
+    assert len(tried) == 1
 
 
-def test_the_lanes_of_the_embedded_cluster_leave_nothing_out_and_run_nothing_twice() -> None:
-    """Each folder of one lane exists, and is what the other lane ignores."""
-    given: list[Sequence[str]] = []
+@pytest.mark.parametrize("long", [False, True])
+def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None:
+    outcomes = run_tests.run_suites(long=long, require_real=True)
 
-    def suites(name: str, arguments: Sequence[str]) -> run_tests.Outcome:
-        given.append(arguments)
-        return run_tests.Outcome(name, 0, "1 s")
+    assert [outcome.name for outcome in outcomes] == [
+        "unit tests",
+        *(f"{LOCAL}, {which}" for which in HALVES),
+        *(f"{REAL}, {which}" for which in (HALVES if long else REAL_PARTS)),
+    ]
+    assert runs.most == LANES
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_tests, "_pytest", suites)
-        patch.setattr(build, "build", lambda *_, **__: None)
-        run_tests.run_suites(long=False, require_real=True)
 
-    lanes = [set(arguments) for arguments in given if "--cluster=local" in arguments]
-    one, rest = sorted(lanes, key=lambda lane: "e2e" in lane)
-    folders = one - {"--cluster=local"}
+def test_no_part_on_a_real_control_plane_begins_before_it_is_built(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs
+) -> None:
+    begun_before: list[Sequence[str]] = []
+    monkeypatch.setattr(build, "build", lambda *_, **__: begun_before.extend(runs.of("real")))
+
+    run_tests.run_suites(long=False, require_real=True)
+
+    assert begun_before == []
+    assert len(runs.of("real")) == len(REAL_PARTS)
+
+
+@pytest.mark.parametrize("cluster", ["local", "real"])
+def test_the_halves_leave_nothing_out_and_run_nothing_twice(runs: Runs, cluster: str) -> None:
+    """Each folder of one half exists, and is what the other ignores."""
+    run_tests.run_suites(long=True, require_real=True)
+
+    one, rest = sorted((set(it) for it in runs.of(cluster)), key=lambda it: "e2e" in it)
+    flags = {f"--cluster={cluster}", "--long"}
+    folders = one - flags
     assert all((ROOT / folder).is_dir() for folder in folders)
-    assert rest == {"e2e", "--cluster=local", *(f"--ignore={folder}" for folder in folders)}
+    assert rest == {"e2e", *flags, *(f"--ignore={folder}" for folder in folders)}
+
+
+def test_the_parts_on_a_real_control_plane_exist_and_none_is_in_another(runs: Runs) -> None:
+    run_tests.run_suites(long=False, require_real=True)
+
+    suites = [Path(it) for part in runs.of("real") for it in part if not it.startswith("--")]
+    assert sorted(suites) == sorted(map(Path, run_tests.REAL_SUITES))
+    assert all((ROOT / suite).exists() for suite in suites)
+    assert not any(one in other.parents for one in suites for other in suites)
+    assert len(set(suites)) == len(suites)
