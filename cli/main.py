@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from cli.lean_imports import without
 from cli.process_names import PROCESSES
 from kube.errors import ConfigError
 
@@ -18,7 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments and arguments[0] in PROCESSES:
-            from cli import servers
+            # structlog loads rich where it finds it, to print in colours; these log in JSON.
+            with without("rich"):
+                from cli import servers
 
             return servers.main(arguments)
         return _user_command(arguments)

@@ -39,10 +39,13 @@ HEAVY: Final = ("kubernetes", "localcluster")
 """Nothing needs these: plain kubeconfigs are read without the one, the other is not Muster's."""
 
 WEB: Final = ("fastapi", "starlette", "uvicorn")
+SERVED: Final = ("aiohttp.web_app", "aiohttp.web_fileresponse")
+"""aiohttp's frame for applications: health and metrics do without."""
+
 CLIENT: Final = ("aiohttp", "asyncio", "prometheus_client")
 SOLVER: Final = ("numpy", "scheduler.core.place")
 PROCESSES: Final = ("webhooks.app", "controllers.app", "scheduler.app", "uvloop")
-TERMINAL: Final = ("typer",)
+TERMINAL: Final = ("typer", "rich", "pygments")
 
 
 @dataclass(frozen=True)
@@ -128,17 +131,17 @@ PROCESS_CASES: Final = {
     "webhook": Case(
         ("webhook",),
         ("starlette", "webhooks.app"),
-        (*TERMINAL, *SOLVER, "controllers", "scheduler.app"),
+        (*TERMINAL, *SERVED, *SOLVER, "controllers", "scheduler.app"),
     ),
     "controller": Case(
         ("controller",),
         ("aiohttp", "controllers.app"),
-        (*TERMINAL, *WEB, *SOLVER, "pydantic", "cryptography", "certs", "webhooks"),
+        (*TERMINAL, *SERVED, *WEB, *SOLVER, "pydantic", "cryptography", "certs", "webhooks"),
     ),
     "scheduler": Case(
         ("scheduler",),
         ("scheduler.app", *SOLVER),
-        (*TERMINAL, *WEB, "pydantic", "cryptography", "certs", "webhooks", "controllers"),
+        (*TERMINAL, *SERVED, *WEB, "pydantic", "cryptography", "certs", "webhooks", "controllers"),
     ),
 }
 

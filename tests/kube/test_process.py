@@ -82,6 +82,47 @@ async def test_more_pages_can_be_served() -> None:
         assert (await fetch(server, "/debug/other"))[0] == 404
 
 
+async def test_a_page_is_read_only() -> None:
+    async with StatusServer() as server, aiohttp.ClientSession() as session:
+        address = f"http://127.0.0.1:{server.port}/healthz"
+        async with session.post(address) as refused:
+            assert (refused.status, refused.headers["Allow"]) == (405, "GET,HEAD")
+        async with session.head(address) as head:
+            assert (head.status, await head.read()) == (200, b"")
+        async with session.get(f"{address}?verbose") as verbose:
+            assert verbose.status == 200
+
+
+async def test_a_failing_page_does_not_end_the_server() -> None:
+    async def broken() -> bytes:
+        raise LookupError("broken")
+
+    async with StatusServer(pages={"/debug/broken": broken}) as server:
+        assert (await fetch(server, "/debug/broken"))[0] == 500
+        assert await fetch(server, "/healthz") == (200, "ok\n")
+
+
+async def test_a_request_under_way_is_given_up_soon_after_the_end() -> None:
+    asked = asyncio.Event()
+
+    async def endless() -> bytes:
+        asked.set()
+        await asyncio.Event().wait()
+        return b""
+
+    async with StatusServer(pages={"/debug/endless": endless}) as server:
+        request = asyncio.ensure_future(fetch(server, "/debug/endless"))
+        await asked.wait()
+    with pytest.raises(aiohttp.ClientError):
+        await asyncio.wait_for(request, 20)
+
+
+async def test_an_address_that_is_taken_is_an_error() -> None:
+    async with StatusServer() as server:
+        with pytest.raises(OSError, match="address already in use"):
+            await StatusServer(port=server.port).start()
+
+
 async def test_a_large_page_is_sent_in_parts() -> None:
     async def snapshot() -> list[bytes]:
         return [b'{"pods":[', b"1", b",2", b"]}"]

@@ -1,0 +1,26 @@
+"""Imports of others' packages without what they would load only to have it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+_ABSENT: Final[Any] = None
+"""What `sys.modules` has for a module that cannot be imported."""
+
+
+@contextmanager
+def without(*names: str) -> Iterator[None]:
+    """Optional packages that are not loaded yet look as if they were not installed.
+
+    For what tries `import` and goes on without. Afterwards they can be imported as before.
+    """
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden, _ABSENT))
+    try:
+        yield
+    finally:
+        for name in hidden:
+            sys.modules.pop(name, None)

@@ -1,0 +1,46 @@
+"""What is hidden while others are imported is there again afterwards."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from cli.lean_imports import without
+
+
+@pytest.fixture
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A small module of the standard library, not loaded."""
+    monkeypatch.delitem(sys.modules, "this", raising=False)
+    return "this"
+
+
+def test_a_package_cannot_be_imported_inside_and_can_afterwards(
+    unloaded: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with without(unloaded), pytest.raises(ModuleNotFoundError):
+        importlib.import_module(unloaded)
+
+    assert importlib.import_module(unloaded).__name__ == unloaded
+    assert "Zen" in capsys.readouterr().out
+
+
+def test_what_is_loaded_already_stays() -> None:
+    with without("json"):
+        assert importlib.import_module("json") is sys.modules["json"]
+
+
+def test_a_failure_hides_nothing_for_good(unloaded: str) -> None:
+    with pytest.raises(LookupError), without(unloaded):
+        raise LookupError("inside")
+
+    assert unloaded not in sys.modules
+
+
+def test_a_package_that_does_not_exist_does_no_harm() -> None:
+    with without("no_such_package"):
+        pass
+
+    assert "no_such_package" not in sys.modules
