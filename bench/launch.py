@@ -5,7 +5,8 @@ ready. Shown is the processor time, user and system, the least of several runs, 
 all they do on that cluster, and what a process has resident once it is ready.
 
 `--beside TREE` measures the code in another working tree in turn with this one, so that both meet
-the same machine. Ends with 1 if a target was missed.
+the same machine. `--record` keeps the results and renews docs/performance.md. Ends with 1 if a
+target was missed.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from bench import launch_results, page
 from bench.churn import cpu, resident
+from bench.launch_results import Launched
 from cli.child_processes import free_port
 from cli.demo import install_kinds
 from cli.listing import POD_GROUPS
@@ -63,45 +65,6 @@ class Sample(NamedTuple):
 
     seconds: float
     mib: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """The least of all runs; `before_` is that of the other tree, 0 if there was none."""
-
-    name: str
-    seconds: float
-    limit: float
-    mib: float = 0.0
-    before_seconds: float = 0.0
-    before_mib: float = 0.0
-
-    @property
-    def kept(self) -> bool:
-        return self.seconds <= self.limit
-
-
-def table(results: Iterable[Launched]) -> str:
-    """Markdown."""
-    lines = [
-        "| | processor time | at most | before | resident | before |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for it in results:
-        cells = (
-            f"`muster {it.name}`", _seconds(it.seconds), _seconds(it.limit),
-            _seconds(it.before_seconds), _mib(it.mib), _mib(it.before_mib),
-        )  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2f} s" if value else ""
-
-
-def _mib(value: float) -> str:
-    return f"{value:.0f} MiB" if value else ""
 
 
 class Bench:
@@ -204,10 +167,14 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--beside", type=Path, help="another working tree")
+    parser.add_argument("--record", action="store_true", help="keep the results and show them")
     options = parser.parse_args()
     trees = [ROOT, *([options.beside.resolve()] if options.beside else [])]
     results = asyncio.run(on_a_cluster(trees, options.runs))
-    print(table(results))
+    print(launch_results.table(results))
+    if options.record:
+        launch_results.keep(results)
+        page.write()
     return 0 if all(it.kept for it in results) else 1
 
 

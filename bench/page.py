@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench import bars, frame, growth_curves, targets, waiting_results
+from bench import bars, frame, growth_curves, launch_results, targets, waiting_results
 from bench.e2e import results as e2e
 from bench.e2e.cases import CASES
 
@@ -53,6 +53,7 @@ def write() -> None:
         "decisions": frame.table(decided),
         "devices": frame.table(frame.load(frame.DEVICES).values()),
         "growth": growth_curves.shown(curves),
+        "launch": launch_results.table(launch_results.load()),
     }
     PAGE.write_text(replaced(PAGE.read_text(), parts))
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import launch
-from bench.launch import ROOT, Bench, Launched, Sample, UnknownError
+from bench import launch, launch_results
+from bench.launch import ROOT, Bench, Sample, UnknownError
+from bench.launch_results import Launched
 
 
 @pytest.fixture
@@ -54,8 +55,20 @@ def test_the_least_of_the_runs_counts_and_trees_take_turns() -> None:
 
 
 def test_the_table_leaves_out_what_was_not_measured() -> None:
-    rows = launch.table([Launched("gc", 0.5, 0.6), Launched("webhook", 1.0, 0.9, 70, 1.2, 93)])
+    rows = launch_results.table(
+        [Launched("gc", 0.5, 0.6), Launched("webhook", 1.0, 0.9, 70, 1.2, 93)]
+    )
 
     assert "| `muster gc` | 0.50 s | 0.60 s |  |  |  |" in rows
     assert "| `muster webhook` | 1.00 s | 0.90 s | 1.20 s | 70 MiB | 93 MiB |" in rows
     assert not Launched("webhook", 1.0, 0.9).kept
+
+
+def test_what_is_kept_is_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch_results, "FILE", tmp_path / "launch.json")
+    assert launch_results.load() == []
+    results = [Launched("gc", 0.5, 0.6), Launched("webhook", 1.0, 0.9, 70, 1.2, 93)]
+
+    launch_results.keep(results)
+
+    assert launch_results.load() == results
