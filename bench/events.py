@@ -11,6 +11,7 @@ from typing import Any
 from api.constants import LABEL_POD_GROUP, SCHEDULER_NAME
 from bench.clusters import SMALL, cluster, gang
 from bench.frame import clock
+from bench.replay import node_sample
 from kube.watching import Upserted, WatchState
 from scheduler.core.model import POD_GROUP, GroupSpec, PodInfo
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
@@ -82,6 +83,22 @@ def decoded(pods: int = 2_000) -> Iterator[float]:
         spent += clock() - start
     yield spent / pods
     assert len(state.pods) == pods
+
+
+def heartbeats(nodes: int = 2_000) -> Iterator[float]:
+    """Nodes of 5 KB say again what they have, until the state knows that nothing has changed."""
+    state = State()
+    handler = NodeHandler(state, lambda: None)
+    sample = node_sample()
+    lines = [sample.replace(b"@SAMPLE@", b"n%d" % index) for index in range(nodes)]
+    for line in lines:
+        handler.upsert(decode_node(line))
+    state.take_changes()
+    start = clock()
+    for line in lines:
+        handler.upsert(decode_node(line))
+    yield (clock() - start) / nodes
+    assert len(state.nodes.row_of) == nodes
 
 
 def memory(nodes: int = 5_000, pods: int = 20_000) -> float:

@@ -82,11 +82,11 @@ def loop() -> float:
 
 def measure(case: Case, runs: int = RUNS) -> list[Measured]:
     found: dict[str, list[float]] = {of: [] for of in case.limits}
-    before = _quick_loop()
+    before = quick_loop()
     for _ in range(runs):
         gc.collect()
         samples = sorted(case.run())
-        after = _quick_loop()
+        after = quick_loop()
         unit = (before + after) / 2
         before = after
         for of, values in found.items():
@@ -103,7 +103,7 @@ def measure(case: Case, runs: int = RUNS) -> list[Measured]:
     ]
 
 
-def _quick_loop() -> float:
+def quick_loop() -> float:
     """The best of three: a hiccup is not the speed of the machine."""
     return min(loop() for _ in range(3))
 

@@ -1,7 +1,7 @@
-"""Puts what was measured last into docs/performance.md: python -m bench.page
+"""Puts what was measured last into docs/performance.md and docs/scale.md: python -m bench.page
 
-The page is written by hand but for the parts between `<!-- begin NAME -->` and `<!-- end NAME -->`,
-which are made anew from bench/results.
+The pages are written by hand but for the parts between `<!-- begin NAME -->` and
+`<!-- end NAME -->`, which are made anew from bench/results.
 """
 
 from __future__ import annotations
@@ -11,12 +11,21 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench import bars, frame, growth_curves, launch_results, targets, waiting_results
+from bench import (
+    bars,
+    frame,
+    growth_curves,
+    launch_results,
+    scale_results,
+    targets,
+    waiting_results,
+)
 from bench.e2e import results as e2e
 from bench.e2e.cases import CASES
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "performance.md"
+SCALE = DOCS / "scale.md"
 PICTURES = DOCS / "pictures"
 
 
@@ -26,7 +35,7 @@ def replaced(page: str, parts: Mapping[str, str]) -> str:
         marks = re.compile(rf"(<!-- begin {name} -->\n)(.*?)(<!-- end {name} -->)", re.DOTALL)
         found = marks.findall(page)
         if len(found) != 1:
-            raise ValueError(f"{PAGE.name} needs one pair of marks for {name}")
+            raise ValueError(f"the page needs one pair of marks for {name}")
         begin, before, end = found[0]
         page = page.replace(f"{begin}{before}{end}", f"{begin}{text}{end}")
     return page
@@ -56,6 +65,8 @@ def write() -> None:
         "launch": launch_results.table(launch_results.load()),
     }
     PAGE.write_text(replaced(PAGE.read_text(), parts))
+    alone = scale_results.tables(scale_results.load())
+    SCALE.write_text(replaced(SCALE.read_text(), alone))
 
 
 def main() -> int:

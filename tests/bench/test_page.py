@@ -20,6 +20,7 @@ def test_a_page_without_marks_is_refused() -> None:
 def test_the_page_has_a_place_for_everything() -> None:
     parts = dict.fromkeys(("targets", "e2e", "decisions", "growth", "waiting", "launch"), "")
     page.replaced(page.PAGE.read_text(), parts)
+    page.replaced(page.SCALE.read_text(), dict.fromkeys(("decided", "events", "held"), ""))
 
 
 def test_pictures_are_well_formed() -> None:
