@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cli.lean_imports import without
+from cli.lean_imports import uncollected, without
 from cli.process_names import PROCESSES
 from kube.errors import ConfigError
 
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments and arguments[0] in PROCESSES:
             # structlog loads rich where it finds it, to print in colours; these log in JSON.
-            with without("rich"):
+            with uncollected(), without("rich"):
                 from cli import servers
 
             return servers.main(arguments)

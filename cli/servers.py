@@ -17,6 +17,7 @@ import structlog
 
 from api.features import GATES, FeatureGates
 from cli.config import File, load
+from cli.lean_imports import uncollected
 from cli.process_names import PROCESSES
 from kube import process
 from kube.client import Client
@@ -44,9 +45,10 @@ class Server:
 
 def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Server:
     """The webhook, reached by `--url` or by its Service."""
-    from cli.webhook_config import webhook_config
-    from webhooks.app import run
-    from webhooks.readiness import Readiness
+    with uncollected():
+        from cli.webhook_config import webhook_config
+        from webhooks.app import run
+        from webhooks.readiness import Readiness
 
     readiness, quarantine = Readiness(), Quarantine()
     config = webhook_config(file, arguments.url)
@@ -59,7 +61,8 @@ def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Server
 
 def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Server:
     """The controllers."""
-    from controllers.app import ControllerProcess
+    with uncollected():
+        from controllers.app import ControllerProcess
 
     controllers = ControllerProcess(
         client,
@@ -73,7 +76,8 @@ def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Se
 
 def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Server:
     """The scheduler."""
-    from scheduler.app import Scheduler
+    with uncollected():
+        from scheduler.app import Scheduler
 
     decider = Scheduler(
         client,

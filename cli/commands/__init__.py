@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import typer
 
+from cli.lean_imports import uncollected
 from cli.process_names import PROCESSES
 
 
@@ -20,9 +21,9 @@ class Command(NamedTuple):
 
     def load(self) -> Callable[..., Any] | typer.Typer:
         """The function, whose parameters are the command's; or commands of its own."""
-        found: Callable[..., Any] | typer.Typer = getattr(
-            importlib.import_module(self.module), self.function
-        )
+        with uncollected():
+            module = importlib.import_module(self.module)
+        found: Callable[..., Any] | typer.Typer = getattr(module, self.function)
         return found
 
 

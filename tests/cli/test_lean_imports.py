@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 
 import pytest
 
-from cli.lean_imports import without
+from cli.lean_imports import uncollected, without
 
 
 @pytest.fixture
@@ -44,3 +45,25 @@ def test_a_package_that_does_not_exist_does_no_harm() -> None:
         pass
 
     assert "no_such_package" not in sys.modules
+
+
+def test_garbage_is_collected_again_after_imports_even_if_they_fail() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+    with pytest.raises(LookupError), uncollected():
+        raise LookupError("inside")
+    assert gc.isenabled()
+
+
+def test_who_collects_no_garbage_is_left_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "isenabled", lambda: False)
+    begun: list[str] = []
+    monkeypatch.setattr(gc, "disable", lambda: None)
+    monkeypatch.setattr(gc, "enable", lambda: begun.append("collecting"))
+
+    with uncollected():
+        pass
+
+    assert begun == []
