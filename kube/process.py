@@ -29,6 +29,8 @@ Page = Callable[[], Awaitable[bytes | Sequence[bytes]]]
 _Answer = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 _TRIM_SECONDS: Final = 60.0
+_SHUTDOWN_SECONDS: Final = 1.0
+"""For requests that are under way when the server stops."""
 
 # When each series began is of use to nobody, and was a fifth of them all.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -184,7 +186,7 @@ class StatusServer:
         """Close the port and its connections."""
         self._listener.close()
         self._server.pre_shutdown()
-        await self._server.shutdown(timeout=1.0)
+        await self._server.shutdown(timeout=_SHUTDOWN_SECONDS)
 
     async def __aenter__(self) -> Self:
         """Start listening."""

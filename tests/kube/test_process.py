@@ -102,7 +102,10 @@ async def test_a_failing_page_does_not_end_the_server() -> None:
         assert await fetch(server, "/healthz") == (200, "ok\n")
 
 
-async def test_a_request_under_way_is_given_up_soon_after_the_end() -> None:
+async def test_a_request_under_way_is_given_up_soon_after_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "_SHUTDOWN_SECONDS", 0.01)
     asked = asyncio.Event()
 
     async def endless() -> bytes:
