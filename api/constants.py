@@ -146,6 +146,8 @@ ANNOTATION_SCHEDULE_TIMEOUT: Final = f"{GROUP}/schedule-timeout"
 ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
 # On a group made from its pods: what they say of it that is not so, as a message for users.
 ANNOTATION_PODS_DIFFER: Final = f"{GROUP}/pods-differ"
+# On a group made from its pods that has none: since when, in RFC 3339.
+ANNOTATION_NO_PODS_SINCE: Final = f"{GROUP}/no-pods-since"
 # On an owner of groups, and on the TrainJob of a JobSet: what it waits for, as a message for users.
 ANNOTATION_WAITING_FOR: Final = f"{GROUP}/waiting-for"
 

@@ -9,11 +9,13 @@ from typing import Final
 
 import msgspec
 
-from api.constants import finalizer_of
+from api.constants import POD_GROUP, finalizer_of
+from api.integration.groups_from_pods import is_from_pods
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.listing import list_items
+from controllers.idle_groups import lingers
 from controllers.informers import Caches
-from controllers.objects import Group
+from controllers.objects import POD_GROUPS, Group
 from controllers.orphans import GENERATED, OWNERS, Generated, OrphanIndex
 from kube.client import Client
 from kube.resources import PODS, Resource
@@ -43,7 +45,11 @@ def find_orphans(caches: Caches, now: datetime) -> list[Finding]:
         Finding(resource.kind, obj.metadata.namespace, obj.metadata.name, why)
         for resource, cache in index.generated.items()
         for obj in cache.values()
-        for why in (_orphaned(index, obj), _stuck(caches, resource, obj, now))
+        for why in (
+            _orphaned(index, obj),
+            _stuck(caches, resource, obj, now),
+            _lingering(caches, resource, obj, now),
+        )
         if why
     ]
     return sorted(found, key=lambda it: (it.kind, it.namespace, it.name))
@@ -76,6 +82,20 @@ def _orphaned(index: OrphanIndex, obj: Generated) -> str:
     if owner_id is None or index.is_in_use(meta.namespace, owner_id):
         return ""
     return "its owner does not exist any more"
+
+
+def _lingering(caches: Caches, resource: Resource, obj: Generated, now: datetime) -> str:
+    """Of a group made from pods: with its last pod it should have gone."""
+    meta = obj.metadata
+    if (
+        resource != POD_GROUPS
+        or not isinstance(obj, Group)
+        or meta.deletion_timestamp is not None
+        or not is_from_pods(meta, meta.name)
+        or caches.is_in_use(POD_GROUP.kind, obj)
+    ):
+        return ""
+    return lingers(meta.annotations, now)
 
 
 def _stuck(caches: Caches, resource: Resource, obj: Generated, now: datetime) -> str:

@@ -25,6 +25,13 @@ from api.integration.groups_from_pods import (
     group_object,
     is_from_pods,
 )
+from controllers.idle_groups import (
+    IDLE_ALONE_SECONDS,
+    IDLE_SECONDS,
+    NOTED_SECONDS,
+    IdleGroups,
+    has_pods,
+)
 from controllers.informers import BY_GROUP, Caches
 from controllers.objects import POD_GROUPS, Group, Pod
 from controllers.owner_chain import OwnerChains
@@ -36,12 +43,6 @@ from kube.events import ObjectReference, Recorder
 from kube.meta import Json, Key, OwnerReference
 from kube.patch import PatchBuilder, pointer
 from kube.resources import PODS
-
-IDLE_SECONDS: Final = 60.0
-"""How long a group stays without pods while its owner lives, which may make them again."""
-
-IDLE_ALONE_SECONDS: Final = 5.0
-"""The same of a group that has no owner."""
 
 _CHANGES_SECONDS: Final = 0.5
 """Pods change in bursts, for which one look at what they say is enough."""
@@ -84,7 +85,7 @@ class GroupsFromPods:
         self._clock = clock
         self._chains = OwnerChains(writer, clock)
         self._made: dict[Key, float] = {}
-        self._idle: dict[Key, float] = {}
+        self._idle = IdleGroups(clock)
         self._said: dict[Key, str] = {}
         caches.asks.subscribe(self._on_asks)
         caches.pods.subscribe(self._on_pod)
@@ -92,6 +93,7 @@ class GroupsFromPods:
 
     async def resync(self) -> None:
         """Queue every group that pods ask for, and every one that was made for that."""
+        self._idle.new_term()
         for key in self._caches.asks.keys():  # noqa: SIM118 - no mapping
             self.controller.queue.add(key)
         await queue_all(self._caches.pod_groups.values(), partial(self._on_group, None))
@@ -105,7 +107,7 @@ class GroupsFromPods:
             self._made.pop(key, None)
             await self._delete_idle(key, group)
             return
-        self._idle.pop(key, None)
+        self._idle.forget(key)
         if self._caches.is_terminating(key[0]):
             return
         if group is None and self._makes:
@@ -151,10 +153,10 @@ class GroupsFromPods:
         if minimum != live.min_count:
             ops.add(pointer("spec", "schedulingPolicy", "gang", "minCount"), minimum)
         _note(ops, group, differ)
+        has_pods(ops, group.metadata)
         if common.certain:
             _own(ops, group, common.owner)
-        if ops:
-            await self._patch(key, PatchBuilder([*PatchBuilder().of_uid(group.metadata.uid), *ops]))
+        await self._patch(key, group, ops)
         self._say_differ(key, group, differ, live)
         if not common.certain:
             raise RequeueError("an owner of its pods could not be read", _UNCERTAIN_SECONDS)
@@ -173,9 +175,12 @@ class GroupsFromPods:
         )
         self._say(key, EVENT_PODS_DIFFER, text, lambda ask: ask.min_count != minimum)
 
-    async def _patch(self, key: Key, ops: PatchBuilder) -> None:
+    async def _patch(self, key: Key, group: Group, ops: PatchBuilder) -> None:
+        if not ops:
+            return
+        of_it = PatchBuilder([*PatchBuilder().of_uid(group.metadata.uid), *ops])
         try:
-            await self._writer.patch(POD_GROUPS, key[1], ops, key[0])
+            await self._writer.patch(POD_GROUPS, key[1], of_it, key[0])
         except NotFound:
             return
 
@@ -186,19 +191,38 @@ class GroupsFromPods:
             or meta is None
             or not is_from_pods(meta, key[1])
             or meta.deletion_timestamp is not None
-            or self._caches.is_in_use(POD_GROUP.kind, group)
         ):
-            self._idle.pop(key, None)
-            return
-        since = self._idle.setdefault(key, self._clock.monotonic())
-        stays = IDLE_ALONE_SECONDS if meta.controller is None else IDLE_SECONDS
-        left = since + stays - self._clock.monotonic()
+            self._idle.forget(key)
+        elif self._caches.is_in_use(POD_GROUP.kind, group):
+            self._idle.forget(key)
+            ops = PatchBuilder()
+            has_pods(ops, meta)
+            await self._patch(key, group, ops)
+        else:
+            await self._end_idle(key, group)
+
+    async def _end_idle(self, key: Key, group: Group) -> None:
+        """Note that it has no pods, and delete it in the end. Raises RequeueError, kube errors."""
+        meta = group.metadata
+        idle = self._idle.seconds(key, meta)
+        left = (IDLE_ALONE_SECONDS if meta.controller is None else IDLE_SECONDS) - idle
+        if left > 0 and idle < NOTED_SECONDS:
+            raise RequeueError("a pod may name the group again", min(left, NOTED_SECONDS - idle))
         if left > 0:
+            await self._note_idle(key, group, idle)
             raise RequeueError("a pod may name the group again", left)
         try:
             await self._writer.delete(POD_GROUPS, key[1], key[0], uid=meta.uid)
         except NotFound:
             return
+        except ApiError:
+            await self._note_idle(key, group, idle)
+            raise
+
+    async def _note_idle(self, key: Key, group: Group, idle: float) -> None:
+        ops = PatchBuilder()
+        self._idle.note(ops, idle, group.metadata)
+        await self._patch(key, group, ops)
 
     def _say_differ(self, key: Key, group: Group, text: str, live: Ask) -> None:
         if not text:
@@ -245,7 +269,7 @@ class GroupsFromPods:
             return
         key = group.metadata.key
         if new is None:
-            self._idle.pop(key, None)
+            self._idle.forget(key)
         if old is not None and new is not None and _followed(old) == _followed(new):
             return
         ours = new is not None and is_from_pods(new.metadata, key[1])

@@ -106,3 +106,12 @@ def rfc3339(moment: datetime) -> str:
 def rfc3339_micro(moment: datetime) -> str:
     """`metav1.MicroTime`: UTC, six digits."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def moment(written: str) -> datetime | None:
+    """An RFC 3339 time with its zone, in UTC, if it is one."""
+    try:
+        found = datetime.fromisoformat(written)
+        return found.astimezone(UTC) if found.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None

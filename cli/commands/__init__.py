@@ -83,7 +83,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "gc": Command(
         "cli.commands.gc",
         "gc",
-        "List groups and Workloads whose owner is gone, and finalizers that nothing needs.",
+        "List groups and Workloads that should have gone, and finalizers that nothing needs.",
     ),
     "uninstall": Command(
         "cli.commands.uninstall",

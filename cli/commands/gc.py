@@ -24,7 +24,7 @@ def gc(
         bool, typer.Option("--check", help="exit with 1 if anything is found")
     ] = False,
 ) -> None:
-    """List groups and Workloads whose owner is gone, and finalizers that nothing needs."""
+    """List groups and Workloads that should have gone, and finalizers that nothing needs."""
     try:
         found = asyncio.run(check_with(kubeconfig, namespace, load(config).scheduler_names))
     except KubeError as error:

@@ -23,6 +23,7 @@ from cli.doctor import (
     gates,
     groups,
     health,
+    idle_groups,
     installation,
     keys,
     leader_worker_sets,
@@ -178,18 +179,21 @@ class Examination:
             self._found += access.check_access(allowed, found.accounts, found.namespace)
 
     async def _groups_and_nodes(self) -> None:
-        seen, unread = groups.Groups(), Limited("annotations")
+        seen, unread, idle = groups.Groups(), Limited("annotations"), Limited("groups")
+        now = self._client.server_clock.now()
 
         def see(kind: str) -> Callable[[Json], None]:
             def one(obj: Json) -> None:
                 seen.see(kind, obj)
+                idle_groups.check_group(kind, obj, idle, now)
                 keys.check_keys(kind, obj, unread)
 
             return one
 
         for resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
             await self._each("groups", resource, see(resource.kind))
-        self._found += seen.findings(self._client.server_clock.now())
+        self._found += seen.findings(now)
+        self._found += idle.findings()
         self._found += unread.findings()
         if seen.asked:
             nodes = groups.NodeLabels(seen.asked)

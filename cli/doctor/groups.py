@@ -17,7 +17,7 @@ from api.constants import (
 )
 from api.reading import dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Finding, Limited, error, info, warning
-from cli.doctor.leaders import moment
+from kube.clock import moment
 from kube.meta import Json
 
 LONGEST: Final = 5

@@ -12,9 +12,9 @@ import aiohttp
 
 from api.reading import dig, listing, mapping, text
 from cli.doctor.findings import About, Finding, Limited, error, info, warning
-from cli.doctor.leaders import TOLERANCE, moment, wrong_clock
+from cli.doctor.leaders import TOLERANCE, wrong_clock
 from kube.client import Client
-from kube.clock import seconds_of
+from kube.clock import moment, seconds_of
 from kube.connections import Response
 from kube.errors import ApiError, Forbidden, KubeError, ServerError, Unreachable
 from kube.meta import Json

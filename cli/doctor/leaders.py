@@ -16,6 +16,7 @@ from api.constants import CONTROLLER_COMPONENT, SCHEDULER_COMPONENT
 from api.reading import dig, integer, text
 from cli.doctor.findings import About, Finding, error, info, warning
 from kube.client import Client
+from kube.clock import moment
 from kube.errors import NotFound
 from kube.meta import Json
 from kube.resources import LEASES
@@ -112,12 +113,3 @@ def _unchanged(about: About, lease: LeaseView, read: Readings, start: str) -> It
         return
     said = f"last {since.total_seconds():.0f} s ago" if since is not None else "never"
     yield error("leases", about, f"{lease.holder} holds it and does not renew it ({said})", start)
-
-
-def moment(written: str) -> datetime | None:
-    """An RFC 3339 time with its zone, if it is one."""
-    try:
-        found = datetime.fromisoformat(written)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None

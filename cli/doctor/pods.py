@@ -14,7 +14,7 @@ from api.constants import (
 )
 from api.reading import dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Limited, error, warning
-from cli.doctor.leaders import moment
+from kube.clock import moment
 from kube.meta import Json
 
 PATIENCE: Final = timedelta(seconds=60)

@@ -6,8 +6,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.constants import DEPLOYMENT, JOB, STATEFUL_SET, KindName, finalizer_of
+from api.constants import (
+    ANNOTATION_MADE_FOR,
+    ANNOTATION_NO_PODS_SINCE,
+    DEPLOYMENT,
+    JOB,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+    STATEFUL_SET,
+    KindName,
+    finalizer_of,
+)
 from cli import commands
+from cli.doctor.findings import Limited
+from cli.doctor.idle_groups import check_group
 from cli.gc import GRACE_SECONDS, check, find_orphans
 from controllers.informers import COSCHEDULING_KINDS, Caches
 from kube.client import Client
@@ -190,3 +202,51 @@ def test_a_group_outlives_no_stateful_set_or_deployment(
     owners = [owner(there)] if there else []
 
     assert names(**{"podgroups": [group], kind.plural: owners}) == want
+
+
+def without_pods(since: str, **more: str) -> Json:
+    notes = {ANNOTATION_MADE_FOR: "/Pod/g/", ANNOTATION_NO_PODS_SINCE: since}
+    labels = {LABEL_MANAGED_BY: MANAGED_BY}
+    metadata = {"name": "g", "namespace": "default", "uid": "g", "labels": labels}
+    return {"metadata": metadata | {"annotations": notes} | more, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("group", "pod", "want"),
+    [
+        pytest.param(without_pods("2026-01-01T11:57:00Z"), None, True, id="for minutes"),
+        pytest.param(without_pods("2026-01-01T12:57:00+01:00"), None, True, id="another zone"),
+        pytest.param(without_pods("2026-01-01T11:59:00Z"), None, False, id="it may still go"),
+        pytest.param(without_pods("2026-01-01T11:57:00Z"), "Running", False, id="it has pods"),
+        pytest.param(without_pods("2026-01-01T11:57:00Z"), "Failed", True, id="its pods ended"),
+        pytest.param(
+            without_pods("2026-01-01T11:57:00Z", deletionTimestamp="2026-01-01T11:59:59Z"),
+            None,
+            False,
+            id="it is just going",
+        ),
+        pytest.param(without_pods("2026-01-01T11:57:00Z", name="x"), None, False, id="a copy"),
+        pytest.param(without_pods("2026-01-01T11:57:00"), None, False, id="no zone"),
+        pytest.param(without_pods("0001-01-01T00:00:00+23:59"), None, False, id="before time"),
+        pytest.param(without_pods("9999-12-31T23:59:59-23:59"), None, False, id="after time"),
+        pytest.param(without_pods("yesterday"), None, False, id="no time"),
+    ],
+)
+def test_a_group_from_pods_that_has_none_lingers(group: Json, pod: str | None, want: bool) -> None:
+    pods = [] if pod is None else [make_pod("p").in_group("g").phase(pod).build()]
+    found = [str(it) for it in find_orphans(caches({"podgroups": [group], "pods": pods}), NOW)]
+
+    said = "it was made from its pods, and has had none since 2026-01-01T11:57:00Z"
+    assert found == ([f"PodGroup default/g: {said}"] if want else [])
+    listed = Limited("groups")
+    check_group("PodGroup", group, listed, NOW)
+    assert [it.problem for it in listed.found] == ([said] if want or pod is not None else [])
+
+
+@pytest.mark.parametrize("odd", [None, 7, [], {"annotations": {ANNOTATION_NO_PODS_SINCE: 7}}])
+def test_groups_of_any_form_end_no_check(odd: Any) -> None:
+    listed = Limited("groups")
+    check_group("PodGroup", {"metadata": odd}, listed, NOW)
+    check_group("CompositePodGroup", without_pods("2026-01-01T11:57:00Z"), listed, NOW)
+
+    assert listed.found == []

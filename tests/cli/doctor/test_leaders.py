@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cli.doctor.findings import Severity
-from cli.doctor.leaders import LeaseView, Readings, check_leases, moment
+from cli.doctor.leaders import LeaseView, Readings, check_leases
+from kube.clock import moment
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 APART = timedelta(seconds=4)

@@ -1,0 +1,31 @@
+"""Groups that were made from their pods, have none any more, and are still there."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Final
+
+from api.constants import POD_GROUP
+from api.integration.groups_from_pods import is_from_pods
+from api.reading import annotations_of, dig, labels_of, text
+from cli.doctor.findings import About, Limited, warning
+from controllers.idle_groups import lingers
+from kube.meta import Json
+
+_ACTION: Final = (
+    "read the controllers' log for what refuses its deletion; muster gc --check says whether it has"
+    " pods by now"
+)
+
+
+def check_group(kind: str, obj: Json, found: Limited, now: datetime) -> None:
+    """Adds a group that the controllers should have deleted; its pods are not read."""
+    name, namespace = (text(dig(obj, "metadata", key)) for key in ("name", "namespace"))
+    annotations = {key: text(value) for key, value in annotations_of(obj).items()}
+    meta = SimpleNamespace(labels=labels_of(obj), annotations=annotations)
+    if kind != POD_GROUP.kind or not is_from_pods(meta, name):
+        return
+    problem = lingers(meta.annotations, now)
+    if problem and not dig(obj, "metadata", "deletionTimestamp") and found.takes(namespace):
+        found.add(warning(found.check, About(kind, name, namespace), problem, _ACTION))
