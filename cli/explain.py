@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from api import features
-from api.constants import COMPOSITE_POD_GROUP, JOB, JOBSET, LEADER_WORKER_SET, POD_GROUP
+from api.constants import COMPOSITE_POD_GROUP, JOBSET, POD_GROUP, TRAIN_JOB
 from api.features import Feature, FeatureGates, off_text
+from cli import owners
 from kube.errors import ConfigError
 from scheduler.conditions import retry_on, waiting_for
 from scheduler.core.advice import count
@@ -33,9 +34,6 @@ _KINDS = {
         SINGLE_POD: ("pod", "pods", "po"),
         POD_GROUP.kind: ("podgroup", "podgroups", "pg", "mpg"),
         COMPOSITE_POD_GROUP.kind: ("compositepodgroup", "compositepodgroups", "cpg", "mcpg"),
-        JOB.kind: ("job", "jobs"),
-        JOBSET.kind: ("jobset", "jobsets"),
-        LEADER_WORKER_SET.kind: ("leaderworkerset", "leaderworkersets", "lws"),
     }.items()
     for name in names
 }
@@ -44,9 +42,10 @@ _KINDS = {
 def find(
     state: State, observed: Mapping[GroupKey, GroupObject], what: str, namespace: str
 ) -> list[Group | Pod]:
-    """What `kind/name` refers to: a pod, a group, or the groups of a Job or JobSet.
+    """What `kind/name` refers to: a pod, a group, or the groups of what makes pods.
 
-    `observed` tells whose a group is. Raises ConfigError, which says what could be meant instead.
+    Those of a TrainJob are its JobSet's, to which Trainer gives the same name. `observed` tells
+    whose a group is. Raises ConfigError, which says what could be meant instead.
     """
     word, separator, name = what.partition("/")
     kind = _KINDS.get(word.lower().partition(".")[0])
@@ -56,13 +55,13 @@ def find(
             " owners of groups, as job, jobset or statefulset"
         )
     if kind is None:
-        kind = _kind_of_owner(observed, word)
+        kind = owners.KINDS.get(word.lower().partition(".")[0]) or _kind_of_owner(observed, word)
         found: list[Group | Pod] = list(_owned(state, observed, kind, namespace, name))
+        if not found and kind == TRAIN_JOB.kind:
+            found = list(_owned(state, observed, JOBSET.kind, namespace, name))
     elif kind == SINGLE_POD:
         pods = (pod for pod in state.pods.values() if pod.info.name == name)
         found = [pod for pod in pods if pod.info.namespace == namespace]
-    elif kind in (JOB.kind, JOBSET.kind, LEADER_WORKER_SET.kind):
-        found = list(_owned(state, observed, kind, namespace, name))
     else:
         group = state.forest.groups.get((kind, namespace, name))
         found = [group] if group is not None else []

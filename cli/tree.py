@@ -58,6 +58,8 @@ class Branch:
 def build(objects: Objects) -> tuple[Branch, ...]:
     """Every JobSet, Job, other owner, and group without one, each with the groups below it.
 
+    A JobSet that something else made, as a TrainJob, is below that.
+
     Order: namespace, then name; so the same objects always give the same trees.
     """
     forest = _Forest(objects)
@@ -67,7 +69,7 @@ def build(objects: Objects) -> tuple[Branch, ...]:
         for uid in _owner_uids(obj)
     }
     roots = [
-        forest.owner(kind, obj)
+        _below_its_owner(obj, forest.owner(kind, obj))
         for kind, items in (("JobSet", objects.jobsets), ("Job", objects.jobs))
         for obj in items
         if _key_uid(obj) in owned
@@ -168,6 +170,16 @@ def _branch(
         nodes=dict(sorted(nodes.items())),
         children=children,
     )
+
+
+def _below_its_owner(obj: Object, branch: Branch) -> Branch:
+    """The same below what made it, as a JobSet below its TrainJob."""
+    references = (it for it in obj["metadata"].get("ownerReferences", ()) if it.get("controller"))
+    above = next(references, None)
+    if above is None or branch.kind != "JobSet":
+        return branch
+    meta = {"metadata": {"namespace": branch.namespace, "name": above["name"]}}
+    return _branch(above["kind"], meta, (branch,), state=branch.state)
 
 
 def _all_state(children: Iterable[Branch]) -> str:

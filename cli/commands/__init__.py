@@ -41,7 +41,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "explain": Command(
         "cli.commands.explain",
         "explain",
-        "Say why a pod, group, Job or JobSet waits, or where it would go now.",
+        "Say why a pod, a group, or what makes pods waits, or where it would go now.",
     ),
     "simulate": Command(
         "cli.commands.simulate",

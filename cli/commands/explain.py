@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,17 +12,42 @@ from cli.commands.cluster_copy import cluster_copy, echo
 from cli.commands.options import ConfigFile, Kubeconfig, Namespace, SnapshotFile, user_errors
 from cli.config import load
 from cli.explain import explain_lines, find
+from cli.owners import owner_lines
+from kube.client import Client
+from kube.errors import ConfigError
 
 
 def explain(
-    what: Annotated[str, typer.Argument(help="KIND/NAME, such as jobset/train or podgroup/pg-a")],
+    what: Annotated[
+        str,
+        typer.Argument(help="KIND/NAME, such as jobset/train, deployment/serve or podgroup/pg-a"),
+    ],
     kubeconfig: Kubeconfig = None,
     snapshot: SnapshotFile = None,
     namespace: Namespace = None,
     config: ConfigFile = None,
 ) -> None:
-    """Say why a pod, group, Job or JobSet waits, or where it would go now."""
+    """Say why a pod, a group, or what makes pods waits, or where it would go now."""
     with user_errors():
         copy = cluster_copy(kubeconfig, snapshot, load(config))
-        for entity in find(copy.state, copy.observed, what, namespace or copy.namespace):
+        where = namespace or copy.namespace
+        try:
+            found = find(copy.state, copy.observed, what, where)
+        except ConfigError:
+            said = [] if snapshot is not None else _own_words(kubeconfig, what, where)
+            if not said:
+                raise
+            echo(said)
+            return
+        for entity in found:
             echo(explain_lines(copy.state, entity, copy.budget, copy.gates))
+
+
+def _own_words(kubeconfig: Path | None, what: str, namespace: str) -> list[str]:
+    """What an owner without a group says that it waits for. Raises kube errors."""
+
+    async def read() -> list[str]:
+        async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
+            return await owner_lines(client, what, namespace)
+
+    return asyncio.run(read())

@@ -326,6 +326,17 @@ def test_explain_of_what_fits_and_of_what_runs() -> None:
         ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws"),
         ("apps/v1", "StatefulSet", "statefulset"),
         ("apps/v1", "StatefulSet", "StatefulSets.apps"),
+        ("apps/v1", "StatefulSet", "sts"),
+        ("apps/v1", "Deployment", "deployment"),
+        ("apps/v1", "Deployment", "deploy"),
+        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkerset"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", "trainjob"),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs.trainer.kubeflow.org"),
+        ("apps/v1", "ReplicaSet", "replicaset"),
+        ("kubeflow.org/v2beta1", "MPIJob", "mpijob"),
+        ("ray.io/v1", "RayCluster", "rayclusters"),
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplication"),
+        ("batch/v1", "CronJob", "cronjob"),
     ],
 )
 def test_explain_finds_the_groups_of_an_owner(version: str, kind: str, asked: str) -> None:
@@ -340,9 +351,16 @@ def test_explain_finds_the_groups_of_an_owner(version: str, kind: str, asked: st
     )
     observed = {key: GroupObject(Metadata(name="g", namespace="ns", owner_references=[owner]))}
 
-    assert find(builder.state, observed, f"{asked}/train", "ns") == [
-        builder.state.forest.groups[key]
-    ]
+    (entity,) = found = find(builder.state, observed, f"{asked}/train", "ns")
+    assert found == [builder.state.forest.groups[key]]
+    lines = list(explain_lines(builder.state, entity, SearchBudget()))
+    assert lines[0].startswith("PodGroup ns/g: 0 of ")
+    assert any(line.startswith("  waits (capacity): ") for line in lines)
+    for elsewhere in (f"{asked}/other", "job/train"):
+        with pytest.raises(ConfigError):
+            find(builder.state, observed, elsewhere, "ns")
+    with pytest.raises(ConfigError):
+        find(builder.state, observed, f"{asked}/train", "another")
 
 
 @pytest.mark.parametrize(

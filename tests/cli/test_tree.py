@@ -195,3 +195,37 @@ def test_a_group_is_below_its_deployment_and_a_users_own_kind_of_group_is_none()
         "Deployment web: Scheduled, 0 of 0 pods placed",
         "└─ PodGroup pg-deployment-web-1: Scheduled, 0 of 0 pods placed (minCount 1)",
     ]
+
+
+def test_a_jobset_is_below_its_train_job() -> None:
+    jobset = _object("tune")
+    owner = {"kind": "TrainJob", "name": "tune", "uid": "t", "controller": True}
+    jobset["metadata"]["ownerReferences"] = [{"kind": "Thing", "name": "x", "uid": "y"}, owner]
+    objects = Objects(
+        jobsets=[jobset],
+        pod_groups=[_group("pg-tune", 2, owners=[("JobSet", "uid-tune")])],
+        pods=[_pod("a", "pg-tune", "n1"), _pod("b", "pg-tune", "n1")],
+    )
+
+    assert tree_lines(build(objects)) == [
+        "TrainJob tune: Scheduled, 2 of 2 pods placed",
+        "└─ JobSet tune: Scheduled, 2 of 2 pods placed",
+        "   └─ PodGroup pg-tune: Scheduled, 2 of 2 pods placed (minCount 2) on n1 x2",
+    ]
+
+
+def test_the_groups_of_each_kind_with_one_pod_template_are_below_it() -> None:
+    kinds = ("StatefulSet", "LeaderWorkerSet", "MPIJob", "RayCluster", "SparkApplication")
+    groups = []
+    for kind in kinds:
+        name = f"g-{kind.lower()}"
+        made = _group(name, 1, metadata={"annotations": {ANNOTATION_MADE_FOR: f"/Pod/{name}/"}})
+        owner = {"apiVersion": "x.example/v1", "kind": kind, "name": kind.lower(), "uid": kind}
+        made["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+        groups.append(made)
+
+    found = build(Objects(pod_groups=groups))
+
+    assert {(it.kind, it.children[0].name) for it in found} == {
+        (kind, f"g-{kind.lower()}") for kind in kinds
+    }
