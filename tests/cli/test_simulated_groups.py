@@ -103,6 +103,16 @@ def members(count: int) -> list[Json]:
             id="one subset, which its pods name",
         ),
         pytest.param(
+            [subset_group(a=2), *subset_pods("a", 2), *plugins_pods(2)],
+            [
+                "PodGroup ns/g: 0 of 2 pods placed, minCount 2",
+                "  fits: n0 x2",
+                "PodGroup ns/g-a: 0 of 2 pods placed, minCount 2",
+                "  fits: n1 x2",
+            ],
+            id="one subset, which some of its pods name",
+        ),
+        pytest.param(
             [subset_group(a=2, b=1), *subset_pods("a", 2), *subset_pods("b", 1)],
             [
                 "CompositePodGroup ns/g: 0 of 2 child groups placed, minGroupCount 2",

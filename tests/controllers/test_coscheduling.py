@@ -104,6 +104,19 @@ async def test_pods_of_other_schedulers_get_no_group_and_no_status(
     assert status == ({"subsets": [{"name": ""} | ours]} if kind == KIND else None)
 
 
+async def test_pods_of_a_single_subset_that_differ_have_a_group_each(
+    harness: ControllerHarness,
+) -> None:
+    harness.api.put(group(("s", 2)))
+    for name, subset in (("p", "s"), ("q", ""), ("r", "other")):
+        harness.api.put(pod(name, subset))
+    await harness.settle()
+
+    assert harness.api.names(*GROUPS) == ["g", "g-s"]
+    for name in ("g", "g-s"):
+        assert spec(harness, "PodGroup", name)["schedulingPolicy"] == {"gang": {"minCount": 2}}
+
+
 async def test_several_subsets_are_a_gang_of_gangs(harness: ControllerHarness) -> None:
     harness.api.put(group(("ps", 2), ("worker", 4)))
     harness.api.put(pod("p", "ps"))

@@ -4,8 +4,17 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_MADE_FOR, JOB, JOBSET_LABEL_UID, KindName
-from controllers.orphans import COLLECTOR_SECONDS
+from api.constants import (
+    ANNOTATION_MADE_FOR,
+    DEPLOYMENT,
+    JOB,
+    JOBSET,
+    JOBSET_LABEL_UID,
+    LEADER_WORKER_SET,
+    STATEFUL_SET,
+    KindName,
+)
+from controllers.orphans import COLLECTOR_SECONDS, OWNERS
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, made_for, make_job, make_jobset
@@ -348,3 +357,33 @@ async def test_what_went_meanwhile_is_not_tried_again(
 
     await harness.clock.advance(60)
     assert len(harness.orphans.controller.queue) == 0
+
+
+@pytest.mark.parametrize("kind", [STATEFUL_SET, DEPLOYMENT, LEADER_WORKER_SET, JOBSET, JOB])
+async def test_what_each_kind_of_owner_left_goes(
+    harness: ControllerHarness, kind: KindName
+) -> None:
+    """By the end of the owner that the collector forgot, and where another owner lives."""
+    api_version = f"{kind.group}/{kind.version}"
+    group = leaf(owner(kind.kind, "runs", "gone", api_version))
+    group["metadata"] |= made_for(kind, "runs", "gone")
+    meta = {"name": "runs", "namespace": "default", "uid": "gone"}
+    harness.api.put({"apiVersion": api_version, "kind": kind.kind, "metadata": meta, "spec": {}})
+    harness.api.put(group)
+    await harness.orphans.resync()
+    await harness.settle(seconds=COLLECTOR_SECONDS)
+    await harness.settle(seconds=COLLECTOR_SECONDS)
+    assert generated(harness) == ["pg-job-runs"], "its owner lives"
+
+    harness.api.forget(kind.kind, "default", "runs")
+    await harness.settle(seconds=COLLECTOR_SECONDS - 1)
+    assert generated(harness) == ["pg-job-runs"], "the collector has its time"
+    await harness.settle(seconds=1)
+
+    assert generated(harness) == []
+
+
+def test_all_kinds_that_groups_are_made_for_are_watched_as_owners(
+    harness: ControllerHarness,
+) -> None:
+    assert {it for it in harness.caches.sources if harness.caches.may_own(it)} == set(OWNERS)

@@ -160,3 +160,54 @@ async def test_thousands_of_jobsets_of_one_train_job_are_one_question(
 
     assert told(harness) == "0000"
     assert len(harness.api.reads) == 1
+
+
+async def test_a_text_that_stays_is_not_read_again(harness: ControllerHarness) -> None:
+    uid = train_job(harness)["metadata"]["uid"]
+    jobset(harness, uid, "a")
+    jobset(harness, uid, "b", called="later")
+    await harness.settle()
+    for text in ("c", "d", ""):
+        jobset(harness, uid, text, called="later")
+        await harness.settle()
+
+    assert told(harness) == "a"
+    assert harness.api.reads == [PATH]
+
+
+async def test_what_another_leader_wrote_meanwhile_is_corrected(
+    harness: ControllerHarness,
+) -> None:
+    uid = train_job(harness)["metadata"]["uid"]
+    jobset(harness, uid, "x")
+    await harness.settle()
+    train_job(harness, **{ANNOTATION_WAITING_FOR: "of another"})
+    jobset(harness, told_uid(harness), "x")
+    await harness.settle()
+    stored = harness.api.objects["TrainJob", "default", "tune"]
+    notes = {ANNOTATION_WAITING_FOR: "of another"}
+    harness.api.put(stored | {"metadata": stored["metadata"] | {"annotations": notes}})
+
+    await harness.train_job.resync()
+    await harness.settle()
+
+    assert told(harness) == "x"
+
+
+async def test_nothing_is_remembered_of_those_whose_jobsets_are_gone(
+    harness: ControllerHarness,
+) -> None:
+    uid = train_job(harness)["metadata"]["uid"]
+    jobset(harness, uid, "x")
+    jobset(harness, uid, "y", called="later")
+    jobset(harness, "another", "y", called="of-another")
+    await harness.settle()
+    assert len(harness.train_job._told) == 2
+    harness.api.remove("JobSet", "default", "later")
+    await harness.settle()
+    assert len(harness.train_job._told) == 2
+    for name in ("tune", "of-another"):
+        harness.api.remove("JobSet", "default", name)
+    await harness.settle()
+
+    assert harness.train_job._told == {}

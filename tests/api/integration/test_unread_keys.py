@@ -12,6 +12,10 @@ from api.constants import (
     ANNOTATION_MIN_COUNT,
     ANNOTATION_TOPOLOGY,
     LABEL_POD_GROUP,
+    LABEL_REPLICA_KEY,
+    LABEL_SUBSET,
+    LABEL_TEMPLATE,
+    LABEL_WORKLOAD,
     LWS_LABEL_NAME,
 )
 from api.integration.unread_keys import unread_keys, warnings
@@ -98,12 +102,43 @@ def test_pods_and_templates_are_read_wherever_they_are(
         ("CronJob", {"spec": {"jobTemplate": meta(MODE)}}, None),
         ("LeaderWorkerSet", meta(MODE | MIN), None),
         ("PodGroup", meta(None, RING), None),
+        *(
+            ("Job", meta(None, {label: "x"}), (f"labels[{label}]", TO_TEMPLATE))
+            for label in (
+                LABEL_REPLICA_KEY, LABEL_SUBSET, LABEL_TEMPLATE, LABEL_WORKLOAD
+            )
+        ),
     ],
 )  # fmt: skip
 def test_owners_are_read_by_their_kind(kind: str, obj: Json, want: tuple[str, str] | None) -> None:
     said = [(at, instead()) for at, instead in unread_keys(kind, obj)]
 
     assert said == ([(f"metadata.{want[0]}", want[1])] if want else [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [("CronJob", "spec.jobTemplate"), ("JobSet", "spec.replicatedJobs[1].template")],
+)
+@pytest.mark.parametrize(
+    ("obj", "want"),
+    [
+        (WRONG, (f"annotations[{TYPO}]", RIGHT)),
+        (meta({ANNOTATION_GROUP_BY: "x"}), (BY, TO_TEMPLATE)),
+        (meta(None, RING), (f"labels[{LABEL_POD_GROUP}]", TO_TEMPLATE)),
+        (meta(MODE | MIN), None),
+    ],
+)
+def test_job_templates_are_read_as_jobs(
+    kind: str, path: str, obj: Json, want: tuple[str, str] | None
+) -> None:
+    template = obj | {"spec": {"template": {}}}
+    jobset = {"replicatedJobs": [{}, {"template": template}]}
+    spec = jobset if kind == "JobSet" else {"jobTemplate": template}
+
+    said = [(at, instead()) for at, instead in unread_keys(kind, {"spec": spec})]
+
+    assert said == ([(f"{path}.metadata.{want[0]}", want[1])] if want else [])
 
 
 def test_what_admission_writes_is_read() -> None:
