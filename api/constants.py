@@ -215,6 +215,7 @@ EVENT_GROUP_NOT_MADE: Final = "GroupNotMade"
 EVENT_PODS_DIFFER: Final = "PodsDiffer"
 EVENT_TOO_MANY_REPLICAS: Final = "TooManyReplicas"
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
+EVENT_WAIT_NOT_WRITTEN: Final = "WaitNotWritten"
 EVENT_WORKLOAD_CONFLICT: Final = "WorkloadConflict"
 EVENT_WORKLOAD_IGNORED: Final = "WorkloadIgnored"
 

@@ -10,12 +10,11 @@ from typing import Final
 from api.constants import ANNOTATION_WAITING_FOR
 from controllers.informers import BY_OWNER, Caches
 from controllers.objects import Group, Owner
-from controllers.runtime import BlockedError, Writer
+from controllers.runtime import BlockedError, RequeueError, Writer
 from controllers.start_order import not_started
+from controllers.waiting_for_note import REFUSED_SECONDS, WaitingForNote
 from kube.clock import Clock
 from kube.events import ObjectReference, Recorder
-from kube.meta import ObjectMeta
-from kube.patch import PatchBuilder, pointer
 
 # A gang that is placed at once costs no write.
 _DELAY_SECONDS: Final = 2.0
@@ -31,7 +30,7 @@ class OwnerStatusWriter:
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
         """`recorder` takes the events."""
         self._caches = caches
-        self._writer = writer
+        self._note = WaitingForNote(writer, recorder, clock)
         self._recorder = recorder
         self._clock = clock
         self._reported: dict[str, str] = {}
@@ -40,13 +39,14 @@ class OwnerStatusWriter:
         self._first: dict[str, float] = {}
 
     async def blocked(self, owner: Owner, fault: BlockedError) -> None:
-        """A user must act: an event, and the annotation. Raises kube errors."""
+        """A user must act: an event, and the annotation. Raises RequeueError, kube errors."""
         text = f"{fault.reason}: {fault}"
         uid = owner.metadata.uid
         if self._reported.get(uid) != text:
             self._reported[uid] = text
             self._event(owner, fault.reason, str(fault))
-        await self._write(owner, text)
+        if later := await self._write(owner, text):
+            raise RequeueError("its annotation was refused", later)
 
     def warn(self, owner: Owner, reason: str, text: str) -> None:
         """An event, once for each text; an empty text means that the reason is gone."""
@@ -68,21 +68,20 @@ class OwnerStatusWriter:
         wanted = waits_for or self._blocking(owner)
         if not wanted:
             self._first.pop(uid, None)
-            await self._write(owner, "")
-            return 0.0
+            return await self._write(owner, "")
         now = self._clock.monotonic()
         due = self._first.setdefault(uid, now) + _DELAY_SECONDS
         if uid in self._written:
             due = max(due, self._written[uid][0] + _REWRITE_SECONDS)
         if now < due:
             return due - now
-        await self._write(owner, wanted)
-        return 0.0
+        return await self._write(owner, wanted)
 
     def forget(self, uid: str) -> None:
         """The owner is gone."""
         for notes in (self._reported, self._warned, self._written, self._first):
             notes.pop(uid, None)
+        self._note.forget(uid)
 
     def _event(self, owner: Owner, reason: str, text: str) -> None:
         reference = ObjectReference.of(owner.resource, owner.metadata)
@@ -111,28 +110,15 @@ class OwnerStatusWriter:
             return noted[1]
         return owner.metadata.annotations.get(ANNOTATION_WAITING_FOR, "")
 
-    async def _write(self, owner: Owner, text: str) -> None:
+    async def _write(self, owner: Owner, text: str) -> float:
+        """After how many seconds to write it again (0: never)."""
         if text == self._current(owner):
-            return
+            return 0.0
         meta = owner.metadata
-        ops = waiting_for_ops(meta, text)
-        await self._writer.patch(owner.resource, meta.name, ops, meta.namespace)
+        if not await self._note.write(owner.resource, meta, text):
+            return REFUSED_SECONDS
         self._written[meta.uid] = (self._clock.monotonic(), text)
-
-
-def waiting_for_ops(meta: ObjectMeta, text: str) -> PatchBuilder:
-    """What sets the annotation `waiting-for`, or removes it where there is no text."""
-    path = pointer("metadata", "annotations", ANNOTATION_WAITING_FOR)
-    ops = PatchBuilder().of_uid(meta.uid)
-    if meta.annotations or not text:
-        ops.add(path, text)
-    else:
-        # The whole map is created: nobody else may have created it meanwhile.
-        ops.at_version(meta.resource_version)
-        ops.add("/metadata/annotations", {ANNOTATION_WAITING_FOR: text})
-    if not text:
-        ops.remove(path)  # the add above makes sure that it exists, even if the cache is behind
-    return ops
+        return 0.0
 
 
 def _rank(group: Group) -> tuple[bool, bool]:

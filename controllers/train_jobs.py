@@ -16,8 +16,8 @@ from api.constants import (
 from controllers.informers import BY_TRAIN_JOB, Caches, TrainJobKey, train_job_of
 from controllers.objects import Owner
 from controllers.owner_chain import METADATA
-from controllers.owner_status import waiting_for_ops
-from controllers.runtime import Controller, Writer, queue_all
+from controllers.runtime import Controller, RequeueError, Writer, queue_all
+from controllers.waiting_for_note import REFUSED_SECONDS, WaitingForNote
 from kube.clock import Clock
 from kube.errors import NotFound
 from kube.events import ObjectReference, Recorder
@@ -34,6 +34,7 @@ class TrainJobStatus:
         self._caches = caches
         self._writer = writer
         self._recorder = recorder
+        self._note = WaitingForNote(writer, recorder, clock)
         self._told: dict[TrainJobKey, str] = {}
         caches.jobsets.subscribe(self._on_jobset)
 
@@ -43,7 +44,7 @@ class TrainJobStatus:
         await queue_all(self._caches.jobsets.values(), partial(self._on_jobset, None))
 
     async def reconcile(self, key: TrainJobKey) -> None:
-        """Copy what the JobSets of one TrainJob wait for. Raises kube errors."""
+        """Copy what the JobSets of one TrainJob wait for. Raises RequeueError, kube errors."""
         jobsets = self._caches.jobsets.by_index(BY_TRAIN_JOB, key)
         text = min(filter(None, map(_waiting_for, jobsets)), default="")
         if self._told.get(key) != text:
@@ -52,6 +53,7 @@ class TrainJobStatus:
             self._told[key] = text
         if not jobsets:
             self._told.pop(key, None)
+            self._note.forget(key[3])
 
     async def _tell(self, key: TrainJobKey, text: str) -> None:
         namespace, api_version, name, uid = key
@@ -62,7 +64,8 @@ class TrainJobStatus:
         before = meta.annotations.get(ANNOTATION_WAITING_FOR, "")
         if meta.uid != uid or before == text:
             return
-        await self._writer.patch(resource, name, waiting_for_ops(meta, text), namespace)
+        if not await self._note.write(resource, meta, text):
+            raise RequeueError("its annotation was refused", REFUSED_SECONDS)
         if text and not before:
             self._event(resource, meta, text)
 

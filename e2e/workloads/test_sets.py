@@ -26,9 +26,9 @@ from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, pod_spec
 from e2e.workloads.examples import gone, runs
 from kube.client import Client
-from kube.errors import Forbidden, Invalid
+from kube.errors import Forbidden, Invalid, NotFound
 from kube.patch import PatchBuilder, pointer
-from kube.resources import DEPLOYMENTS, STATEFUL_SETS
+from kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 
 SELECTOR = "app=db"
 GANG = {ANNOTATION_GANG_MODE: "Gang"}
@@ -158,34 +158,130 @@ async def test_a_stateful_set_is_one_gang_if_its_pods_come_together(env: Environ
     await gone(env, group)
 
 
+@pytest.mark.parametrize("resource", [DEPLOYMENTS, STATEFUL_SETS], ids=lambda it: it.kind)
 async def test_the_controllers_account_can_say_what_waits_and_no_more(
-    env: Environment, running_muster: Muster
+    env: Environment, running_muster: Muster, resource: Resource
 ) -> None:
-    made = await env.create(DEPLOYMENTS, deployment(env, 0))
+    made = deployment(env, 0) | {"kind": resource.kind}
+    if resource == STATEFUL_SETS:
+        made["spec"] |= {"serviceName": "db", "podManagementPolicy": "Parallel"}
+    await env.create(resource, made)
+    assert not await may_patch(env, resource), "only the status"
     async with await Client.connect(running_muster.kubeconfig(processes.CONTROLLER)) as client:
-        allowed = PatchBuilder().add(
-            pointer("metadata", "annotations", ANNOTATION_WAITING_FOR), "for room"
-        )
-        await client.patch(DEPLOYMENTS, "db", allowed, env.name)
+
+        async def patch(ops: PatchBuilder) -> Json:
+            return await client.patch(resource, "db", ops, env.name, subresource="status")
+
+        note = pointer("metadata", "annotations", ANNOTATION_WAITING_FOR)
+        allowed = PatchBuilder().add(note, "for room")
+        said = (await patch(allowed))["metadata"]["annotations"]
+        assert said[ANNOTATION_WAITING_FOR] == "for room", "the status carries annotations"
 
         async def confined() -> bool:
             try:
-                labels = PatchBuilder().add("/metadata/labels", {"a": "b"})
-                await client.patch(DEPLOYMENTS, "db", labels, env.name)
+                await patch(PatchBuilder().add("/metadata/finalizers", ["example.com/kept"]))
             except (Invalid, Forbidden):
                 return True
             return False
 
         await env.until("the policy to be in force", confined)
         for ops in (
-            PatchBuilder().replace("/spec/replicas", 9),
             PatchBuilder().add(pointer("metadata", "annotations", ANNOTATION_MIN_COUNT), "2"),
             PatchBuilder().remove(pointer("metadata", "annotations", ANNOTATION_GANG_MODE)),
             PatchBuilder().add("/metadata/finalizers", ["example.com/kept"]),
+            PatchBuilder().add("/status/observedGeneration", 99),
+            PatchBuilder().add("/status/replicas", 99),
         ):
             with pytest.raises((Invalid, Forbidden), match="nothing but the annotation"):
-                await client.patch(DEPLOYMENTS, "db", ops, env.name)
-    await env.delete(DEPLOYMENTS, made["metadata"]["name"])
+                await patch(ops)
+        kept = await patch(PatchBuilder().replace("/spec/replicas", 9).add(note, "x"))
+        assert kept["spec"]["replicas"] == 0, "a request for the status changes no spec"
+        await patch(PatchBuilder().remove(note))
+    await env.delete(resource, "db")
+
+
+async def may_patch(env: Environment, resource: Resource) -> bool:
+    """Whether the controllers' account may patch objects of a kind, by RBAC."""
+    reviews = Resource(
+        *("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview"),
+        namespaced=False,
+    )
+    attributes = {"verb": "patch", "group": resource.group, "resource": resource.plural}
+    user = "system:serviceaccount:muster-system:muster-controller"
+    spec = {"user": user, "resourceAttributes": attributes | {"namespace": env.name}}
+    answer = await env.client.create(reviews, {"spec": spec})
+    return bool(answer["status"].get("allowed"))
+
+
+async def test_what_others_change_in_each_update_keeps_nobody_from_saying_what_waits(
+    env: Environment,
+) -> None:
+    """A webhook of others, here a policy, sets a label that differs each time."""
+    await env.add_node(cpu=3)
+    policies = Resource(
+        *("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies"),
+        *("MutatingAdmissionPolicy",),
+        namespaced=False,
+    )
+    bindings = Resource(
+        *("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings"),
+        *("MutatingAdmissionPolicyBinding",),
+        namespaced=False,
+    )
+    policy, binding = touching(f"{env.name}-touches")
+    try:
+        await env.client.create(policies, policy)
+    except NotFound:
+        pytest.skip("this API server serves no MutatingAdmissionPolicies")
+    try:
+        await env.client.create(bindings, binding)
+        made = deployment(env, 4)
+        await env.create(DEPLOYMENTS, made)
+
+        async def touched() -> bool:
+            ops = PatchBuilder().add("/metadata/annotations/mine", "x")
+            found = await env.client.patch(DEPLOYMENTS, "db", ops, env.name)
+            return bool(found["metadata"].get("labels", {}).get("touched"))
+
+        await env.until("the policy to touch each update", touched)
+        await said(env)
+    finally:
+        await env.client.delete(bindings, binding["metadata"]["name"])
+        await env.client.delete(policies, policy["metadata"]["name"])
+        await env.delete(DEPLOYMENTS, "db")
+
+
+def touching(name: str) -> tuple[Json, Json]:
+    """A policy that gives Deployments the number of their version before as a label."""
+    version = "admissionregistration.k8s.io/v1"
+    expression = (
+        "Object{metadata: Object.metadata{labels: {'touched':"
+        " oldObject == null ? 'new' : 'v' + oldObject.metadata.resourceVersion}}}"
+    )
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["deployments"],
+    }
+    spec = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": [rule]},
+        "mutations": [
+            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+        ],
+    }
+    meta = {"name": name}
+    return (
+        {"apiVersion": version, "kind": "MutatingAdmissionPolicy", "metadata": meta, "spec": spec},
+        {
+            "apiVersion": version,
+            "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": meta,
+            "spec": {"policyName": name},
+        },
+    )
 
 
 def mark(app: Json) -> str:

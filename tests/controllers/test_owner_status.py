@@ -1,12 +1,19 @@
 """What a Job or JobSet waits for is told on itself: late enough, seldom enough, and taken back."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
-from controllers.objects import decode_group
+from controllers.objects import Owner, decode_group
+from controllers.runtime import BlockedError, RequeueError, Writer
+from controllers.waiting_for_note import REFUSED_SECONDS, WaitingForNote
+from kube.client import Client
+from kube.errors import ApiError, Forbidden, Invalid
+from kube.events import Recorder
+from kube.meta import ObjectMeta
+from kube.resources import DEPLOYMENTS, JOBS, JOBSETS, STATEFUL_SETS, Resource
 from tests.controllers.conftest import ControllerHarness
 from tests.controllers.test_owners import gang, pod, renewed, waiting_for
 from tests.support.owners import job_template, make_job, make_jobset
@@ -282,3 +289,88 @@ def job_of(jobset: Json, name: str) -> Json:
     reference |= {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "controller": True}
     job["metadata"] |= {"ownerReferences": [reference]}
     return dict(job)
+
+
+@pytest.mark.parametrize("error", [Forbidden, Invalid])
+async def test_a_refused_annotation_is_said_once_and_sent_seldom(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch, error: type[ApiError]
+) -> None:
+    await settled(harness)
+    sent = []
+
+    async def refuse(*_args: object, **_how: object) -> None:
+        sent.append(harness.clock.monotonic())
+        raise error(403, "Denied", "a policy says no")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(harness.api, "patch", refuse)
+        for free in range(100):
+            blocked(harness, "pg-a", f"{free} fit")
+            await harness.settle(seconds=REFUSED_SECONDS / 50)
+    assert len(sent) == 2
+    assert harness.recorded.events == [("JobSet", "a", "WaitNotWritten")]
+    assert harness.recorded.messages[0].startswith(
+        "the annotation waiting-for cannot be written here: a policy says no. It would say: PodGro"
+    )
+
+    await harness.settle(seconds=REFUSED_SECONDS)
+    assert waiting_for(harness) == "PodGroup pg-a: 99 fit", "without any other change"
+
+
+async def test_a_fault_that_cannot_be_written_is_written_later(
+    harness: ControllerHarness,
+) -> None:
+    owner = await stored(harness)
+    status = harness.jobset._owner_status
+    harness.api.fail_next = [Forbidden(403, "Forbidden", "no")]
+    for _ in range(3):
+        with pytest.raises(RequeueError):
+            await status.blocked(owner, BlockedError("NameTaken", "it is"))
+    assert [reason for _, _, reason in harness.recorded.events] == ["NameTaken", "WaitNotWritten"]
+    await harness.clock.advance(REFUSED_SECONDS)
+
+    await status.blocked(owner, BlockedError("NameTaken", "it is"))
+
+    assert waiting_for(harness) == "NameTaken: it is"
+
+
+async def test_a_patch_that_did_not_apply_is_no_refusal(harness: ControllerHarness) -> None:
+    owner = await stored(harness)
+    stale = Invalid(
+        422, "Invalid", "the server rejected our request due to an error in our request"
+    )
+    harness.api.fail_next = [stale]
+    assert stale.patch_failed
+
+    with pytest.raises(Invalid):
+        await harness.jobset._owner_status.blocked(owner, BlockedError("NameTaken", "it is"))
+    assert [reason for _, _, reason in harness.recorded.events] == ["NameTaken"]
+
+
+async def stored(harness: ControllerHarness) -> Owner:
+    await settled(harness)
+    found = harness.caches.jobsets.get("default", "a")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("resource", "want"),
+    [(STATEFUL_SETS, "status"), (DEPLOYMENTS, "status"), (JOBSETS, None), (JOBS, None)],
+)
+async def test_what_runs_cannot_be_changed_by_the_request(
+    harness: ControllerHarness, resource: Resource, want: str | None
+) -> None:
+    sent: list[str | None] = []
+
+    class Api:
+        async def patch(self, *_args: object, subresource: str | None = None) -> None:
+            sent.append(subresource)
+
+    writer = Writer(cast("Client", Api()))
+    writer.lead(harness.fence)
+    note = WaitingForNote(writer, cast("Recorder", harness.recorded), harness.clock)
+    meta = ObjectMeta(name="x", namespace="default", uid="u")
+
+    assert await note.write(resource, meta, "text")
+    assert sent == [want]

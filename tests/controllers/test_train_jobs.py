@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR, TRAIN_JOB
+from controllers.waiting_for_note import REFUSED_SECONDS
+from kube.errors import Invalid
 from tests.controllers.conftest import ControllerHarness
 
 Json = dict[str, Any]
@@ -211,3 +213,28 @@ async def test_nothing_is_remembered_of_those_whose_jobsets_are_gone(
     await harness.settle()
 
     assert harness.train_job._told == {}
+    assert list(harness.train_job.controller.details()) == []
+
+
+async def test_a_train_job_that_refuses_the_text_says_so_once(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uid = train_job(harness)["metadata"]["uid"]
+    sent = []
+
+    async def refuse(*_args: object, **_how: object) -> None:
+        sent.append("patch")
+        raise Invalid(422, "Invalid", "metadata differs")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(harness.api, "patch", refuse)
+        for at in range(50):
+            jobset(harness, uid, f"{at}")
+            await harness.settle(seconds=1)
+        await harness.settle(seconds=REFUSED_SECONDS)
+    assert len(sent) == 2
+    assert harness.recorded.events == [("TrainJob", "tune", "WaitNotWritten")]
+
+    await harness.settle(seconds=REFUSED_SECONDS)
+    assert told(harness) == "49"
+    assert harness.train_job._note._refused == {}
