@@ -18,6 +18,7 @@ Json = dict[str, Any]
 
 _PREFIX = "leaderworkerset.sigs.k8s.io"
 GROUP_KEY = f"{_PREFIX}/group-key"
+SUBGROUP_KEY = f"{_PREFIX}/subgroup-key"
 SIZE = LWS_ANNOTATION_SIZE
 LEADER_NAME = f"{_PREFIX}/leader-name"
 
@@ -67,6 +68,33 @@ def workers(lws: Json, replica: int) -> list[Json]:
         _pod(lws, templates["workerTemplate"], replica, worker)
         for worker in range(1, templates["size"])
     ]
+
+
+def alone(pod: Json, size: int, key: str) -> Json:
+    """The pod of a replica whose subgroups of `size` are each alone in a domain of the key."""
+    meta, made = pod["metadata"], deepcopy(pod)
+    index = int(meta["labels"][LWS_LABEL_WORKER_INDEX]) // size
+    leader_name = meta["annotations"].get(LEADER_NAME, meta["name"])
+    unique = hashlib.sha1(f"{leader_name}/{index}".encode()).hexdigest()
+    made["metadata"]["labels"] |= {
+        SUBGROUP_KEY: unique,
+        f"{_PREFIX}/subgroup-index": str(index),
+    }
+    same = {"key": SUBGROUP_KEY, "operator": "In", "values": [unique]}
+    others = [
+        {"key": SUBGROUP_KEY, "operator": "Exists"},
+        same | {"operator": "NotIn"},
+    ]
+    made["spec"]["affinity"] = {
+        "podAffinity": _required(key, [same]),
+        "podAntiAffinity": _required(key, others),
+    }
+    return made
+
+
+def _required(key: str, expressions: list[Json]) -> Json:
+    term = {"labelSelector": {"matchExpressions": expressions}, "topologyKey": key}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
 def _pod(lws: Json, template: Json, replica: int, worker: int) -> Json:

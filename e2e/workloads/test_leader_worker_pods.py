@@ -15,7 +15,7 @@ from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, pod_spec
 from e2e.support import definitions
 from e2e.workloads.examples import gone
-from e2e.workloads.lws_pods import CRD, leader, workers
+from e2e.workloads.lws_pods import CRD, SUBGROUP_KEY, alone, leader, workers
 from kube.resources import LEADER_WORKER_SETS, PODS
 from tests.support.lws import LwsBuilder, make_lws
 
@@ -93,3 +93,56 @@ async def test_workers_start_all_or_none_after_their_leader(env: Environment) ->
     await env.add_node(cpu=1)
     await env.runs("", 3)
     await env.delete(LEADER_WORKER_SETS, "serve")
+
+
+@pytest.mark.parametrize("mode", ["Gang", "Composite"])
+async def test_replicas_that_are_replaced_together_keep_their_groups(
+    env: Environment, mode: str
+) -> None:
+    """A rolling update with maxUnavailable 2: two replicas go, and their pods come mixed."""
+    await env.add_node(cpu=12)
+    made = gang(env, 4).asks(gang_mode=mode).updating(unavailable=2).to_create()
+    lws = await env.create(LEADER_WORKER_SETS, made)
+    for at in range(4):
+        await run(env, leader(lws, at), *workers(lws, at))
+    await env.runs("", 12)
+    before = [(await env.group(group(at)))["metadata"]["uid"] for at in range(4)]
+
+    for first in (2, 0):
+        pair = (first + 1, first)
+        gone_now = {it["metadata"]["name"] for at in pair for it in all_of(lws, at)}
+        for name in sorted(gone_now):
+            await env.delete(PODS, name)
+        await env.has_pods("", 6)
+        await run(env, *(leader(lws, at) for at in pair))
+        mixed = zip(*(workers(lws, at) for at in pair), strict=True)
+        await run(env, *(it for both in mixed for it in both))
+        await env.runs("", 12)
+
+    assert [(await env.group(group(at)))["metadata"]["uid"] for at in range(4)] == before
+    await env.delete(LEADER_WORKER_SETS, "serve")
+
+
+async def test_subgroups_are_alone_in_their_domains_and_start_together(env: Environment) -> None:
+    key = "test.muster.dev/rack"
+    await env.add_node(cpu=2, labels={key: f"{env.name}-a"})
+    made = gang(env, 1).replicas(1, 4).subgroups(2, exclusive=key).to_create()
+    lws = await env.create(LEADER_WORKER_SETS, made)
+    await run(env, *(alone(it, 2, key) for it in all_of(lws, 0)))
+    await env.waits(group(0))
+    assert await env.bound() == 0
+
+    await env.add_node(cpu=2, labels={key: f"{env.name}-b"})
+    await env.runs("", 4)
+    nodes: dict[str, set[str]] = {}
+    for pod in await env.pods():
+        nodes.setdefault(pod["metadata"]["labels"][SUBGROUP_KEY], set()).add(
+            pod["spec"]["nodeName"]
+        )
+    assert sorted(map(len, nodes.values())) == [1, 1]
+    assert len(set.union(*nodes.values())) == 2
+    await env.delete(LEADER_WORKER_SETS, "serve")
+
+
+def all_of(lws: Json, replica: int) -> list[Json]:
+    return [leader(lws, replica), *workers(lws, replica)]

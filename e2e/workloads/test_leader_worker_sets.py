@@ -36,6 +36,7 @@ from tests.support.lws import LwsBuilder, make_lws
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 SIZE = 3
+SUBGROUP = "leaderworkerset.sigs.k8s.io/subgroup-index"
 
 
 @pytest.fixture(scope="module")
@@ -309,6 +310,53 @@ async def test_an_update_replaces_replica_by_replica(env: Environment) -> None:
         await groups_are(env, group(0), group(1))
         spec = (await env.group(group(0)))["spec"]
         assert spec["schedulingPolicy"]["gang"]["minCount"] == SIZE + 1
+
+
+@pytest.mark.parametrize("mode", ["Gang", "Composite"])
+async def test_an_update_may_replace_several_replicas_at_once(env: Environment, mode: str) -> None:
+    """There is room for the replicas alone: new pods take the places of those before."""
+    await env.add_node(cpu=4 * SIZE)
+    made = gang(env, 4, mode).updating(unavailable=2).to_create()
+    async with applied(env, made):
+        await env.runs("", 4 * SIZE)
+        before = [(await env.group(group(at)))["metadata"]["uid"] for at in range(4)]
+        old = {it["metadata"]["uid"] for it in await env.pods()}
+
+        image = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
+        newer = PatchBuilder().replace(image, "registry.example/none:2")
+        await env.client.patch(LEADER_WORKER_SETS, "serve", newer, env.name)
+
+        async def updated() -> bool:
+            pods = [it for it in await env.pods() if it["spec"].get("nodeName")]
+            return len(pods) == 4 * SIZE and old.isdisjoint(it["metadata"]["uid"] for it in pods)
+
+        await env.until("all pods to be new ones, with nodes", updated)
+        await env.runs("", 4 * SIZE)
+        after = [(await env.group(group(at)))["metadata"]["uid"] for at in range(4)]
+        assert after == before
+
+
+async def test_subgroups_have_a_domain_each_and_start_together(env: Environment) -> None:
+    key = "test.muster.dev/rack"
+    await env.add_node(cpu=2, labels={key: f"{env.name}-a"})
+    made = gang(env, 2).replicas(2, 4).subgroups(2, exclusive=key).to_create()
+    async with applied(env, made):
+        await env.has_pods("", 8)
+        await env.waits(group(0))
+        assert await env.bound() == 0, "one rack takes one subgroup, and a replica has two"
+
+        await env.add_node(cpu=2, labels={key: f"{env.name}-b"})
+        await bound_is(env, "", 4)
+        for rack in ("c", "d"):
+            await env.add_node(cpu=2, labels={key: f"{env.name}-{rack}"})
+        await env.runs("", 8)
+        for replica in range(2):
+            racks = [
+                await _values(env, key, f"{of(replica)},{SUBGROUP}={index}") for index in range(2)
+            ]
+            assert [len(it) for it in racks] == [1, 1]
+            assert racks[0].isdisjoint(racks[1])
+        await groups_are(env, group(0), group(1))
 
 
 async def test_the_example_runs(env: Environment) -> None:

@@ -12,6 +12,8 @@ from tests.support.owners import annotation
 
 Json = dict[str, Any]
 
+SUBGROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
+
 
 class LwsBuilder:
     """A LeaderWorkerSet of one replica with one pod."""
@@ -71,9 +73,21 @@ class LwsBuilder:
         self._metadata["name"] = name
         return self
 
+    def subgroups(self, size: int, *, exclusive: str = "") -> Self:
+        """Subgroups of so many pods, each alone in a domain of the key `exclusive`."""
+        policy = {"type": "LeaderWorker", "subGroupSize": size}
+        self._spec["leaderWorkerTemplate"]["subGroupPolicy"] = policy
+        if exclusive:
+            self._metadata.setdefault("annotations", {})[SUBGROUP_EXCLUSIVE] = exclusive
+        return self
+
     def surging(self, replicas: int) -> Self:
         """A rolling update makes so many replicas more, and lets all that are there run."""
-        update = {"maxSurge": replicas, "maxUnavailable": 0, "partition": 0}
+        return self.updating(surge=replicas, unavailable=0)
+
+    def updating(self, *, surge: int = 0, unavailable: int = 1) -> Self:
+        """How many replicas more a rolling update makes, and how many may be down in it."""
+        update = {"maxSurge": surge, "maxUnavailable": unavailable, "partition": 0}
         rollout = {"type": "RollingUpdate", "rollingUpdateConfiguration": update}
         self._spec["rolloutStrategy"] = rollout
         return self
