@@ -10,10 +10,9 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from api.constants import (
-    LEADER_WORKER_SET,
     LWS_ANNOTATION_SIZE,
     LWS_LABEL_GROUP_INDEX,
     LWS_LABEL_NAME,
@@ -21,32 +20,69 @@ from api.constants import (
 )
 from api.integration.lws import lws_admission, lws_groups
 from api.integration.lws_view import LwsView, read_lws
-from api.reading import annotations_of, labels_of, mapping
+from api.reading import annotations_of, dig, integer, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.admission import apply
-from kube.errors import ConfigError
 from scheduler.core.model import SINGLE_POD
 
 Json = dict[str, Any]
 
 GROUP_KEY: Final = "leaderworkerset.sigs.k8s.io/group-key"
+SUBGROUP_KEY: Final = "leaderworkerset.sigs.k8s.io/subgroup-key"
+SUBGROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/subgroup-index"
+LEADER_EXCLUDED: Final = "LeaderExcluded"
 SUBGROUP_EXCLUSIVE: Final = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
+
+
+class _Subgroups(NamedTuple):
+    """The subgroups of a replica: their size, and the key of the domain that each has alone."""
+
+    size: int
+    exclusive: str
+    with_leader: bool
+
+    def number(self, pods: int, worker: int) -> int | None:
+        """That of a pod in a replica of so many; the leader is worker 0, and may be in none."""
+        if not worker:
+            return 0 if self.with_leader else None
+        # Where they do not divide all pods the leader is one more in the first.
+        return (worker - ((pods - 1) % self.size == 0)) // self.size
 
 
 def of_lws(lws: Json, schedulers: SchedulerNames) -> Iterator[Json]:
     """Its groups, then its pods. Raises ConfigError for what is refused at admission."""
-    if SUBGROUP_EXCLUSIVE in annotations_of(lws):
-        raise ConfigError(
-            f"{LEADER_WORKER_SET.kind} {lws['metadata'].get('name')}: {SUBGROUP_EXCLUSIVE} cannot"
-            " be simulated: leave it out, or give its pods"
-        )
     admitted = lws_admission(lws, None, "CREATE", schedulers=schedulers)
     apply(lws, admitted.causes, admitted.patch)
     yield from lws_groups(lws)
-    view = read_lws(lws)
+    view, subgroups = read_lws(lws), _subgroups_of(lws)
     for replica in range(view.replicas if view.templates else 0):
         for worker in range(view.size):
-            yield _pod(view, replica, worker)
+            pod = _pod(view, replica, worker)
+            if subgroups is not None:
+                _part(pod, view, subgroups, replica, worker)
+            yield pod
+
+
+def _subgroups_of(lws: Json) -> _Subgroups | None:
+    policy = mapping(dig(lws, "spec", "leaderWorkerTemplate", "subGroupPolicy"))
+    size = integer(policy.get("subGroupSize"))
+    if size is None or size < 1:
+        return None
+    topology = text(annotations_of(lws).get(SUBGROUP_EXCLUSIVE))
+    return _Subgroups(size, topology, with_leader=policy.get("type") != LEADER_EXCLUDED)
+
+
+def _part(pod: Json, view: LwsView, subgroups: _Subgroups, replica: int, worker: int) -> None:
+    """The subgroup of a pod, which has a domain of its own where the set asks for that."""
+    index = subgroups.number(view.size, worker)
+    if index is None:
+        return
+    unique = f"{view.name}-{replica}/{index}"
+    key = hashlib.sha1(unique.encode()).hexdigest()  # noqa: S324
+    pod["metadata"]["labels"] |= {SUBGROUP_INDEX: str(index), SUBGROUP_KEY: key}
+    # A leader that is alone in a domain of this key with its replica gets no terms for less.
+    if subgroups.exclusive and (worker or subgroups.exclusive != view.exclusive):
+        _keep_apart(pod, subgroups.exclusive, key, label=SUBGROUP_KEY)
 
 
 def _pod(view: LwsView, replica: int, worker: int) -> Json:
@@ -70,19 +106,24 @@ def _pod(view: LwsView, replica: int, worker: int) -> Json:
     return {"apiVersion": "v1", "kind": SINGLE_POD} | template
 
 
-def _keep_apart(pod: Json, topology: str, key: str, *, leads: bool) -> None:
-    """One domain for the pods of a replica, which its leader keeps others of such sets out of."""
+def _keep_apart(
+    pod: Json, topology: str, key: str, *, label: str = GROUP_KEY, leads: bool = True
+) -> None:
+    """One domain for the pods of a replica, or of a subgroup.
+
+    Those that lead keep others of such sets out of it: the leader of a replica, all of a subgroup.
+    """
     spec = pod.setdefault("spec", {})
     affinity = spec["affinity"] = dict(mapping(spec.get("affinity")))
-    own = {"key": GROUP_KEY, "operator": "In", "values": [key]}
+    own = {"key": label, "operator": "In", "values": [key]}
     _require(affinity, "podAffinity", topology, own)
     if leads:
-        others = {"key": GROUP_KEY, "operator": "NotIn", "values": [key]}
+        others = {"key": label, "operator": "NotIn", "values": [key]}
         _require(
             affinity,
             "podAntiAffinity",
             topology,
-            {"key": GROUP_KEY, "operator": "Exists"},
+            {"key": label, "operator": "Exists"},
             others,
         )
 

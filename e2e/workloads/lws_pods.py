@@ -80,8 +80,8 @@ def alone(pod: Json, size: int, key: str) -> Json:
         SUBGROUP_KEY: unique,
         f"{_PREFIX}/subgroup-index": str(index),
     }
-    same = {"key": SUBGROUP_KEY, "operator": "In", "values": [unique]}
-    others = [
+    same: Json = {"key": SUBGROUP_KEY, "operator": "In", "values": [unique]}
+    others: list[Json] = [
         {"key": SUBGROUP_KEY, "operator": "Exists"},
         same | {"operator": "NotIn"},
     ]

@@ -11,13 +11,13 @@ from api.constants import LWS_ANNOTATION_SIZE
 from api.integration.lws_view import LEADER_FIRST, TOGETHER
 from api.scheduler_names import USUAL
 from cli.simulate import simulate
-from cli.simulated_sets import SUBGROUP_EXCLUSIVE, of_lws
+from cli.simulated_sets import of_lws
 from e2e.workloads import lws_pods
 from kube.errors import ConfigError
 from scheduler.core.place import SearchBudget
 from tests.cli.test_solver_commands import pod_spec
 from tests.scheduler.state_builder import StateBuilder
-from tests.support.lws import LwsBuilder, make_lws
+from tests.support.lws import LwsBuilder, admitted, make_lws
 
 Json = dict[str, Any]
 
@@ -145,12 +145,59 @@ def test_what_admission_refuses_is_refused_by_the_path() -> None:
         simulated(gang().asks(min_count="9"))
 
 
-def test_domains_of_subgroups_are_refused() -> None:
-    made = gang().to_create()
-    made["metadata"]["annotations"][SUBGROUP_EXCLUSIVE] = RACK
+def test_subgroups_have_a_domain_each() -> None:
+    made = gang(1, 4).subgroups(2, exclusive=RACK)
 
-    with pytest.raises(ConfigError, match=r"LeaderWorkerSet serve: .* cannot be simulated"):
-        simulate(StateBuilder().state, [made], "default", SearchBudget())
+    for racks, want in ((2, "  fits: "), (1, "  waits (")):
+        state = StateBuilder()
+        state.nodes(2, cpu=8, rack_of=2 // racks)
+        said = simulate(state.state, [made.to_create()], "default", SearchBudget())
+        assert said[1].startswith(want), "one rack is not for two subgroups"
+
+
+@pytest.mark.parametrize(
+    ("size", "subgroup", "policy", "want"),
+    [
+        (4, 2, "LeaderWorker", [0, 0, 1, 1]),
+        (5, 2, "LeaderWorker", [0, 0, 0, 1, 1]),
+        (5, 2, "LeaderExcluded", [None, 0, 0, 1, 1]),
+        (4, 4, "LeaderWorker", [0, 0, 0, 0]),
+        (3, 1, "LeaderWorker", [0, 0, 1]),
+    ],
+)
+def test_pods_are_in_the_subgroups_of_the_controller(
+    size: int, subgroup: int, policy: str, want: list[int | None]
+) -> None:
+    """As `getSubGroupIndex` of version 0.7.0 says."""
+    made = gang(1, size).subgroups(subgroup)
+    made._spec["leaderWorkerTemplate"]["subGroupPolicy"]["type"] = policy
+    labels = [it["metadata"]["labels"] for it in pods_of(made)]
+
+    found = [it.get("leaderworkerset.sigs.k8s.io/subgroup-index") for it in labels]
+    assert found == [None if it is None else str(it) for it in want]
+    assert all("affinity" not in it["spec"] for it in pods_of(made))
+
+
+def test_subgroups_are_as_in_the_flows() -> None:
+    made = gang(2, 4).subgroups(2, exclusive=RACK)
+    plain = admitted(gang(2, 4).build())
+    real = [
+        lws_pods.alone(it, 2, RACK)
+        for at in range(2)
+        for it in (lws_pods.leader(plain, at), *lws_pods.workers(plain, at))
+    ]
+
+    for pod, other in zip(pods_of(made), real, strict=True):
+        assert pod["spec"]["affinity"] == other["spec"]["affinity"]
+        assert pod["metadata"]["labels"] == other["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("policy", [None, 7, {}, {"subGroupSize": 0}, {"subGroupSize": "x"}])
+def test_a_policy_of_any_form_parts_nothing(policy: Any) -> None:
+    made = gang(1, 4).subgroups(2, exclusive=RACK)
+    made._spec["leaderWorkerTemplate"]["subGroupPolicy"] = policy
+
+    assert all("affinity" not in it["spec"] for it in pods_of(made))
 
 
 @pytest.mark.parametrize("templates", [{}, {"size": 4}, {"workerTemplate": None}, None])
