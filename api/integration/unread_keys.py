@@ -56,6 +56,18 @@ OPTIONS: Final = frozenset(
 _OF_PODS: Final = frozenset(
     {LABEL_POD_GROUP, LABEL_REPLICA_KEY, LABEL_SUBSET, LABEL_TEMPLATE, LABEL_WORKLOAD}
 )
+BY_TEMPLATES: Final = frozenset(
+    {
+        *("MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"),
+        *("RayCluster", "RayJob", "RayService", "SparkApplication", "ScheduledSparkApplication"),
+    }
+)
+"""Kinds of others whose pods ask themselves: Muster reads nothing on the objects."""
+
+_IN_TEMPLATES: Final = (
+    f"ask in the templates of its pods: the label {LABEL_POD_GROUP}, and {ANNOTATION_MIN_COUNT}"
+)
+
 _OWNERS: Final = frozenset(
     {
         *(JOB.kind, JOBSET.kind, CRON_JOB.kind),
@@ -115,8 +127,9 @@ def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
     part_of = leader_worker_set_of(kind, holder)
     where = "in spec.annotations" if kind == TRAIN_JOB.kind else "on what makes the pods, as a Job"
     where = f"on LeaderWorkerSet {part_of}" if part_of else where
+    action = _IN_TEMPLATES if kind in BY_TEMPLATES else f"write it {where}, not here"
     for key in sorted(OPTIONS & written) if part_of or kind not in _OWNERS else ():
-        yield f"annotations[{key}]", f"write it {where}, not here"
+        yield f"annotations[{key}]", action
     # API servers give a Job without labels those of its pods.
     of_pods = labels_of(dig(holder, "spec", "template")).keys()
     unsaid = (_OF_PODS & labels_of(holder).keys()) - of_pods

@@ -227,6 +227,9 @@ class Examination:
             check = leader_worker_sets.check_set if of_set else keys.check_keys
             see = partial(check, resource.kind, found=unread)
             await self._each("annotations", resource, see, metadata_only=metadata_only)
+        for resource in keys.OF_OTHERS:
+            see = partial(keys.check_others, resource.kind, found=unread)
+            await self._each("annotations", resource, see, metadata_only=True)
         self._found += unread.findings()
 
     async def _health(self) -> None:

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from api.integration.unread_keys import unread_keys
-from api.reading import dig, text
+from api.reading import dig, listing, mapping, text
 from cli.doctor.findings import About, Limited, warning
 from kube.meta import Json
+from kube.resources import Resource
+
+OF_OTHERS: Final = tuple(
+    Resource(group, version, f"{kind.lower()}s", kind)
+    for group, version, kinds in (
+        ("apps", "v1", ("DaemonSet", "ReplicaSet")),
+        ("kubeflow.org", "v1", ("PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")),
+        ("kubeflow.org", "v2beta1", ("MPIJob",)),
+        ("ray.io", "v1", ("RayCluster", "RayJob", "RayService")),
+        ("sparkoperator.k8s.io", "v1beta2", ("ScheduledSparkApplication", "SparkApplication")),
+    )
+    for kind in kinds
+)
+"""Kinds that make pods and on which Muster reads nothing."""
+
+
+def check_others(kind: str, obj: Json, found: Limited) -> None:
+    """The same of a kind of others; one that something else made has what is written on that."""
+    references = listing(dig(obj, "metadata", "ownerReferences"))
+    if not any(mapping(it).get("controller") for it in references):
+        check_keys(kind, obj, found)
 
 
 def check_keys(kind: str, obj: Json, found: Limited) -> None:

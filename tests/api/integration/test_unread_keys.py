@@ -18,7 +18,7 @@ from api.constants import (
     LABEL_WORKLOAD,
     LWS_LABEL_NAME,
 )
-from api.integration.unread_keys import unread_keys, warnings
+from api.integration.unread_keys import BY_TEMPLATES, unread_keys, warnings
 from tests.support.apps import admitted, deployment, stateful_set
 from tests.support.lws import make_lws
 
@@ -38,6 +38,9 @@ UNGROUPED = f"add the label {LABEL_POD_GROUP}, or write it on what makes the pod
 RIGHT = f"write {ANNOTATION_MIN_COUNT}"
 BY = f"annotations[{ANNOTATION_GROUP_BY}]"
 ASKS = f"annotations[{ANNOTATION_GANG_MODE}]"
+IN_TEMPLATES = (
+    f"ask in the templates of its pods: the label {LABEL_POD_GROUP}, and {ANNOTATION_MIN_COUNT}"
+)
 MODE = {ANNOTATION_GANG_MODE: "Gang"}
 WRONG = meta({TYPO: "2"})
 
@@ -102,6 +105,7 @@ def test_pods_and_templates_are_read_wherever_they_are(
         ("CronJob", {"spec": {"jobTemplate": meta(MODE)}}, None),
         ("LeaderWorkerSet", meta(MODE | MIN), None),
         ("PodGroup", meta(None, RING), None),
+        *((kind, meta(MODE), (ASKS, IN_TEMPLATES)) for kind in sorted(BY_TEMPLATES)),
         *(
             ("Job", meta(None, {label: "x"}), (f"labels[{label}]", TO_TEMPLATE))
             for label in (
