@@ -34,10 +34,10 @@ from scheduler.allocation_json import (
 )
 from scheduler.claim_access import ClaimAccess, UnusableError
 from scheduler.claim_news import ClaimNews
+from scheduler.core.claim_quotas import MOST_CONSUMERS
 from scheduler.core.devices.model import Allocation, DeviceClaimInfo
 from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimKey
-from scheduler.core.plugins.dynamic_resources import MOST_CONSUMERS
 from scheduler.core.state import State
 from scheduler.extended_claims import ExtendedClaims
 from scheduler.fair_queue import FairSemaphore

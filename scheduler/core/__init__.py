@@ -16,6 +16,9 @@ devices/           device claims (DRA): what the devices of a node can be given 
 device_table       slices, device classes and claims, and what is in use of each node's devices
 extended_resources which device class stands for which extended resource
 device_use         which claims hold which devices; claim_consumers knows the pods that use claims
+device_demand      what pods of a shape ask of the devices of each node, as claims are now
+equal_devices      nodes with equal devices in equal use, as far as a demand tells them apart
+claim_quotas       how many pods more can use a claim
 device_excess      what an allocation takes that others have already
 devices_used       how many devices of each class pods use
 volume_table       claims, volumes and classes; assumed_volumes holds what claims will be bound to

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.claim_quotas import named
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.domain_quotas import Preference, Quotas
 from scheduler.core.model import Requirements
@@ -166,12 +167,12 @@ class Framework:
 
     def independent(self, shape: Shape) -> bool:
         """Whether nothing but free resources, node filters and devices of nodes decides."""
-        devices = self.devices.one_at_a_time(shape) or self.devices.named(shape)
+        devices = self.devices.one_at_a_time(shape) or named(shape)
         return not (shape.filter_match_ids or devices)
 
     def in_waves(self, shape: Shape) -> bool:
         """Whether the node of one pod of this shape affects the filter or score of the next."""
-        devices = self.devices.one_at_a_time(shape) or bool(self.devices.named(shape))
+        devices = self.devices.one_at_a_time(shape) or bool(named(shape))
         return shape.order_sensitive or devices
 
     def quotas(self, shape: Shape, *, preferences: bool) -> Quotas:
@@ -189,7 +190,7 @@ class Framework:
             self.spread.skew_limits(shape),
             preferred,
             single=single,
-            most=self.devices.quota(shape),
+            most=self.devices.quotas.left(shape),
         )
 
     # Score

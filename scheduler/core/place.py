@@ -78,7 +78,7 @@ def place(
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
         return Refusal(group.key, shortage, frozenset())
     respected = state.nominations.respected(group.key, root.priority)
-    waiting = state.framework.devices.deciding(
+    waiting = state.framework.devices.quotas.deciding(
         each for leaf in group.leaves() for each in leaf.pending.items()
     )
     with state.nodes.trial(), waiting, respected if nominations else nullcontext():

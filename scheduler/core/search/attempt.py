@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.claim_quotas import MOST_CONSUMERS, named
 from scheduler.core.forest import Group, Pod
 from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints
-from scheduler.core.plugins.dynamic_resources import MOST_CONSUMERS
 from scheduler.core.profiles import Profile
 from scheduler.core.reasons import reasons
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
@@ -281,7 +281,7 @@ class Attempt:
         if crowded is not None:
             return crowded
         # Counted now, while volumes and devices are assumed for the claims of other members.
-        assumed = shape.requirements.claims or self.framework.devices.named(shape)
+        assumed = shape.requirements.claims or named(shape)
         counts = reasons(self.framework, shape) if assumed else ()
         return Shortage(
             "capacity",
@@ -299,7 +299,7 @@ class Attempt:
         self, group: Group, shape: Shape, needed: int, free: int, *, minimum: bool
     ) -> Shortage | None:
         """The shortage if a claim that the pods share has as many consumers as it may."""
-        full = self.framework.devices.full_claim(shape)
+        full = self.framework.devices.quotas.full(shape)
         if full is None:
             return None
         (_, name), others = full

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.claim_quotas import named
 from scheduler.core.devices.results import is_local
 from scheduler.core.forest import Group
 from scheduler.core.model import ClaimKey
@@ -36,12 +37,12 @@ class SharedClaims:
 
     def of(self, group: Group) -> list[ClaimKey]:
         """The undecided claims that several waiting pods of the subtree name, by most pods."""
-        named: Counter[ClaimKey] = Counter()
+        found: Counter[ClaimKey] = Counter()
         for leaf in group.leaves():
             for shape, pods in leaf.pending.items():
                 if shape.requirements.asks:
-                    named.update(dict.fromkeys(self._framework.devices.undecided(shape), len(pods)))
-        return [key for key, count in named.most_common(MOST_CLAIMS) if count > 1]
+                    found.update(dict.fromkeys(self._framework.devices.undecided(shape), len(pods)))
+        return [key for key, count in found.most_common(MOST_CLAIMS) if count > 1]
 
     def places(
         self, key: ClaimKey, demand: Mapping[Shape, int], region: Ints | None
@@ -51,7 +52,7 @@ class SharedClaims:
         Those whose nodes have room for all of the demand that names the claim.
         """
         devices, table = self._framework.devices, self._devices
-        sharers = {s: n for s, n in demand.items() if key in devices.named(s)}
+        sharers = {s: n for s, n in demand.items() if key in named(s)}
         slots = {s: self._slots(s, region) for s in sharers}
         possible = np.ones(self._nodes.size, np.bool_)
         for each in slots.values():
