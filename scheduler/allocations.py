@@ -34,7 +34,7 @@ from scheduler.allocation_json import (
 )
 from scheduler.claim_access import ClaimAccess, UnusableError
 from scheduler.claim_news import ClaimNews
-from scheduler.core.claim_quotas import MOST_CONSUMERS
+from scheduler.core.claim_consumers import MOST_CONSUMERS
 from scheduler.core.devices.model import Allocation, DeviceClaimInfo
 from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimKey

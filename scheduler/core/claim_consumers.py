@@ -7,9 +7,13 @@ is gone. From then on it is about to be given back: Kubernetes' own controller d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from scheduler.core.changes import Changes
 from scheduler.core.model import ClaimKey
+
+MOST_CONSUMERS: Final = 256
+"""The most entries in status.reservedFor of a claim."""
 
 
 class ClaimConsumers:
@@ -27,6 +31,7 @@ class ClaimConsumers:
         self._reserved: dict[ClaimKey, frozenset[str]] = {}
         self._elsewhere: set[ClaimKey] = set()
         self._assumed: dict[ClaimKey, set[str]] = {}
+        self._joining: dict[ClaimKey, set[str]] = {}
         self._claims: dict[str, dict[ClaimKey, None]] = {}
         self._living: dict[ClaimKey, int] = {}
 
@@ -38,6 +43,27 @@ class ClaimConsumers:
         """The pods that the claim is reserved for, or assumed to be."""
         return self._reserved.get(key, frozenset()).union(self._assumed.get(key, ()))
 
+    def entries(self, key: ClaimKey) -> frozenset[str]:
+        """The same with the assumed pods that the claim's status does not name yet."""
+        joining = self._joining.get(key)
+        return self.of(key).union(joining) if joining else self.of(key)
+
+    def is_full(self, key: ClaimKey) -> bool:
+        """Whether the status of the claim has, or will have, no room for another pod."""
+        return len(self.entries(key)) >= MOST_CONSUMERS
+
+    def join(self, key: ClaimKey, uid: str) -> None:
+        """An assumed pod takes an entry of the claim's status, which names it some time later."""
+        self._joining.setdefault(key, set()).add(uid)
+
+    def leave(self, key: ClaimKey, uids: Iterable[str]) -> None:
+        """These pods are not assumed any more, or are named by now."""
+        joining = self._joining.get(key)
+        if joining is not None:
+            joining.difference_update(uids)
+            if not joining:
+                del self._joining[key]
+
     def claims_of(self, uid: str) -> Iterable[ClaimKey]:
         """The claims that the pod uses."""
         return self._claims.get(uid, ())
@@ -48,6 +74,7 @@ class ClaimConsumers:
 
     def reserve(self, key: ClaimKey, uids: frozenset[str], *, elsewhere: bool = False) -> None:
         """The claim's status names these pods; `elsewhere`: and somebody who is no pod."""
+        self.leave(key, uids)
         known = (self._reserved.get(key, frozenset()), key in self._elsewhere)
         if known == (uids, elsewhere):
             return
@@ -86,6 +113,7 @@ class ClaimConsumers:
 
     def forget(self, key: ClaimKey) -> None:
         """The claim is gone."""
+        self._joining.pop(key, None)
         before = self.of(key)
         self._assumed.pop(key, None)
         self._reserved.pop(key, None)

@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
 
+from scheduler.core.claim_consumers import MOST_CONSUMERS
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.model import ClaimKey
 from scheduler.core.node_table import NodeTable
 from scheduler.core.shapes import Shape
-
-MOST_CONSUMERS: Final = 256
-"""The most entries in status.reservedFor of a claim."""
 
 
 def named(shape: Shape) -> tuple[ClaimKey, ...]:
@@ -49,7 +46,7 @@ class ClaimQuotas:
                 waiting.setdefault(key, set()).update(uids)
         full = False
         for key, of in waiting.items():
-            consumers = self._table.consumers.of(key)
+            consumers = self._table.consumers.entries(key)
             if not consumers.isdisjoint(of) and len(consumers | of) <= MOST_CONSUMERS:
                 self._standing[key] = len(consumers & of)
                 full = full or len(consumers) == MOST_CONSUMERS
@@ -85,7 +82,7 @@ class ClaimQuotas:
 
     def consumers(self, key: ClaimKey) -> int:
         """How many a claim has besides the waiting pods of the root that is decided."""
-        return len(self._table.consumers.of(key)) - self._standing.get(key, 0)
+        return len(self._table.consumers.entries(key)) - self._standing.get(key, 0)
 
     def count(self, shape: Shape, count: int) -> None:
         """The open trial places so many pods more of the shape; negative: it takes them off."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.claim_quotas import MOST_CONSUMERS, ClaimQuotas
+from scheduler.core.claim_consumers import MOST_CONSUMERS
+from scheduler.core.claim_quotas import ClaimQuotas
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.devices.allocator import PodAsks
 from scheduler.core.devices.asks import Ask

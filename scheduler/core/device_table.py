@@ -219,16 +219,29 @@ class DeviceTable:
                 self._put_assumed(key, allocation)
 
     def use_by(self, keys: Iterable[ClaimKey], uid: str) -> None:
-        """Note that an assumed pod uses these claims, as far as their allocation is assumed."""
+        """Note that an assumed pod uses these claims, as far as their allocation is assumed.
+
+        It takes an entry of each, also of those that are allocated.
+        """
         for key in keys:
+            if key in self.claims:
+                self.consumers.join(key, uid)
+                self._count_entries(key)
             if key in self.assumed:
                 self.consumers.assume(key, uid)
 
     def give_back(self, keys: Iterable[ClaimKey], uid: str) -> None:
         """The pod is not assumed any more: allocations that nobody else uses are dropped."""
         for key in keys:
+            self._count_entries(key)
+            self.consumers.leave(key, (uid,))
             if self.consumers.give_back(key, uid):
                 self._put_assumed(key, None)
+
+    def _count_entries(self, key: ClaimKey) -> None:
+        """What is known of pods that name the claim does not hold, if it is full."""
+        if self.consumers.is_full(key):
+            self._claims_changed()
 
     def assume(self, key: ClaimKey, allocation: Allocation) -> None:
         """Assume an allocation in the open trial. Its devices are in use by the pod's state."""

@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.claim_quotas import MOST_CONSUMERS, named
+from scheduler.core.claim_consumers import MOST_CONSUMERS
+from scheduler.core.claim_quotas import named
 from scheduler.core.forest import Group, Pod
 from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints

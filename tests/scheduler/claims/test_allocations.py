@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kube.errors import Forbidden, Invalid, KubeError, ServerError
+from kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerError
 from scheduler.fair_queue import FairSemaphore
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
@@ -294,6 +294,31 @@ async def test_the_257th_consumer_waits() -> None:
 
     assert harness.api.bound == {}
     assert harness.api.writes == []
+
+
+async def test_the_last_place_of_a_claim_goes_to_one_root_and_to_the_next_if_that_gives_it_up() -> (
+    None
+):
+    """The second is not decided against a status that does not name the first yet."""
+    harness = cluster(1)
+    harness.claim("common")
+    harness.foreign("common", "n0", "d0", *(f"p{at}" for at in range(255)))
+    harness.pod("first", own=0, shared=["common"])
+    harness.pod("second", own=0, shared=["common"])
+    told: list[str] = []
+
+    def delete_the_first(_name: str, _subresource: str | None) -> None:
+        if not told:
+            told.extend(harness.builder.state.pods[uid].node for uid in ("uid-first", "uid-second"))
+            harness.delete_pod("first")
+            raise Conflict(409, "Conflict", "the object has been modified")
+
+    harness.api.before_write = delete_the_first
+    await run(harness)
+
+    assert told == ["n0", ""]
+    assert harness.api.bound == {"second": "n0"}
+    assert len(harness.consumers("common")) == 256
 
 
 async def test_devices_with_binding_conditions_are_waited_for() -> None:

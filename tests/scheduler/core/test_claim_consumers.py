@@ -16,6 +16,8 @@ OPERATIONS = st.lists(
         st.tuples(st.just("pod"), st.sampled_from(CLAIMS), st.sampled_from(PODS)),
         st.tuples(st.just("assume"), st.sampled_from(CLAIMS), st.sampled_from(PODS)),
         st.tuples(st.just("give_back"), st.sampled_from(CLAIMS), st.sampled_from(PODS)),
+        st.tuples(st.just("join"), st.sampled_from(CLAIMS), st.sampled_from(PODS)),
+        st.tuples(st.just("leave"), st.sampled_from(CLAIMS), st.sampled_from(PODS)),
         st.tuples(st.just("confirm"), st.sampled_from(CLAIMS), st.just("")),
         st.tuples(st.just("forget"), st.sampled_from(CLAIMS), st.just("")),
         st.tuples(st.just("reserve"), st.sampled_from(CLAIMS), st.sampled_from(("", *PODS, "ab"))),
@@ -32,6 +34,7 @@ class Plain:
         self.alive: set[str] = set()
         self.reserved: dict[ClaimKey, set[str]] = {key: set() for key in CLAIMS}
         self.assumed: dict[ClaimKey, set[str]] = {key: set() for key in CLAIMS}
+        self.joining: dict[ClaimKey, set[str]] = {key: set() for key in CLAIMS}
         self.elsewhere: set[ClaimKey] = set()
 
     def of(self, key: ClaimKey) -> set[str]:
@@ -51,15 +54,22 @@ def apply(what: str, key: ClaimKey, uid: str, plain: Plain, consumers: ClaimCons
     elif what == "give_back":
         plain.assumed[key].discard(uid)
         assert consumers.give_back(key, uid) == (not plain.assumed[key])
+    elif what == "join":
+        plain.joining[key].add(uid)
+        consumers.join(key, uid)
+    elif what == "leave":
+        plain.joining[key].discard(uid)
+        consumers.leave(key, (uid,))
     elif what == "confirm":
         plain.assumed[key].clear()
         consumers.confirm(key)
     elif what == "forget":
-        plain.assumed[key], plain.reserved[key] = set(), set()
+        plain.assumed[key], plain.reserved[key], plain.joining[key] = set(), set(), set()
         plain.elsewhere.discard(key)
         consumers.forget(key)
     else:
         plain.reserved[key] = set(uid)
+        plain.joining[key] -= plain.reserved[key]
         plain.elsewhere.discard(key)
         if what == "elsewhere":
             plain.elsewhere.add(key)
@@ -78,6 +88,7 @@ def test_counters_are_what_a_look_at_everything_says(
 
         for each in CLAIMS:
             assert consumers.of(each) == plain.of(each)
+            assert consumers.entries(each) == plain.of(each) | plain.joining[each]
             assert consumers.living(each) == plain.living(each)
             gone = bool(plain.of(each)) and not plain.living(each)
             assert (each in consumers.returning) == gone

@@ -343,3 +343,58 @@ def test_what_many_shared_claims_cost_is_bounded() -> None:
 
     assert isinstance(decision, Refusal)
     assert decision.steps <= budget.steps + 64
+
+
+def two_crowds(present: int, first: int, second: int) -> tuple[DeviceCluster, ClaimKey]:
+    """Two gangs that share an allocated claim, which so many others use already."""
+    made = racks(1, 8, cpu=100)
+    key = made.claim("switch", SWITCH)
+    made.write(made.place_single(made.asks(None, key)))
+    claim = made.table.claims[key]
+    reserved = claim.reserved | frozenset(map(str, range(present - 1)))
+    made.table.set_claim(replace(claim, reserved=reserved))
+    for name, wanted in (("a", first), ("b", second)):
+        made.gang(name, wanted)
+        for _ in range(wanted):
+            made.asks(name, key)
+    return made, key
+
+
+def test_assumed_consumers_count_before_the_claim_names_them() -> None:
+    made, _ = two_crowds(250, 4, 4)
+
+    made.run(made.place("a"))
+
+    refusal = made.place("b")
+    assert isinstance(refusal, Refusal)
+    assert "254 of which it has" in explain(made.state, refusal).summary
+
+
+def test_what_one_root_wrote_leaves_the_assumed_consumers_of_others() -> None:
+    made, key = two_crowds(250, 3, 4)
+    made.gang("c", 1)
+    third = made.asks("c", key)
+    made.run(made.place("a"))
+    made.run(made.place("c"))
+
+    claim = made.table.claims[key]
+    made.table.set_claim(replace(claim, reserved=claim.reserved | {third.uid}))
+
+    assert isinstance(made.place("b"), Refusal)
+
+
+@pytest.mark.parametrize("how", ["forgotten", "removed"])
+def test_assumed_consumers_that_are_given_up_leave_their_places(how: str) -> None:
+    made, _ = two_crowds(252, 4, 4)
+    decision = made.place("a")
+    made.run(decision)
+    assert isinstance(decision, Placement)
+    assert isinstance(made.place("b"), Refusal)
+
+    for pod in decision.pods:
+        if how == "forgotten":
+            made.state.forget(pod.info.uid)
+        else:
+            made.state.remove_pod(pod.info.uid)
+
+    assert isinstance(made.place("b"), Placement)
