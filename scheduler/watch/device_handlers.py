@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
 from kube.meta import Key
 from scheduler.claim_news import ClaimNews
 from scheduler.core.model import ClaimKey
@@ -33,6 +35,8 @@ from scheduler.watch.device_objects import (
 from scheduler.watch.event_handlers import PodHandler
 
 _UNREADABLE: Final = "cannot be read"
+
+_log = structlog.get_logger()
 
 
 class DeviceClassHandler:
@@ -98,11 +102,11 @@ class ResourceSliceHandler:
     def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._devices = state.devices
         self._on_change = on_change
-        self._hidden: dict[str, int] = {}
+        self._hidden: dict[str, tuple[int, str]] = {}
 
     def upsert(self, obj: ResourceSlice) -> None:
         info, hidden = slice_info(obj)
-        self._count_hidden(info.name, len(hidden))
+        self._hide(info.name, hidden)
         self._devices.set_slice(info)
         self._on_change()
 
@@ -111,15 +115,24 @@ class ResourceSliceHandler:
         self.delete(key)
 
     def delete(self, key: Key) -> None:
-        self._count_hidden(key[1], 0)
+        self._hide(key[1], ())
         self._devices.remove_slice(key[1])
         self._on_change()
 
-    def _count_hidden(self, name: str, count: int) -> None:
-        before = self._hidden.pop(name, 0)
-        if count:
-            self._hidden[name] = count
-        DEVICES_HIDDEN.inc(count - before)
+    def _hide(self, name: str, problems: tuple[str, ...]) -> None:
+        """Count and tell of the slice's hidden devices, once as long as they stay the same."""
+        before = self._hidden.pop(name, (0, ""))
+        now = (len(problems), problems[0]) if problems else (0, "")
+        if problems:
+            self._hidden[name] = now
+        DEVICES_HIDDEN.inc(now[0] - before[0])
+        if problems and now != before:
+            _log.warning(
+                "devices hidden: have their driver publish them without what is not known",
+                resourceslice=name,
+                devices=now[0],
+                problem=now[1],
+            )
 
 
 @dataclass(frozen=True, slots=True)
