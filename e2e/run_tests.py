@@ -45,6 +45,7 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/hostile/test_beside_native_gangs.py",
         "e2e/hostile/test_boundaries.py",
         "e2e/hostile/test_fuzz.py",
+        "e2e/hostile/test_unmapped_resources.py",
     ),
 }
 """What runs on the real control plane without `--long`: what users count on, and what the embedded
