@@ -50,6 +50,9 @@ class ClaimConsumers:
 
     def is_full(self, key: ClaimKey) -> bool:
         """Whether the status of the claim has, or will have, no room for another pod."""
+        parts = (self._reserved, self._assumed, self._joining)
+        if sum(len(part.get(key, ())) for part in parts) < MOST_CONSUMERS:
+            return False  # without making a set, as this is asked for each pod
         return len(self.entries(key)) >= MOST_CONSUMERS
 
     def join(self, key: ClaimKey, uid: str) -> None:

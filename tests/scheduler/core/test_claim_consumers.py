@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,3 +96,26 @@ def test_counters_are_what_a_look_at_everything_says(
         for pod in PODS:
             assert set(consumers.claims_of(pod)) == {c for c in CLAIMS if pod in plain.of(c)}
         assert len(consumers) == len(plain.of(CLAIMS[0]) | plain.of(CLAIMS[1]))
+
+
+@pytest.mark.parametrize(
+    ("reserved", "assumed", "joining", "want"),
+    [
+        pytest.param(256, 0, 0, True, id="as the status says"),
+        pytest.param(0, 100, 156, False, id="assumed pods are counted once"),
+        pytest.param(200, 0, 256, True, id="with those that the status will name"),
+        pytest.param(255, 0, 0, False, id="one place is left"),
+    ],
+)
+def test_a_claim_is_full_with_all_that_are_on_their_way(
+    reserved: int, assumed: int, joining: int, *, want: bool
+) -> None:
+    consumers = ClaimConsumers(lambda _uid: True)
+    key = CLAIMS[0]
+    consumers.reserve(key, frozenset(map(str, range(reserved))))
+    for uid in map(str, range(assumed)):
+        consumers.assume(key, uid)
+    for uid in map(str, range(joining)):
+        consumers.join(key, uid)
+
+    assert consumers.is_full(key) == want
