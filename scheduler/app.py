@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Final, TypeVar
@@ -96,7 +97,7 @@ class Scheduler:
         self._changed = asyncio.Event()
         self._freeze = Freeze()
         self._fell_behind = asyncio.Event()
-        self._stepwise = Stepwise(clock)
+        self._stepwise = Stepwise(clock, getattr(time, "thread_time", None))
         selectors = Selectors()
         self.state = State(claim_news.changed, selectors.judge)
         device_work = DeviceWork(self.state.devices.allowance, selectors, clock)

@@ -61,6 +61,23 @@ def test_short_work_neither_gives_way_nor_needs_a_thread(
     assert threads == [threading.current_thread()]
 
 
+def test_on_a_busy_machine_only_the_time_that_the_thread_runs_counts(clock: FakeClock) -> None:
+    ran = 0.0
+    stepwise = Stepwise(clock, lambda: ran)
+
+    def work(each: float) -> int:
+        nonlocal ran
+        for _ in range(9):
+            clock.jump(SHORT)  # others run most of it
+            ran += each
+            stepwise.pause()
+        return 9
+
+    assert ended(stepwise.steps(lambda: work(SHORT / 10))) == (0, 9)
+    times, _ = ended(stepwise.steps(lambda: work(SHORT / 2)))
+    assert times > 0
+
+
 def test_long_work_gives_way_after_each_slice_and_returns_its_result(
     stepwise: Stepwise, clock: FakeClock
 ) -> None:
