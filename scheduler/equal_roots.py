@@ -33,13 +33,14 @@ class Answer:
     blocker: Blocker
 
     def to(self, key: GroupKey) -> Answer:
-        """The same for another root."""
+        """The same for another root, which was not searched for itself."""
         root, short, blocker = self.refusal.root, self.refusal.shortage, self.blocker
         if short.at == root:
             short = replace(short, at=key)
         if blocker.at == root:
             blocker = replace(blocker, at=key)
-        return Answer(replace(self.refusal, root=key, shortage=short), blocker)
+        refusal = replace(self.refusal, root=key, shortage=short, timed_out=False)
+        return Answer(refusal, blocker)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Its three parts have the names of kube-scheduler's:
 
 active         by priority, then half-running groups first, then by creation and name
 unschedulable  did not fit; active again when room appears for its shapes, when the root changes,
-               and after `retry` seconds in any case
+               and after `retry` seconds in any case, or soon if its search ran out of time
 backoff        binding it failed or it was given up (bind_backoff), or deciding it raised an error
 
 All other entities (they lack members, a parent or a policy) are not here and cost nothing.
@@ -37,6 +37,7 @@ from scheduler.core.state import Changes, State
 from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.equal_roots import Answer, EqualKind, EqualRoots, Rank
 from scheduler.first_decisions import FirstDecisions
+from scheduler.long_searches import LongSearches
 from scheduler.metrics import QUEUES
 from scheduler.refused_roots import RefusedRoot, RefusedRoots
 from scheduler.timers import Timers
@@ -78,6 +79,7 @@ class Queue:
         self._stale: dict[GroupKey, float] = {}
         self._backoff = BindBackoff()
         self._due = Timers()
+        self._long_searches = LongSearches()
         self._blocked: set[GroupKey] = set()
         self._domains = (0, 0)
         self._behind = False
@@ -226,6 +228,7 @@ class Queue:
         """It does not fit now."""
         self._drop(key)
         self._first_decisions.refused(key)
+        self._long_searches.ended(key, now, timed_out=refusal.timed_out)
         short = refusal.shortage
         entity = self.entity(key)
         plain = isinstance(entity, Pod) or (entity is not None and not entity.composite)
@@ -320,6 +323,7 @@ class Queue:
         """It was bound: the back-off begins anew."""
         self._backoff.succeed(key)
         self._first_decisions.forget(key)
+        self._long_searches.forget(key)
 
     def failures(self, key: GroupKey) -> int:
         """How often in a row binding it failed."""
@@ -339,7 +343,12 @@ class Queue:
     def next_time(self) -> float | None:
         """When the next refused or failing entity is due, if any."""
         first = self._unschedulable.first_due()
-        moments = (self._backoff.next_time(), self._due.next(), first[1] if first else None)
+        moments = (
+            self._backoff.next_time(),
+            self._due.next(),
+            self._long_searches.next_time(),
+            first[1] if first else None,
+        )
         times = [moment for moment in moments if moment is not None]
         stale = next(iter(self._stale.values()), None)
         if stale is not None:
@@ -377,6 +386,7 @@ class Queue:
         self._leave(key)
         self._woken.pop(key, None)
         self._due.discard(key)
+        self._long_searches.discard(key)
         if key in self._unschedulable:  # only those that were refused have equals, and numbers
             self._equal.discard(key)
             self._unschedulable.discard(key)
@@ -385,6 +395,7 @@ class Queue:
     def _forget(self, key: GroupKey) -> None:
         """It cannot be decided any more; others may have to be in its stead."""
         self._first_decisions.forget(key)
+        self._long_searches.forget(key)
         head, _ = self._heads.pop(key, (None, None))
         if head is not None:
             self._pass_on(head, 1)
@@ -498,6 +509,11 @@ class Queue:
             yield
         while (due_now := self._due.pop_due(now)) is not None:
             self.review(due_now)
+            yield
+        late = self._long_searches.pop_due(now) if not self._active else None
+        if late is not None:
+            self._equal.expire_old(late, now)
+            self.review(late)
             yield
         while self._stale:
             key, at = next(iter(self._stale.items()))

@@ -49,12 +49,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the root cannot be placed now; more slots for one of the `shapes` may change that."""
+    """Why the root cannot be placed now; more slots for one of the `shapes` may change that.
+
+    With `timed_out` the time was over before all was tried: another search may find a place.
+    """
 
     root: GroupKey
     shortage: Shortage
     shapes: frozenset[Shape]
     steps: int = 0
+    timed_out: bool = False
 
 
 def place(
@@ -86,12 +90,14 @@ def place(
         attempt, shapes = search.attempt, shapes_of(group)
         shortage_or_none = search.minimums(group, region)
         if shortage_or_none is not None:
-            return Refusal(group.key, shortage_or_none, shapes, attempt.steps)
+            late = attempt.budget.expired()
+            return Refusal(group.key, shortage_or_none, shapes, attempt.steps, late)
         minimums = attempt.total
         if extras:
             search.extras(group)
         if not attempt.total:
-            return Refusal(group.key, search.left_over(group), shapes, attempt.steps)
+            late = attempt.budget.expired()
+            return Refusal(group.key, search.left_over(group), shapes, attempt.steps, late)
         placement = _placement(state, group, search, minimums)
         attempt.give_back()
         return placement
