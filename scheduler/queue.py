@@ -409,7 +409,10 @@ class Queue:
         if not self._to_scan and self._rows:
             self._scanned, self._rows = sorted(self._rows), set()
             shapes = [*self._unschedulable.shapes, *self._equal.shapes()]
-            self._to_scan = list(dict.fromkeys(shapes))
+            # Most lack a resource there: these are not looked at one by one.
+            framework = self._state.framework
+            region = _known(self._scanned, framework.nodes.size)
+            self._to_scan = framework.may_fit(dict.fromkeys(shapes), region)
         shapes, self._to_scan = self._to_scan[-_SHAPES:], self._to_scan[:-_SHAPES]
         # Shapes that nobody waits with any more may be gone altogether.
         waiting = [s for s in shapes if self._unschedulable.waiting(s) or self._equal.firsts(s)]
@@ -419,7 +422,7 @@ class Queue:
     def _wake_for_room(self, shapes: list[Shape], rows: list[int], now: float) -> None:
         """Make ready those with room for a shape on one of the rows, and enough room in all."""
         framework, nominations = self._state.framework, self._state.nominations
-        region = np.array([row for row in rows if row < framework.nodes.size], np.int64)
+        region = _known(rows, framework.nodes.size)
         open_to = [s for s in shapes if self._may_fit(s, region)]
         nominated = nominations.on(region.tolist()) if open_to else {}
         free_to = set(open_to)
@@ -532,6 +535,10 @@ class Queue:
             self._equal.expire_old(key, now)
             self.review(key)
             yield
+
+
+def _known(rows: list[int], size: int) -> Ints:
+    return np.array([row for row in rows if row < size], np.int64)
 
 
 def _equals(entity: Group | Pod, kind: Signature) -> bool:

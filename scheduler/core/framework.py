@@ -8,6 +8,7 @@ free resources are cached until any of those change.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -137,6 +138,10 @@ class Framework:
             room = self.room(shape)
             return room if rows is None else room[rows]
         return self.slots_in(shape, rows)
+
+    def may_fit(self, shapes: Iterable[Shape], rows: Ints) -> list[Shape]:
+        """These shapes without those that lack a resource on all of the rows: cheap for many."""
+        return node_resources_fit.may_fit(shapes, self.nodes.free, rows)
 
     def room(self, shape: Shape) -> Ints:
         """Pods per node (N,) that the free resources, ports, disks and the node filters admit."""

@@ -6,7 +6,7 @@ pack and spread correspond to the scoring strategies MostAllocated and LeastAllo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -38,6 +38,22 @@ def room(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> Ints
         raise AssertionError("a pod requests at least itself")
     counts[(counts < 0) | ~permitted] = 0
     return counts
+
+
+def may_fit(shapes: Iterable[Shape], free: Ints, rows: Ints) -> list[Shape]:
+    """Those for which the rows (n,) have enough of each resource, maybe not on the same row.
+
+    One pass over the arrays for all shapes; `free` is (R, capacity).
+    """
+    if not len(rows):
+        return []
+    most = free[:, rows].max(axis=1).tolist()
+    return [
+        shape
+        for shape in shapes
+        if not shape.request.missing
+        and all(most[resource] >= amount for resource, amount in shape.demands)
+    ]
 
 
 def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
