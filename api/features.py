@@ -51,6 +51,7 @@ class Feature(StrEnum):
     IMPLICIT_POD_GROUPS = "ImplicitPodGroups"
     POD_GROUPS_FROM_PODS = "PodGroupsFromPods"
     DEVICE_CLAIMS = "DeviceClaims"
+    EXPECTED_PODS = "ExpectedPods"
 
 
 class Gate(NamedTuple):
@@ -87,6 +88,9 @@ GATES: Final[Mapping[Feature, Gate]] = {
     ),
     Feature.DEVICE_CLAIMS: Gate(
         Stage.BETA, True, "pods with resourceClaims (dynamic resource allocation)"
+    ),
+    Feature.EXPECTED_PODS: Gate(
+        Stage.ALPHA, False, "places held for pods of a group that do not exist yet"
     ),
 }
 

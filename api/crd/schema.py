@@ -81,6 +81,8 @@ def _type_schema(annotation: Any, level: int) -> Json:
             "x-kubernetes-list-type": "atomic",
             "items": _item_schema(get_args(annotation)[0], level),
         }
+    if get_origin(annotation) is dict:
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return _model_schema(annotation, level)
     raise TypeError(f"no schema for {annotation!r}")

@@ -3,7 +3,7 @@
 # ruff: noqa: N815  fields bear the API's own names
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -211,6 +211,24 @@ class WorkloadReference(BaseModel):
     )
 
 
+class ExpectedPods(BaseModel):
+    """Pods of one kind that a group will have, of which some need not exist yet."""
+
+    name: str = Field(
+        "", description="A DNS label, unique within the list; how the status names them. Required."
+    )
+    count: int = Field(
+        0,
+        description="How many such pods the group has once all exist, those that exist included; "
+        "at most 10000.",
+    )
+    template: dict[str, Any] = Field(
+        {},
+        description="metadata.labels and spec of such a pod, as its owner will make it. Only what "
+        "decides where the pod may run is looked at. At most 16 KiB as JSON. Required.",
+    )
+
+
 class PodGroupSpec(_Common):
     """A group of pods that are scheduled by one policy."""
 
@@ -230,6 +248,12 @@ class PodGroupSpec(_Common):
     )
     resourceClaims: Annotated[list[ResourceClaim], ListMap("name")] = Field(
         [], description="Resource claims that the group's pods share, at most 4. Immutable."
+    )
+    expectedPods: Annotated[list[ExpectedPods], ListMap("name")] = Field(
+        [],
+        description="The pods that the group will have, at most 8 kinds, where some are created "
+        "only after others run. They count as members, and places are held for those that do not "
+        "exist yet. May be changed later.",
     )
 
 
@@ -309,6 +333,22 @@ class _Status(BaseModel):
     blocker: Blocker | None = Field(None, description="Why the group waits, if it does.")
 
 
+class HeldPods(BaseModel):
+    """Places that are held for pods of a group that do not exist yet."""
+
+    name: str = Field("", description="The entry of spec.expectedPods.")
+    node: str = Field("", description="Where they are to run.")
+    count: int = Field(0, description="How many of them.")
+
+
+class HeldPlaces(BaseModel):
+    """The places that are held for a group, since when and how long."""
+
+    since: datetime | None = Field(None, description="Since when places are held.")
+    until: datetime | None = Field(None, description="When those not used by then are given up.")
+    pods: list[HeldPods] = Field([], description="The places, by entry and node; at most 100.")
+
+
 class PodGroupStatus(_Status):
     """What is observed of a PodGroup."""
 
@@ -316,6 +356,9 @@ class PodGroupStatus(_Status):
     scheduledPods: int = Field(0, description="The pods of it that have a node.")
     resourceClaimStatuses: Annotated[list[ResourceClaimStatus], ListMap("name")] = Field(
         [], description="The claims made for spec.resourceClaims."
+    )
+    heldPlaces: HeldPlaces | None = Field(
+        None, description="The places that are held for spec.expectedPods, if any are."
     )
 
 

@@ -20,6 +20,7 @@ _CONSTRAINTS = "schedulingConstraints"
 _PARENT = "parentCompositePodGroupName"
 _COMPOSITES = "compositePodGroupTemplates"
 _LEAVES = "podGroupTemplates"
+_EXPECTED = "expectedPods"
 
 
 def uses_of(group: str, kind: str, obj: Mapping[str, Any]) -> Iterator[Use]:
@@ -38,6 +39,8 @@ def _of_group(kind: str, spec: Mapping[str, Any]) -> Iterator[Use]:
         yield Use(Feature.COMPOSITE_POD_GROUP, "kind")
     elif spec.get(_PARENT):
         yield Use(Feature.COMPOSITE_POD_GROUP, f"spec.{_PARENT}")
+    if kind == POD_GROUP.kind and spec.get(_EXPECTED):
+        yield Use(Feature.EXPECTED_PODS, f"spec.{_EXPECTED}")
     yield from _of_constraints(spec, "spec")
 
 

@@ -7,6 +7,7 @@ from api import names
 from api.constants import MAX_CLAIM_CONSUMERS
 from api.reading import Reader, dig, integer, listing, text
 from api.rules import parts, table
+from api.rules.expected import check_expected_pods
 
 
 def check_pod_group(
@@ -23,6 +24,7 @@ def check_pod_group(
     parts.check_policy(reader, spec, "spec", composite=False, missing=missing)
     _check_common(reader, spec)
     parts.check_claims(reader, spec, "spec")
+    check_expected_pods(reader, spec)
 
 
 def check_composite(reader: Reader, name: str, spec: Mapping[str, Any]) -> None:

@@ -15,6 +15,9 @@ from api.constants import (
     HIGHEST_USER_PRIORITY,
     LABEL_VALUE_LENGTH,
     MAX_DEPTH,
+    MAX_EXPECTED_KINDS,
+    MAX_EXPECTED_PODS,
+    MAX_EXPECTED_TEMPLATE,
     MAX_RESOURCE_CLAIMS,
     MAX_TEMPLATES,
 )
@@ -85,6 +88,7 @@ _MODE: Final = ("disruptionMode",)
 _REFERENCE: Final = ("spec.workloadRef",)
 _PARENT: Final = ("spec.parentCompositePodGroupName",)
 _CLAIM_NAMES: Final = ("resourceClaims[].name",)
+_EXPECTED_NAMES: Final = ("spec.expectedPods[].name",)
 _CLAIM_REFERENCES: Final = (
     "resourceClaims[].resourceClaimName",
     "resourceClaims[].resourceClaimTemplateName",
@@ -216,6 +220,33 @@ CLAIM_ONE: Final = Rule(
     "must specify exactly one of `resourceClaimName`, `resourceClaimTemplateName`",
 )
 CLAIM_REFERENCE: Final = Rule("claim-reference", _CLAIM_REFERENCES, _I, DNS_SUBDOMAIN_TEXT)
+EXPECTED_TOO_MANY: Final = Rule(
+    "expected-too-many", ("spec.expectedPods",), _T, "", MAX_EXPECTED_KINDS
+)
+EXPECTED_NAME_REQUIRED: Final = Rule(
+    "expected-name-required", _EXPECTED_NAMES, _R, "every kind of pods needs a name"
+)
+EXPECTED_NAME: Final = Rule("expected-name", _EXPECTED_NAMES, _I, DNS_LABEL_TEXT)
+EXPECTED_NAME_DUPLICATE: Final = Rule("expected-name-duplicate", _EXPECTED_NAMES, _D, "")
+EXPECTED_COUNT: Final = Rule(
+    "expected-count",
+    ("spec.expectedPods[].count",),
+    _I,
+    f"must be 0 to {MAX_EXPECTED_PODS}",
+)
+EXPECTED_CONTAINERS: Final = Rule(
+    "expected-containers",
+    ("spec.expectedPods[].template.spec.containers",),
+    _R,
+    "say what the pods request: at least one container, as in the owner's template",
+)
+EXPECTED_TEMPLATE_SIZE: Final = Rule(
+    "expected-template-size",
+    ("spec.expectedPods[].template",),
+    _I,
+    f"must be at most {MAX_EXPECTED_TEMPLATE} bytes as JSON: leave out what does not decide where "
+    "the pods may run, such as env and volumeMounts",
+)
 CLAIM_STATUS_UNKNOWN: Final = Rule(
     "claim-status-unknown",
     ("status.resourceClaimStatuses[].name",),

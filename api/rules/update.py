@@ -1,4 +1,7 @@
-"""What may change after creation: minCount, minGroupCount, and a late template (KEP-5832)."""
+"""What may change after creation: minCount, minGroupCount, expectedPods, and a late template.
+
+The template is KEP-5832's; expectedPods follow an owner that is scaled.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,6 +11,7 @@ from api.causes import Cause
 from api.rules import table
 
 _MUTABLE: Final = frozenset({"minCount", "minGroupCount"})
+_MUTABLE_FIELDS: Final = frozenset({"expectedPods"})
 
 
 def check_update(
@@ -22,7 +26,7 @@ def check_update(
     return [
         table.IMMUTABLE.at(f"spec.{key}", new.get(key))
         for key in sorted(old.keys() | new.keys())
-        if key not in filled and _frozen(old.get(key)) != _frozen(new.get(key))
+        if key not in filled | _MUTABLE_FIELDS and _frozen(old.get(key)) != _frozen(new.get(key))
     ]
 
 

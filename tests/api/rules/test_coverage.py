@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 TABLES = (
     "tests/api/rules/test_admission_table.py",
+    "tests/api/rules/test_expected_pods.py",
     "tests/api/rules/test_feature_use.py",
     "tests/api/rules/test_validation.py",
 )

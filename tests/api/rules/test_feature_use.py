@@ -45,6 +45,12 @@ JSON = st.recursive(
         pytest.param("PodGroup", {}, [], id="a plain group"),
         pytest.param(
             "PodGroup",
+            {"expectedPods": [{"name": "worker"}]},
+            [(Feature.EXPECTED_PODS, "spec.expectedPods")],
+            id="a group that expects pods",
+        ),
+        pytest.param(
+            "PodGroup",
             {"parentCompositePodGroupName": "top", **RACK},
             [
                 (TREE, "spec.parentCompositePodGroupName"),
