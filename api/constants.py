@@ -130,6 +130,8 @@ ANNOTATION_SHARED_CLAIMS: Final = f"{GROUP}/shared-claims"
 # The same for the composite of a replicatedJob in a JobSet of mode Composite.
 REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
+# On a PodGroup: for how many seconds places are held for its expected pods; 0: not at all.
+ANNOTATION_HOLD_SECONDS: Final = f"{GROUP}/hold-seconds"
 # On a root: how long, as in "90s" or "5m", before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
 # On a root, or on the Job or JobSet that it is made for: request capacity while it waits for room.

@@ -43,6 +43,7 @@ from scheduler.evictor import Evictor
 from scheduler.extended_claims import ExtendedClaims
 from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents
+from scheduler.held_places import HeldPlaces
 from scheduler.loop import Loop
 from scheduler.metrics import TAKEOVER_SECONDS, no_longer_leading
 from scheduler.preemptor import Preemptor
@@ -113,9 +114,23 @@ class Scheduler:
             scheduler_names=SchedulerNames(tuple(profiles)),
             gates=gates,
             claim_news=device_news,
+            most_expected=config.holding.pods_per_namespace,
         )
         events = GroupEvents(self._recorder, self.state, self._informers.observed)
         activity = Activity()
+        self._held_places = None
+        if self._informers.expected is not None:
+            self._held_places = HeldPlaces(
+                self.state,
+                self._informers.pods,
+                self._informers.expected,
+                events,
+                clock=clock,
+                config=config.holding,
+                observed=self._informers.observed,
+                on_change=self._state_changed,
+                freeze=self._freeze,
+            )
         self._reporter = Reporter(
             client,
             self.state,
@@ -127,6 +142,7 @@ class Scheduler:
             pending=self._informers.pods.pending,
             freeze=self._freeze,
             gates=gates,
+            held_places=self._held_places,
         )
         times = GangTimes(self.state, clock)
         keys = config.metrics.topology_keys
@@ -162,6 +178,7 @@ class Scheduler:
             claim_releases=claim_releases,
             freeze=self._freeze,
             times=times,
+            expected=self._informers.expected,
         )
         self._evictor = Evictor(
             client,
@@ -204,6 +221,7 @@ class Scheduler:
             times=times,
             device_work=device_work,
             claim_releases=claim_releases,
+            held_places=self._held_places,
             log_decisions=config.log_decisions,
         )
         self._loop = Loop(
@@ -359,6 +377,8 @@ class Scheduler:
         self._preemptor.reset()
         self._starvation.reset()
         self._cycle.reset()
+        if self._held_places is not None:
+            self._held_places.reset()
         await self._binder.recover(fence)
         self._evictor.resume()
         self._preemptor.restore()
@@ -371,6 +391,8 @@ class Scheduler:
                 group.create_task(self._binder.run(fence))
                 group.create_task(self._evictor.run(fence))
                 group.create_task(self._reporter.run(fence))
+                if self._held_places is not None:
+                    group.create_task(self._held_places.run(fence))
         finally:
             self._leading = False
             self._allocations.lead(leads=False)

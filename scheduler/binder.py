@@ -31,6 +31,7 @@ from scheduler.api_protocols import BinderApi
 from scheduler.claim_releases import ClaimReleases
 from scheduler.conditions import binding_failed
 from scheduler.core.explain import Blocker
+from scheduler.core.forest import Pod
 from scheduler.core.model import COMPOSITE_POD_GROUP, GroupKey
 from scheduler.core.place import Placement
 from scheduler.core.state import State
@@ -50,6 +51,7 @@ from scheduler.reservations import (
 )
 from scheduler.retry import RETRIABLE
 from scheduler.volume_binder import VolumeBinder
+from scheduler.watch.expected_pods import ExpectedPods
 
 _PROVISIONED_AT_ONCE: Final = 1000
 """Pods whose volumes are being bound; a namespace whose provisioner hangs has not all of them."""
@@ -88,6 +90,7 @@ class Binder:
         claim_releases: ClaimReleases | None = None,
         freeze: Freeze | None = None,
         times: GangTimes | None = None,
+        expected: ExpectedPods | None = None,
     ) -> None:
         self._api = api
         self._state = state
@@ -130,30 +133,56 @@ class Binder:
             freeze=self._freeze,
         )
         self._recovery = Recovery(
-            state, self._intents, clock=clock, timeout_of=self._timeout_of, start=self._start
+            state,
+            self._intents,
+            clock=clock,
+            timeout_of=self._timeout_of,
+            start=self._start,
+            expected=expected,
         )
 
     def submit(self, placement: Placement) -> None:
-        """Queue the Bindings of a root, behind those decided before it."""
-        intent = self._intents.get(placement.root)
-        if intent is None:
-            deadline = self._clock.monotonic() + self._timeout_of(placement.root)
-            intent = Intent(placement.root, deadline)
-        names = self._state.nodes.name_of
-        bindings = [
-            PodBinding(intent, pod, names(row))
-            for pod, row in zip(placement.pods, placement.rows, strict=True)
-        ]
+        """Queue the Bindings of a root, behind those decided before it.
+
+        Expected pods have none: their places are held, and stay in the Reservation.
+        """
+        intent = self._intent_for(placement.root)
+        bindings = self._bindings(placement, intent)
+        minimums = sum(not pod.info.expected for pod in placement.pods[: placement.minimums])
         # Whatever may raise comes before anything is remembered.
         reserves = self._needs_reservation(placement, intent)
-        minimums = placement.minimums
-        decision = self._pending_decision(intent, bindings, minimums) if reserves else None
+        decision = None
+        if reserves:
+            decision = self._pending_decision(intent, placement, bindings, minimums)
         self._intents.add(intent)
         self._add_open(intent, len(bindings))
         if decision is not None:
             self._intents.reservations.add(decision)
         else:
             self._allocate_and_bind(bindings, minimums)
+
+    def _intent_for(self, root: GroupKey) -> Intent:
+        """The root's intent; it has its time anew if none of its Bindings is under way."""
+        intent = self._intents.get(root)
+        deadline = self._clock.monotonic() + self._timeout_of(root)
+        if intent is None:
+            return Intent(root, deadline)
+        if not intent.open and self._holds(root):
+            intent.deadline = deadline
+        return intent
+
+    def _bindings(self, placement: Placement, intent: Intent) -> list[PodBinding]:
+        names = self._state.nodes.name_of
+        return [
+            PodBinding(intent, pod, names(row))
+            for pod, row in zip(placement.pods, placement.rows, strict=True)
+            if not pod.info.expected
+        ]
+
+    def _holds(self, root: GroupKey) -> bool:
+        """Whether places are held for the root."""
+        group = self._state.forest.groups.get(root)
+        return group is not None and group.expected_held > 0
 
     async def run(self, fence: Fence) -> None:
         """Send Bindings while the lease is held; until cancelled."""
@@ -208,9 +237,14 @@ class Binder:
         return placement.minimums > 1
 
     def _pending_decision(
-        self, intent: Intent, bindings: list[PodBinding], minimums: int
+        self, intent: Intent, placement: Placement, bindings: list[PodBinding], minimums: int
     ) -> PendingDecision:
-        pods = [ReservedPod(binding.pod.info.uid, binding.node) for binding in bindings]
+        names = self._state.nodes.name_of
+        pods = [
+            ReservedPod(pod.info.uid, names(row))
+            for pod, row in zip(placement.pods, placement.rows, strict=True)
+        ]
+        held = [pod for pod in placement.pods if pod.info.expected]
         intent.reserved.update(pod.uid for pod in pods)
         intent.since = intent.since or rfc3339(self._clock.now())
 
@@ -223,6 +257,8 @@ class Binder:
 
         def failed(problem: str) -> None:
             intent.reserved.difference_update(pod.uid for pod in pods)
+            if held:
+                self._freeze.when_over(partial(self._release, held))
             for binding in bindings:
                 self._reject(binding, problem)
                 self._answered(intent)
@@ -390,6 +426,12 @@ class Binder:
         binding.intent.failed = True
         self._freeze.when_over(partial(self._forget, binding))
 
+    def _release(self, held: list[Pod]) -> None:
+        """Give up the places of expected pods; the root is decided anew."""
+        for pod in held:
+            self._state.forget(pod.info.uid)
+        self._on_change()
+
     def _forget(self, binding: PodBinding) -> None:
         """Give the pod's place back."""
         info = binding.pod.info
@@ -419,7 +461,8 @@ class Binder:
         if not intent.failed:
             self._times.whole(intent.root)
             self._queue.succeed(intent.root)
-            self._intents.complete(intent)
+            if not self._holds(intent.root):
+                self._intents.complete(intent)
             return
         self._freeze.when_over(partial(self._end_round, intent))
 

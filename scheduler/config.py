@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -42,6 +43,21 @@ class Preemption(Section, frozen=True):
     writers: Count = 80
 
 
+class Holding(Section, frozen=True):
+    """How long places are held for expected pods of groups, and for how many of a namespace.
+
+    A group's annotation `hold-seconds` may say another time, up to `most_seconds`.
+    """
+
+    seconds: Seconds = 600
+    most_seconds: Seconds = 3600
+    pods_per_namespace: Count = 1000
+
+    def duration(self, asked: float | None) -> timedelta:
+        """How long places are held where a group asks for so many seconds, or says nothing."""
+        return timedelta(seconds=min(self.seconds if asked is None else asked, self.most_seconds))
+
+
 class Starvation(Section, frozen=True):
     """Whether a starving root goes before others of no higher priority.
 
@@ -76,6 +92,7 @@ class Config(Section, frozen=True):
     search: Search = Search()
     preemption: Preemption = Preemption()
     starvation: Starvation = Starvation()
+    holding: Holding = Holding()
     status: Status = Status()
     metrics: Metrics = Metrics()
     log_decisions: bool = False

@@ -28,6 +28,7 @@ from scheduler.core.state import Changes, State
 from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.equal_roots import Answer
 from scheduler.gang_times import GangTimes
+from scheduler.held_places import HeldPlaces
 from scheduler.metrics import DECISION_SECONDS, DECISIONS, PENDING_ROOTS, QUEUES, SEARCH_STEPS
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue
@@ -85,12 +86,13 @@ class Cycle:
         times: GangTimes | None = None,
         device_work: DeviceWork | None = None,
         claim_releases: ClaimReleases | None = None,
+        held_places: HeldPlaces | None = None,
         log_decisions: bool = False,
     ) -> None:
         """Without `preemptor` nothing is evicted, without `starvation` no root goes first.
 
         Without `device_work` there is no limit to the work on devices; `claim_releases` gives back
-        what refused roots have.
+        what refused roots have; without `held_places` no place is held for expected pods.
 
         `stepwise` is what the budgets' `pause` belongs to. With `log_decisions` the log has a line
         for each decision.
@@ -107,6 +109,7 @@ class Cycle:
         self._times = times or GangTimes(state, clock)
         self._device_work = device_work
         self._claim_releases = claim_releases
+        self._held_places = held_places
         self._log_decisions = log_decisions
         self._failures: Failures[GroupKey] = Failures("decide", "/".join)
 
@@ -178,6 +181,8 @@ class Cycle:
         if key is None or entity is None:  # none is ready, or it was deleted between two cycles
             return key
         try:
+            if self._take_over(entity) and self._queue.entity(key) is None:
+                return key
             kind = signature(entity)
             known = self._queue.answer(entity) is not None
             alone = known or kind is None or not batchable(self._state, kind.shape)
@@ -190,6 +195,20 @@ class Cycle:
             most = _BATCH_PODS // kind.size - 1
             yield from self._decide_batch([entity, *self._queue.pop_batch(kind, most)])
         return key
+
+    def _take_over(self, entity: Group | Pod) -> bool:
+        """Bind the pods of the root that came to the places held for them; whether there are any.
+
+        Their places cannot be anybody else's meanwhile, so nothing has to be decided.
+        """
+        if self._held_places is None:
+            return False
+        placement = self._held_places.taken_over(entity, self._budget)
+        if placement is None:
+            return False
+        self._binding.submit(placement)
+        self._reporting.placed(entity.key)
+        return True
 
     def details(self) -> Iterator[str]:
         """Lines for `/readyz`: the roots whose decision raises an error."""

@@ -110,6 +110,13 @@ class Deadlines:
         """Whether to give it up now; completes what is whole."""
         if intent.open or intent.root in self._ending:
             return False
+        group = self._state.forest.groups.get(intent.root)
+        if group is not None and group.expected_held:
+            return False  # its Reservation says where places are held
+        if group is not None and group.expected_waiting:
+            # It began with places held for the rest, and has lost some: what runs goes on.
+            self._intents.complete(intent)
+            return False
         if not self._half_bound(intent):
             self._intents.complete(intent)
             return False

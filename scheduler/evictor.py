@@ -106,7 +106,7 @@ class Evictor:
 
     def evict(self, plan: Plan, priority: int) -> None:
         """Mark and delete all pods of the victims, in the background."""
-        pods = [pod for unit in plan.victims for pod in unit.pods.values()]
+        pods = [pod for unit in plan.victims for pod in unit.pods.values() if not pod.info.expected]
         groups = [unit.group for unit in plan.victims if unit.group is not None]
 
         def message(namespace: str) -> str:
@@ -119,7 +119,8 @@ class Evictor:
             self._events.entity(group.key, "Warning", "Preempted", message(group.key[1]))
         for pod in pods:
             self._events.pod(pod, "Warning", "Preempted", message(pod.info.namespace))
-        self._start([list(unit.pods.values()) for unit in plan.victims], groups, message)
+        units = [[pod for pod in pods if pod.info.uid in it.pods] for it in plan.victims]
+        self._start([unit for unit in units if unit], groups, message)
 
     def readmit(self) -> None:
         """Let victims be chosen again whose deletion failed long ago without an answer."""
@@ -137,6 +138,7 @@ class Evictor:
     def nominate(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
         """Set nominatedNodeName of these pods of the root, and clear that of its others."""
         before = self._nominated.get(root, {})
+        nodes = {pod: node for pod, node in nodes.items() if not pod.info.expected}
         self._nominated[root] = dict(nodes)
         for pod in before:
             if pod not in nodes:

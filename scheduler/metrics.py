@@ -51,6 +51,11 @@ GANGS_STUCK = Gauge(
     "muster_scheduler_bindings_stuck",
     "Roots that were given up and of which a bound pod cannot be deleted.",
 )
+HELD_PLACES = Gauge("muster_scheduler_held_places", "Places held for pods that do not exist yet.")
+HELD_EXPIRED = Counter(
+    "muster_scheduler_held_places_expired_total",
+    "Places that were given up as their pods did not come in time.",
+)
 RESERVATIONS_WRITTEN = Counter(
     "muster_scheduler_reservations_total", "Writes of Reservations, by result.", ["result"]
 )

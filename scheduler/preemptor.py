@@ -169,8 +169,10 @@ class Preemptor:
         now = self._clock.now().timestamp()
         # Marked last: what is not being evicted must not count as leaving.
         self._evictor.evict(plan, entity.priority)
-        for unit in plan.victims:
-            for pod in unit.pods.values():
+        for pod in [pod for unit in plan.victims for pod in unit.pods.values()]:
+            if pod.info.expected:
+                self._state.forget(pod.info.uid)  # only its place is taken
+            else:
                 self._state.units.mark_evicting([pod], now + granted(pod.info))
         PREEMPTIONS.labels("evict").inc()
         more = "" if plan.minimal else "; the search for fewer ended at its limit"

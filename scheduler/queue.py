@@ -220,7 +220,7 @@ class Queue:
         if key[0] == SINGLE_POD:
             return self._state.singles.get(key)
         group = self._state.forest.groups.get(key)
-        if group is None or group.parent is not None or not group.pending_total:
+        if group is None or group.parent is not None or not group.to_be_decided:
             return None
         return group if self._state.forest.ready(group) else None
 

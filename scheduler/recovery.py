@@ -19,6 +19,8 @@ from scheduler.core.state import State
 from scheduler.intents import Intent, Intents, PodBinding
 from scheduler.metrics import RESUMED
 from scheduler.reservations import StoredDecision
+from scheduler.reserved_places import still_held
+from scheduler.watch.expected_pods import ExpectedPods
 
 _log = structlog.get_logger()
 
@@ -34,13 +36,18 @@ class Recovery:
         clock: Clock,
         timeout_of: Callable[[GroupKey], float],
         start: Callable[[Intent, list[PodBinding]], None],
+        expected: ExpectedPods | None = None,
     ) -> None:
-        """`start` sends the Bindings of an intent, whose pods are assumed."""
+        """`start` sends the Bindings of an intent, whose pods are assumed.
+
+        `expected` knows which pods came instead of those for which places were held.
+        """
         self._state = state
         self._intents = intents
         self._clock = clock
         self._timeout_of = timeout_of
         self._start = start
+        self._expected = expected
 
     async def run(self, fence: Fence) -> None:
         """Look at each decision; other tasks run in between."""
@@ -72,7 +79,10 @@ class Recovery:
 
     def _members(self, decision: StoredDecision) -> list[tuple[Pod, str]]:
         """The pods of the decision that exist and belong to its root, with their nodes."""
-        found = ((self._state.pods.get(each.uid), each.node) for each in decision.pods)
+        pods = decision.pods
+        if self._expected is not None:
+            pods = tuple(still_held(self._state, self._expected, pods))
+        found = ((self._state.pods.get(each.uid), each.node) for each in pods)
         return [
             (pod, node)
             for pod, node in found
@@ -101,7 +111,7 @@ class Recovery:
             group = self._state.forest.groups.get(intent.root)
             if assumed and group is not None and group.standing and group.parent is None:
                 self._intents.add(intent)
-                self._start(intent, assumed)
+                self._start(intent, [each for each in assumed if not each.pod.info.expected])
                 RESUMED.labels("finished").inc()
                 return True
         for binding in assumed:

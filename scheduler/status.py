@@ -49,6 +49,7 @@ from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
 from scheduler.fair_keys import FairKeys
 from scheduler.group_events import GroupEvents
+from scheduler.held_places import HeldPlaces
 from scheduler.metrics import REPORTS_DUE, STATUS_WRITES
 from scheduler.pod_events import FirstPods, PodEvents
 from scheduler.resources import GROUPS
@@ -130,8 +131,11 @@ class Reporter:
         pending: dict[str, PendingPod],
         freeze: Freeze | None = None,
         gates: FeatureGates = features.USUAL,
+        held_places: HeldPlaces | None = None,
     ) -> None:
+        """Without `held_places` none are held."""
         self._api = api
+        self._held_places = held_places
         self._gates = gates
         self._state = state
         self._events = events
@@ -403,6 +407,7 @@ class Reporter:
             observed.metadata.generation,
             rfc3339(self._clock.now()),
             lambda: has_leaving_pods(self._state, view.group),
+            held=self._held_places.status(view.group) if self._held_places is not None else None,
         )
 
     def _report_pods(self, key: GroupKey) -> _Report:

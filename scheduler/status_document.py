@@ -17,14 +17,24 @@ from scheduler.conditions import GroupView, blocker_json, condition_type
 
 
 def wanted_status(
-    view: GroupView, before: Json, generation: int, now: str, leaving: Callable[[], bool]
+    view: GroupView,
+    before: Json,
+    generation: int,
+    now: str,
+    leaving: Callable[[], bool],
+    *,
+    held: Json | None = None,
 ) -> tuple[Json, bool]:
     """The whole status wanted, and whether the state of the group's condition changed.
 
     `leaving` tells whether pods of the group are about to go; it is asked only if that matters.
+    `held` are the places held for the group, None if there are none.
     """
     status = {**before, **view.counts}
     old = status.pop("blocker", None)
+    status.pop("heldPlaces", None)
+    if held is not None:
+        status["heldPlaces"] = held
     if view.blocker is not None:
         same = isinstance(old, dict) and old.get("kind") == view.blocker.kind
         since = _moment(old.get("since")) if same else None

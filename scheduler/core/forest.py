@@ -190,7 +190,11 @@ class Forest:
             return NotReady(group, f"{group.words} does not exist")
         if not group.known:
             return NotReady(group, f"{group.words} {_NO_POLICY}")
-        return None if group.quorate else _shortage(group)
+        if not group.quorate:
+            return _shortage(group)
+        if group.expected_waiting and not group.to_be_decided:
+            return NotReady(group, "none of the pods that it expects exists yet")
+        return None
 
     def ready(self, group: Group) -> bool:
         """Whether this topmost group has its quorum, no flaw, and uses nothing that is off."""

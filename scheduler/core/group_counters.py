@@ -26,6 +26,12 @@ class GroupCounters:
 
     def count(self, group: Group, pod: Pod, sign: int) -> None:
         """Add (+1) or remove (-1) a pod with its current state."""
+        if pod.info.expected:
+            self._count_expected(group, pod, sign)
+        else:
+            self._count_existing(group, pod, sign)
+
+    def _count_existing(self, group: Group, pod: Pod, sign: int) -> None:
         info = pod.info
         ended, waiting, running = pod.ended, pod.waiting, pod.running
         if not ended:
@@ -60,6 +66,19 @@ class GroupCounters:
         if alive or running or failed:
             self.settle(group)
 
+    def _count_expected(self, group: Group, pod: Pod, sign: int) -> None:
+        """A pod that does not exist yet: it waits, or its place is held."""
+        waiting = pod.waiting
+        if waiting:
+            _count_pending(group, pod, sign)
+        else:
+            group.running += sign
+        group.available += sign
+        _add_expected(group, sign * waiting, sign * (not waiting))
+        name = ((pod.info.scheduler, sign),)
+        self._add(group, sign * waiting, sign * (not waiting), 0, priorities=(), schedulers=name)
+        self.settle(group)
+
     def was_scheduled(self, group: Group) -> None:
         """The group is initially_scheduled, by what others say."""
         group.initially_scheduled = True
@@ -92,6 +111,7 @@ class GroupCounters:
         self.held_groups -= group.held > 0
         group.gated = group.held = group.leaving = 0
         group.pending_total = group.running_total = group.assumed_total = 0
+        group.expected_waiting = group.expected_held = 0
         for pod in group.members.values():
             self.count(group, pod, 1)
         self.settle(group)
@@ -117,6 +137,8 @@ class GroupCounters:
             priorities=priorities,
             schedulers=schedulers,
         )
+        if group.expected_waiting or group.expected_held:
+            _add_expected(parent, sign * group.expected_waiting, sign * group.expected_held)
         parent.quorate_children += sign * group.quorate
         parent.standing_children += sign * group.standing
         parent.bound_children += sign * group.bound
@@ -272,12 +294,23 @@ def _add_to(counted: Counter[T], key: T, count: int) -> None:
         counted.pop(key, None)
 
 
+def _add_expected(group: Group, waiting: int, held: int) -> None:
+    """Add to the numbers of expected pods of the group and all above it."""
+    node: Group | None = group
+    while node is not None:
+        node.expected_waiting += waiting
+        node.expected_held += held
+        node = node.parent
+
+
 def _recount_children(parent: Group) -> None:
     """What a composite's counters have of its children's pods."""
     children = list(parent.children.values())
     parent.pending_total = sum(child.pending_total for child in children)
     parent.running_total = sum(child.running_total for child in children)
     parent.assumed_total = sum(child.assumed_total for child in children)
+    parent.expected_waiting = sum(child.expected_waiting for child in children)
+    parent.expected_held = sum(child.expected_held for child in children)
     parent.quorate_children = sum(child.quorate for child in children)
     parent.standing_children = sum(child.standing for child in children)
     parent.bound_children = sum(child.bound for child in children)

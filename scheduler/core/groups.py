@@ -19,6 +19,10 @@ state      what the counters come to, see GROUP_STATES; empty without an object
 
 gated      number of pods that wait for their scheduling gates to be removed
 held       number of pods that are held, as the group is not theirs
+expected_waiting, expected_held
+           number of expected pods in the subtree, which do not exist yet: without a place, and with
+           one that is held for them. They count as available and running like others, but neither
+           as settled nor as alive
 leaving    number of terminating pods that have not ended
 
 Failed and terminating pods count for neither the quorum nor the minimum. Once a group is
@@ -183,7 +187,8 @@ class Group:
     __slots__ = (
         "alive", "assumed_total", "available", "bound", "bound_children", "bound_pods",
         "child_traits", "children", "clashing", "composite", "cut_children", "cut_from",
-        "described_children", "exceeding", "failed", "faulty", "faulty_children", "foreign",
+        "described_children", "exceeding", "expected_held", "expected_waiting", "failed", "faulty",
+        "faulty_children", "foreign",
         "gated", "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
         "leaving", "members", "off", "off_children", "parent", "pending", "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
@@ -217,6 +222,7 @@ class Group:
         self.pending_total = 0
         self.running_total = 0
         self.assumed_total = 0
+        self.expected_waiting = self.expected_held = 0
         self.quorate_children = 0
         self.standing_children = 0
         self.bound_children = 0
@@ -276,6 +282,13 @@ class Group:
     def incomplete(self) -> bool:
         """Whether it runs below its minimum, after a disruption or an incomplete binding."""
         return self.running_total > 0 and not self.standing
+
+    @property
+    def to_be_decided(self) -> bool:
+        """Whether pods wait for a place; expected ones do while some that exist wait or run."""
+        if self.pending_total > self.expected_waiting:
+            return True
+        return self.expected_waiting > 0 and self.running_total > self.expected_held
 
     @property
     def level(self) -> int:

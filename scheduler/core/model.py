@@ -330,6 +330,7 @@ class GroupSpec:
     `priority_class` is the name of its PriorityClass, empty if it names none. `owner` is the kind
     and name of what Muster made it for, None for a user's. `requested` is when capacity was
     requested for it, in seconds since 1970, long ago if that failed; None if it was not.
+    `hold` is for how many seconds it asks to have places held for expected pods; None: the usual.
     `gate_off` names a feature gate that is off and without which none of its pods is placed;
     `maker_off` one that is off and by which it was made: it waits unless it was scheduled once.
     """
@@ -352,6 +353,7 @@ class GroupSpec:
     requested: float | None = None
     gate_off: str = ""
     maker_off: str = ""
+    hold: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +415,8 @@ class PodInfo:
     `unclaimed` says why its ResourceClaims keep it from being decided: until then it counts as one
     with a scheduling gate. Empty if they do not. Most pods share `preemption` and `membership`:
     each field costs every event of every pod.
+    `expected` means that no such pod exists yet: it stands for one that its group will have. It has
+    no uid of a pod, waits like one, and once assumed holds its place until the pod comes.
     `version` and `conditions` are what a patch of its status needs: the resourceVersion as last
     delivered, and whether it had conditions then ("some"), and DisruptionTarget among them
     ("target"). No decision goes by them.
@@ -441,5 +445,6 @@ class PodInfo:
     preemption: PreemptionInfo = _PREEMPTION
     membership: MembershipInfo = _MEMBERSHIP
     unclaimed: str = ""
+    expected: bool = False
     version: str = field(default="", compare=False)
     conditions: Literal["", "some", "target"] = field(default="", compare=False)

@@ -12,6 +12,7 @@ from api import features
 from api.constants import (
     ANNOTATION_CAPACITY_REQUESTED,
     ANNOTATION_GROUP_BY,
+    ANNOTATION_HOLD_SECONDS,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_SCHEDULE_TIMEOUT,
@@ -63,6 +64,8 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 _USUAL_PREEMPTION: Final = PreemptionInfo()
 _USUAL_VALUES: Final = astuple(_USUAL_PREEMPTION)
 _NO_MEMBERSHIP: Final = MembershipInfo()
+
+_DIGITS: Final = 6
 
 _LONGEST: Final = 253
 """The longest name of an object."""
@@ -284,6 +287,7 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
         requested=_requested(meta.annotations.get(ANNOTATION_CAPACITY_REQUESTED)),
         gate_off=gate_off,
         maker_off=maker_off,
+        hold=hold_seconds(meta.annotations),
     )
 
 
@@ -299,6 +303,12 @@ def _off(
     maker = feature_of_owner(owner)
     off = next((str(it) for it in used if it not in gates), "")
     return off, str(maker) if maker is not None and maker not in gates else ""
+
+
+def hold_seconds(annotations: Mapping[str, str]) -> float | None:
+    """For how long places are to be held; None if the annotation is absent or no number."""
+    written = annotations.get(ANNOTATION_HOLD_SECONDS, "")
+    return float(written) if written.isdecimal() and len(written) <= _DIGITS else None
 
 
 def _requested(written: str | None) -> float | None:

@@ -19,6 +19,7 @@ from scheduler.core.devices.extended import ContainerDevices
 from scheduler.core.model import ClaimKey, GroupKey, PodInfo
 from scheduler.core.state import State
 from scheduler.watch import decode
+from scheduler.watch.expected_pods import Changes, ExpectedPods
 from scheduler.watch.growth import Growth
 from scheduler.watch.held_pods import decode_held_pod, held_pod_info
 from scheduler.watch.membership import Membership
@@ -80,8 +81,12 @@ class PodHandler:
         schedulers: SchedulerNames = USUAL,
         *,
         claims_refused: str = "",
+        expected: ExpectedPods | None = None,
     ) -> None:
-        """`claims_refused` says why pods with ResourceClaims are refused; empty if they are not."""
+        """`claims_refused` says why pods with ResourceClaims are refused; empty if they are not.
+
+        Without `expected` groups have no pods but those that exist.
+        """
         self.pending: dict[str, PendingPod] = {}
         self._state = state
         self._schedulers = schedulers
@@ -89,6 +94,7 @@ class PodHandler:
         self._uids: dict[Key, str] = {}
         self._members = Membership(state)
         self._growth = Growth()
+        self._expected = expected
         self.unreadable_claims: dict[ClaimKey, str] = {}
         self._claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
 
@@ -136,6 +142,8 @@ class PodHandler:
             for uid in filter(self._claims.has, list(known.members) if known else ()):
                 self.reshape(uid)
                 self._state.reconsider(uid)
+        if self._expected is not None:
+            self.apply(self._expected.group_is(key, group))
 
     def upsert(self, obj: Pod) -> None:
         meta = obj.metadata
@@ -187,6 +195,15 @@ class PodHandler:
         except Exception:
             self._state.discard_pod(info.uid)
             raise
+        if self._expected is not None:
+            self.apply(self._expected.pod_is(info))
+
+    def apply(self, changes: Changes) -> None:
+        """Bring the expected pods of the state up to date."""
+        for uid in changes.gone:
+            self._state.remove_pod(uid)
+        for info in changes.set:
+            self._state.set_pod(info)
 
     def _forget(self, uid: str) -> None:
         self.pending.pop(uid, None)
@@ -199,6 +216,8 @@ class PodHandler:
         except Exception:
             self._state.discard_pod(uid)
             raise
+        if self._expected is not None:
+            self.apply(self._expected.forget(uid))
         for each in others:
             self.reshape(each)
 

@@ -65,6 +65,7 @@ from scheduler.watch.event_handlers import (
     PodHandler,
     PriorityClassHandler,
 )
+from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.objects import (
     GroupObject,
     decode_budget,
@@ -117,7 +118,8 @@ class Informers:
     What cannot be taken in is in `quarantine`. Nothing is taken in during a `freeze`.
     `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are watched
     where ResourceClaims are served, which `run_devices` finds out, if their gate is on;
-    `claim_news` is told of changes of claims.
+    `claim_news` is told of changes of claims. `expected` are the expected pods of groups, at most
+    `most_expected` of a namespace; None while their gate is off.
     """
 
     client: Client
@@ -129,6 +131,8 @@ class Informers:
     freeze: Freeze = field(default_factory=Freeze)
     scheduler_names: SchedulerNames = USUAL
     gates: FeatureGates = features.USUAL
+    most_expected: int = 1000
+    expected: ExpectedPods | None = field(init=False, default=None)
     pods: PodHandler = field(init=False)
     claim_news: ClaimNews = field(default_factory=ClaimNews)
     device_claims: ResourceClaimHandler = field(init=False)
@@ -141,8 +145,14 @@ class Informers:
 
     def __post_init__(self) -> None:
         state, on_change = self.state, self.on_change
+        if Feature.EXPECTED_PODS in self.gates:
+            self.expected = ExpectedPods(state, self.most_expected, self.scheduler_names)
         self.pods = pods = PodHandler(
-            state, on_change, self.scheduler_names, claims_refused=self._claims_refused
+            state,
+            on_change,
+            self.scheduler_names,
+            claims_refused=self._claims_refused,
+            expected=self.expected,
         )
         self.priority_classes = PriorityClassHandler(state)
         nodes = NodeHandler(state, on_change)

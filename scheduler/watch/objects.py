@@ -331,6 +331,27 @@ class SharedClaim(_Struct):
     resource_claim_template_name: str | None = None
 
 
+class PodTemplateMetadata(_Struct):
+    """The labels of pods."""
+
+    labels: dict[str, str] = {}
+
+
+class PodTemplate(_Struct):
+    """What decides where pods may run that do not exist yet."""
+
+    metadata: PodTemplateMetadata = msgspec.field(default_factory=PodTemplateMetadata)
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+
+
+class ExpectedPodsSpec(_Struct):
+    """Pods of one kind that a group will have, those that exist included."""
+
+    name: str = ""
+    count: int = 0
+    template: PodTemplate = msgspec.field(default_factory=PodTemplate)
+
+
 class GroupObjectSpec(_Struct):
     """The spec of a PodGroup or of a CompositePodGroup."""
 
@@ -343,6 +364,7 @@ class GroupObjectSpec(_Struct):
     priority: int | None = None
     preemption_policy: str = ""
     resource_claims: list[SharedClaim] = []
+    expected_pods: list[ExpectedPodsSpec] = []
 
 
 class GroupObject(_Struct):

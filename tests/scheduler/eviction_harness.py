@@ -165,6 +165,7 @@ class EvictionHarness(Harness):
             stepwise=self.stepwise,
             budget=self.budget,
             preemptor=self.preemptor,
+            held_places=self.held_places,
         )
         self.loop = self.loop_of(self.cycle)
 

@@ -34,6 +34,7 @@ from scheduler.cycle import Cycle
 from scheduler.device_work import DeviceWork
 from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents
+from scheduler.held_places import HeldPlaces
 from scheduler.loop import Loop
 from scheduler.queue import Queue
 from scheduler.resources import RESERVATIONS
@@ -41,6 +42,7 @@ from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
 from scheduler.volume_binder import VolumeBinder
 from scheduler.watch.event_handlers import PendingPod
+from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.clock import FakeClock, settle
@@ -213,6 +215,7 @@ class Harness:
         self.freeze = Freeze()
         self.stepwise = Stepwise(clock)
         self.group_events = GroupEvents(self.events, state, self.observed)
+        self.expected, self.held_places = self.build_holding()
         self.reporter = Reporter(
             self.api,
             state,
@@ -223,6 +226,7 @@ class Harness:
             observed=self.observed,
             pending=self.pending,
             freeze=self.freeze,
+            held_places=self.held_places,
         )
         self.times = GangTimes(state, clock)
         self.allocations, self.claim_releases = self.build_allocations()
@@ -242,6 +246,7 @@ class Harness:
             claim_releases=self.claim_releases,
             freeze=self.freeze,
             times=self.times,
+            expected=self.expected,
         )
         config = starvation or Starvation()
         self.starvation = StarvationMonitor(
@@ -264,6 +269,7 @@ class Harness:
             times=self.times,
             device_work=device_work,
             claim_releases=self.claim_releases,
+            held_places=self.held_places,
             log_decisions=True,
         )
         self.loop = self.loop_of(self.cycle)
@@ -283,6 +289,10 @@ class Harness:
 
     def build_allocations(self) -> tuple[Allocations | None, ClaimReleases | None]:
         """What writes ResourceClaims, and gives them back; most tests have none."""
+        return None, None
+
+    def build_holding(self) -> tuple[ExpectedPods | None, HeldPlaces | None]:
+        """What holds places for pods that do not exist yet; most tests have none."""
         return None, None
 
     def budget(self) -> SearchBudget:

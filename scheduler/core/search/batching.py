@@ -46,6 +46,8 @@ def signature(root: Group | Pod) -> Signature | None:
         return None
     if not root.pending_total == root.available == spec.minimum:
         return None
+    if root.expected_waiting:
+        return None
     shape = next(iter(root.pending))
     preferred = spec.topology is not None and spec.topology.preferred
     if preferred or shape.order_sensitive or root.faulty:

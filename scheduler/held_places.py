@@ -1,0 +1,240 @@
+"""Places held for pods that a group expects: who has them, until when, and who takes them over.
+
+A decision places a root's expected pods like all others; their places stay taken, and the
+Reservation of the root stays, until the pods come. A pod that comes takes the place of an expected
+one of its kind over. What has not come when the time is over is not waited for any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+import structlog
+
+from kube.clock import Clock, rfc3339
+from kube.election import Fence
+from kube.freeze import Freeze
+from kube.meta import Json
+from scheduler.config import Holding
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import GroupKey
+from scheduler.core.place import Placement, SearchBudget, group_of, place
+from scheduler.core.state import State
+from scheduler.group_events import GroupEvents
+from scheduler.metrics import HELD_EXPIRED, HELD_PLACES
+from scheduler.watch.event_handlers import PodHandler
+from scheduler.watch.expected_pods import Changes, ExpectedPods
+from scheduler.watch.objects import GroupObject
+
+_LOOK: Final = 1.0
+"""Seconds between two looks at what is held."""
+
+_MOST_SHOWN: Final = 100
+"""Entries of `status.heldPlaces.pods`."""
+
+_log = structlog.get_logger()
+
+
+class HeldPlaces:
+    """The places that are held; `observed` are the group objects as last delivered."""
+
+    def __init__(
+        self,
+        state: State,
+        pods: PodHandler,
+        expected: ExpectedPods,
+        events: GroupEvents,
+        *,
+        clock: Clock,
+        config: Holding,
+        observed: Mapping[GroupKey, GroupObject],
+        on_change: Callable[[], None],
+        freeze: Freeze | None = None,
+    ) -> None:
+        """`on_change` is called when places were given up."""
+        self._state = state
+        self._pods = pods
+        self._expected = expected
+        self._events = events
+        self._clock = clock
+        self._config = config
+        self._observed = observed
+        self._on_change = on_change
+        self._freeze = freeze or Freeze()
+        self._since: dict[GroupKey, datetime] = {}
+
+    def reset(self) -> None:
+        """Another process may have led meanwhile."""
+        self._since.clear()
+
+    def taken_over(self, root: Group | Pod, budget: Callable[[], SearchBudget]) -> Placement | None:
+        """Assume the places held for pods of the root that have come; None if there are none.
+
+        A pod that does not fit where its kind was expected waits for a place like others.
+        """
+        if isinstance(root, Pod) or not root.expected_held:
+            return None
+        pods, rows = list[Pod](), list[int]()
+        for leaf in root.leaves():
+            for pod, expected in list(self._came(leaf)):
+                row = self._take_over(pod, expected, budget())
+                if row is not None:
+                    pods.append(pod)
+                    rows.append(row)
+        return Placement(root.key, tuple(pods), tuple(rows), 0, 0) if pods else None
+
+    def status(self, group: Group) -> Json | None:
+        """`status.heldPlaces` of a group; None if none are held, and none expired."""
+        if group.composite or not (group.expected_held or self._expected.expired(group.key)):
+            return None
+        since = self._begun(group.top)
+        places: Counter[tuple[str, str]] = Counter()
+        for kind in self._expected.kinds(group.key):
+            places.update((kind.name, pod.node) for pod in self._assumed(kind.expected))
+        return {
+            "since": rfc3339(since),
+            "until": rfc3339(since + self._duration(group)),
+            "pods": [
+                {"name": name, "node": node, "count": count}
+                for (name, node), count in sorted(places.items())[:_MOST_SHOWN]
+            ],
+        }
+
+    async def run(self, fence: Fence) -> None:
+        """Look every second at what is held, while the lease is held; until cancelled."""
+        while True:
+            await self._clock.sleep(_LOOK)
+            await self._freeze.over()
+            if fence.valid():
+                self.look()
+
+    def look(self) -> None:
+        """Give up what was held too long or cannot be used any more; let what ended begin anew."""
+        total, roots = 0, dict[GroupKey, Group]()
+        for key in self._expected:
+            group = self._state.forest.groups.get(key)
+            if group is None:
+                continue
+            total += group.expected_held
+            roots[group.top.key] = group.top
+            if group.expected_held and self._release_lost(group):
+                self._on_change()
+        for key in self._since.keys() - roots.keys():
+            del self._since[key]
+        for root in roots.values():
+            self._look_at(root)
+        HELD_PLACES.set(total)
+
+    def _look_at(self, root: Group) -> None:
+        runs = root.running_total > root.expected_held or root.pending_total > root.expected_waiting
+        if not runs and not root.expected_held:
+            self._since.pop(root.key, None)
+            for leaf in root.leaves():
+                self._set_expired(leaf, expired=False)
+            return
+        age = self._clock.now() - self._begun(root) if root.expected_held else None
+        for leaf in root.leaves():
+            if age is not None and leaf.expected_held and age >= self._duration(leaf):
+                self._expire(leaf)
+
+    def _expire(self, leaf: Group) -> None:
+        count, seconds = leaf.expected_held, self._duration(leaf).total_seconds()
+        self._set_expired(leaf, expired=True)
+        HELD_EXPIRED.inc(count)
+        message = (
+            f"{count} expected pods did not come within {seconds:g} s: their places are not held"
+            " any more; what runs goes on, and pods that still come wait for room like others"
+        )
+        self._events.entity(leaf.key, "Warning", "HoldExpired", message)
+        _log.info("held places expired", group="/".join(leaf.key), places=count)
+
+    def _set_expired(self, leaf: Group, *, expired: bool) -> None:
+        changes = self._expected.expire(leaf.key, expired=expired)
+        if changes != Changes():
+            self._pods.apply(changes)
+            self._on_change()
+
+    def _duration(self, leaf: Group) -> timedelta:
+        return self._config.duration(leaf.spec.hold if leaf.spec is not None else None)
+
+    def _assumed(self, uids: Iterable[str]) -> list[Pod]:
+        """Those of the expected pods that have a place."""
+        found = (self._state.pods.get(uid) for uid in uids)
+        return [pod for pod in found if pod is not None and pod.assumed]
+
+    def _release_lost(self, group: Group) -> bool:
+        """Free the places on nodes that are gone or do not take such pods any more."""
+        places: dict[tuple[int, int], list[Pod]] = {}
+        lost: list[Pod] = []
+        for kind in self._expected.kinds(group.key):
+            for pod in self._assumed(kind.expected):
+                if pod.row < 0:
+                    lost.append(pod)
+                else:
+                    places.setdefault((pod.shape.index, pod.row), []).append(pod)
+        for pods in places.values():
+            lost += pods[self._room(pods) :]
+        for pod in lost:
+            self._state.forget(pod.info.uid)
+        return bool(lost)
+
+    def _room(self, pods: list[Pod]) -> int:
+        """How many of these pods of one shape, which have one node, could have it still."""
+        shape, row = pods[0].shape, np.array([pods[0].row], np.int64)
+        if shape.self_interacting:
+            return len(pods)
+        with self._state.nodes.trial():
+            self._state.framework.reserve(shape, row, np.array([-len(pods)], np.int64))
+            return int(self._state.framework.slots_in(shape, row)[0])
+
+    def _begun(self, root: Group) -> datetime:
+        """When places were first held for the root: what its status says, or else now."""
+        since = self._since.get(root.key)
+        if since is None:
+            said = filter(None, (self._said(leaf.key) for leaf in root.leaves()))
+            since = self._since[root.key] = min(said, default=self._clock.now())
+        return since
+
+    def _said(self, key: GroupKey) -> datetime | None:
+        """What the group's status says, which may be written by hand."""
+        observed = self._observed.get(key)
+        written = (observed.status or {}).get("heldPlaces") if observed is not None else None
+        since = written.get("since") if isinstance(written, dict) else None
+        try:
+            moment = datetime.fromisoformat(since) if isinstance(since, str) else None
+        except ValueError:
+            return None
+        if moment is None or moment.tzinfo is None:
+            return None
+        return min(moment.astimezone(UTC), self._clock.now())
+
+    def _came(self, leaf: Group) -> Iterator[tuple[Pod, Pod]]:
+        """Pods of the leaf that wait, each with the expected pod whose place it is to have."""
+        if not leaf.expected_held:
+            return
+        for kind in self._expected.kinds(leaf.key):
+            waiting = (pod for pod in map(self._state.pods.get, kind.came) if pod and pod.waiting)
+            yield from zip(waiting, self._assumed(kind.expected)[: kind.excess], strict=False)
+
+    def _take_over(self, pod: Pod, expected: Pod, budget: SearchBudget) -> int | None:
+        """Assume the expected pod's node for the pod; its row, None if the pod does not fit."""
+        row, uid = expected.row, expected.info.uid
+        self._state.remove_pod(uid)
+        self._expected.removed(uid)
+        if row < 0:
+            return None
+        placement = place(
+            self._state,
+            group_of([pod], minimum=1),
+            budget,
+            region=np.array([row], np.int64),
+            nominations=False,
+        )
+        if not isinstance(placement, Placement):
+            return None
+        self._state.assume(placement.pods, placement.rows, placement.volumes, placement.devices)
+        return row

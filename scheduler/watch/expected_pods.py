@@ -1,0 +1,391 @@
+"""Pods that a group will have and that do not exist yet: the state has one of its own for each.
+
+An owner that creates some pods only after others run says so in the group's `expectedPods`. For
+each kind there are as many expected pods as members are missing. A pod that comes is counted as one
+of the kind whose template asks for the same, or else of the nearest that still expects some. An
+expected pod whose place is held stays until the pod that came has taken the place over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Final
+
+from api.constants import LABEL_POD_GROUP, MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
+from api.scheduler_names import USUAL, SchedulerNames
+from kube.meta import Key
+from scheduler.core.forest import Pod as StatePod
+from scheduler.core.model import GroupKey, PodInfo, Requirements
+from scheduler.core.state import State
+from scheduler.watch import decode
+from scheduler.watch.objects import (
+    ExpectedPodsSpec,
+    GroupObject,
+    Metadata,
+    Pod,
+    PodSpec,
+    TolerationSpec,
+)
+
+UID_PREFIX: Final = "expected/"
+"""No object of the API server has a UID with a slash."""
+
+_LAST: Final = "~"
+"""Sorts after every time: pods that exist go first."""
+
+_ADDED: Final = tuple(
+    TolerationSpec(f"node.kubernetes.io/{condition}", "Exists", "", "NoExecute")
+    for condition in ("not-ready", "unreachable")
+)
+"""What the admission plug-in DefaultTolerationSeconds gives each pod."""
+
+_FIELDS: Final = tuple(each.name for each in fields(Requirements))
+
+
+@dataclass(slots=True)
+class Changes:
+    """Expected pods to be set in the state, and the UIDs of those to be removed."""
+
+    set: list[PodInfo] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class KindNow:
+    """A kind of a group: UIDs of the pods that `came` and of those expected, and how many too many.
+
+    Those in `excess` are expected ones whose places pods that came have not taken over yet.
+    """
+
+    name: str
+    came: tuple[str, ...]
+    expected: tuple[str, ...]
+    excess: int
+
+
+@dataclass(slots=True)
+class _Kind:
+    """`info` is what each expected pod is a copy of; `numbers` are those in the state."""
+
+    info: PodInfo
+    count: int
+    numbers: set[int] = field(default_factory=set)
+    came: set[str] = field(default_factory=set)
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.count - len(self.came))
+
+
+@dataclass(slots=True)
+class _Group:
+    """Its kinds by name. `expired`: no place is held any more until none of its tree runs."""
+
+    key: Key
+    kinds: dict[str, _Kind] = field(default_factory=dict)
+    extra: set[str] = field(default_factory=set)
+    expired: bool = False
+    refused: str = ""
+
+    @property
+    def wanted(self) -> int:
+        return 0 if self.expired or self.refused else sum(k.missing for k in self.kinds.values())
+
+
+class ExpectedPods:
+    """The expected pods of all groups, of at most `most` for each namespace.
+
+    ResourceQuotas do not see them, so without a limit a namespace could hold more than it may use.
+    """
+
+    def __init__(self, state: State, most: int, schedulers: SchedulerNames = USUAL) -> None:
+        self._state = state
+        self._most = most
+        self._schedulers = schedulers
+        self._groups: dict[Key, _Group] = {}
+        self._of: dict[str, tuple[Key, str]] = {}
+        self._in_namespace: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        """The PodGroups that expect pods."""
+        return iter([(POD_GROUP.kind, *key) for key in self._groups])
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def group_is(self, key: Key, group: GroupObject | None) -> Changes:
+        """A PodGroup is there, or gone (None).
+
+        Raises kube.quantity.QuantityError for a request in a template that is no quantity.
+        """
+        known = self._groups.get(key)
+        written = [] if group is None or _holds_nothing(group) else group.spec.expected_pods
+        if known is None and not written:
+            return Changes()
+        kinds = {} if group is None or not written else dict(_kinds(key, group, self._schedulers))
+        if known is None:
+            known = self._groups[key] = _Group(key)
+            self._take_in_members(known, kinds)
+        changes = Changes()
+        for name in list(known.kinds):
+            self._replace(known, name, kinds.get(name), changes)
+        for name, kind in kinds.items():
+            known.kinds.setdefault(name, kind)
+        self._balance(known, changes)
+        if not known.kinds:
+            self._forget_group(known)
+        return changes
+
+    def pod_is(self, info: PodInfo) -> Changes:
+        """A pod is so now; it may have come instead of an expected one."""
+        if not self._groups or info.group is None:
+            return self.forget(info.uid) if info.uid in self._of else Changes()
+        key = (info.namespace, info.group)
+        group = self._groups.get(key)
+        before = self._of.get(info.uid)
+        if group is None or not _counts(info) or (before is not None and before[0] != key):
+            changes = self.forget(info.uid)
+            if group is None or not _counts(info):
+                return changes
+        if info.uid in self._of:
+            return Changes()
+        self._take_in(group, info)
+        return self._balance(group, Changes())
+
+    def forget(self, uid: str) -> Changes:
+        """The pod is gone."""
+        key, name = self._of.pop(uid, (None, ""))
+        group = self._groups.get(key) if key is not None else None
+        if group is None:
+            return Changes()
+        group.extra.discard(uid)
+        if name in group.kinds:
+            group.kinds[name].came.discard(uid)
+        return self._balance(group, Changes())
+
+    def removed(self, uid: str) -> None:
+        """An expected pod was removed from the state: another took its place over."""
+        key, name, number = parse(uid)
+        group = self._groups.get(key)
+        if group is not None and name in group.kinds:
+            numbers = group.kinds[name].numbers
+            self._in_namespace[key[0]] -= number in numbers
+            numbers.discard(number)
+
+    def expire(self, key: GroupKey, *, expired: bool = True) -> Changes:
+        """The time of the group's held places is over, or begins anew."""
+        group = self._groups.get(key[1:])
+        if group is None or group.expired == expired:
+            return Changes()
+        group.expired = expired
+        return self._balance(group, Changes())
+
+    def expired(self, key: GroupKey) -> bool:
+        """Whether no places are held for the group any more."""
+        group = self._groups.get(key[1:])
+        return group is not None and group.expired
+
+    def problem(self, key: GroupKey) -> str:
+        """Why the group's expected pods do not count, or how those that came differ; or empty."""
+        group = self._groups.get(key[1:])
+        if group is None:
+            return ""
+        if group.refused:
+            return group.refused
+        if group.extra:
+            return f"{len(group.extra)} pods are more than expectedPods has"
+        return ""
+
+    def kind_of(self, uid: str) -> str:
+        """The kind that a pod was counted as; empty if none."""
+        return self._of.get(uid, (None, ""))[1]
+
+    def kinds(self, key: GroupKey) -> list[KindNow]:
+        """The kinds of a PodGroup, as they are now."""
+        group = self._groups.get(key[1:])
+        if group is None:
+            return []
+        return [
+            KindNow(
+                name,
+                tuple(sorted(kind.came)),
+                tuple(_uid(group.key, name, at) for at in sorted(kind.numbers)),
+                max(0, len(kind.numbers) - kind.missing),
+            )
+            for name, kind in group.kinds.items()
+        ]
+
+    def _take_in_members(self, group: _Group, kinds: dict[str, _Kind]) -> None:
+        group.kinds = kinds
+        known = self._state.forest.groups.get((POD_GROUP.kind, *group.key))
+        for pod in list(known.members.values()) if known is not None else ():
+            if not pod.info.expected and _counts(pod.info):
+                self._take_in(group, pod.info)
+
+    def _take_in(self, group: _Group, info: PodInfo) -> None:
+        name = _nearest(group, info)
+        self._of[info.uid] = (group.key, name)
+        if name:
+            group.kinds[name].came.add(info.uid)
+        else:
+            group.extra.add(info.uid)
+
+    def _replace(self, group: _Group, name: str, new: _Kind | None, changes: Changes) -> None:
+        """A kind as it is written now; None: it is no more."""
+        old = group.kinds[name]
+        if new is None:
+            del group.kinds[name]
+            group.extra |= old.came
+            self._of |= dict.fromkeys(old.came, (group.key, ""))
+        elif new.info == old.info:
+            old.count = new.count
+            return
+        else:
+            new.came = old.came
+            group.kinds[name] = new
+        changes.gone += [_uid(group.key, name, at) for at in sorted(old.numbers)]
+        self._in_namespace[group.key[0]] -= len(old.numbers)
+
+    def _balance(self, group: _Group, changes: Changes) -> Changes:
+        """As many expected pods as are missing; of those with a place only what came too late."""
+        self._limit(group)
+        off = group.expired or bool(group.refused)
+        for name, kind in group.kinds.items():
+            wanted = 0 if off else kind.missing
+            free = (at for at in range(kind.count) if at not in kind.numbers)
+            for at in [next(free) for _ in range(wanted - len(kind.numbers))]:
+                kind.numbers.add(at)
+                self._in_namespace[group.key[0]] += 1
+                changes.set.append(_numbered(kind.info, group.key, name, at))
+            surplus = len(kind.numbers) - wanted
+            # Pods that came, and wait still, are to take places over.
+            keep = 0 if off else min(surplus, sum(map(self._is_unplaced, kind.came)))
+            for at in self._to_go(group, name, kind, surplus, keep):
+                kind.numbers.discard(at)
+                self._in_namespace[group.key[0]] -= 1
+                changes.gone.append(_uid(group.key, name, at))
+        return changes
+
+    def _to_go(self, group: _Group, name: str, kind: _Kind, surplus: int, keep: int) -> list[int]:
+        """The numbers of expected pods that are too many, but `keep` that have a place."""
+        if surplus <= 0:
+            return []
+        pods = {at: self._state.pods.get(_uid(group.key, name, at)) for at in kind.numbers}
+        # Those without a place first, then the last.
+        ordered = sorted(pods, key=lambda at: (_is_held(pods[at]), -at))
+        unplaced = sum(not _is_held(pod) for pod in pods.values())
+        return ordered[: max(surplus - keep, min(surplus, unplaced))]
+
+    def _is_unplaced(self, uid: str) -> bool:
+        pod = self._state.pods.get(uid)
+        return pod is not None and not pod.placed and not pod.ended
+
+    def _limit(self, group: _Group) -> None:
+        """Expect nothing for a group with which its namespace would have too many."""
+        namespace, own = group.key[0], sum(len(kind.numbers) for kind in group.kinds.values())
+        wanted = sum(kind.missing for kind in group.kinds.values())
+        others = self._in_namespace[namespace] - own
+        group.refused = ""
+        if wanted > own and others + wanted > self._most:
+            group.refused = (
+                f"its {wanted} expected pods do not count: with {others} of other groups namespace"
+                f" {namespace} would have more than {self._most} (holding.podsPerNamespace)"
+            )
+
+    def _forget_group(self, group: _Group) -> None:
+        for uid in group.extra:
+            self._of.pop(uid, None)
+        del self._groups[group.key]
+        if not self._in_namespace[group.key[0]]:
+            del self._in_namespace[group.key[0]]
+
+
+def _is_held(pod: StatePod | None) -> bool:
+    return pod is not None and pod.assumed
+
+
+def _holds_nothing(group: GroupObject) -> bool:
+    return decode.hold_seconds(group.metadata.annotations) == 0
+
+
+def parse(uid: str) -> tuple[Key, str, int]:
+    """Namespace and name of the group, the kind, and the number of an expected pod."""
+    _, namespace, name, kind, number = uid.split("/")
+    return (namespace, name), kind, int(number)
+
+
+def _uid(key: Key, kind: str, number: int) -> str:
+    return f"{UID_PREFIX}{key[0]}/{key[1]}/{kind}/{number}"
+
+
+def _counts(info: PodInfo) -> bool:
+    """Whether the pod is one of those that the group expects: there, or it has done its work."""
+    return info.phase != "Failed" and not info.membership.held
+
+
+def _kinds(key: Key, group: GroupObject, schedulers: SchedulerNames) -> Iterator[tuple[str, _Kind]]:
+    """What is beyond the limits of admission is left out."""
+    for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
+        if each.name and "/" not in each.name and 0 <= each.count <= MAX_EXPECTED_PODS:
+            yield each.name, _Kind(_info(key, group, each, schedulers), each.count)
+
+
+def _info(
+    key: Key, group: GroupObject, kind: ExpectedPodsSpec, schedulers: SchedulerNames
+) -> PodInfo:
+    """A pod of the kind as it would be delivered."""
+    written = kind.template.spec
+    spec = PodSpec(
+        scheduler_name=written.scheduler_name or schedulers.default,
+        containers=written.containers,
+        init_containers=written.init_containers,
+        overhead=written.overhead,
+        resources=written.resources,
+        node_selector=written.node_selector,
+        affinity=written.affinity,
+        tolerations=_with_added(written.tolerations),
+        topology_spread_constraints=written.topology_spread_constraints,
+    )
+    metadata = Metadata(
+        name=kind.name,
+        namespace=key[0],
+        uid=UID_PREFIX,
+        labels={**kind.template.metadata.labels, LABEL_POD_GROUP: key[1]},
+    )
+    info = decode.pod_info(Pod(metadata, spec), None, schedulers)
+    return replace(
+        info,
+        group=key[1],
+        priority=group.spec.priority or 0,
+        created=_LAST,
+        started=decode.FAR_AWAY,
+        gated=False,
+        expected=True,
+    )
+
+
+def _with_added(written: tuple[TolerationSpec, ...]) -> tuple[TolerationSpec, ...]:
+    keys = {each.key for each in written}
+    return (*written, *(each for each in _ADDED if each.key not in keys and "" not in keys))
+
+
+def _numbered(info: PodInfo, key: Key, kind: str, number: int) -> PodInfo:
+    return replace(info, uid=_uid(key, kind, number), name=f"{kind}-{number} (expected)")
+
+
+def _nearest(group: _Group, info: PodInfo) -> str:
+    """The kind that still expects pods and asks for the most of the same; empty without one."""
+    ranked = (
+        (_differences(kind.info.requirements, info.requirements), name)
+        for name, kind in group.kinds.items()
+        if kind.missing
+    )
+    return min(ranked, default=(0, ""))[1]
+
+
+def _differences(expected: Requirements, found: Requirements) -> int:
+    if expected == found:
+        return 0
+    return sum(getattr(expected, name) != getattr(found, name) for name in _FIELDS)

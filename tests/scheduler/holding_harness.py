@@ -1,0 +1,138 @@
+"""A harness with expected pods: groups and pods come as the watch delivers them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Coroutine
+from typing import Any
+
+from scheduler.config import Holding
+from scheduler.core.model import POD_GROUP, GroupKey
+from scheduler.held_places import HeldPlaces
+from scheduler.watch.event_handlers import GroupHandler, PodHandler
+from scheduler.watch.expected_pods import ExpectedPods
+from scheduler.watch.objects import decode_group, decode_pod
+from tests.scheduler.eviction_harness import EvictionHarness
+
+Json = dict[str, Any]
+
+HOLD = 600.0
+MOST = 100
+
+
+def template(cpu: int = 1, **spec: Any) -> Json:
+    """The template of pods that ask for so many cores."""
+    requests = {"cpu": str(cpu)} if cpu else {}
+    container = {"name": "main", "resources": {"requests": requests}}
+    return {"spec": {"schedulerName": "muster-scheduler", "containers": [container], **spec}}
+
+
+def kind(name: str, count: int, cpu: int = 1, **spec: Any) -> Json:
+    """One entry of expectedPods."""
+    return {"name": name, "count": count, "template": template(cpu, **spec)}
+
+
+class HoldingHarness(EvictionHarness):
+    """`group` and `pod` deliver objects; what is deleted there is gone for the API server, too."""
+
+    expected: ExpectedPods
+    held_places: HeldPlaces
+
+    def build_holding(self) -> tuple[ExpectedPods, HeldPlaces]:
+        state = self.builder.state
+        expected = ExpectedPods(state, MOST)
+        self.pods = PodHandler(state, self.changed.set, expected=expected)
+        self.pending = self.pods.pending
+        self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
+        held = HeldPlaces(
+            state,
+            self.pods,
+            expected,
+            self.group_events,
+            clock=self.server_clock,
+            config=Holding(seconds=HOLD, pods_per_namespace=MOST),
+            observed=self.observed,
+            on_change=self.changed.set,
+            freeze=self.freeze,
+        )
+        return expected, held
+
+    def group(
+        self,
+        name: str,
+        minimum: int,
+        *kinds: Json,
+        priority: int = 0,
+        mode: str = "single",
+        annotations: dict[str, str] | None = None,
+        status: Json | None = None,
+    ) -> GroupKey:
+        """A gang that expects pods of these kinds; again with the same name: it has changed."""
+        obj = {
+            "metadata": self._meta(name) | {"annotations": annotations or {}},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": minimum}},
+                "priority": priority,
+                "disruptionMode": {mode: {}},
+                "expectedPods": list(kinds),
+            },
+            "status": status or {},
+        }
+        self.groups.upsert(decode_group(json.dumps(obj).encode()))
+        return (POD_GROUP, "default", name)
+
+    def pod(self, name: str, group: str, cpu: int = 1, *, priority: int = 0, **spec: Any) -> None:
+        """A pod that has come; the API server has given it the usual tolerations."""
+        made = template(cpu, priority=priority, **spec)
+        added = [
+            {"key": f"node.kubernetes.io/{it}", "operator": "Exists", "effect": "NoExecute"}
+            for it in ("not-ready", "unreachable")
+        ]
+        made["spec"]["tolerations"] = [*spec.get("tolerations", ()), *added]
+        labels = {"scheduling.muster.dev/pod-group": group}
+        obj = {"metadata": self._meta(name) | {"labels": labels}, **made}
+        self.pods.upsert(decode_pod(json.dumps(obj).encode()))
+
+    def delete_pod(self, name: str) -> None:
+        self.pods.delete(("default", name))
+        self.api.bound.pop(name, None)
+
+    def delete_group(self, name: str) -> None:
+        self.groups.delete(("default", name))
+
+    def where(self, prefix: str = "") -> dict[str, str]:
+        """Nodes of the pods that are bound."""
+        return {name: node for name, node in self.api.bound.items() if name.startswith(prefix)}
+
+    def held(self, group: str) -> dict[str, int]:
+        """How many places each node has that are held for the group."""
+        found: dict[str, int] = {}
+        for pod in self.builder.state.pods.values():
+            if pod.info.expected and pod.info.group == group and pod.assumed:
+                found[pod.node] = found.get(pod.node, 0) + 1
+        return found
+
+    async def restart(self) -> None:
+        """Another process leads: it has the objects, the Reservations, and no memory."""
+        self.binder.reset()
+        self.preemptor.reset()
+        self.cycle.reset()
+        self.held_places.reset()
+        await self.binder.recover(self.fence)
+        self.evictor.resume()
+        self.preemptor.restore()
+        self.builder.state.reconsider_all()
+
+    def _parts(self) -> list[Coroutine[Any, Any, None]]:
+        return [*super()._parts(), self.held_places.run(self.fence)]
+
+    def _meta(self, name: str) -> Json:
+        self._serial = getattr(self, "_serial", 0) + 1
+        return {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "resourceVersion": str(self._serial),
+            "generation": 1,
+            "creationTimestamp": f"2026-01-01T00:{self._serial // 60:02}:{self._serial % 60:02}Z",
+        }

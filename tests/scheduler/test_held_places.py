@@ -1,0 +1,323 @@
+"""The whole tree's place: pods that are created after others run find theirs held for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scheduler.holding_harness import HOLD, MOST, HoldingHarness, kind
+
+
+async def started(harness: HoldingHarness, *, nodes: int = 9, mode: str = "single") -> None:
+    """A driver that runs and expects eight workers, in a cluster of `nodes` places."""
+    harness.builder.nodes(nodes, cpu=1)
+    harness.group("train", 9, kind("driver", 1), kind("worker", 8), mode=mode)
+    harness.pod("driver", "train")
+    await harness.settle(1)
+    assert list(harness.where()) == ["driver"]
+    assert sum(harness.held("train").values()) == 8
+
+
+def workers(harness: HoldingHarness, count: int = 8, *, first: int = 0) -> None:
+    for index in range(first, count):
+        harness.pod(f"worker-{index}", "train")
+
+
+def rival(harness: HoldingHarness, size: int = 8, priority: int = 0) -> None:
+    harness.group("rival", size, priority=priority)
+    for index in range(size):
+        harness.pod(f"rival-{index}", "rival", priority=priority)
+
+
+async def test_workers_find_their_places_and_a_gang_of_equal_priority_waits() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        rival(harness)
+        await harness.settle(3)
+        assert not harness.where("rival")
+
+        workers(harness)
+        await harness.settle(3)
+        assert len(harness.where("worker")) == 8
+        assert len(set(harness.where().values())) == 9
+        assert not harness.where("rival")
+        assert not harness.held("train")
+    assert harness.api.stored == {}
+
+
+async def test_nothing_starts_before_there_is_room_for_all_that_is_expected() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        harness.builder.nodes(8, cpu=1)
+        harness.group("train", 9, kind("driver", 1), kind("worker", 8))
+        harness.pod("driver", "train")
+        await harness.settle(3)
+        assert not harness.where()
+
+        harness.builder.node("n8", 1)
+        await harness.settle(3)
+        assert list(harness.where()) == ["driver"]
+
+
+async def test_a_group_of_which_no_pod_exists_takes_no_place() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        harness.builder.nodes(9, cpu=1)
+        key = harness.group("train", 9, kind("driver", 1), kind("worker", 8))
+        rival(harness)
+        await harness.settle(3)
+
+        assert len(harness.where("rival")) == 8
+        assert not harness.held("train")
+        assert "none of the pods that it expects exists yet" in harness.summary(key)
+
+
+async def test_workers_that_come_one_by_one_take_over_one_place_each() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        rival(harness, 1)
+        places = set(harness.held("train"))
+        for index in range(8):
+            harness.pod(f"worker-{index}", "train")
+            await harness.settle(1)
+            assert len(harness.where("worker")) == index + 1
+            assert sum(harness.held("train").values()) == 7 - index
+        assert set(harness.where("worker").values()) == places
+        assert not harness.where("rival")
+
+
+@pytest.mark.parametrize("came", [0, 3, 8])
+async def test_the_next_leader_holds_the_same_places(came: int) -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        workers(harness, came)
+        await harness.settle(1)
+        before = harness.held("train")
+    rival(harness)
+    await harness.restart()
+    assert harness.held("train") == before
+    async with harness.leading():
+        workers(harness, first=came)
+        await harness.settle(3)
+        assert len(harness.where("worker")) == 8
+        assert not harness.where("rival")
+
+
+async def test_the_next_leader_gives_pods_that_came_meanwhile_the_places_held_for_them() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        places = set(harness.held("train"))
+    workers(harness, 3)
+    rival(harness)
+    await harness.restart()
+    async with harness.leading():
+        await harness.settle(3)
+        assert set(harness.where("worker").values()) < places
+        assert len(harness.where("worker")) == 3
+        assert sum(harness.held("train").values()) == 5
+        assert not harness.where("rival")
+
+
+async def test_higher_priority_takes_held_places_and_the_driver_stays_with_mode_single() -> None:
+    harness = HoldingHarness()
+    async with harness.leading(unsettled="the rest waits for room"):
+        await started(harness)
+        rival(harness, 4, priority=10)
+        await harness.settle(5)
+
+        assert len(harness.where("rival")) == 4
+        assert list(harness.where("driver")) == ["driver"]
+        assert not harness.evictor_api.deleted
+
+        workers(harness)
+        await harness.settle(3)
+        assert len(harness.where("worker")) < 8
+        for index in range(4):
+            harness.delete_pod(f"rival-{index}")
+        await harness.settle(70)
+        assert len(harness.where("worker")) == 8
+
+
+async def test_with_mode_all_the_driver_goes_with_the_held_places() -> None:
+    harness = HoldingHarness()
+    async with harness.leading(unsettled="victims end when the test says so"):
+        await started(harness, mode="all")
+        rival(harness, 4, priority=10)
+        await harness.settle(5)
+
+        assert harness.evictor_api.deleted == ["driver"]
+        assert not any(uid.startswith("expected") for uid in harness.evictor_api.deleted)
+
+
+async def test_places_are_given_up_when_the_time_is_over_and_what_runs_stays() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        rival(harness)
+        await harness.settle(HOLD - 10)
+        assert not harness.where("rival")
+
+        await harness.settle(20)
+        assert len(harness.where("rival")) == 8
+        assert list(harness.where("driver")) == ["driver"]
+        assert not harness.api.deleted
+        assert any(
+            "expected pods did not come within 600 s" in str(it) for it in harness.events.told
+        )
+
+        workers(harness)
+        await harness.settle(5)
+        assert not harness.where("worker")
+
+
+async def test_a_group_may_ask_for_another_time_or_none() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        harness.builder.nodes(9, cpu=1)
+        note = "scheduling.muster.dev/hold-seconds"
+        harness.group("train", 9, kind("worker", 9), annotations={note: "60"})
+        harness.pod("driver", "train")
+        await harness.settle(1)
+        assert sum(harness.held("train").values()) == 8
+        await harness.settle(62)
+        assert not harness.held("train")
+
+        harness.group("none", 1, kind("worker", 9), annotations={note: "0"})
+        harness.pod("first", "none")
+        await harness.settle(5)
+        assert not harness.held("none")
+
+
+async def test_places_on_a_node_that_is_gone_are_chosen_anew_with_what_runs_where_it_is() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness, nodes=10)
+        driver = harness.where()["driver"]
+        gone = next(iter(harness.held("train")))
+        harness.builder.state.remove_node(gone)
+        await harness.settle(3)
+
+        held = harness.held("train")
+        assert gone not in held
+        assert sum(held.values()) == 8
+        workers(harness)
+        await harness.settle(3)
+        assert set(harness.where("worker").values()) == set(held)
+        assert harness.where()["driver"] == driver
+
+
+async def test_a_cordoned_node_is_not_held_any_more() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness, nodes=10)
+        cordoned = next(iter(harness.held("train")))
+        harness.builder.node(cordoned, 1, unschedulable=True)
+        await harness.settle(3)
+
+        assert cordoned not in harness.held("train")
+        assert sum(harness.held("train").values()) == 8
+
+
+async def test_places_end_with_the_group() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        rival(harness)
+        harness.delete_pod("driver")
+        harness.delete_group("train")
+        await harness.settle(3)
+
+        assert not harness.held("train")
+        assert len(harness.where("rival")) == 8
+    assert not any(pod.info.expected for pod in harness.builder.state.pods.values())
+
+
+async def test_a_smaller_count_gives_places_back() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        workers(harness, 2)
+        await harness.settle(1)
+        harness.group("train", 5, kind("driver", 1), kind("worker", 4))
+        await harness.settle(3)
+
+        assert sum(harness.held("train").values()) == 2
+
+
+async def test_a_pod_that_asks_for_something_else_takes_the_place_if_it_fits_there() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        harness.builder.nodes(9, cpu=2)
+        harness.group("train", 9, kind("driver", 1, 2), kind("worker", 8, 2))
+        harness.pod("driver", "train", 2)
+        await harness.settle(1)
+        rival(harness, 1)
+        places = set(harness.held("train"))
+        harness.pod("worker-0", "train", 1, nodeSelector={})
+        await harness.settle(3)
+
+        assert harness.where("worker-0")["worker-0"] in places
+        assert sum(harness.held("train").values()) == 7
+
+
+async def test_pods_beyond_those_expected_wait_for_room_of_their_own() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        workers(harness, 9)
+        await harness.settle(3)
+
+        assert len(harness.where("worker")) == 8
+        assert harness.expected.problem(("PodGroup", "default", "train")).startswith("1 pods")
+
+
+async def test_a_namespace_cannot_expect_more_than_the_limit() -> None:
+    """A ResourceQuota does not see expected pods."""
+    harness = HoldingHarness()
+    async with harness.leading():
+        harness.builder.node("large", 1000, pods=1000)
+        harness.group("first", 1, kind("worker", MOST - 10))
+        harness.group("second", 1, kind("worker", 100))
+        harness.pod("first-0", "first")
+        harness.pod("second-0", "second")
+        await harness.settle(3)
+
+        assert sum(harness.held("first").values()) == MOST - 11
+        assert not harness.held("second")
+        assert "holding.podsPerNamespace" in harness.expected.problem(
+            ("PodGroup", "default", "second")
+        )
+
+
+async def test_a_template_that_cannot_be_read_is_about_its_group_alone() -> None:
+    harness = HoldingHarness()
+    odd = kind("worker", 8)
+    odd["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "much"
+    async with harness.leading():
+        await started(harness)
+        with pytest.raises(ValueError, match="much"):
+            harness.group("odd", 1, odd)
+        harness.groups.delete(("default", "odd"))
+        workers(harness)
+        await harness.settle(3)
+        assert len(harness.where("worker")) == 8
+
+
+async def test_the_status_says_where_places_are_held_and_until_when() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        key = ("PodGroup", "default", "train")
+        await harness.settle(5)
+        said = (harness.observed[key].status or {})["heldPlaces"]
+        assert {each["node"]: each["count"] for each in said["pods"]} == harness.held("train")
+        assert {each["name"] for each in said["pods"]} == {"worker"}
+        assert said["since"] < said["until"]
+
+        workers(harness)
+        await harness.settle(5)
+        assert "heldPlaces" not in (harness.observed[key].status or {})
+        assert harness.condition(key)[0] == "True"
