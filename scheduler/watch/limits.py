@@ -25,6 +25,7 @@ NAMESPACES: Final = 256
 RESOURCES: Final = 64
 HOST_PORTS: Final = 1024
 CLAIMS: Final = 256
+RESOURCE_CLAIMS: Final = 64
 DISKS: Final = 256
 LABELS: Final = 128
 
@@ -52,6 +53,11 @@ def excess(spec: PodSpec, uses: NodeUses) -> str:
             *_about_nodes(spec.affinity),
         )
     ) or excess_about_pods(spec)
+
+
+def excess_of_claims(count: int) -> str:
+    """The same for its ResourceClaims."""
+    return _beyond((("resource claims", count, RESOURCE_CLAIMS),))
 
 
 def excess_about_pods(spec: PodSpec) -> str:

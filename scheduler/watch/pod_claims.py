@@ -28,6 +28,7 @@ from scheduler.core.model import ClaimKey, PodInfo, Requirements
 from scheduler.watch.device_objects import decode_pod_claim
 from scheduler.watch.extended_resources import claim_key, containers_of
 from scheduler.watch.group_claims import GroupClaims
+from scheduler.watch.limits import excess_of_claims
 from scheduler.watch.objects import GroupObject, Pod
 
 NOT_SERVED: Final = "resourceClaims (resource.k8s.io/v1 is not served, or may not be read)"
@@ -280,7 +281,9 @@ def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:
 
 
 def _uses_of(pod: Pod) -> _Uses:
-    """What its spec says of claims."""
+    """What its spec says of claims. Too many are not looked at: changes of them cost nothing."""
+    if problem := excess_of_claims(len(pod.spec.resource_claims)):
+        return _Uses((), problem, claims=True)
     made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
     entries: list[_Entry] = []
     for index, raw in enumerate(pod.spec.resource_claims):

@@ -352,3 +352,29 @@ def test_who_waits_for_the_claim_of_its_group_is_told_the_way_out(owner: str, wa
     (view,) = unclaimed_views([harness.builder.state.pods["uid-p"]])
 
     assert way_out in view.message
+
+
+@pytest.mark.parametrize("count", [64, 65])
+async def test_a_pod_with_too_many_claims_is_refused_and_their_changes_cost_nothing(
+    count: int,
+) -> None:
+    harness = ClaimsHarness()
+    harness.device_class()
+    harness.builder.node("n0")
+    harness.devices("n0", 128)
+    shared = [f"c{at}" for at in range(count)]
+    for name in shared:
+        harness.claim(name)
+    harness.observe(harness.builder.gang("g", 1))
+    harness.pod("p", "g", own=0, shared=shared)
+
+    async with harness.leading():
+        await harness.settle(5)
+
+    if count == 64:
+        assert harness.api.bound == {"p": "n0"}
+        return
+    assert harness.api.bound == {}
+    said = harness.summary(("PodGroup", "ns", "g"))
+    assert "65 resource claims, at most 64 are allowed" in said
+    assert not harness.pods._claims.naming(("ns", "c0"))
