@@ -1,0 +1,112 @@
+// What waits, in the scheduler's order, and why.
+import { get } from "./api.js";
+import { number, plural, shortKey } from "./format.js";
+import { html, useState } from "./lib.js";
+import { useLive } from "./live.js";
+import { Age, Name, Note, Panel, Problem, Search, State, useAnswer, Workload } from "./parts.js";
+import { useRoute } from "./router.js";
+
+const PAGE = 200;
+const REASONS = { Unready: "Members missing", NoRoom: "No room", Evicting: "Eviction under way", Nominated: "Nominated", Gate: "Gate" };
+
+const filtersOf = ({ namespace, priorityMin, reason }) => ({ namespace, priorityMin, reason });
+
+export function QueueView() {
+  const { query } = useRoute();
+  const filters = filtersOf(query);
+  const queue = useAnswer((signal) => get("queue", { ...filters, limit: PAGE }, { signal }), Object.values(filters));
+  const [fresh, setFresh] = useState(() => new Set());
+
+  useLive("queue", {}, {
+    queue: (change) => {
+      setFresh(new Set(change.changed.map(({ id }) => id)));
+      queue.setData((before) => before && changed(before, change, filters));
+    },
+    resync: queue.reload,
+  });
+
+  const more = async () => {
+    const next = await get("queue", { ...filters, limit: PAGE, after: queue.data.next });
+    queue.setData((before) => ({ ...next, items: merged(before.items, next.items) }));
+  };
+  const { data, error } = queue;
+  return html`
+    <div class="heading">
+      <div><h1>Queue</h1><p role="status">${data ? `${plural(data.total, "workload")} ${data.total === 1 ? "waits" : "wait"}, in the order in which the scheduler tries them.` : ""}</p></div>
+      <div class="aside"><${Filters} /></div>
+    </div>
+    <${Panel} label="Queue" aria-busy=${queue.loading}>
+      ${error && html`<${Problem} error=${error} />`}
+      ${data && (data.items.length ? html`<${Rows} items=${data.items} fresh=${fresh} />` : html`<${Empty} filters=${filters} />`)}
+      ${data?.next && html`<p class="more"><button onClick=${more}>Show more</button></p>`}
+    <//>`;
+}
+
+function Empty({ filters }) {
+  const filtered = Object.values(filters).some(Boolean);
+  return html`<${Note}>${filtered ? "Nothing that waits matches these filters." : "Nothing waits: every workload that you may see has its place."}<//>`;
+}
+
+function Filters() {
+  const { query, choose } = useRoute();
+  return html`
+    <${Search} label="Namespace" value=${query.namespace} onValue=${(namespace) => choose({ namespace: namespace.trim() })} />
+    <${Search} label="Priority from" type="number" class="narrow" value=${query.priorityMin} onValue=${(priorityMin) => choose({ priorityMin })} />
+    <label class="field">Reason
+      <select value=${query.reason ?? ""} onChange=${(event) => choose({ reason: event.target.value })}>
+        <option value="">any</option>
+        ${Object.entries(REASONS).map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}
+      </select></label>`;
+}
+
+// The rows after a change; what the filters leave out is not taken in.
+function changed(before, { changed: items, gone, total }, filters) {
+  const passes = ({ namespace, priority, reason }) =>
+    (!filters.namespace || namespace === filters.namespace) &&
+    (!filters.priorityMin || priority >= Number(filters.priorityMin)) &&
+    (!filters.reason || reason === filters.reason);
+  const out = new Set([...(gone ?? []), ...items.filter((item) => !passes(item)).map(({ id }) => id)]);
+  const left = before.items.filter(({ id }) => !out.has(id));
+  const filtered = Object.values(filters).some(Boolean);
+  const rows = merged(left, items.filter(passes));
+  return { ...before, items: rows, total: filtered && !before.next ? rows.length : (total ?? rows.length) };
+}
+
+function merged(old, young) {
+  const byId = new Map(old.map((item) => [item.id, item]));
+  for (const item of young) byId.set(item.id, item);
+  return [...byId.values()].sort((a, b) => a.position - b.position);
+}
+
+function Rows({ items, fresh }) {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Queue, all columns"><table class="queue">
+    <thead><tr>
+      <th scope="col" class="number">#</th><th scope="col">Workload</th><th scope="col" class="number">Priority</th>
+      <th scope="col" class="number">Waits for</th><th scope="col" class="number">Pods</th><th scope="col">Why</th>
+      <th scope="col">Nearest domain</th>
+    </tr></thead>
+    <tbody>${items.map((item) => html`<${Row} key=${item.id} item=${item} fresh=${fresh.has(item.id)} />`)}</tbody>
+  </table></div>`;
+}
+
+function Row({ item, fresh }) {
+  return html`<tr class=${fresh ? "fresh" : ""}>
+    <td class="number muted">${item.position}</td>
+    <th scope="row" class="who-waits"><${Workload} id=${item.id} brief=${true} />
+      <span class="muted small">${item.owner ? html`${item.owner.kind} <${Name}>${item.owner.name}<//>` : item.kind} in <${Name}>${item.namespace}<//></span></th>
+    <td class="number">${number(item.priority)}</td>
+    <td class="number"><${Age} at=${item.since} /></td>
+    <td class="number">${item.pods}${item.minimum !== null && item.minimum !== undefined && html`<span class="muted small"> min ${item.minimum}</span>`}</td>
+    <td class="why"><${State} value=${REASONS[item.reason] ?? item.reason} />
+      <p>${item.sentence}</p>
+      ${item.waitsFor && html`<p class="muted small">Waits for ${item.waitsFor}</p>`}</td>
+    <td class="nearest">${item.nearest ? html`<${Nearest} of=${item.nearest} />` : html`<span class="muted">–</span>`}</td>
+  </tr>`;
+}
+
+function Nearest({ of: { key, value, slots, needed } }) {
+  const width = `${needed > 0 ? Math.min(100, (100 * slots) / needed) : 0}%`;
+  return html`<span class="muted small">${shortKey(key)} </span><${Name}>${value}<//>
+    <span class="share"><span class="meter" aria-hidden="true"><i class="running" style=${{ width }}></i></span>
+      <span>${slots} of ${needed}</span></span>`;
+}

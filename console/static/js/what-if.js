@@ -1,0 +1,155 @@
+// What if: manifests and changes of the cluster, tried by the server on a copy.
+import { post } from "./api.js";
+import { plural } from "./format.js";
+import { html, useRef, useState } from "./lib.js";
+import { useLive } from "./live.js";
+import { Name, Note, Panel, Problem, Workload } from "./parts.js";
+import { useRoute } from "./router.js";
+
+const LARGEST = 1_000_000; // characters of manifests
+const KINDS = {
+  addNodes: { title: "Add nodes", fields: [["count", "How many", "number"], ["like", "Like the node", "text"]] },
+  removeNode: { title: "Remove a node", fields: [["name", "Node", "text"]] },
+  removeDomain: { title: "Remove a domain", fields: [["key", "Topology key", "text"], ["value", "Value", "text"]] },
+  evict: { title: "Evict a workload", fields: [["id", "namespace/kind/name", "text"]] },
+};
+
+let kept = ""; // the manifests while the page is open: other views may be looked at meanwhile
+
+export function WhatIfView() {
+  const { query, choose } = useRoute();
+  const changes = read(query.changes);
+  const [manifests, setManifests] = useState(kept);
+  const [result, setResult] = useState({ data: null, error: null, busy: false });
+  const setChanges = (next) => choose({ changes: next.length ? JSON.stringify(next) : null });
+  const type = (text) => setManifests((kept = text));
+  const run = async () => {
+    setResult((before) => ({ ...before, busy: true }));
+    try {
+      setResult({ data: await post("what-if", { manifests, changes }), error: null, busy: false });
+    } catch (error) {
+      setResult({ data: null, error, busy: false });
+    }
+  };
+  useLive("history", {}, {}); // nothing is shown of it, but the loss of the server is
+
+  const nothing = !manifests.trim() && !changes.length;
+  return html`
+    <div class="heading"><div><h1>What if</h1><p>Tried on a copy by the scheduler's own code. Nothing in the cluster changes.</p></div></div>
+    <div class="what-if-view">
+      <div class="column">
+        <${Manifests} value=${manifests} onValue=${type} />
+        <${Changes} of=${changes} onChanges=${setChanges} />
+        <p><button class="primary" disabled=${nothing || result.busy} onClick=${run}>${result.busy ? "Trying…" : "Try it"}</button></p>
+      </div>
+      <div class="column" role="status" aria-busy=${result.busy}>
+        ${result.error && html`<${Panel} label="Problem"><${Problem} error=${result.error} /><//>`}
+        ${result.data ? html`<${Result} of=${result.data} />`
+        : !result.error && html`<${Panel} label="Result"><${Note}>Where everything would go, who would be evicted and what would still wait is shown here.<//><//>`}
+      </div>
+    </div>`;
+}
+
+function read(text) {
+  try {
+    const changes = JSON.parse(text ?? "[]");
+    return Array.isArray(changes) ? changes.filter((change) => kindOf(change)) : [];
+  } catch {
+    return []; // an address that somebody has cut short
+  }
+}
+
+const kindOf = (change) => Object.keys(KINDS).find((kind) => change && Object.hasOwn(change, kind));
+
+function Manifests({ value, onValue }) {
+  const [over, setOver] = useState(false);
+  const [problem, setProblem] = useState(null);
+  const take = async (files) => {
+    const texts = await Promise.all([...files].map((file) => file.text()));
+    const text = [value.trim(), ...texts].filter(Boolean).join("\n---\n");
+    setProblem(text.length > LARGEST ? "These files are too large." : null);
+    if (text.length <= LARGEST) onValue(text);
+  };
+  const drop = (event) => {
+    event.preventDefault();
+    setOver(false);
+    take(event.dataTransfer.files);
+  };
+  const hover = (event) => (event.preventDefault(), setOver(true));
+  return html`<${Panel} title="Manifests" aside="pods, Jobs, JobSets, groups">
+    <div class="inside drop ${over ? "over" : ""}" onDragOver=${hover} onDragLeave=${() => setOver(false)} onDrop=${drop}>
+      <label class="field"><span class="unseen">Manifests, YAML</span>
+        <textarea rows="14" spellcheck=${false} placeholder="Paste YAML, or drop files here" value=${value}
+          onInput=${(event) => onValue(event.target.value)}></textarea></label>
+      <p class="one-line small"><label class="button">Choose files
+        <input class="unseen" type="file" multiple accept=".yaml,.yml,.json" onChange=${(event) => take(event.target.files)} /></label>
+        ${value && html`<button class="quiet" onClick=${() => onValue("")}>Clear</button>`}
+        ${problem && html`<span role="alert" class="problem">${problem}</span>`}</p>
+    </div>
+  <//>`;
+}
+
+function Changes({ of: changes, onChanges }) {
+  const [kind, setKind] = useState("addNodes");
+  const form = useRef(null);
+  const add = (event) => {
+    event.preventDefault();
+    const given = Object.fromEntries(new FormData(form.current));
+    onChanges([...changes, made(kind, given)]);
+    form.current.reset();
+  };
+  return html`<${Panel} title="Changes of the cluster">
+    <div class="inside">
+      <ul class="changes">${changes.map(
+        (change, at) => html`<li key=${at}><span>${said(change)}</span>
+          <button class="quiet" aria-label=${`Take away: ${said(change)}`} onClick=${() => onChanges(changes.filter((_, other) => other !== at))}>Take away</button></li>`,
+      )}</ul>
+      <form class="one-line" ref=${form} onSubmit=${add}>
+        <label class="field">Change
+          <select value=${kind} onChange=${(event) => setKind(event.target.value)}>
+            ${Object.entries(KINDS).map(([name, { title }]) => html`<option key=${name} value=${name}>${title}</option>`)}
+          </select></label>
+        ${KINDS[kind].fields.map(
+          ([name, label, type]) => html`<label class="field" key=${kind + name}>${label}
+            <input name=${name} type=${type} min="1" required autocomplete="off" spellcheck=${false} class=${type === "number" ? "narrow" : ""} /></label>`,
+        )}
+        <button>Add</button>
+      </form>
+    </div>
+  <//>`;
+}
+
+function made(kind, given) {
+  if (kind === "addNodes") return { addNodes: { like: given.like, count: Number(given.count) } };
+  if (kind === "removeDomain") return { removeDomain: { key: given.key, value: given.value } };
+  return kind === "evict" ? { evict: given.id } : { removeNode: given.name };
+}
+
+function said(change) {
+  const kind = kindOf(change);
+  const given = change[kind];
+  if (kind === "addNodes") return `Add ${plural(Number(given?.count), "node")} like ${given?.like}`;
+  if (kind === "removeDomain") return `Remove ${given?.key}=${given?.value}`;
+  return kind === "evict" ? `Evict ${given}` : `Remove node ${given}`;
+}
+
+function Result({ of: { placements, waiting, evicted, lines } }) {
+  return html`
+    ${lines.length > 0 && html`<${Panel} title="In short"><ul class="inside lines">${lines.map((line, at) => html`<li key=${at}>${line}</li>`)}</ul><//>`}
+    <${Panel} title="Would be placed" aside=${plural(placements.length, "workload")}>
+      ${placements.length ? html`<ul class="inside results">${placements.map((one) => html`<${Placement} key=${one.id} of=${one} />`)}</ul>` : html`<${Note}>Nothing.<//>`}<//>
+    <${Panel} title="Would be evicted" aside=${plural(evicted.length, "workload")}>
+      ${evicted.length ? html`<ul class="inside results">${evicted.map(
+        ({ id, by }) => html`<li key=${id}><${Workload} id=${id} />${by && html`<p class="muted small">for <${Name}>${by}<//></p>`}</li>`)}</ul>` : html`<${Note}>Nothing.<//>`}<//>
+    <${Panel} title="Would still wait" aside=${plural(waiting.length, "workload")}>
+      ${waiting.length ? html`<ul class="inside results">${waiting.map(
+        ({ id, sentence }) => html`<li key=${id}><${Workload} id=${id} /><p class="small">${sentence}</p></li>`)}</ul>` : html`<${Note}>Nothing.<//>`}<//>`;
+}
+
+function Placement({ of: { id, pods } }) {
+  const nodes = new Map();
+  for (const { node } of pods) nodes.set(node, (nodes.get(node) ?? 0) + 1);
+  return html`<li><${Workload} id=${id} />
+    <details><summary>${plural(pods.length, "pod")} on ${plural(nodes.size, "node")}</summary>
+      <ul class="where">${[...nodes].map(([node, count]) => html`<li key=${node}><${Name}>${node}<//> <span class="muted">× ${count}</span></li>`)}</ul></details></li>`;
+}
