@@ -1,0 +1,53 @@
+"""The Chromium of the browser tests: the one on the path, or else Debian's, installed once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+INSTALL = ("apt-get", "install", "-y", "--no-install-recommends", "chromium")
+
+
+class MissingChromiumError(RuntimeError):
+    """There is no Chromium, and none can be installed; the message says what to do."""
+
+
+def on_path() -> Path | None:
+    """The first Chromium of the path."""
+    found = filter(None, map(shutil.which, NAMES))
+    return next(map(Path, found), None)
+
+
+def chromium() -> Path:
+    """The browser's command, installed first if need be. Raises MissingChromiumError."""
+    return on_path() or _installed()
+
+
+def _installed() -> Path:
+    if not (shutil.which("apt-get") and os.geteuid() == 0):
+        raise MissingChromiumError(
+            "the browser tests need a Chromium on the path; on Debian, as root: "
+            + " ".join(INSTALL)
+        )
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (("apt-get", "update"), INSTALL):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise MissingChromiumError(
+                f"{' '.join(command)} failed, so there is no Chromium:\n{done.stderr[-2000:]}"
+            )
+    found = on_path()
+    if found is None:
+        raise MissingChromiumError("Debian's package brought no command of a known name")
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        print(chromium())
+    except MissingChromiumError as error:
+        sys.exit(str(error))

@@ -1,0 +1,31 @@
+"""One browser for the run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
+
+from e2e.console.chromium import chromium
+
+
+@pytest.fixture(scope="session")
+def command() -> Path:
+    """Chromium, installed first where that is possible."""
+    return chromium()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(command: Path) -> AsyncIterator[Browser]:
+    """A browser process; its sandbox needs rights that containers and root lack."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=command, args=["--no-sandbox", "--force-color-profile=srgb"]
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()

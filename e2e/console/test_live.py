@@ -1,0 +1,153 @@
+"""The page follows the server: changes, its loss and return, and the end of a session."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser
+
+from e2e.console.clusters import Contents, waiting
+from e2e.console.examples import GANG, gang, small
+from e2e.console.fake import TOKEN, Fake, served
+from e2e.console.page import Shown, address, shown
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def _looking(fake: Fake, view: Shown, count: int = 1) -> None:
+    await view.see("Live", ".link-state")
+    while fake.viewers < count:
+        await view.page.wait_for_timeout(20)
+
+
+def _tell_map(fake: Fake, names: list[str]) -> None:
+    contents = fake.contents
+    changed = {"revision": 2, "nodes": [contents.node(name) for name in names]}
+    fake.send("map", changed | {"domains": contents.totals(names)})
+
+
+async def test_a_gang_is_seen_to_start(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.open(address(GANG))
+        await _looking(fake, view)
+        for running in (13, 15):
+            fake.send("workload", gang(GANG, running=running))
+            await view.see(f"{running} running, 16 bound of 16 pods")
+        fake.send("workload", gang(GANG, running=16))
+        await view.see("all 16 pods run, 41 s after they were bound")
+
+        assert await view.text(".facts .state") == "Running"
+        assert fake.asked.count(f"/api{address(GANG)}") == 1
+
+
+async def test_the_map_shows_what_changed_without_asking_again(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.open("/map?node=node-2-3-4")
+        await view.see("0 of 64 cpu used", "section[aria-label=Node]")
+        await _looking(fake, view)
+        before = await view.run("() => document.querySelector('canvas').toDataURL()")
+        fake.contents.full["node-2-3-4"] = 1.0
+        _tell_map(fake, ["node-2-3-4"])
+        await view.see("64 of 64 cpu used", "section[aria-label=Node]")
+
+        assert await view.run("() => document.querySelector('canvas').toDataURL()") != before
+        assert "1,664 of 3,072 used" in await view.text()
+        assert fake.asked.count("/api/map") == 1
+
+
+async def test_a_node_that_the_page_does_not_know_makes_it_ask_anew(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.open("/map")
+        await _looking(fake, view)
+        fake.contents.blocks = {**fake.contents.blocks, "block-9": {"b9-rack-1": ["node-9"]}}
+        _tell_map(fake, ["node-9"])
+        await view.see("49 nodes")
+
+
+async def test_the_queue_follows_what_comes_and_goes(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.open("/queue?namespace=research")
+        await view.see("3 workloads wait")
+        await _looking(fake, view)
+        first, third, fifth = (fake.contents.queue[at] for at in (0, 2, 4))
+        moved = [third | {"position": 1}, fifth | {"position": 2, "sentence": "1 pod is missing"}]
+        elsewhere = waiting(4, "NoRoom", "not asked for", namespace="vision")
+        fake.send("queue", {"changed": [*moved, elsewhere], "gone": [first["id"]], "total": 5})
+        await view.see("2 workloads wait")
+
+        rows = await view.page.locator("tbody tr").all_inner_texts()
+        assert [row.split()[1] for row in rows] == ["train-3", "train-5"]
+        assert "1 pod is missing" in rows[1]
+
+
+async def test_a_new_step_of_history_is_added(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.open("/history")
+        await view.page.locator(".plot canvas").nth(3).wait_for()
+        await _looking(fake, view)
+        fake.send(
+            "history",
+            {"at": "2026-11-23T12:00:00Z", "waiting": 77, "arrivals": 1, "preemptions": 0,
+             "utilisation": {"block-1": 0.5, "block-3": 0.25}},
+        )  # fmt: skip
+        await view.page.locator("[aria-label*='wait: 77']").wait_for()
+        await view.page.locator("[aria-label*='block-3: 25 %']").wait_for()
+
+
+async def test_too_slow_a_viewer_asks_anew(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.open("/queue")
+        await view.see("5 workloads wait")
+        await _looking(fake, view)
+        fake.contents.queue.pop()
+        fake.send("resync")
+        await view.see("4 workloads wait")
+
+
+async def test_the_loss_and_the_return_of_the_server_are_said(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.open("/queue")
+        await view.see("5 workloads wait")
+        await _looking(fake, view)
+        await fake.stop()
+        await view.see("The connection to the server is lost", "body")
+        assert "train-1" in await view.text()
+        fake.contents.queue.pop()
+        await fake.start()
+        await view.see("Live", ".link-state")
+        await view.see("4 workloads wait")
+
+        assert await view.text(".lost-note") == ""
+
+
+async def test_a_session_that_ends_leads_to_the_login_and_back(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        fake.local = False
+        await view.open("/queue?reason=NoRoom")
+        await _looking(fake, view)
+        fake.logged_in = False
+        fake.send("end")
+        await view.see("Your session has ended", "body")
+        await view.page.get_by_label("Token").fill("wrong")
+        await view.page.get_by_role("button", name="Log in").click()
+        await view.see("The cluster does not know this token.", "body")
+        await view.page.get_by_label("Token").fill(TOKEN)
+        await view.page.get_by_role("button", name="Log in").click()
+        await view.see("2 workloads wait")
+
+        await view.page.get_by_role("button", name="Log out").click()
+        await view.page.get_by_label("Token").wait_for()
+        assert not fake.logged_in
+
+
+async def test_an_empty_cluster_is_no_error(browser: Browser) -> None:
+    async with served(Contents({})) as fake, shown(browser, fake.url) as view:
+        fake.contents.history = {
+            "step": 60, "at": [], "waiting": [], "arrivals": [], "preemptions": [],
+            "utilisation": {},
+        }  # fmt: skip
+        await view.open("/map")
+        await view.see("There are no nodes that you may see.")
+        await view.open("/queue")
+        await view.see("Nothing waits")
+        await view.open("/history")
+        await view.see("There are no points yet.")
