@@ -7,7 +7,7 @@ import { Name, Note, Panel, Problem, useAnswer } from "./parts.js";
 import { useRoute } from "./router.js";
 
 const HOURS = [1, 3, 6, 12, 24];
-const HEIGHT = 180;
+const LOWEST = 190; // pixels of height of a plot
 const MOST_LINES = 8;
 const COLOURS = ["#2f6fd6", "#c2410c", "#0f8a6a", "#8b46c9", "#b58900", "#c2297a", "#4d7c0f", "#0e7490"];
 
@@ -71,8 +71,8 @@ function Plot({ title, now, times, lines, fill, bars, share, wide }) {
   const names = lines.map(([name]) => name).join("\n");
   useLayoutEffect(() => {
     if (!library) return undefined;
-    plot.current = new library(options(frame.current.clientWidth, lines, { library, fill, bars, share }), columns(times, lines), frame.current);
-    const watcher = new ResizeObserver(() => plot.current.setSize({ width: frame.current.clientWidth, height: HEIGHT }));
+    plot.current = new library(options(sizeOf(frame.current), lines, { library, fill, bars, share }), columns(times, lines), frame.current);
+    const watcher = new ResizeObserver(() => plot.current.setSize(sizeOf(frame.current)));
     watcher.observe(frame.current);
     return () => (watcher.disconnect(), plot.current.destroy(), (plot.current = null));
   }, [library, names, scheme]);
@@ -88,10 +88,14 @@ function Plot({ title, now, times, lines, fill, bars, share, wide }) {
 const shown = (value, share) => (value === null || value === undefined ? "–" : share ? percent(value, 1) : number(value));
 const columns = (times, lines) => [times, ...lines.map(([, values]) => values)];
 
-function options(width, lines, { library, fill, bars, share }) {
+// As wide as its frame; on a high screen higher, so that it can be read from afar.
+const sizeOf = (frame) => ({ width: frame.clientWidth, height: Math.max(LOWEST, Math.round(innerHeight * 0.26)) });
+
+function options(size, lines, { library, fill, bars, share }) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-  const font = `11px ${colour("sans")}`;
+  const zoom = parseFloat(style.fontSize) / 16;
+  const font = `${11 * zoom}px ${colour("sans")}`;
   const axis = { stroke: colour("ink-3"), font, ticks: { show: false }, grid: { stroke: colour("line"), width: 1 } };
   const line = (label, at) => ({
     label,
@@ -103,14 +107,14 @@ function options(width, lines, { library, fill, bars, share }) {
     ...(bars ? { paths: library.paths.bars({ size: [0.8, 14] }), width: 0 , fill: colour("use-4") } : { paths: library.paths.stepped({ align: 1 }) }),
   });
   return {
-    width, height: HEIGHT,
+    ...size,
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false } },
     padding: [8, 12, 0, 0],
     scales: { y: { range: (_, low, high) => [0, share ? 1 : Math.max(1, high * 1.1)] } },
     axes: [
-      { ...axis, size: 28, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => clock(tick).slice(0, 5)) },
-      { ...axis, size: 46, values: (_, ticks) => ticks.map((tick) => (share ? `${Math.round(tick * 100)} %` : Number.isInteger(tick) ? number(tick) : "")) },
+      { ...axis, size: 30 * zoom, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => clock(tick).slice(0, 5)) },
+      { ...axis, size: 46 * zoom, values: (_, ticks) => ticks.map((tick) => (share ? `${Math.round(tick * 100)} %` : Number.isInteger(tick) ? number(tick) : "")) },
     ],
     series: [{}, ...lines.map(([name], at) => line(name, at))],
   };

@@ -8,6 +8,10 @@ import { useRoute } from "./router.js";
 
 const PAGE = 200;
 const REASONS = { Unready: "Members missing", NoRoom: "No room", Evicting: "Eviction under way", Nominated: "Nominated", Gate: "Gate" };
+const COLUMNS = [
+  ["#", "number"], ["Workload", ""], ["Priority", "number"], ["Waiting", "number"], ["Pods", "number"],
+  ["Why", ""], ["Nearest domain", ""],
+];
 
 const filtersOf = ({ namespace, priorityMin, reason }) => ({ namespace, priorityMin, reason });
 
@@ -78,29 +82,28 @@ function merged(old, young) {
   return [...byId.values()].sort((a, b) => a.position - b.position);
 }
 
+// The roles are written out, as the rows are cards on a phone, and would lose them.
 function Rows({ items, fresh }) {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Queue, all columns"><table class="queue">
-    <thead><tr>
-      <th scope="col" class="number">#</th><th scope="col">Workload</th><th scope="col" class="number">Priority</th>
-      <th scope="col" class="number">Waits for</th><th scope="col" class="number">Pods</th><th scope="col">Why</th>
-      <th scope="col">Nearest domain</th>
-    </tr></thead>
-    <tbody>${items.map((item) => html`<${Row} key=${item.id} item=${item} fresh=${fresh.has(item.id)} />`)}</tbody>
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Queue, all columns"><table class="queue" role="table">
+    <thead role="rowgroup"><tr role="row">${COLUMNS.map(
+      ([title, kind]) => html`<th scope="col" role="columnheader" class=${kind} key=${title}>${title}</th>`,
+    )}</tr></thead>
+    <tbody role="rowgroup">${items.map((item) => html`<${Row} key=${item.id} item=${item} fresh=${fresh.has(item.id)} />`)}</tbody>
   </table></div>`;
 }
 
 function Row({ item, fresh }) {
-  return html`<tr class=${fresh ? "fresh" : ""}>
-    <td class="number muted">${item.position}</td>
-    <th scope="row" class="who-waits"><${Workload} id=${item.id} brief=${true} />
+  return html`<tr role="row" class=${fresh ? "fresh" : ""}>
+    <td role="cell" class="number muted">${item.position}</td>
+    <th scope="row" role="rowheader" class="who-waits"><${Workload} id=${item.id} brief=${true} />
       <span class="muted small">${item.owner ? html`${item.owner.kind} <${Name}>${item.owner.name}<//>` : item.kind} in <${Name}>${item.namespace}<//></span></th>
-    <td class="number">${number(item.priority)}</td>
-    <td class="number"><${Age} at=${item.since} /></td>
-    <td class="number">${item.pods}${item.minimum !== null && item.minimum !== undefined && html`<span class="muted small"> min ${item.minimum}</span>`}</td>
-    <td class="why"><${State} value=${REASONS[item.reason] ?? item.reason} />
+    <td role="cell" class="number" data-label="Priority">${number(item.priority)}</td>
+    <td role="cell" class="number" data-label="Since"><${Age} at=${item.since} /></td>
+    <td role="cell" class="number" data-label="Pods">${item.pods}${item.minimum !== null && item.minimum !== undefined && html`<span class="muted small"> min ${item.minimum}</span>`}</td>
+    <td role="cell" class="why"><${State} value=${REASONS[item.reason] ?? item.reason} />
       <p>${item.sentence}</p>
       ${item.waitsFor && html`<p class="muted small">Waits for ${item.waitsFor}</p>`}</td>
-    <td class="nearest">${item.nearest ? html`<${Nearest} of=${item.nearest} />` : html`<span class="muted">–</span>`}</td>
+    <td role="cell" class="nearest">${item.nearest ? html`<${Nearest} of=${item.nearest} />` : html`<span class="muted">–</span>`}</td>
   </tr>`;
 }
 

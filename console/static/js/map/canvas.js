@@ -72,7 +72,7 @@ export function MapCanvas({ model, view, onNode, onDomain, handle, label }) {
     const drawn = painter.current.plan;
     const slot = slotAt(drawn, x, y);
     const box = slot ? null : boxAt(drawn, x, y);
-    setTip(slot || box ? { node: slot?.node, domain: box?.domain, x, y } : null);
+    setTip(slot || (box && !box.domain.nameless) ? { node: slot?.node, domain: box?.domain, x, y } : null);
   };
   const press = (event) => {
     const direction = KEYS[event.key];

@@ -4,9 +4,10 @@
 const LARGEST = 190; // the width of a node that is large enough for its name and numbers
 const SMALLEST = 8;
 const STEP = 0.93;
+const STRETCH = 1.5; // how much wider or higher nodes may get to fill the room that is left
 const ASPECT = 1.7; // width to height of a box of nodes
 const HEAD = 18; // the line of a domain's name, at the usual size of text
-const MOST_COLUMNS = 6; // of outermost domains side by side
+const MOST_COLUMNS = 12; // of outermost domains side by side
 
 // Lays out `roots`: {width, height, cell, boxes, slots}. A box is {domain, x, y, w, h, depth};
 // a slot is {node, x, y} in the order of drawing. Nodes are as large as lets all of them fit;
@@ -18,6 +19,7 @@ export function layout(roots, width, height, zoom = 1) {
     made = best(roots, width, cell);
     if (made.height <= height && made.width <= width) break;
   }
+  made = stretched(roots, width, height, made);
   const boxes = [];
   const slots = [];
   for (const [part, x, y] of made.places) emit(part, x, y, 0, made.cell, boxes, slots);
@@ -34,6 +36,7 @@ function* cells(zoom) {
     yield {
       w: Math.round(w),
       h: Math.round(h),
+      flat: h / w, // of which the columns follow, so that stretching changes none
       gap: w >= 40 ? 4 : small ? 1 : 2,
       pad: small ? 4 : 6,
       head: Math.round(HEAD * zoom),
@@ -56,18 +59,36 @@ function best(roots, width, cell) {
   return lowest;
 }
 
+// The same with wider nodes, then with higher ones, as far as they still fit.
+function stretched(roots, width, height, made) {
+  const room = Math.max(height, made.height);
+  let found = made;
+  for (const side of ["w", "h"]) {
+    const usual = found.cell[side];
+    const least = Math.max(1, Math.floor(usual / 20));
+    for (let size = Math.round(usual * STRETCH); size > usual; size -= least) {
+      const larger = best(roots, width, { ...found.cell, [side]: size });
+      const limit = side === "w" ? made.height : room;
+      if (larger.width > width || larger.height > limit) continue;
+      found = larger;
+      break;
+    }
+  }
+  return found;
+}
+
 // The size of a domain's box, and where its parts are within it.
 function measure(domain, limit, cell) {
   const { pad, head, leafHead } = cell;
   const inner = limit - 2 * pad;
   if (domain.children?.length) {
-    const parts = domain.children.map((child) => measure(child, inner, cell));
+    const parts = [...domain.children, ...unplaced(domain)].map((child) => measure(child, inner, cell));
     const { places, width, height } = shelves(parts, inner, pad);
     return { domain, places, w: width + 2 * pad, h: height + head + pad };
   }
   const count = domain.nodes?.length ?? 0;
   const fit = Math.max(1, Math.floor((inner + cell.gap) / (cell.w + cell.gap)));
-  const wanted = Math.ceil(Math.sqrt((count * ASPECT * cell.h) / cell.w));
+  const wanted = Math.ceil(Math.sqrt(count * ASPECT * cell.flat));
   const columns = Math.max(1, Math.min(fit, wanted, count || 1));
   const rows = Math.ceil(count / columns);
   return {
@@ -77,6 +98,9 @@ function measure(domain, limit, cell) {
     h: Math.max(rows * (cell.h + cell.gap) - cell.gap, 4) + leafHead + pad,
   };
 }
+
+// Nodes of a domain that are in none of its parts, as they lack the inner label: a part without a name.
+const unplaced = ({ nodes }) => (nodes?.length ? [{ id: null, nameless: true, nodes }] : []);
 
 // Parts from left to right in rows, as many in each row as keeps the rows alike.
 function shelves(parts, limit, gap) {

@@ -84,6 +84,7 @@ export class Painter {
     const { plan } = this;
     const { zoom } = plan;
     const { domain } = box;
+    if (domain.nameless) return;
     const right = quantity(domain.free, this.view.unit);
     const line = box.y + (domain.children?.length ? plan.cell.head : plan.cell.leafHead) / 2 + 1;
     context.globalAlpha = 1;
@@ -91,18 +92,22 @@ export class Painter {
     context.fillRect(box.x + 4, box.y + 2, box.w - 8, 12 * zoom);
     context.textBaseline = "middle";
     this.#font(500, 10.5);
-    // The number goes first: the name is also in the table, and shown under the pointer.
     const room = box.w - 12;
     const name = domain.value || "without label";
-    const width = context.measureText(right).width;
-    const left = room - width - 8;
+    const number = Math.max(context.measureText(right).width, context.measureText("0,000").width);
+    this.#font(box.depth ? 500 : 650, box.depth ? 10.5 : 11.5);
+    // An inner domain's number goes before its name, which the pointer shows; an outer one's after.
+    const named = Math.min(room, context.measureText(name.slice(0, LONGEST)).width);
+    const left = room - number - 8;
+    const shown = box.depth ? number <= room : named <= left || left >= LEAST_NAME * zoom;
+    context.fillStyle = colours[box.depth ? "ink-2" : "ink"];
+    if (!shown) this.#text(name, box.x + 6, line, room);
+    else if (named <= left || left >= LEAST_NAME * zoom) this.#text(name, box.x + 6, line, left);
+    if (!shown) return;
+    this.#font(500, 10.5);
     context.fillStyle = colours[domain.free > 0 ? "ink-2" : "ink-3"];
     context.textAlign = "right";
-    if (width <= room) context.fillText(right, box.x + box.w - 6, line);
-    this.#font(box.depth ? 500 : 650, box.depth ? 10.5 : 11.5);
-    context.fillStyle = colours[box.depth ? "ink-2" : "ink"];
-    const whole = name.length < LONGEST && context.measureText(name).width <= left;
-    if (whole || left >= LEAST_NAME * zoom) this.#text(name, box.x + 6, line, left);
+    context.fillText(right, box.x + box.w - 6, line);
   }
 
   #font(weight, size) {
