@@ -2,8 +2,8 @@
 import { get } from "./api.js";
 import { clock, duration, instant, number, percent } from "./format.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
-import { useLive } from "./live.js";
-import { Name, Note, Panel, Problem, useAnswer } from "./parts.js";
+import { useFollowed } from "./live.js";
+import { Name, Note, Panel, Problem } from "./parts.js";
 import { useRoute } from "./router.js";
 
 const HOURS = [1, 3, 6, 12, 24];
@@ -14,10 +14,9 @@ const COLOURS = ["#2f6fd6", "#c2410c", "#0f8a6a", "#8b46c9", "#b58900", "#c2297a
 export function HistoryView() {
   const { query, choose } = useRoute();
   const hours = HOURS.includes(Number(query.hours)) ? Number(query.hours) : 3;
-  const { data, error, setData, reload } = useAnswer((signal) => get("history", { hours }, { signal }), [hours]);
-  useLive("history", {}, {
-    history: (step) => setData((before) => before && appended(before, step, hours)),
-    resync: reload,
+  const { data, error } = useFollowed((signal) => get("history", { hours }, { signal }), [hours], {
+    views: "history",
+    events: { history: (before, step) => appended(before, step, hours) },
   });
   return html`
     <div class="heading">
@@ -32,6 +31,7 @@ export function HistoryView() {
 }
 
 function appended(before, step, hours) {
+  if (before.at.at(-1) === step.at) return before; // the answer had it already
   const most = Math.ceil((hours * 3600) / before.step);
   const add = (values, value) => [...values, value].slice(-most);
   const utilisation = {};

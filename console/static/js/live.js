@@ -27,13 +27,19 @@ function say(next) {
 }
 
 // Opens a stream of `views`. `on` has a function for each event; `on.resync` fetches everything
-// anew, and is called too when a stream that was lost is back. Returns what closes it.
+// anew, and is called too when a stream that was lost is back. `on.opened` is called once, when the
+// stream is open or the first attempt has failed. Returns what closes it.
 export function open(views, query, on) {
   let source = null;
   let timer = null;
   let closed = false;
   let lost = false;
+  let begun = false;
 
+  const begin = () => {
+    if (!begun) on.opened?.();
+    begun = true;
+  };
   const connect = () => {
     const search = new URLSearchParams({ views, ...query });
     source = new EventSource(`/api/events?${search}`);
@@ -41,6 +47,7 @@ export function open(views, query, on) {
       say({ live: true, attempt: 0 });
       if (lost) on.resync?.();
       lost = false;
+      begin();
     };
     source.onerror = fail;
     for (const name of EVENTS) source.addEventListener(name, (event) => take(name, event));
@@ -55,6 +62,7 @@ export function open(views, query, on) {
     source.close();
     if (closed) return;
     lost = true;
+    begin();
     const pause = Math.min(FIRST_PAUSE * 2 ** state.attempt, LONGEST_PAUSE);
     say({ live: false, attempt: state.attempt + 1 });
     clearTimeout(timer);
@@ -83,6 +91,61 @@ export function useLive(views, query, on) {
   useEffect(() => {
     if (!views) return undefined;
     const call = (name) => (data) => latest.current[name]?.(data);
-    return open(views, query, Object.fromEntries(EVENTS.map((name) => [name, call(name)])));
+    const all = [...EVENTS, "opened"].map((name) => [name, call(name)]);
+    return open(views, query, Object.fromEntries(all));
   }, [views, key]);
+}
+
+// What `ask` answers, kept up to date by the stream: {data, error, loading, reload, setData}.
+// `events` has for each event a function of data and event; it returns the new data, the same if
+// it changed that itself, or undefined if it needs a new answer.
+//
+// The answer is asked for once the stream is open, and what comes while it is under way is applied
+// to it: otherwise a change between the two would be lost. An event says how things are, not by how
+// much they changed, so one that the answer knows already does no harm.
+export function useFollowed(ask, keys, { views, query = {}, events }) {
+  const [answer, setAnswer] = useState({ data: null, error: null, loading: true });
+  const [round, setRound] = useState(0);
+  const data = useRef(null);
+  const early = useRef(null); // events that came while an answer was under way; null: none is
+  const latest = useRef(events);
+  latest.current = events;
+  const reload = () => setRound((count) => count + 1);
+  const setData = (change) => {
+    if (data.current === null) return;
+    const next = change(data.current);
+    if (next === undefined) return reload();
+    if (next !== data.current) setAnswer({ data: next, error: null, loading: false });
+    data.current = next;
+  };
+  const take = (name) => (event) =>
+    early.current
+      ? early.current.push([name, event])
+      : setData((before) => latest.current[name](before, event));
+  const followed = Object.keys(events).map((name) => [name, take(name)]);
+  useLive(views, query, { ...Object.fromEntries(followed), resync: reload, opened: reload });
+
+  useEffect(() => {
+    if (round === 0) return undefined; // the stream is not open yet
+    const controller = new AbortController();
+    early.current = [];
+    const done = (result) => {
+      if (controller.signal.aborted) return;
+      const late = early.current;
+      early.current = null;
+      result();
+      for (const [name, event] of late) take(name)(event);
+    };
+    setAnswer((before) => ({ ...before, loading: true }));
+    ask(controller.signal).then(
+      (found) =>
+        done(() => {
+          data.current = found;
+          setAnswer({ data: found, error: null, loading: false });
+        }),
+      (error) => done(() => setAnswer({ data: data.current, error, loading: false })),
+    );
+    return () => controller.abort();
+  }, [...keys, round]);
+  return { ...answer, reload, setData };
 }

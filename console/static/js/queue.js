@@ -2,8 +2,8 @@
 import { get } from "./api.js";
 import { number, plural, shortKey } from "./format.js";
 import { html, useState } from "./lib.js";
-import { useLive } from "./live.js";
-import { Age, Name, Note, Panel, Problem, Search, State, useAnswer, Workload } from "./parts.js";
+import { useFollowed } from "./live.js";
+import { Age, Name, Note, Panel, Problem, Search, State, Workload } from "./parts.js";
 import { useRoute } from "./router.js";
 
 const PAGE = 200;
@@ -18,16 +18,20 @@ const filtersOf = ({ namespace, priorityMin, reason }) => ({ namespace, priority
 export function QueueView() {
   const { query } = useRoute();
   const filters = filtersOf(query);
-  const queue = useAnswer((signal) => get("queue", { ...filters, limit: PAGE }, { signal }), Object.values(filters));
   const [fresh, setFresh] = useState(() => new Set());
-
-  useLive("queue", {}, {
-    queue: (change) => {
-      setFresh(new Set(change.changed.map(({ id }) => id)));
-      queue.setData((before) => before && changed(before, change, filters));
+  const queue = useFollowed(
+    (signal) => get("queue", { ...filters, limit: PAGE }, { signal }),
+    Object.values(filters),
+    {
+      views: "queue",
+      events: {
+        queue: (before, change) => {
+          setFresh(new Set(change.changed.map(({ id }) => id)));
+          return changed(before, change, filters);
+        },
+      },
     },
-    resync: queue.reload,
-  });
+  );
 
   const more = async () => {
     const next = await get("queue", { ...filters, limit: PAGE, after: queue.data.next });

@@ -2,7 +2,7 @@
 import { get, pathOf } from "./api.js";
 import { clock, day, identity, plural } from "./format.js";
 import { html, useState } from "./lib.js";
-import { useLive } from "./live.js";
+import { useFollowed } from "./live.js";
 import { Age, Name, Note, Panel, Problem, State, useAnswer } from "./parts.js";
 import { address, Link, useRoute } from "./router.js";
 import { Tree } from "./tree.js";
@@ -28,11 +28,9 @@ function Choose() {
 
 function One({ id }) {
   const { namespace, kind, name } = identity(id);
-  const answer = useAnswer((signal) => get(pathOf(id), {}, { signal }), [id]);
-  const { data, error } = answer;
-  useLive(`workload:${id}`, {}, {
-    workload: (whole) => whole.id === id && answer.setData(() => whole),
-    resync: answer.reload,
+  const { data, error } = useFollowed((signal) => get(pathOf(id), {}, { signal }), [id], {
+    views: `workload:${id}`,
+    events: { workload: (before, whole) => (whole.id === id ? whole : before) },
   });
   return html`
     <div class="heading">

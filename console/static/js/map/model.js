@@ -3,6 +3,8 @@
 export class ClusterModel {
   constructor(map) {
     this.resource = map.resource;
+    this.resources = map.resources?.length ? map.resources : [{ name: map.resource, unit: "" }];
+    this.unit = this.resources.find(({ name }) => name === map.resource)?.unit ?? "";
     this.keys = map.keys ?? [];
     this.roots = map.domains ?? [];
     this.domains = new Map();

@@ -2,7 +2,7 @@
 import { get } from "../api.js";
 import { percent, plural, quantity } from "../format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
-import { useLive } from "../live.js";
+import { useFollowed } from "../live.js";
 import { Note, Panel, Problem, useAnswer } from "../parts.js";
 import { useRoute } from "../router.js";
 import { MapCanvas } from "./canvas.js";
@@ -14,38 +14,43 @@ import { Chosen } from "./chosen.js";
 const MANY = 1500; // more nodes than this get the whole width
 const PAUSE = 1000; // milliseconds between two passes over the tables while changes come in
 
-export function MapView({ session }) {
+export function MapView() {
   const { query } = useRoute();
   const resource = query.resource ?? "cpu";
-  const map = useAnswer((signal) => get("map", { resource }, { signal }), [resource]);
+  const [turn, setTurn] = useState(0); // a new number: the tables are to show what has changed
+  const later = usePaced(() => setTurn((count) => count + 1), PAUSE);
+  const drawing = useRef(null);
+  const map = useFollowed(
+    (signal) => get("map", { resource }, { signal }).then((found) => new ClusterModel(found)),
+    [resource],
+    {
+      views: "map",
+      query: { resource },
+      events: {
+        map: (model, change) => {
+          const names = model.apply(change);
+          if (names === null) return undefined;
+          drawing.current?.some(names, new Set((change.domains ?? []).map(({ id }) => id)));
+          later();
+          return model;
+        },
+      },
+    },
+  );
   if (map.error && !map.data) return html`<${Problem} error=${map.error} />`;
   if (!map.data) return html`<p class="note" aria-busy="true">Reading the cluster…</p>`;
-  return html`<${Cluster} session=${session} map=${map.data} reload=${map.reload} />`;
+  return html`<${Cluster} model=${map.data} turn=${turn} drawing=${drawing} />`;
 }
 
-function Cluster({ map, reload }) {
+function Cluster({ model, turn, drawing }) {
   const { query, choose } = useRoute();
-  const model = useMemo(() => new ClusterModel(map), [map]);
-  const [turn, setTurn] = useState(0); // a new number: the tables are to show what has changed
-  const unit = map.resources?.find(({ name }) => name === map.resource)?.unit ?? "";
-  const drawing = useRef(null);
+  const { unit, resource } = model;
   const lit = useLit(query.workload, turn);
-  const room = useRoom(model, map.resource, query.shape, turn);
+  const room = useRoom(model, resource, query.shape, turn);
   const view = useMemo(
     () => ({ unit, lit: lit.data, node: query.node, domain: query.domain }),
     [unit, lit.data, query.node, query.domain],
   );
-  const later = usePaced(() => setTurn((n) => n + 1), PAUSE);
-
-  useLive("map", { resource: map.resource }, {
-    map: (change) => {
-      const names = model.apply(change);
-      if (names === null) return reload();
-      drawing.current?.some(names, new Set((change.domains ?? []).map(({ id }) => id)));
-      return later();
-    },
-    resync: reload,
-  });
 
   const onNode = (node) => choose({ node });
   const onDomain = (domain) => choose({ domain: domain === query.domain ? null : domain, node: null });
@@ -53,20 +58,20 @@ function Cluster({ map, reload }) {
   return html`
     <div class="heading">
       <div><h1>Cluster map</h1><${Totals} totals=${totals} unit=${unit} /></div>
-      <div class="aside"><${Controls} map=${map} /></div>
+      <div class="aside"><${Controls} model=${model} /></div>
     </div>
     ${query.workload && html`<${Chosen} id=${query.workload} lit=${lit} />`}
     <div class="map-view ${totals.nodes > MANY ? "many" : ""}">
       <${Panel} label="Map">
         ${model.nodes.size || model.roots.length
           ? html`<${MapCanvas} model=${model} view=${view} onNode=${onNode} onDomain=${onDomain} handle=${drawing}
-              label=${`Map of ${plural(totals.nodes, "node")}, ${percent(totals.used, totals.capacity)} of ${map.resource} used`} />
+              label=${`Map of ${plural(totals.nodes, "node")}, ${percent(totals.used, totals.capacity)} of ${resource} used`} />
               <${Legend} lit=${Boolean(lit.data)} />`
           : html`<${Note}>There are no nodes that you may see.<//>`}
       <//>
       <div class="beside">
-        ${query.node && html`<${NodeFacts} model=${model} name=${query.node} unit=${unit} resource=${map.resource} />`}
-        <${Room} model=${model} room=${room} resource=${map.resource} turn=${turn} />
+        ${query.node && html`<${NodeFacts} model=${model} name=${query.node} unit=${unit} resource=${resource} />`}
+        <${Room} model=${model} room=${room} resource=${resource} turn=${turn} />
         <${Domains} model=${model} unit=${unit} room=${room} turn=${turn} onDomain=${onDomain} />
         <${Nodes} model=${model} unit=${unit} turn=${turn} onNode=${onNode} />
       </div>
@@ -79,9 +84,8 @@ function Totals({ totals, unit }) {
     ${" "}${quantity(totals.free, unit)} free${totals.held > 0 ? `, ${quantity(totals.held, unit)} held for what is about to start` : ""}.</p>`;
 }
 
-function Controls({ map }) {
+function Controls({ model }) {
   const { query, choose } = useRoute();
-  const resources = map.resources?.length ? map.resources : [{ name: map.resource }];
   const [found, setFound] = useState([]);
   const [text, setText] = useState(query.workload ?? "");
   useEffect(() => setText(query.workload ?? ""), [query.workload]);
@@ -96,8 +100,8 @@ function Controls({ map }) {
   };
   return html`
     <label class="field">Resource
-      <select value=${map.resource} onChange=${(event) => choose({ resource: event.target.value })}>
-        ${resources.map(({ name }) => html`<option key=${name} value=${name}>${name}</option>`)}
+      <select value=${model.resource} onChange=${(event) => choose({ resource: event.target.value })}>
+        ${model.resources.map(({ name }) => html`<option key=${name} value=${name}>${name}</option>`)}
       </select></label>
     <label class="field">Highlight a workload
       <input type="search" list="workloads-found" placeholder="namespace/kind/name" autocomplete="off" spellcheck=${false}
