@@ -48,6 +48,9 @@ class Fake:
         self.logged_in = True
         self.asked: list[str] = []
         self.tried: list[Json] = []
+        self.released = asyncio.Event()
+        """Cleared, answers are held back that have been made up already."""
+        self.released.set()
         self._viewers: set[asyncio.Queue[str]] = set()
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
@@ -150,7 +153,9 @@ class Fake:
         return JSONResponse({})
 
     async def _map(self, request: Request) -> Response:
-        return JSONResponse(self.contents.map(request.query_params.get("resource", "cpu")))
+        made = JSONResponse(self.contents.map(request.query_params.get("resource", "cpu")))
+        await self.released.wait()
+        return made
 
     async def _largest(self, request: Request) -> Response:
         if "=" not in request.query_params["shape"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ class Shown:
 
     async def settled(self) -> None:
         """Once everything that the view asks for has come."""
-        await self.page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+        await self.until("!document.querySelector('[aria-busy=true]')")
 
     async def text(self, selector: str = "main") -> str:
         return await self.page.locator(selector).first.inner_text()
@@ -43,6 +44,16 @@ class Shown:
     async def see(self, text: str, selector: str = "main") -> None:
         """Wait for a text to be shown."""
         await self.page.locator(selector, has_text=text).first.wait_for()
+
+    async def until(self, script: str, argument: Any = None) -> None:
+        """Wait for an expression or a function to be true.
+
+        Asked from outside: Playwright's own waiting compiles text within the page, which the
+        page's policy forbids.
+        """
+        async with asyncio.timeout(PATIENCE / 1000):
+            while not await self.run(script, argument):
+                await self.page.wait_for_timeout(30)
 
     async def run(self, script: str, argument: Any = None) -> Any:
         return await self.page.evaluate(script, argument)

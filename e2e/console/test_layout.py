@@ -114,4 +114,4 @@ async def test_highlighted_nodes_have_the_colour_of_the_legend(browser: Browser)
         assert await view.run(LIT) == 0
         await view.open(f"/map?workload={GANG}")
         await view.see("16 pods on 8 nodes")
-        await view.page.wait_for_function(f"({LIT})() > 0.05")
+        await view.until(f"() => ({LIT})() > 0.05")

@@ -54,6 +54,31 @@ async def test_the_map_shows_what_changed_without_asking_again(browser: Browser)
         assert fake.asked.count("/api/map") == 1
 
 
+async def test_a_change_between_the_answer_and_the_stream_is_not_lost(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        fake.released.clear()
+        await view.page.goto(fake.url + "/map?node=node-2-3-4")
+        await _looking(fake, view)
+        while "/api/map" not in fake.asked:
+            await view.page.wait_for_timeout(20)
+        for full in (0.5, 1.0):
+            fake.contents.full["node-2-3-4"] = full
+            _tell_map(fake, ["node-2-3-4"])
+        await view.page.wait_for_timeout(200)
+        fake.released.set()
+        await view.see("64 of 64 cpu used", "section[aria-label=Node]")
+
+        assert fake.asked.count("/api/map") == 1
+
+
+async def test_without_a_stream_there_are_answers_at_least(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.page.route("**/api/events*", lambda route: route.abort())
+        await view.open("/queue")
+        await view.see("5 workloads wait")
+        await view.see("The connection to the server is lost", "body")
+
+
 async def test_a_node_that_the_page_does_not_know_makes_it_ask_anew(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map")

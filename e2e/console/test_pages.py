@@ -84,7 +84,7 @@ async def test_five_thousand_nodes_are_kept_up_to_date_quickly(browser: Browser)
             for name in names:
                 fake.contents.full[name] = (turn % 5) / 4
             fake.send("map", _change(fake.contents, names))
-            await view.page.wait_for_function("count => spent.length >= count", arg=turn + 1)
+            await view.until("count => spent.length >= count", turn + 1)
         await view.page.wait_for_timeout(1500)
         update = median(await view.run("spent"))
         whole = median(await view.run(_REDRAW))

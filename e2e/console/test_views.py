@@ -110,8 +110,8 @@ async def test_more_of_a_long_queue_is_shown_when_asked_for(browser: Browser) ->
         await view.see("450 workloads wait")
         for shown_rows in (400, 450):
             await view.page.get_by_role("button", name="Show more").click()
-            await view.page.wait_for_function(
-                "count => document.querySelectorAll('tbody tr').length === count", arg=shown_rows
+            await view.until(
+                "count => document.querySelectorAll('tbody tr').length === count", shown_rows
             )
         assert await view.page.get_by_role("button", name="Show more").count() == 0
 
@@ -180,7 +180,7 @@ async def test_the_changes_of_a_what_if_are_in_its_address(browser: Browser) -> 
         await view.open('/what-if?changes=[{"removeNode":"node-1-1-2"},{"unknown":1},null]')
         await view.see("Remove node node-1-1-2")
         await view.page.get_by_role("button", name="Take away: Remove node node-1-1-2").click()
-        await view.page.wait_for_function("location.search === ''")
+        await view.until("location.search === ''")
         await view.open("/what-if?changes=[{")
         assert await view.page.get_by_role("button", name="Try it").is_disabled()
 
@@ -197,7 +197,7 @@ async def test_manifests_are_dropped_as_files(browser: Browser) -> None:
               document.querySelector("textarea").dispatchEvent(new DragEvent("drop", given));
             }"""
         )
-        await view.page.wait_for_function(
+        await view.until(
             "document.querySelector('textarea').value === 'kind: Job\\n---\\nkind: Pod'"
         )
 
