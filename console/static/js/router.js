@@ -42,8 +42,13 @@ export function Router({ children }) {
     return () => removeEventListener("popstate", read);
   }, []);
   const go = (target, { replace = false } = {}) => {
-    history[replace ? "replaceState" : "pushState"](null, "", target);
-    setRoute(parse(location.pathname, location.search));
+    const { pathname, search } = new URL(target, location.href);
+    try {
+      history[replace ? "replaceState" : "pushState"](null, "", target);
+    } catch {
+      // Some browsers allow so many a second; the view changes all the same.
+    }
+    setRoute(parse(pathname, search));
   };
   // Change some of the query; an empty value takes a key away.
   const choose = (changes) =>

@@ -42,7 +42,8 @@ export function WhatIfView() {
         <${Changes} of=${changes} onChanges=${setChanges} />
         <p><button class="primary" disabled=${nothing || result.busy} onClick=${run}>${result.busy ? "Trying…" : "Try it"}</button></p>
       </div>
-      <div class="column" role="status" aria-busy=${result.busy}>
+      <p class="unseen" role="status">${result.busy ? "Trying…" : (result.data?.lines.join(" ") ?? "")}</p>
+      <div class="column" aria-busy=${result.busy}>
         ${result.error && html`<${Panel} label="Problem"><${Problem} error=${result.error} /><//>`}
         ${result.data ? html`<${Result} of=${result.data} />`
         : !result.error && html`<${Panel} label="Result"><${Note}>Where everything would go, who would be evicted and what would still wait is shown here.<//><//>`}
