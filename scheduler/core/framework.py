@@ -175,6 +175,12 @@ class Framework:
         devices = self.devices.one_at_a_time(shape) or named(shape)
         return not (shape.filter_match_ids or devices)
 
+    def alone(self, shape: Shape) -> bool:
+        """Whether pods and devices of other nodes have no say in its filter and score of a node."""
+        wants = shape.requirements
+        matched = shape.filter_match_ids or shape.score_match_ids
+        return not (matched or wants.needs_devices or wants.claims)
+
     def in_waves(self, shape: Shape) -> bool:
         """Whether the node of one pod of this shape affects the filter or score of the next."""
         devices = self.devices.one_at_a_time(shape) or bool(named(shape))

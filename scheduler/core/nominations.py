@@ -103,10 +103,13 @@ class Nominations:
         with self._nodes.trial():
             for row in rows:
                 for nominated in self._at(row).values():
-                    for shape, count in nominated.items():
-                        at, counts = np.array([[row], [count]], np.int64)
-                        self._framework.reserve(shape, at, counts)
+                    self._take_all(row, nominated)
             yield
+
+    def _take_all(self, row: int, nominated: Mapping[Shape, int]) -> None:
+        for shape, count in nominated.items():
+            at, counts = np.array([[row], [count]], np.int64)
+            self._framework.reserve(shape, at, counts)
 
     def _at(self, row: int) -> Mapping[GroupKey, Mapping[Shape, int]]:
         node = self._nodes.infos[row]
@@ -140,8 +143,19 @@ class Nominations:
         return free, total
 
     @contextmanager
-    def respected(self, root: GroupKey, priority: int) -> Iterator[None]:
-        """Inside, all nominated places that this root may not use are taken; undone at the end."""
+    def respected(self, root: GroupKey, priority: int, rows: Ints | None = None) -> Iterator[None]:
+        """Inside, all nominated places that this root may not use are taken; undone at the end.
+
+        Only those on `rows`, if these are given: that costs O(number of places on them).
+        """
+        if rows is not None:
+            with self._nodes.trial():
+                for row in rows.tolist():
+                    for other, nominated in self._at(row).items():
+                        if other != root and self._nominations[other].priority >= priority:
+                            self._take_all(row, nominated)
+                yield
+            return
         taken = self._taken(priority)
         own = self._nominations.get(root)
         if not taken:

@@ -81,7 +81,9 @@ def place(
     if flaw is not None:
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
         return Refusal(group.key, shortage, frozenset())
-    respected = state.nominations.respected(group.key, root.priority)
+    # A pod that looks at its own few nodes need not know what is nominated on all others.
+    alone = isinstance(root, Pod) and state.framework.alone(root.shape)
+    respected = state.nominations.respected(group.key, root.priority, region if alone else None)
     waiting = state.framework.devices.quotas.deciding(
         each for leaf in group.leaves() for each in leaf.pending.items()
     )
