@@ -23,7 +23,13 @@ from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.place import Placement, Refusal, SearchBudget
-from scheduler.core.search.batching import batchable, place_batch, signature
+from scheduler.core.search.batching import (
+    Signature,
+    batchable,
+    batchable_by_affinity,
+    place_batch,
+    signature,
+)
 from scheduler.core.state import Changes, State
 from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.equal_roots import Answer
@@ -185,7 +191,7 @@ class Cycle:
                 return key
             kind = signature(entity)
             known = self._queue.answer(entity) is not None
-            alone = known or kind is None or not batchable(self._state, kind.shape)
+            alone = known or kind is None or not self._batchable(kind)
         except Exception as error:  # noqa: BLE001 - told by _fail
             self._fail(key, error)
             return key
@@ -209,6 +215,10 @@ class Cycle:
         self._binding.submit(placement)
         self._reporting.placed(entity.key)
         return True
+
+    def _batchable(self, kind: Signature) -> bool:
+        state = self._state
+        return batchable(state, kind.shape) or batchable_by_affinity(state, kind, self._budget())
 
     def details(self) -> Iterator[str]:
         """Lines for `/readyz`: the roots whose decision raises an error."""

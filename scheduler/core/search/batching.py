@@ -61,9 +61,26 @@ def batchable(state: State, shape: Shape) -> bool:
     No root may have a nomination of its own, and the starvation gate must be open. What other
     schedulers nominated is not there for any root of the batch.
     """
-    held = state.nominations.any_own or state.starvation.closed_for is not None
     alone = not state.framework.independent(shape)
-    return not (alone or never_fits(shape, state.nodes) or held)
+    return not (alone or never_fits(shape, state.nodes) or _held(state))
+
+
+def batchable_by_affinity(state: State, kind: Signature, budget: SearchBudget) -> bool:
+    """The same for single pods with required affinity or anti-affinity to others, packed.
+
+    Their places depend on each other, but waves of them are the places of one after the other. That
+    is not so for spread constraints and what is preferred, nor with the profile spread.
+    """
+    shape, wants = kind.shape, kind.shape.requirements
+    single = kind.size == 1 and kind.topology is None
+    others = wants.spread or wants.volumes or wants.needs_devices or shape.score_match_ids
+    if not single or others or budget.of(kind.scheduler).profile != "pack":
+        return False
+    return not (never_fits(shape, state.nodes) or _held(state))
+
+
+def _held(state: State) -> bool:
+    return state.nominations.any_own or state.starvation.closed_for is not None
 
 
 def place_batch(
