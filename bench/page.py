@@ -45,7 +45,8 @@ def write() -> None:
     """Everything that was measured, into the page and the pictures."""
     measured = e2e.load()
     groups: dict[str, dict[str, float]] = {}
-    for result in measured:
+    by_table = [it for it in measured if not CASES[it.case].suite]
+    for result in by_table:
         groups.setdefault(CASES[result.case].title, {})[result.subject] = result.rate
     curves = growth_curves.load()
     drawn = growth_curves.pictures(curves)
@@ -58,7 +59,8 @@ def write() -> None:
     parts = {
         "targets": targets.table(measured, decided, phases),
         "waiting": waiting_results.table(phases),
-        "e2e": e2e.table(measured),
+        "e2e": e2e.table(by_table),
+        "suite": e2e.suite(measured),
         "decisions": frame.table(decided),
         "devices": frame.table(frame.load(frame.DEVICES).values()),
         "growth": growth_curves.shown(curves),

@@ -2,6 +2,7 @@
 
     python -m bench.e2e                                  every case: about 45 minutes
     python -m bench.e2e --claims                         those with claims for devices
+    python -m bench.e2e --suite                          those of scheduler_perf
     python -m bench.e2e --case gangs-3 --subject muster  one scheduler in one case
     python -m bench.e2e --case plain --nodes 500 --share 0.1   a small one, while developing
 
@@ -52,6 +53,7 @@ def main() -> int:
         "--case", action="append", choices=list(CASES), help="default: all without claims"
     )
     parser.add_argument("--claims", action="store_true", help="all cases with claims")
+    parser.add_argument("--suite", action="store_true", help="all cases of scheduler_perf")
     parser.add_argument("--subject", action="append", choices=ALL, help="default: all")
     parser.add_argument("--nodes", type=int, help="default: the case's own number")
     parser.add_argument("--share", type=float, default=1.0, help="of the gangs or plain pods")
@@ -60,7 +62,9 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="keep the results and show them")
     options = parser.parse_args()
     chosen = options.case or [
-        name for name, case in CASES.items() if bool(case.claims) == options.claims
+        name
+        for name, case in CASES.items()
+        if case.suite == options.suite and (options.suite or bool(case.claims) == options.claims)
     ]
     if options.quick:
         options.nodes, options.share = options.nodes or 200, options.share / 10

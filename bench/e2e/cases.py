@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from bench.e2e.workloads import WORKLOADS, Workload
+
 RAW, KUBE_SCHEDULER, MUSTER = "raw", "kube-scheduler", "muster"
 ALL = (RAW, KUBE_SCHEDULER, MUSTER)
 
@@ -65,8 +67,10 @@ class Case:
     `gangs` of `size` pods each; no gangs means `size` plain pods. With `racks` each gang must be
     in one of them. With `preemption` all nodes are full of gangs of the same size and lower
     priority, which are evicted as wholes; with `victims` they are full of those. With `composite`
-    so many gangs form a composite gang. With `rate` the pods come at so many a second while
-    they are scheduled; otherwise they are there before the scheduler starts. For `steady` seconds
+    so many gangs form a composite gang. With `workload` the pods and nodes are those of one of
+    scheduler_perf's. Those of its `suite` run by a flag of their own. With `rate` the pods come at
+    so many a second while they are scheduled; otherwise they are there before the scheduler starts.
+    For `steady` seconds
     the pods come, run, and go with their claims once all of them run, again and again. What is not
     bound after `limit` seconds does not count as scheduled. The raw rate and Muster are measured in
     `rounds`, in turns.
@@ -87,6 +91,8 @@ class Case:
     claims: Claims | None = None
     victims: Victims | None = None
     composite: int = 0
+    workload: Workload | None = None
+    suite: bool = False
 
     @property
     def evicts(self) -> bool:
@@ -103,7 +109,19 @@ class Case:
             return replace(self, nodes=nodes, steady=max(1.0, self.steady * share))
         if self.gangs:
             return replace(self, nodes=nodes, gangs=max(1, round(self.gangs * share)))
-        return replace(self, nodes=nodes, size=max(1, round(self.size * share)))
+        size = max(1, round(self.size * share))
+        if self.workload is None:
+            return replace(self, nodes=nodes, size=size)
+        workload = self.workload.scaled(share)
+        if workload.alone:
+            nodes = max(nodes, size + workload.running)
+        return replace(self, nodes=nodes, size=size, workload=workload)
+
+
+def _composite(name: str, title: str, size: int, gangs: int, racks: int = 0) -> Case:
+    return Case(
+        name, title, size, gangs, racks, composite=2, suite=True, rounds=3, subjects=(RAW, MUSTER)
+    )
 
 
 CASES = {
@@ -286,5 +304,22 @@ CASES = {
                 ("full", "all but 10 of", Claims(10, free=10)),
             )
         ),
+        *(
+            Case(
+                name,
+                f"{title}: {pods:,} pods",
+                pods,
+                limit=240,
+                rounds=3,
+                subjects=(KUBE_SCHEDULER, MUSTER),
+                nodes=nodes,
+                workload=workload,
+                suite=True,
+            )
+            for name, (title, pods, nodes, workload) in WORKLOADS.items()
+        ),
+        _composite("perf-trees-small", "500 composite gangs of 2 x 3", 3, 1_000),
+        _composite("perf-trees-large", "3 composite gangs of 2 x 500", 500, 6),
+        _composite("perf-trees-racks", "500 composite gangs of 2 x 4, in racks", 4, 1_000, 50),
     )
 }

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.constants import COMPOSITE_POD_GROUP, LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
-from bench.e2e import claims, victims
+from bench.e2e import claims, victims, workload_objects
 from bench.e2e.cases import Case
 from bench.e2e.victims import URGENT
+from bench.e2e.workloads import Workload
 
 NAMESPACE = "bench"
 RACK = "example.com/rack"
@@ -29,6 +30,9 @@ def node(case: Case, index: int) -> Json:
     if case.racks:
         labels[RACK] = f"r{index % case.racks}"
     resources = {"cpu": f"{millicores}m", "memory": f"{millicores // 250}Gi", "pods": "110"}
+    if case.workload is not None:
+        own = workload_objects.node(case.workload, index)
+        name, labels, resources = own["name"], own["labels"], own["resources"]
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     return {
         "apiVersion": "v1",
@@ -38,8 +42,11 @@ def node(case: Case, index: int) -> Json:
     }
 
 
-def namespace() -> Json:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+def namespaces(case: Case) -> list[Json]:
+    """The one of the case's pods first."""
+    if case.workload is not None:
+        return workload_objects.namespaces(case.workload, NAMESPACE)
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
 
 
 def binding(pod: str, node_name: str) -> Json:
@@ -94,7 +101,7 @@ def composite(case: Case, gangs: list[str], *, lower: bool = False) -> Json:
     """The composite gang of these gangs."""
     policy = {"gang": {"minGroupCount": len(gangs)}}
     spec: Json = {"schedulingPolicy": policy, "workloadRef": _reference("tree")}
-    if not lower:
+    if case.evicts and not lower:
         spec["priorityClassName"] = URGENT
     return {
         "apiVersion": COMPOSITE_POD_GROUP.api_version,
@@ -115,6 +122,8 @@ class Flavour:
         """`node_name` makes it one that runs already, and gives way to others."""
         if case.victims is not None:
             made = victims.preemptor(case.victims, name)
+        elif case.workload is not None:
+            made = workload_objects.pod(case.workload.content, name, NAMESPACE)
         else:
             made = _pod(name, case.preemption and node_name is None, node_name)
         if not self.native:
@@ -152,6 +161,22 @@ class Flavour:
                 made["metadata"]["labels"] = {LABEL_POD_GROUP: name.partition("-")[0]}
                 made["spec"]["schedulerName"] = SCHEDULER_NAME
             yield made
+
+    def blocked(self, workload: Workload) -> list[Json]:
+        """The pods that are not to be bound."""
+        made = workload_objects.blocked(workload, NAMESPACE)
+        if not self.native:
+            for each in made:
+                each["spec"]["schedulerName"] = SCHEDULER_NAME
+        return made
+
+    def group_of(self, pod: Json) -> str | None:
+        """The group that a pod is a member of."""
+        if self.native:
+            name: str | None = pod["spec"].get("schedulingGroup", {}).get("podGroupName")
+        else:
+            name = (pod["metadata"].get("labels") or {}).get(LABEL_POD_GROUP)
+        return name
 
     def running(self, case: Case) -> Iterator[tuple[str, list[Json]]]:
         """The lower gangs that fill every node."""

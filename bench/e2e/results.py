@@ -107,6 +107,43 @@ def table(results: Sequence[Result]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def suite(results: Sequence[Result]) -> str:
+    """Markdown: the cases of scheduler_perf that were measured, beside kube-scheduler."""
+    by_case: dict[str, dict[str, Result]] = {}
+    for it in results:
+        if CASES[it.case].suite:
+            by_case.setdefault(it.case, {})[it.subject] = it
+    found = [(case, of) for case, of in by_case.items() if MUSTER in of]
+    if not found:
+        return ""
+    rows = [_SUITE_HEAD, ("---",) * len(_SUITE_HEAD), *(_compared(*each) for each in found)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+_SUITE_HEAD = ("workload", KUBE_SCHEDULER, "Muster", "ratio", "CPU seconds, of both")
+
+
+def _compared(case: str, of: dict[str, Result]) -> tuple[str, ...]:
+    ours, theirs = of[MUSTER], of.get(KUBE_SCHEDULER)
+    spent = f"{_spent(ours):.1f}"
+    if theirs is None:
+        return (CASES[case].title, "", _bound_rate(ours), "", spent)
+    whole = ours.bound >= ours.pods and theirs.bound >= theirs.pods and theirs.rate
+    ratio = f"{ours.rate / theirs.rate:.1f}" if whole else ""
+    both = f"{_spent(theirs):.1f} / {spent}"
+    return (CASES[case].title, _bound_rate(theirs), _bound_rate(ours), ratio, both)
+
+
+def _bound_rate(it: Result) -> str:
+    missing = "" if it.bound >= it.pods else f" ({it.bound:,} of {it.pods:,} bound)"
+    return f"{it.rate:,.0f}{missing}"
+
+
+def _spent(it: Result) -> float:
+    """Seconds of the scheduler's own process."""
+    return sum(it.cpu.get(name, 0.0) for name in (KUBE_SCHEDULER, f"{MUSTER} scheduler"))
+
+
 def _row(it: Result, limit: float | None) -> tuple[str, ...]:
     case = CASES[it.case].title
     if it.subject == RAW:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
-from bench.e2e import claims, outcome, raw, victims
+from bench.e2e import claims, outcome, raw, victims, workload_cluster
 from bench.e2e.cases import RAW, Case, Victims
 from bench.e2e.objects import (
     COMPOSITES,
@@ -21,7 +21,7 @@ from bench.e2e.objects import (
     PODS,
     Json,
     composite,
-    namespace,
+    namespaces,
     node,
 )
 from bench.e2e.observer import Seen, observed
@@ -59,7 +59,7 @@ async def _cluster(case: Case) -> AsyncIterator[tuple[ControlPlane, Wire]]:
         ControlPlane(OPTIONS) as plane,
         Wire(kubeconfig.read(plane.kubeconfig), _CONNECTIONS) as wire,
     ):
-        await wire.post("/api/v1/namespaces", [namespace()])
+        await wire.post("/api/v1/namespaces", namespaces(case))
         await wire.post("/api/v1/nodes", [node(case, index) for index in range(case.nodes)])
         if case.claims is not None:
             await claims.prepare(wire, case)
@@ -193,13 +193,19 @@ class _Run:
             await seen.until(lambda: len(seen.bound) >= result.pods, max(1.0, limit))
             result.cpu = meter.read(self._pids())
             result.writes = dict(await self._writes() - writes - self._own())
-            if case.claims is not None:
-                result.faults = await outcome.complaints(self._wire)
+            result.faults = await self._faults()
             result.memory = {name: round(peak_mib(pid)) for name, pid in self._pids().items()}
             await self._settle(seen)
             self._times(seen, synced)
             result.early = await self._early(seen)
         return result
+
+    async def _faults(self) -> list[str]:
+        if self._case.claims is not None:
+            return await outcome.complaints(self._wire)
+        if self._case.suite:
+            return await workload_cluster.complaints(self._wire, self._case, self._flavour)
+        return []
 
     def _pids(self, *, ours: bool = True) -> dict[str, int]:
         servers = {name: self._plane.processes[name].pid for name in _SERVERS}
@@ -217,6 +223,7 @@ class _Run:
             await self._wire.post(PODS, [pod for _, pods in running for pod in pods])
         if case.victims is not None:
             await self._create_victims(case.victims)
+        await workload_cluster.create(self._wire, case, self._flavour)
         if case.rate or case.steady:
             return
         waiting = list(self._flavour.waiting(case))

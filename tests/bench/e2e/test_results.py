@@ -66,3 +66,29 @@ def test_evictions_are_compared_with_the_raw_rate_of_evictions() -> None:
     assert "| raw evictions | 900 (48 connections) | 1 |" in of_raw
     assert "| 200 | 0.67 |" in of_ours
     assert "1,500 victims, 600 a second, 0.25 s before" in of_ours
+
+
+def test_workloads_are_shown_beside_kube_scheduler_with_a_ratio_where_both_bound_all() -> None:
+    def of(case: str, subject: str, rate: float, bound: int = 10) -> Result:
+        return Result(case, subject, 100, 10, bound=bound, rate=rate, cpu={subject: 2.0})
+
+    shown = e2e.suite(
+        [
+            of("perf-basic", KUBE_SCHEDULER, 50.0),
+            of("perf-basic", MUSTER, 200.0),
+            of("perf-spreading", KUBE_SCHEDULER, 50.0, bound=9),
+            of("perf-spreading", MUSTER, 200.0),
+            of("perf-trees-small", MUSTER, 300.0),
+            of("perf-mixed", KUBE_SCHEDULER, 50.0),
+            of("plain", MUSTER, 9.0),
+        ]
+    )
+
+    _, _, basic, spreading, trees = shown.splitlines()
+    assert "| 50 | 200 | 4.0 |" in basic
+    assert "| 50 (9 of 10 bound) | 200 |  |" in spreading
+    assert "|  | 300 |  |" in trees
+
+
+def test_of_workloads_that_were_not_measured_nothing_is_shown() -> None:
+    assert e2e.suite([Result("plain", MUSTER, 100, 10, bound=10, rate=9.0)]) == ""

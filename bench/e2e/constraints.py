@@ -1,0 +1,269 @@
+"""Where the pods of a run are, judged by their own objects alone; nothing of a scheduler is used.
+
+Nothing that ran may have ended: a skew, or the first pod of an affinity, is judged by the outcome.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_UNITS = {"m": 0.001, "": 1.0, "k": 1e3, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
+_QUANTITY = re.compile(r"([\d.]+)(\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Objects as the API server has them; `groups` are Muster's PodGroups or the native ones."""
+
+    pods: list[Json]
+    nodes: list[Json]
+    namespaces: list[Json] = field(default_factory=list)
+    groups: list[Json] = field(default_factory=list)
+    csi_nodes: list[Json] = field(default_factory=list)
+    volumes: list[Json] = field(default_factory=list)
+    claims: list[Json] = field(default_factory=list)
+
+
+def complaints(it: Outcome, group_of: Callable[[Json], str | None]) -> list[str]:
+    """What is wrong, a sentence each; `group_of` says which group a pod is a member of."""
+    view = _View(it)
+    return [
+        *view.blocked(),
+        *view.node_affinity(),
+        *view.resources(),
+        *view.host_ports(),
+        *view.pod_affinity(),
+        *view.spreading(),
+        *view.volumes(),
+        *view.groups(group_of),
+    ]
+
+
+def _name(thing: Json) -> str:
+    name: str = thing["metadata"]["name"]
+    return name
+
+
+def _labels(thing: Json) -> dict[str, str]:
+    return thing["metadata"].get("labels") or {}
+
+
+def _amount(text: str) -> float:
+    found = _QUANTITY.fullmatch(text)
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f"{text} is not a quantity that is used here")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _requests(pod: Json) -> Counter[str]:
+    total: Counter[str] = Counter({"pods": 1})
+    for container in pod["spec"]["containers"]:
+        asked = container.get("resources", {}).get("requests", {})
+        for name, text in asked.items():
+            total[name] += round(_amount(text) * 1_000)
+    total["pods"] *= 1_000
+    return total
+
+
+def _terms(pod: Json, kind: str) -> list[Json]:
+    found: list[Json] = (pod["spec"].get("affinity") or {}).get(kind, {}).get(_REQUIRED, [])
+    return found
+
+
+def _selects(selector: Json, labels: dict[str, str]) -> bool:
+    """Only `matchLabels` are used here; an expression is an error and not passed over."""
+    if set(selector) - {"matchLabels"}:
+        raise ValueError(f"only matchLabels can be judged, not {selector}")
+    wanted: dict[str, str] = selector.get("matchLabels", {})
+    return wanted.items() <= labels.items()
+
+
+class _View:
+    def __init__(self, it: Outcome) -> None:
+        self._it = it
+        self._nodes = {_name(node): node for node in it.nodes}
+        self._spaces = {_name(space): _labels(space) for space in it.namespaces}
+        self._bound = [pod for pod in it.pods if pod["spec"].get("nodeName")]
+        self._on: dict[str, list[Json]] = defaultdict(list)
+        for pod in self._bound:
+            self._on[pod["spec"]["nodeName"]].append(pod)
+
+    def _labels_of_node(self, pod: Json) -> dict[str, str]:
+        return _labels(self._nodes.get(pod["spec"]["nodeName"], {"metadata": {}}))
+
+    def blocked(self) -> Iterator[str]:
+        for pod in self._bound:
+            if pod["spec"]["nodeName"] not in self._nodes:
+                yield f"{_name(pod)} is on a node that is not there"
+            if pod["spec"].get("schedulingGates"):
+                yield f"{_name(pod)} is bound in spite of its gates"
+            if pod["metadata"].get("deletionTimestamp"):
+                yield f"{_name(pod)} is bound although it was deleted"
+
+    def node_affinity(self) -> Iterator[str]:
+        for pod in self._bound:
+            required: Any = _terms(pod, "nodeAffinity")
+            if required and not self._taken(required, pod["spec"]["nodeName"]):
+                yield f"{_name(pod)} is on a node that its node affinity does not take"
+
+    def _taken(self, required: Json, node: str) -> bool:
+        labels = _labels(self._nodes.get(node, {"metadata": {}}))
+        fields = {"metadata.name": node}
+        return any(
+            all(_in(each, labels) for each in term.get("matchExpressions", ()))
+            and all(_in(each, fields) for each in term.get("matchFields", ()))
+            for term in required["nodeSelectorTerms"]
+        )
+
+    def resources(self) -> Iterator[str]:
+        for node, pods in self._on.items():
+            allocatable = self._nodes.get(node, {}).get("status", {}).get("allocatable", {})
+            used: Counter[str] = Counter()
+            for pod in pods:
+                used.update(_requests(pod))
+            for name, amount in used.items():
+                if amount > _amount(allocatable.get(name, "0")) * 1_000:
+                    yield f"{node} has less {name} than its pods ask for"
+
+    def host_ports(self) -> Iterator[str]:
+        for node, pods in self._on.items():
+            ports = Counter(
+                (port.get("hostIP", ""), port.get("protocol", "TCP"), port["hostPort"])
+                for pod in pods
+                for container in pod["spec"]["containers"]
+                for port in container.get("ports", ())
+                if port.get("hostPort")
+            )
+            for port, count in ports.items():
+                if count > 1:
+                    yield f"{node} has {count} pods with host port {port[2]}"
+
+    def pod_affinity(self) -> Iterator[str]:
+        counted: dict[str, tuple[Counter[str], int]] = {}
+        for kind in ("podAffinity", "podAntiAffinity"):
+            for pod in self._bound:
+                for term in _terms(pod, kind):
+                    where = f"{pod['metadata'].get('namespace')} {term}"
+                    if where not in counted:
+                        counted[where] = self._matching(pod, term)
+                    yield from self._judged(pod, kind, term, counted[where])
+
+    def _matching(self, owner: Json, term: Json) -> tuple[Counter[str], int]:
+        """Pods that a term selects, by domain, and all of them."""
+        found = [pod for pod in self._bound if self._selected(owner, term, pod)]
+        key = term["topologyKey"]
+        return Counter(self._labels_of_node(pod).get(key, "") for pod in found), len(found)
+
+    def _selected(self, owner: Json, term: Json, pod: Json) -> bool:
+        space, own = (it["metadata"].get("namespace", "") for it in (pod, owner))
+        named = list(term.get("namespaces", ()))
+        if "namespaceSelector" in term:
+            inside = _selects(term["namespaceSelector"], self._spaces.get(space, {}))
+        else:
+            inside = space in (named or [own])
+        return (inside or space in named) and _selects(term["labelSelector"], _labels(pod))
+
+    def _judged(
+        self, pod: Json, kind: str, term: Json, found: tuple[Counter[str], int]
+    ) -> Iterator[str]:
+        by_domain, total = found
+        itself = self._selected(pod, term, pod)
+        domain = self._labels_of_node(pod).get(term["topologyKey"], "")
+        there = by_domain[domain] - itself if domain else 0
+        if kind == "podAntiAffinity" and there:
+            yield f"{_name(pod)} is with {there} pods that its anti-affinity excludes"
+        alone = itself and total == 1  # the first of a series may be anywhere
+        if kind == "podAffinity" and not there and not alone:
+            yield f"{_name(pod)} is without a pod that its affinity asks for"
+
+    def spreading(self) -> Iterator[str]:
+        said = set[str]()
+        for pod in self._bound:
+            for rule in pod["spec"].get("topologySpreadConstraints", ()):
+                space = pod["metadata"].get("namespace", "")
+                if rule["whenUnsatisfiable"] != "DoNotSchedule" or f"{space} {rule}" in said:
+                    continue
+                said.add(f"{space} {rule}")
+                skew = self._skew(space, rule)
+                if skew > rule["maxSkew"]:
+                    yield f"skew is {skew} over {rule['topologyKey']}, not {rule['maxSkew']}"
+
+    def _skew(self, space: str, rule: Json) -> int:
+        """Each node is one that the pods may use: none of the cases excludes any."""
+        key = rule["topologyKey"]
+        counts = dict.fromkeys((_labels(it).get(key) for it in self._nodes.values()), 0)
+        counts.pop(None, None)
+        for pod in self._bound:
+            inside = pod["metadata"].get("namespace", "") == space
+            domain = self._labels_of_node(pod).get(key)
+            if inside and domain in counts and _selects(rule["labelSelector"], _labels(pod)):
+                counts[domain] += 1
+        return max(counts.values(), default=0) - min(counts.values(), default=0)
+
+    def volumes(self) -> Iterator[str]:
+        volumes = {_name(each): each["spec"] for each in self._it.volumes}
+        claims = {
+            (each["metadata"].get("namespace"), _name(each)): each["spec"]["volumeName"]
+            for each in self._it.claims
+        }
+        attached: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for pod in self._bound:
+            node = pod["spec"]["nodeName"]
+            for claim in _claims_of(pod):
+                name = claims.get((pod["metadata"].get("namespace"), claim), "")
+                spec = volumes.get(name)
+                if spec is None:
+                    yield f"{_name(pod)} runs without the volume of {claim}"
+                    continue
+                affinity = spec.get("nodeAffinity", {}).get("required")
+                if affinity and not self._taken(affinity, node):
+                    yield f"{_name(pod)} is where {name} cannot be used"
+                if "csi" in spec:
+                    attached[node, spec["csi"]["driver"]].add(spec["csi"]["volumeHandle"])
+        yield from self._attached(attached)
+
+    def _attached(self, attached: dict[tuple[str, str], set[str]]) -> Iterator[str]:
+        limits = {
+            (_name(each), driver["name"]): driver.get("allocatable", {}).get("count")
+            for each in self._it.csi_nodes
+            for driver in each["spec"]["drivers"]
+        }
+        for key, handles in attached.items():
+            limit = limits.get(key)
+            if limit is not None and len(handles) > limit:
+                yield f"{key[0]} has {len(handles)} volumes of {key[1]}, not {limit}"
+
+    def groups(self, group_of: Callable[[Json], str | None]) -> Iterator[str]:
+        members: dict[str, list[Json]] = defaultdict(list)
+        for pod in self._bound:
+            if name := group_of(pod):
+                members[name].append(pod)
+        for group in self._it.groups:
+            pods = members.get(_name(group), [])
+            least = group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount", 0)
+            if 0 < len(pods) < least:
+                yield f"{_name(group)} runs with {len(pods)} pods of {least}"
+            wanted = group["spec"].get("schedulingConstraints") or {}
+            for key in (each["key"] for each in wanted.get("topology", ())):
+                domains = {self._labels_of_node(pod).get(key) for pod in pods}
+                if len(domains) > 1 or None in domains:
+                    yield f"{_name(group)} is not in one domain of {key}"
+
+
+def _in(requirement: Json, values: dict[str, str]) -> bool:
+    if requirement["operator"] != "In":
+        raise ValueError(f"only In can be judged, not {requirement['operator']}")
+    return values.get(requirement["key"]) in requirement["values"]
+
+
+def _claims_of(pod: Json) -> Iterable[str]:
+    for volume in pod["spec"].get("volumes", ()):
+        if claim := volume.get("persistentVolumeClaim"):
+            yield claim["claimName"]

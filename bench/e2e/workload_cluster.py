@@ -1,0 +1,81 @@
+"""What of a workload is created before it begins, and where its pods are in the end."""
+
+from __future__ import annotations
+
+import json
+
+from bench.e2e import constraints, workload_objects
+from bench.e2e.cases import Case
+from bench.e2e.objects import NAMESPACE, PODS, Flavour, Json
+from bench.e2e.wire import Wire, request
+from bench.e2e.workloads import Workload
+
+_CLAIMS = "/api/v1/namespaces/{}/persistentvolumeclaims"
+_VOLUMES = "/api/v1/persistentvolumes"
+_CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+
+
+async def create(wire: Wire, case: Case, flavour: Flavour) -> None:
+    """Pods that run or are blocked, and the volumes of all of the case's own. Raises WireError."""
+    workload = case.workload
+    if workload is None:
+        return
+    there = workload_objects.running(workload, NAMESPACE, case.nodes)
+    await wire.send(
+        request(wire.access, "POST", f"/api/v1/namespaces/{space}/pods", pod)
+        for space, pod in there
+    )
+    await wire.post(PODS, flavour.blocked(workload))
+    if workload.blocks == "finalizer":
+        await _delete(wire, workload)
+    if workload.content.endswith("-volume"):
+        await _volumes(wire, case, workload)
+
+
+async def _delete(wire: Wire, workload: Workload) -> None:
+    """Their finalizer keeps them."""
+    names = [f"v-{index}" for index in range(workload.blocked)]
+    await wire.send(request(wire.access, "DELETE", f"{PODS}/{name}") for name in names)
+
+
+async def _volumes(wire: Wire, case: Case, workload: Workload) -> None:
+    names = [f"p-{index}" for index in range(case.size)]
+    made = [workload_objects.volume(workload.content, name, NAMESPACE) for name in names]
+    await wire.post(_CLAIMS.format(NAMESPACE), [claim for _, claim in made])
+    await wire.post(_VOLUMES, [volume for volume, _ in made])
+    if workload.content == "csi-volume":
+        nodes = [workload_objects.node(workload, index)["name"] for index in range(case.nodes)]
+        await wire.post(_CSI_NODES, [workload_objects.csi_node(name) for name in nodes])
+
+
+async def complaints(wire: Wire, case: Case, flavour: Flavour) -> list[str]:
+    """What is wrong with where the pods are. Raises WireError."""
+    found = constraints.Outcome(
+        pods=await _items(wire, "/api/v1/pods"),
+        nodes=await _items(wire, "/api/v1/nodes"),
+        namespaces=await _items(wire, "/api/v1/namespaces"),
+        groups=await _items(wire, flavour.groups_path) if case.gangs else [],
+        csi_nodes=await _items(wire, _CSI_NODES),
+        volumes=await _items(wire, _VOLUMES),
+        claims=await _items(wire, _CLAIMS.format(NAMESPACE)),
+    )
+    wrong = constraints.complaints(found, flavour.group_of)
+    return wrong + unexpected(case, found.pods)
+
+
+def unexpected(case: Case, pods: list[Json]) -> list[str]:
+    """Pods that are bound though the case is such that they cannot be, and the other way round."""
+    if case.workload is None:
+        return []
+    own = [pod for pod in pods if pod["metadata"].get("namespace") == NAMESPACE]
+    names = {pod["metadata"]["name"] for pod in own if pod["spec"].get("nodeName")}
+    waiting = case.size - len([name for name in names if name[0] != "v"])
+    return [
+        *(f"{name} is bound, and cannot be" for name in sorted(names) if name[0] == "v"),
+        *([f"{waiting} pods that fit are not bound"] if waiting else []),
+    ]
+
+
+async def _items(wire: Wire, path: str) -> list[Json]:
+    found: list[Json] = json.loads(await wire.get(path))["items"]
+    return found

@@ -1,0 +1,183 @@
+"""The objects of the workloads from scheduler_perf, by its templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from bench.e2e.victims import pod as requesting
+from bench.e2e.workloads import Content, Workload
+
+Json = dict[str, Any]
+
+HOST: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+DRIVER: Final = "ebs.csi.aws.com"
+ONE_NODE: Final = "scheduler-perf-node"
+ATTACHABLE: Final = 39
+_TEAM: Final = {"team": "devops"}
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_LABELS: Final[dict[str, str]] = {
+    "affinity": "blue",
+    "anti-affinity": "green",
+    "matching-anti-affinity": "green",
+    "preferred-affinity": "red",
+    "preferred-anti-affinity": "yellow",
+    "spreading": "blue",
+    "preferred-spreading": "blue",
+    "namespaces": "green",
+    "preferred-namespaces": "green",
+}
+
+
+def node(workload: Workload, index: int) -> Json:
+    """What a node has: labels, and how much of which resource."""
+    only = workload.content == "daemon" and index == 0
+    name = ONE_NODE if only else f"n{index}"
+    labels = {HOST: name}
+    if workload.zones:
+        labels[ZONE] = f"zone{index % workload.zones + 1}"
+    resources = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+    if only:
+        resources = {"cpu": "90000", "memory": "90000Gi", "pods": "90000"}
+    return {"name": name, "labels": labels, "resources": resources}
+
+
+def others(workload: Workload, own: str) -> list[str]:
+    """The namespaces of the pods that are there before."""
+    return [f"{own}-{index}" for index in range(workload.namespaces)] if workload.running else []
+
+
+def namespaces(workload: Workload, own: str) -> list[Json]:
+    made = [{"name": name, "labels": dict(_TEAM)} for name in (own, *others(workload, own))]
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": meta} for meta in made]
+
+
+def running(workload: Workload, own: str, nodes: int) -> Iterator[tuple[str, Json]]:
+    """The pods that run before, each with its namespace, one on each node in turn."""
+    number = 0
+    for space in others(workload, own):
+        for kind in workload.kinds:
+            for _ in range(workload.there):
+                made = pod(kind, f"v-{number}", own)
+                made["spec"]["nodeName"] = node(workload, number % nodes)["name"]
+                number += 1
+                yield space, made
+
+
+def blocked(workload: Workload, own: str) -> list[Json]:
+    return [pod(workload.blocks, f"v-{index}", own) for index in range(workload.blocked)]
+
+
+def pod(content: Content, name: str, own: str) -> Json:
+    """A pod of this kind, whose terms are about its own namespace and the first of the others."""
+    made = requesting(name, 9_000 if content == "large" else 1 if content == "daemon" else 100)
+    if content in _LABELS:
+        made["metadata"]["labels"] = {"color": _LABELS[content]}
+    affinity = _affinity(content, own)
+    if affinity:
+        made["spec"]["affinity"] = affinity
+    if content in ("spreading", "preferred-spreading"):
+        made["spec"]["topologySpreadConstraints"] = [_spread(content)]
+    elif content == "host-port":
+        made["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    elif content == "gated":
+        made["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
+    elif content == "finalizer":
+        made["metadata"]["finalizers"] = ["example.com/finalizer"]
+    volume = _volume(content, name)
+    if volume:
+        made["spec"]["volumes"] = [{"name": "data", **volume}]
+    return made
+
+
+def _spread(content: Content) -> Json:
+    hard = content == "spreading"
+    return {
+        "maxSkew": 5,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule" if hard else "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"color": _LABELS[content]}},
+    }
+
+
+def _affinity(content: Content, own: str) -> Json:
+    if content == "node-affinity":
+        return _nodes("matchExpressions", ZONE, ["zone1", "zone2"])
+    if content == "daemon":
+        return _nodes("matchFields", "metadata.name", [ONE_NODE])
+    kind = "podAntiAffinity" if "anti" in content or "namespaces" in content else "podAffinity"
+    if content not in _LABELS or "spreading" in content or content.startswith("matching"):
+        return {}
+    term: Json = {
+        "labelSelector": {"matchLabels": {"color": _LABELS[content]}},
+        "topologyKey": ZONE if content == "affinity" else HOST,
+    }
+    if "namespaces" in content:
+        term["namespaceSelector"] = {"matchLabels": _TEAM}
+    else:
+        term["namespaces"] = [own, f"{own}-0"]
+    if content.startswith("preferred"):
+        return {kind: {_PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}
+    return {kind: {_REQUIRED: [term]}}
+
+
+def _nodes(field: str, key: str, values: list[str]) -> Json:
+    term = {field: [{"key": key, "operator": "In", "values": values}]}
+    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [term]}}}
+
+
+def _volume(content: Content, name: str) -> Json:
+    if content == "secret":
+        return {"secret": {"secretName": "secret"}}
+    if content in ("in-tree-volume", "csi-volume"):
+        return {"persistentVolumeClaim": {"claimName": f"pvc-{name}"}}
+    return {}
+
+
+def volume(content: Content, name: str, own: str) -> tuple[Json, Json]:
+    """The PersistentVolume of a pod and its claim, bound to each other."""
+    source: Json = {"awsElasticBlockStore": {"volumeID": f"vol-{name}"}}
+    if content == "csi-volume":
+        source = {"csi": {"driver": DRIVER, "volumeHandle": f"vol-{name}"}}
+    modes = ["ReadOnlyMany"]
+    reference = {"kind": "PersistentVolumeClaim", "namespace": own, "name": f"pvc-{name}"}
+    made = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"pv-{name}"},
+        "spec": {
+            "accessModes": modes,
+            "capacity": {"storage": "1Gi"},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": reference,
+            **source,
+        },
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": f"pvc-{name}",
+            "annotations": {"pv.kubernetes.io/bind-completed": "true"},
+        },
+        "spec": {
+            "accessModes": modes,
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "",
+            "volumeName": f"pv-{name}",
+        },
+    }
+    return made, claim
+
+
+def csi_node(name: str) -> Json:
+    """How many volumes a node can attach."""
+    driver = {"name": DRIVER, "nodeID": name, "allocatable": {"count": ATTACHABLE}}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": name},
+        "spec": {"drivers": [driver]},
+    }

@@ -1,0 +1,138 @@
+"""What the pods of Kubernetes' own benchmark suite ask for, test/integration/scheduler_perf.
+
+Sizes are those of its largest workloads that take minutes here, on nodes like its node-default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Content = Literal[
+    "default",
+    "affinity",
+    "anti-affinity",
+    "preferred-affinity",
+    "preferred-anti-affinity",
+    "node-affinity",
+    "spreading",
+    "preferred-spreading",
+    "namespaces",
+    "preferred-namespaces",
+    "matching-anti-affinity",
+    "host-port",
+    "secret",
+    "in-tree-volume",
+    "csi-volume",
+    "daemon",
+    "large",
+    "gated",
+    "finalizer",
+]
+"""Which of the suite's templates a pod is made from."""
+
+_ALONE = ("anti-affinity", "namespaces", "host-port")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Pods that are all alike, and what is there before they are to be scheduled.
+
+    In each of `namespaces` others, so many pods run `there` of each kind in `kinds`. `blocked` pods
+    of the kind `blocks` are in the case's own namespace and are not to be bound. The nodes are in
+    so many `zones`.
+    """
+
+    content: Content = "default"
+    there: int = 0
+    kinds: tuple[Content, ...] = ("default",)
+    namespaces: int = 1
+    blocked: int = 0
+    blocks: Content = "gated"
+    zones: int = 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether each of the pods needs a node without others that are alike."""
+        return self.content in _ALONE
+
+    @property
+    def running(self) -> int:
+        return self.there * self.namespaces * len(self.kinds)
+
+    def scaled(self, share: float) -> Workload:
+        if self.namespaces > 1:
+            return replace(self, namespaces=max(1, round(self.namespaces * share)))
+        there = max(1, round(self.there * share)) if self.there else 0
+        blocked = max(1, round(self.blocked * share)) if self.blocked else 0
+        return replace(self, there=there, blocked=blocked)
+
+
+_MIXED: tuple[Content, ...] = (
+    "default",
+    "affinity",
+    "anti-affinity",
+    "preferred-affinity",
+    "preferred-anti-affinity",
+)
+
+
+def _same(content: Content, there: int, zones: int = 0) -> Workload:
+    return Workload(content, there, (content,), zones=zones)
+
+
+WORKLOADS: dict[str, tuple[str, int, int, Workload]] = {
+    "perf-basic": ("SchedulingBasic", 3_000, 5_000, Workload(there=1_000)),
+    "perf-anti-affinity": (
+        "SchedulingPodAntiAffinity", 2_000, 5_000, _same("anti-affinity", 1_000)
+    ),
+    "perf-matching-anti-affinity": (
+        "SchedulingPodMatchingAntiAffinity", 3_000, 5_000,
+        Workload("matching-anti-affinity", 1_000, ("anti-affinity",)),
+    ),
+    "perf-affinity": ("SchedulingPodAffinity", 3_000, 5_000, _same("affinity", 5_000, 1)),
+    "perf-preferred-affinity": (
+        "SchedulingPreferredPodAffinity", 3_000, 5_000, _same("preferred-affinity", 5_000)
+    ),
+    "perf-preferred-anti-affinity": (
+        "SchedulingPreferredPodAntiAffinity", 3_000, 5_000,
+        _same("preferred-anti-affinity", 5_000),
+    ),
+    "perf-node-affinity": (
+        "SchedulingNodeAffinity", 3_000, 5_000, _same("node-affinity", 5_000, 1)
+    ),
+    "perf-mixed": ("MixedSchedulingBasePod", 3_000, 5_000, Workload(
+        there=2_000, kinds=_MIXED, zones=1)),
+    "perf-namespaces": (
+        "SchedulingRequiredPodAntiAffinityWithNSSelector", 2_000, 6_000,
+        Workload("namespaces", 40, ("namespaces",), 100),
+    ),
+    "perf-preferred-namespaces": (
+        "SchedulingPreferredAntiAffinityWithNSSelector", 2_000, 5_000,
+        Workload("preferred-namespaces", 40, ("preferred-namespaces",), 100),
+    ),
+    "perf-spreading": ("TopologySpreading", 3_000, 5_000, Workload("spreading", 1_000, zones=3)),
+    "perf-preferred-spreading": (
+        "PreferredTopologySpreading", 3_000, 5_000,
+        Workload("preferred-spreading", 1_000, zones=3),
+    ),
+    "perf-unschedulable": (
+        "Unschedulable, 200 that never fit", 3_000, 5_000,
+        Workload(there=100, blocked=200, blocks="large"),
+    ),
+    "perf-gated": (
+        "SchedulingWhileGated, 10,000 gated", 3_000, 5_000, Workload(blocked=10_000)
+    ),
+    "perf-finalizers": (
+        "SchedulingDeletedPodsWithFinalizers", 3_000, 5_000,
+        Workload(blocked=5_000, blocks="finalizer"),
+    ),
+    "perf-host-port": ("a host port each", 2_000, 5_000, _same("host-port", 1_000)),
+    "perf-daemon": ("SchedulingDaemonset", 3_000, 5_000, Workload("daemon")),
+    "perf-secrets": ("SchedulingSecrets", 3_000, 5_000, _same("secret", 1_000)),
+    "perf-in-tree-volumes": (
+        "SchedulingInTreePVs", 2_000, 5_000, Workload("in-tree-volume", 1_000)
+    ),
+    "perf-csi-volumes": ("SchedulingCSIPVs", 3_000, 5_000, Workload("csi-volume", 1_000)),
+}  # fmt: skip
+"""By the name of a case: the suite's name, the pods, the nodes, and what they are like."""

@@ -1,0 +1,190 @@
+"""A violation of each constraint is found, and what keeps them is not complained of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.e2e import workload_objects as made
+from bench.e2e.cases import CASES
+from bench.e2e.constraints import Outcome, complaints
+from bench.e2e.objects import OURS
+from bench.e2e.workload_cluster import unexpected
+from bench.e2e.workloads import Content
+
+Json = dict[str, Any]
+
+OWN = "bench"
+
+
+def node(name: str, zone: str = "zone1", **allocatable: str) -> Json:
+    resources = {"cpu": "4", "memory": "32Gi", "pods": "110"} | allocatable
+    labels = {made.HOST: name, made.ZONE: zone}
+    return {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": resources}}
+
+
+NODES = [node("n0"), node("n1", "zone2"), node("n2", "zone3")]
+
+
+def pod(content: Content, name: str, at: str = "", space: str = OWN) -> Json:
+    """One as the API server has it."""
+    it = made.pod(content, name, OWN)
+    it["metadata"]["namespace"] = space
+    if at:
+        it["spec"]["nodeName"] = at
+    return it
+
+
+def judged(*pods: Json, **more: list[Json]) -> list[str]:
+    spaces = [
+        {"metadata": {"name": name, "labels": {"team": "devops"}}} for name in (OWN, f"{OWN}-0")
+    ]
+    found = Outcome(pods=list(pods), **({"nodes": NODES, "namespaces": spaces} | more))
+    return complaints(found, OURS.group_of)
+
+
+def series(content: Content, *nodes: str) -> list[Json]:
+    return [pod(content, f"p-{index}", at) for index, at in enumerate(nodes)]
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        pytest.param(series("default", "n0", "n0", ""), id="pods of which one waits"),
+        pytest.param(series("anti-affinity", "n0", "n1"), id="a node each"),
+        pytest.param(series("namespaces", "n0", "n1"), id="a node each, by namespace selector"),
+        pytest.param(series("affinity", "n0", "n0"), id="one zone"),
+        pytest.param(series("affinity", "n2"), id="the first of a series"),
+        pytest.param(series("preferred-anti-affinity", "n0", "n0"), id="what is only preferred"),
+        pytest.param(series("node-affinity", "n0", "n1"), id="zones that are taken"),
+        pytest.param(series("spreading", *["n0"] * 5), id="the largest skew"),
+        pytest.param(series("preferred-spreading", *["n0"] * 9), id="a skew that is allowed"),
+        pytest.param(series("host-port", "n0", "n1"), id="a host port each"),
+        pytest.param(series("gated", "", ""), id="gated pods that wait"),
+    ],
+)
+def test_nothing_is_wrong(pods: list[Json]) -> None:
+    assert judged(*pods) == []
+
+
+@pytest.mark.parametrize(
+    ("pods", "want"),
+    [
+        pytest.param(series("anti-affinity", "n0", "n0"), "anti-affinity excludes", id="together"),
+        pytest.param(
+            [pod("namespaces", "v-0", "n0", "bench-0"), pod("namespaces", "p-0", "n0")],
+            "anti-affinity excludes",
+            id="together, of two namespaces",
+        ),
+        pytest.param(
+            [pod("anti-affinity", "v-0", "n0", "bench-0"),
+             pod("matching-anti-affinity", "p-0", "n0")],
+            "v-0 is with 1 pods",
+            id="a pod without terms is with one that excludes it",
+        ),
+        pytest.param(series("affinity", "n0", "n1"), "affinity asks for", id="apart"),
+        pytest.param(series("node-affinity", "n2"), "node affinity does not take", id="zone"),
+        pytest.param(series("daemon", "n2"), "node affinity does not take", id="another node"),
+        pytest.param(series("spreading", *["n0"] * 6), "skew is 6", id="skew"),
+        pytest.param(series("host-port", "n1", "n1"), "host port 8080", id="host ports"),
+        pytest.param(series("gated", "n0"), "in spite of its gates", id="gates"),
+        pytest.param(series("large", "n0"), "n0 has less cpu", id="too large"),
+        pytest.param(series("default", "n9"), "not there", id="a node that is not there"),
+        pytest.param(series("csi-volume", "n0"), "without the volume", id="no volume"),
+    ],
+)  # fmt: skip
+def test_a_violation_is_found(pods: list[Json], want: str) -> None:
+    found = judged(*pods)
+
+    assert any(want in text for text in found), found
+
+
+def test_more_pods_than_a_node_takes_are_found() -> None:
+    assert judged(*series("default", "n0", "n0"), nodes=[node("n0", pods="1")])
+
+
+def test_a_deleted_pod_that_is_bound_is_found() -> None:
+    gone = pod("finalizer", "v-0", "n0")
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    assert judged(gone) == ["v-0 is bound although it was deleted"]
+
+
+def with_volumes(content: Content, count: int, at: str = "n0") -> tuple[list[Json], Any]:
+    both = [made.volume(content, f"p-{index}", OWN) for index in range(count)]
+    for _, claim in both:
+        claim["metadata"]["namespace"] = OWN
+    more = {
+        "volumes": [volume for volume, _ in both],
+        "claims": [claim for _, claim in both],
+        "csi_nodes": [made.csi_node("n0")],
+    }
+    return series(content, *[at] * count), more
+
+
+def test_as_many_volumes_as_a_node_attaches_are_right_and_one_more_is_found() -> None:
+    pods, more = with_volumes("csi-volume", made.ATTACHABLE)
+    assert judged(*pods, **more) == []
+
+    pods, more = with_volumes("csi-volume", made.ATTACHABLE + 1)
+    assert f"n0 has 40 volumes of {made.DRIVER}, not 39" in judged(*pods, **more)
+
+
+def test_a_pod_in_another_zone_than_its_volume_is_found() -> None:
+    pods, more = with_volumes("csi-volume", 1, "n1")
+    term = {"matchExpressions": [{"key": made.ZONE, "operator": "In", "values": ["zone1"]}]}
+    more["volumes"][0]["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+
+    assert judged(*pods, **more) == ["p-0 is where pv-p-0 cannot be used"]
+
+
+def gang(*nodes: str) -> tuple[list[Json], Json]:
+    case = CASES["racks"]
+    group = OURS.group(case, "g0")
+    pods = [OURS.pod(case, "g0", f"g0-{index}") for index in range(case.size)]
+    for each, at in zip(pods, nodes, strict=False):
+        each["spec"]["nodeName"] = at
+    return pods, group
+
+
+RACKS = [node("n0"), node("n1"), node("n2")]
+for _at, _each in enumerate(RACKS):
+    _each["metadata"]["labels"]["example.com/rack"] = f"r{_at // 2}"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "want"),
+    [
+        pytest.param((), [], id="none of it"),
+        pytest.param(("n0", "n0", "n1", "n1"), [], id="whole, in a rack"),
+        pytest.param(("n0", "n0", "n1"), ["g0 runs with 3 pods of 4"], id="a part"),
+        pytest.param(
+            ("n0", "n1", "n2", "n2"), ["g0 is not in one domain of example.com/rack"], id="racks"
+        ),
+    ],
+)
+def test_gangs_are_whole_and_in_one_rack(nodes: tuple[str, ...], want: list[str]) -> None:
+    pods, group = gang(*nodes)
+
+    assert judged(*pods, nodes=RACKS, groups=[group]) == want
+
+
+def test_what_cannot_be_judged_is_an_error() -> None:
+    odd = pod("node-affinity", "p-0", "n0")
+    required = odd["spec"]["affinity"]["nodeAffinity"]
+    terms = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms[0]["matchExpressions"][0]["operator"] = "Exists"
+
+    with pytest.raises(ValueError, match="Exists"):
+        judged(odd)
+
+
+def test_pods_that_fit_and_wait_are_found_and_those_that_cannot_and_run() -> None:
+    case = CASES["perf-unschedulable"].scaled(100, 0.001)
+    pods = [*series("default", "n0", "n0", ""), pod("large", "v-1", "n0")]
+
+    assert unexpected(case, pods) == [
+        "v-1 is bound, and cannot be",
+        "1 pods that fit are not bound",
+    ]

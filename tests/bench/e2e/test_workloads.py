@@ -1,0 +1,75 @@
+"""The objects of scheduler_perf's workloads."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.constants import SCHEDULER_NAME
+from bench.e2e import workload_objects as made
+from bench.e2e.cases import CASES, Case
+from bench.e2e.objects import NATIVE, OURS, composite, namespaces, node
+from bench.e2e.workloads import WORKLOADS, Content, Workload
+
+OWN = "bench"
+
+
+def workload(case: Case) -> Workload:
+    assert case.workload is not None
+    return case.workload
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("share", [1.0, 0.02])
+def test_there_is_room_for_all_pods(name: str, share: float) -> None:
+    case = CASES[name] if share == 1.0 else CASES[name].scaled(100, share)
+    of = workload(case)
+
+    if of.content == "daemon":
+        assert case.pods <= 90_000
+    elif of.alone:
+        assert case.pods + of.running <= case.nodes
+    else:
+        on_one = -(-of.running // case.nodes)
+        assert case.pods <= case.nodes * (40 - on_one)  # 100m each of 4 cores
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_names_are_of_one_pod_each_and_nodes_and_namespaces_are_there(name: str) -> None:
+    case = CASES[name].scaled(100, 0.02)
+    of = workload(case)
+    nodes = {node(case, index)["metadata"]["name"] for index in range(case.nodes)}
+    spaces = {each["metadata"]["name"] for each in namespaces(case)}
+    running = list(made.running(of, OWN, case.nodes))
+
+    assert len(nodes) == case.nodes
+    assert {pod["spec"]["nodeName"] for _, pod in running} <= nodes
+    assert {space for space, _ in running} <= spaces - {OWN}
+    own = [*OURS.blocked(of), *(pod for _, pods in OURS.waiting(case) for pod in pods)]
+    assert len({pod["metadata"]["name"] for pod in own}) == len(own) == of.blocked + case.pods
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_both_schedulers_get_the_same_pods(name: str) -> None:
+    case = CASES[name].scaled(100, 0.02)
+    ours, theirs = ([pod for _, pods in it.waiting(case) for pod in pods] for it in (OURS, NATIVE))
+    for pod in (*ours, *OURS.blocked(workload(case))):
+        assert pod["spec"].pop("schedulerName") == SCHEDULER_NAME
+
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("content", ["in-tree-volume", "csi-volume"])
+def test_a_volume_and_its_claim_are_bound_to_each_other(content: Content) -> None:
+    volume, claim = made.volume(content, "p-1", OWN)
+    pod = made.pod(content, "p-1", OWN)
+
+    asked = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+    assert asked == claim["metadata"]["name"] == volume["spec"]["claimRef"]["name"]
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+
+
+def test_a_composite_gang_that_evicts_nothing_asks_for_no_priority() -> None:
+    case = CASES["perf-trees-large"]
+    gangs = [gang for gang, _ in OURS.waiting(case) if gang]
+
+    assert "priorityClassName" not in composite(case, gangs)["spec"]
