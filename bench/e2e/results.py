@@ -25,8 +25,8 @@ class Result:
     creation of a gang's last member to its last bind; of pods that come and go, from the last claim
     to the last bind. `evictions` are the victims that `ended`, a second until the last of them,
     `after_last` the seconds from there to the last bind. `runs` are the rates of all runs, in
-    order, of which this is the middle one. `faults` are what a checker found wrong with devices
-    afterwards.
+    order, of which this is the middle one. `faults` are what a checker found wrong afterwards
+    with devices, or with where the pods are.
     """
 
     case: str

@@ -193,17 +193,17 @@ class _Run:
             await seen.until(lambda: len(seen.bound) >= result.pods, max(1.0, limit))
             result.cpu = meter.read(self._pids())
             result.writes = dict(await self._writes() - writes - self._own())
-            result.faults = await self._faults()
             result.memory = {name: round(peak_mib(pid)) for name, pid in self._pids().items()}
             await self._settle(seen)
             self._times(seen, synced)
             result.early = await self._early(seen)
+            result.faults = await self._faults()  # last: it would delay what is timed
         return result
 
     async def _faults(self) -> list[str]:
         if self._case.claims is not None:
             return await outcome.complaints(self._wire)
-        if self._case.suite:
+        if self._case.suite or (self._case.gangs and not self._case.evicts):
             return await workload_cluster.complaints(self._wire, self._case, self._flavour)
         return []
 
