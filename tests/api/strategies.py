@@ -60,6 +60,8 @@ def _field(field: FieldInfo, depth: int) -> st.SearchStrategy[Any]:
     annotation = field.annotation
     if get_origin(annotation) in {Union, types.UnionType}:
         annotation = next(arg for arg in get_args(annotation) if arg is not type(None))
+    if get_origin(annotation) is dict:
+        return st.dictionaries(NAMES, TEXTS | NUMBERS | st.lists(TEXTS, max_size=2), max_size=2)
     if get_origin(annotation) is not list:
         return _value(annotation, depth)
     item = get_args(annotation)[0]
