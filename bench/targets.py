@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.e2e.cases import CASES, KUBE_SCHEDULER, MUSTER, RAW
@@ -15,6 +16,18 @@ OTHER_WRITES = 0.3
 LAG = 5.0
 MAIN = ("plain", "gangs-3", "gangs-1000", "racks")
 """The cases that must reach a share of the raw Binding rate."""
+
+CLAIMS_SHARES = {
+    "claims-plain": 0.7,
+    "claims-gangs-3": 0.65,
+    "claims-gangs-1000": 0.7,
+    "claims-racks": 0.65,
+    "claims-network": 0.7,
+}
+"""Of the raw rate of the same writes, where pods have claims."""
+CLAIMS_FIRST_BIND = {"claims-plain": 1.0, "claims-gangs-3": 1.5, "claims-racks": 1.5}
+CLAIMS_AHEAD = 3.0
+"""Times kube-scheduler's rate, or how many times as soon half of the pods run that come and go."""
 
 WAITING_WRITES = 8.0
 """Of a gang of four that comes to a full cluster: its status, an event, and those of its pods."""
@@ -80,6 +93,8 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
     case = CASES[ours.case]
     title = case.title
     raw, peer = found.get((ours.case, RAW)), found.get((ours.case, KUBE_SCHEDULER))
+    if case.claims is not None:
+        return _with_claims(ours, raw, peer)
     rows: list[Row] = []
     if ours.case in MAIN and raw is not None:
         share = ours.rate / raw.rate
@@ -106,6 +121,28 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
         whole = ours.statuses >= ours.gangs
         rows.append((f"{title}: status and events follow", f"< {LAG:g} s", f"{lag:.1f} s",
                      _kept(lag < LAG and whole)))  # fmt: skip
+    return rows
+
+
+def _with_claims(ours: Result, raw: Result | None, peer: Result | None) -> list[Row]:
+    title, rows = CASES[ours.case].title, list[Row]()
+    least = CLAIMS_SHARES.get(ours.case)
+    if least is not None and raw is not None:
+        share = ours.rate / raw.rate
+        row = (f"{title}: of the raw rate of these writes", f">= {least}", f"{share:.2f}")
+        rows.append((*row, _kept(share >= least)))
+    first = CLAIMS_FIRST_BIND.get(ours.case)
+    if first is not None:
+        row = (f"{title}: first bind", f"< {first:g} s", f"{ours.first:.2f} s")
+        rows.append((*row, _kept(ours.first < first)))
+    if peer is None:
+        return rows
+    if ours.p50 and peer.p50:
+        ahead, what = peer.p50 / ours.p50, "as soon as with kube-scheduler"
+    else:
+        ahead, what = ours.rate / peer.rate if peer.rate else math.inf, "kube-scheduler's rate"
+    row = (f"{title}: {what}", f">= {CLAIMS_AHEAD:g} x", f"{ahead:.2f} x")
+    rows.append((*row, _kept(ahead >= CLAIMS_AHEAD)))
     return rows
 
 
