@@ -19,3 +19,25 @@ def test_each_target_is_reached_or_missed_by_its_own_number() -> None:
     assert [row.split("|")[3].strip() for row in rows] == [
         "0.70", "0.50 s", "700 pods/s", "0.30", "6.0 s", "11"]  # fmt: skip
     assert ["missed" in row for row in rows] == [True, False, False, False, True, True]
+
+
+def test_cases_with_claims_are_held_to_the_raw_rate_of_the_same_writes() -> None:
+    raw = Result("claims-plain", RAW, 5000, 3000, rate=600.0)
+    peer = Result("claims-plain", KUBE_SCHEDULER, 5000, 3000, 0, 3000, 100.0)
+    ours = Result("claims-plain", MUSTER, 5000, 3000, 0, 3000, 420.0, first=1.5)
+
+    rows = targets.table([raw, peer, ours], []).splitlines()[2:]
+
+    assert [row.split("|")[3].strip() for row in rows] == ["0.70", "1.50 s", "4.20 x"]
+    assert ["missed" in row for row in rows] == [False, True, False]
+
+
+def test_what_comes_and_goes_is_compared_by_when_its_pods_run() -> None:
+    """Its rate is mostly that of whoever makes and deletes the pods."""
+    peer = Result("perf-steady-half", KUBE_SCHEDULER, 500, 400, 0, 400, 43.0, p50=0.14, p99=0.2)
+    ours = Result("perf-steady-half", MUSTER, 500, 700, 0, 700, 72.0, p50=0.05, p99=0.1)
+
+    (row,) = targets.table([peer, ours], []).splitlines()[2:]
+
+    assert row.split("|")[3].strip() == "2.80 x"
+    assert "missed" in row
