@@ -60,7 +60,12 @@ def check_gates(
         where, wanted = known[0][0].about, known[0][1]
     else:
         return
-    off = [f"{it} ({gate.summary})" for it, gate in GATES.items() if not wanted.get(it, True)]
+    # Those that are off by themselves are nothing to be told of.
+    off = [
+        f"{it} ({gate.summary})"
+        for it, gate in GATES.items()
+        if gate.default and not wanted.get(it, True)
+    ]
     if off:
         yield info("feature-gates", where, f"feature gates that are off: {'; '.join(off)}")
     for process, one in known:

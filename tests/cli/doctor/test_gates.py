@@ -33,6 +33,10 @@ def test_all_that_is_off_is_one_note() -> None:
     assert "Coscheduling" not in note.problem
 
 
+def test_what_is_off_by_itself_is_not_told() -> None:
+    assert found(USUAL) == []
+
+
 def test_a_process_that_differs_from_the_configuration_is_named() -> None:
     everything = FeatureGates(frozenset(Feature))
     (odd,) = found(everything, ALL_ON, ALL_ON | {"WorkloadWithJob": False})
