@@ -64,6 +64,7 @@ class HoldingHarness(EvictionHarness):
         *kinds: Json,
         priority: int = 0,
         mode: str = "single",
+        parent: str | None = None,
         annotations: dict[str, str] | None = None,
         status: Json | None = None,
     ) -> GroupKey:
@@ -75,11 +76,12 @@ class HoldingHarness(EvictionHarness):
                 "priority": priority,
                 "disruptionMode": {mode: {}},
                 "expectedPods": list(kinds),
+                "parentCompositePodGroupName": parent,
             },
             "status": status or {},
         }
         self.groups.upsert(decode_group(json.dumps(obj).encode()))
-        return (POD_GROUP, "default", name)
+        return (POD_GROUP, "ns", name)
 
     def pod(self, name: str, group: str, cpu: int = 1, *, priority: int = 0, **spec: Any) -> None:
         """A pod that has come; the API server has given it the usual tolerations."""
@@ -94,11 +96,11 @@ class HoldingHarness(EvictionHarness):
         self.pods.upsert(decode_pod(json.dumps(obj).encode()))
 
     def delete_pod(self, name: str) -> None:
-        self.pods.delete(("default", name))
+        self.pods.delete(("ns", name))
         self.api.bound.pop(name, None)
 
     def delete_group(self, name: str) -> None:
-        self.groups.delete(("default", name))
+        self.groups.delete(("ns", name))
 
     def where(self, prefix: str = "") -> dict[str, str]:
         """Nodes of the pods that are bound."""
@@ -130,7 +132,7 @@ class HoldingHarness(EvictionHarness):
         self._serial = getattr(self, "_serial", 0) + 1
         return {
             "name": name,
-            "namespace": "default",
+            "namespace": "ns",
             "uid": f"uid-{name}",
             "resourceVersion": str(self._serial),
             "generation": 1,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.core.place import SearchBudget
+from scheduler.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.holding_harness import HOLD, MOST, HoldingHarness, kind
 
 
@@ -271,7 +273,7 @@ async def test_pods_beyond_those_expected_wait_for_room_of_their_own() -> None:
         await harness.settle(3)
 
         assert len(harness.where("worker")) == 8
-        assert harness.expected.problem(("PodGroup", "default", "train")).startswith("1 pods")
+        assert harness.expected.problem(("PodGroup", "ns", "train")).startswith("1 pods")
 
 
 async def test_a_namespace_cannot_expect_more_than_the_limit() -> None:
@@ -287,9 +289,7 @@ async def test_a_namespace_cannot_expect_more_than_the_limit() -> None:
 
         assert sum(harness.held("first").values()) == MOST - 11
         assert not harness.held("second")
-        assert "holding.podsPerNamespace" in harness.expected.problem(
-            ("PodGroup", "default", "second")
-        )
+        assert "holding.podsPerNamespace" in harness.expected.problem(("PodGroup", "ns", "second"))
 
 
 async def test_a_template_that_cannot_be_read_is_about_its_group_alone() -> None:
@@ -300,7 +300,7 @@ async def test_a_template_that_cannot_be_read_is_about_its_group_alone() -> None
         await started(harness)
         with pytest.raises(ValueError, match="much"):
             harness.group("odd", 1, odd)
-        harness.groups.delete(("default", "odd"))
+        harness.groups.delete(("ns", "odd"))
         workers(harness)
         await harness.settle(3)
         assert len(harness.where("worker")) == 8
@@ -310,7 +310,7 @@ async def test_the_status_says_where_places_are_held_and_until_when() -> None:
     harness = HoldingHarness()
     async with harness.leading():
         await started(harness)
-        key = ("PodGroup", "default", "train")
+        key = ("PodGroup", "ns", "train")
         await harness.settle(5)
         said = (harness.observed[key].status or {})["heldPlaces"]
         assert {each["node"]: each["count"] for each in said["pods"]} == harness.held("train")
@@ -321,3 +321,41 @@ async def test_the_status_says_where_places_are_held_and_until_when() -> None:
         await harness.settle(5)
         assert "heldPlaces" not in (harness.observed[key].status or {})
         assert harness.condition(key)[0] == "True"
+
+
+async def test_a_snapshot_has_the_places_and_decides_as_the_scheduler_does() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        rival(harness)
+        await harness.settle(3)
+    limits = Limits.of(SearchBudget())
+    snapshot = take(harness.builder.state, harness.queue, limits, decisions=10)
+
+    state, _ = restore(decode(encode(snapshot), "a test"))
+    held = [pod.node for pod in state.pods.values() if pod.info.expected and pod.assumed]
+    assert sorted(held) == sorted(harness.held("train"))
+    (decision,) = snapshot.decisions
+    assert decision.root[2] == "rival"
+    assert decision.placed is None
+
+
+async def test_a_tree_is_placed_with_what_its_leaves_expect() -> None:
+    """The driver's group and the workers' are two leaves; the workers' has no pod yet."""
+    harness = HoldingHarness()
+    async with harness.leading():
+        harness.builder.nodes(10, cpu=1)
+        harness.builder.gang("tree", 2, composite=True, priority=0)
+        harness.group("lead", 1, kind("driver", 1), parent="tree")
+        harness.group("follow", 8, kind("worker", 8), parent="tree")
+        harness.pod("driver", "lead")
+        await harness.settle(1)
+        assert list(harness.where()) == ["driver"]
+        assert sum(harness.held("follow").values()) == 8
+
+        rival(harness, 2)
+        for index in range(8):
+            harness.pod(f"worker-{index}", "follow")
+        await harness.settle(3)
+        assert len(harness.where("worker")) == 8
+        assert not harness.where("rival")
