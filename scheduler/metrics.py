@@ -86,6 +86,11 @@ PREEMPTION_SECONDS = Histogram(
     "Time to decide about preemption for one root.",
     buckets=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
+PREEMPTION_PLANS = Counter(
+    "muster_scheduler_preemption_plans_total",
+    "Plans carried out, by whether it was proved that no cheaper victims would do.",
+    ["proved"],
+)
 VICTIMS = Counter("muster_scheduler_preemption_victims_total", "Pods evicted by preemption.")
 VICTIMS_SPARED = Counter(
     "muster_scheduler_preemption_victims_spared_total",

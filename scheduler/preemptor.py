@@ -25,7 +25,7 @@ from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 from scheduler.eviction_backoff import EvictionBackoff
 from scheduler.evictor import granted
-from scheduler.metrics import PREEMPTION_SECONDS, PREEMPTIONS
+from scheduler.metrics import PREEMPTION_PLANS, PREEMPTION_SECONDS, PREEMPTIONS
 from scheduler.preemption_words import victims_text
 from scheduler.queue import Queue
 
@@ -175,6 +175,7 @@ class Preemptor:
             else:
                 self._state.units.mark_evicting([pod], now + granted(pod.info))
         PREEMPTIONS.labels("evict").inc()
+        PREEMPTION_PLANS.labels(str(plan.proved).lower()).inc()
         more = "" if plan.minimal else "; the search for fewer ended at its limit"
         return f"evicts {victims_text(plan.victims, plan.root[1])}{more}"
 

@@ -3,6 +3,9 @@
 plan                preempt(state, root, refusal, budget) -> Plan | Refusal
 units               the units of preemption: pods that can only be evicted together
 candidates          sets of units that suffice, the cheapest part of the cluster first
+fewest              sets of units in the order of what they cost, fewest units first
+necessary           arithmetic that every set which suffices passes: most sets do not
+cost                what sets of victims cost
 dry_run             whether the root fits without given units, decided by `place`
 disruption_budgets  PodDisruptionBudgets, and which units they protect
 """

@@ -186,6 +186,17 @@ class ProtectedUnits:
         """By how many pods budgets would be exceeded if all of these units were evicted."""
         return violations(self._total(units))
 
+    def matrix(self, units: Ints) -> tuple[Ints, Ints]:
+        """How many pods of each unit each budget covers, (U, P), and what the P budgets allow."""
+        indices = units.tolist()
+        found = {b: None for index in indices for b in self._covered.get(index, ())}
+        at = {budget: number for number, budget in enumerate(found)}
+        covered = np.zeros((len(indices), len(at)), np.int64)
+        for number, index in enumerate(indices):
+            for budget, count in self._covered.get(index, {}).items():
+                covered[number, at[budget]] = count
+        return covered, np.array([budget.allowed for budget in at], np.int64)
+
     def tiers(self, units: Ints) -> Ints:
         """Per unit its tier, (len(units),): units of lower tiers are evicted first.
 

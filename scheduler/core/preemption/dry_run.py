@@ -21,7 +21,8 @@ class Effort:
     """How hard to look for the fewest victims.
 
     `solves` bounds the dry runs, `scopes` the parts of the cluster that are tried, `subsets` the
-    dry runs for sets of fewer units, and `families` the candidate sets that violate budgets least.
+    dry runs for sets of fewer units, `cells` the numbers that are read to leave out such sets, and
+    `families` the candidate sets that violate budgets least.
     Pods that should have been gone before `overdue` (seconds since 1970) do not count as leaving,
     nor do pods that others deleted and that will be there after `soon`: those can be evicted.
     """
@@ -29,6 +30,7 @@ class Effort:
     solves: int = 600
     scopes: int = 12
     subsets: int = 150
+    cells: int = 2_000_000
     families: int = 4
     overdue: float = 0.0
     soon: float = math.inf
@@ -71,6 +73,11 @@ class DryRun:
     @property
     def exhausted(self) -> bool:
         return self.solves >= self.effort.solves or self._budget.expired()
+
+    @property
+    def extras(self) -> int | None:
+        """How many pods must be placed if only extras wait; None if minimums do."""
+        return self._wanted if self._extras else None
 
     def open(self, candidates: Ints) -> bool:
         """Whether the root fits without all of these units.

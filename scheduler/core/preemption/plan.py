@@ -7,9 +7,9 @@ that the root still fits without the others. The cheapest set of victims becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, groupby, islice
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -20,8 +20,10 @@ from scheduler.core.model import GroupKey
 from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.candidates import NONE, EvictionScopes
+from scheduler.core.preemption.cost import Cost, Costs
 from scheduler.core.preemption.disruption_budgets import ProtectedUnits
 from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.fewest import FewestUnits
 from scheduler.core.preemption.units import Unit
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
@@ -29,27 +31,11 @@ from scheduler.core.state import State
 _MOST_EXCEEDED: Final = 8
 _MOST_SETS: Final = 32
 
+_FEW: Final = 96
+"""Up to so many candidates are searched exactly."""
+
 _MANY: Final = 32
-"""Of more candidates than this, only those with the most pods are tried in combinations."""
-
-_MOST_SUBSETS: Final = 10_000
-"""Of the combinations most are dearer than what is known, and cost no dry run."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Cost:
-    """The cost of a set of victims, compared field by field: the lowest wins.
-
-    `violations` are evictions beyond the budgets, `priority` is the highest priority of a unit,
-    `priorities` the sum over units, `started` the negated earliest start of a pod (older is worse).
-    """
-
-    violations: int
-    priority: int
-    units: int
-    priorities: int
-    pods: int
-    started: float
+"""Of more, so many: those of the best set, and then those with the most pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +43,9 @@ class Plan:
     """The root fits at `placement` once all `victims` are gone, and not if any one of them stays.
 
     Without victims the pods that are leaving already are enough, and `cost` is None. `minimal` is
-    false if the budget ended before it was known of each victim that it cannot stay.
+    false if the budget ended before it was known of each victim that it cannot stay, and `proved`
+    true if no victims would be cheaper: the search came to its end. It trusts `place` to find a
+    placement where there is one, which it misses for about one root in a hundred.
     """
 
     root: GroupKey
@@ -66,6 +54,7 @@ class Plan:
     cost: Cost | None
     solves: int
     minimal: bool = True
+    proved: bool = False
 
 
 def preempt(
@@ -87,7 +76,7 @@ def preempt(
     if dry_run.waits:
         placement = dry_run.fits(NONE)
         if placement is not None:
-            return Plan(refusal.root, placement, (), None, dry_run.solves)
+            return Plan(refusal.root, placement, (), None, dry_run.solves, proved=True)
     if not may_preempt(state, root):
         return refusal
     candidates = state.units.below(root.priority, dry_run.effort.soon)
@@ -96,29 +85,44 @@ def preempt(
         if not dry_run.open(candidates):
             return refusal
     protected = ProtectedUnits(state.disruption_budgets, state.units, candidates, budget.pause)
-    choices = [_Choice(dry_run, family, protected) for family in _affordable(dry_run, protected)]
+    families = _affordable(dry_run, protected)
+    choices = [_Choice(dry_run, family, protected) for family in families.units]
     least = min(choice.cost.priority for choice in choices)
-    best = [choice for choice in choices if choice.cost.priority == least][
-        : dry_run.effort.families
-    ]
+    lowest = [choice for choice in choices if choice.cost.priority == least]
+    best = lowest[: dry_run.effort.families]
     for choice in best:
         choice.search()
-    return min(best, key=lambda choice: choice.cost).plan()
+    complete = families.complete and all(choice.complete for choice in choices)
+    cheapest = min(best, key=lambda choice: choice.cost)
+    cheapest.fewer(lowest)
+    return cheapest.plan(proved=complete and cheapest.proved)
 
 
-def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:
-    """Sets of candidates whose eviction suffices and that violate budgets as little as possible."""
+@dataclass(frozen=True, slots=True)
+class _Families:
+    """Sets of candidates whose eviction suffices and that violate budgets as little as possible.
+
+    They are `complete` if others violate more, or do not suffice.
+    """
+
+    units: list[Ints]
+    complete: bool
+
+
+def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> _Families:
     everyone = protected.candidates
-    for most in range(min(protected.violations(everyone.tolist()), _MOST_EXCEEDED)):
+    violations, complete = protected.violations(everyone.tolist()), True
+    for most in range(min(violations, _MOST_EXCEEDED)):
         found: list[Ints] = []
         for number, units in enumerate(protected.largest_sets(most)):
             if number == _MOST_SETS or dry_run.exhausted:
+                complete = False
                 break
             if len(units) and dry_run.fits(units) is not None:
                 found.append(units)
         if found:
-            return found
-    return [everyone]
+            return _Families(found, complete)
+    return _Families([everyone], complete and violations <= _MOST_EXCEEDED)
 
 
 def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
@@ -165,30 +169,55 @@ class _Choice:
         self.protected = protected
         self.candidates = candidates
         self._bound()
+        self.complete = not dry_run.exhausted
         self.best = self.candidates
         self.cost = self._cost(self.candidates)
+        self.proved = False
         self._minimal = False
-        self._least = 1
+        self.least = 1
 
     def search(self) -> None:
         """Find the cheapest set of units that suffices, within the effort."""
         scopes = EvictionScopes(self.dry_run, self.candidates)
-        self._least = scopes.least()
+        self.least = scopes.least()
         for units, scope in scopes.scopes():
-            if self.cost.units <= max(self._least, units) or self.dry_run.exhausted:
+            if self.cost.units <= max(self.least, units) or self.dry_run.exhausted:
                 break
             self._reduce(scope)
         if not self._minimal:
             self._reduce(self.candidates)
-        self._fewer()
 
-    def plan(self) -> Plan:
+    def fewer(self, others: Sequence[_Choice]) -> None:
+        """Look for cheaper sets among the candidates of all of these, within the effort."""
+        candidates = np.unique(np.concatenate([choice.candidates for choice in others]))
+        least = min(choice.least for choice in others)
+        if self.cost.units <= least and self._lowest(candidates):
+            self.proved = True
+            return
+        effort, part = self.dry_run.effort, 1
+        few = len(candidates) <= _FEW
+        if not few:
+            if self.cost.units <= least:
+                return
+            candidates, part = self._likely(candidates), 10
+        if self.dry_run.exhausted:
+            return
+        search = FewestUnits(
+            self.dry_run, Costs(self.units, self.protected, candidates), candidates
+        )
+        found = search.search(self.cost, least, effort.subsets // part, effort.cells // part)
+        if found.units is not None:
+            self.best, self.cost, self._minimal = found.units, self._cost(found.units), True
+        self.proved = few and found.complete
+        self._minimal |= self.proved
+
+    def plan(self, *, proved: bool) -> Plan:
         placement = self.dry_run.fits(self.best)
         if placement is None:
             raise AssertionError("what was kept was asked for")
         victims = tuple(self.units.unit(index) for index in self.best.tolist())
         root, solves = self.dry_run.refusal.root, self.dry_run.solves
-        return Plan(root, placement, victims, self.cost, solves, self._minimal)
+        return Plan(root, placement, victims, self.cost, solves, self._minimal, proved)
 
     def _bound(self) -> None:
         """Keep only candidates up to the lowest tier at which evicting all of them suffices."""
@@ -229,7 +258,7 @@ class _Choice:
             raise AssertionError("only a set that suffices can be reduced")
         frozen = self._frozen(scope, placement)
         chosen = frozen if self.dry_run.fits(frozen) is not None else scope
-        if len(chosen) <= self._least:
+        if len(chosen) <= self.least:
             return chosen, True
         while not self.dry_run.exhausted:
             fewer = self._put_back(self._by_importance(chosen))
@@ -311,45 +340,26 @@ class _Choice:
             yield from indices[crowded].tolist()
             indices, slots = np.delete(indices, first), np.delete(slots, first)
 
-    def _fewer(self) -> None:
-        """Try smaller sets of units, fewest units first, as long as the effort lasts."""
-        if self.cost.units <= self._least:
-            return
-        order, subsets = self._by_size(), self.dry_run.effort.subsets
-        if len(order) > _MANY:
-            order, subsets = order[:_MANY], subsets // 10
-        last = self.dry_run.solves + subsets
-        sizes = range(self._least, self.cost.units)
-        sets = chain.from_iterable(combinations(order, size) for size in sizes)
-        for subset in islice(sets, _MOST_SUBSETS):
-            if self.dry_run.exhausted or self.dry_run.solves >= last:
-                return
-            self.dry_run.pause()
-            chosen = _sorted(subset)
-            if self._cost(chosen) < self.cost and self.dry_run.fits(chosen) is not None:
-                self.best, self.cost = chosen, self._cost(chosen)
-                return
+    def _lowest(self, candidates: Ints) -> bool:
+        """Whether no set of as many candidates has a lower sum of priorities, or fewer pods."""
+        priorities = np.sort(self.units.priorities[candidates])[: self.cost.units]
+        pods = np.sort(self._sizes()[candidates])[: self.cost.units]
+        known = (self.cost.priorities, self.cost.pods)
+        return known == (int(priorities.sum()), int(pods.sum()))
 
-    def _by_size(self) -> list[int]:
-        """Candidates by most pods, because these most likely free enough."""
+    def _likely(self, candidates: Ints) -> Ints:
+        """The units of the best set, and of the others those with the most pods."""
+        others = np.setdiff1d(candidates, self.best)
+        largest = others[np.argsort(-self._sizes()[others], kind="stable")]
+        return _sorted([*self.best.tolist(), *largest.tolist()][:_MANY])
+
+    def _sizes(self) -> Ints:
+        """How many pods each unit has, by index."""
         owners = self.units.owners
-        sizes = np.bincount(owners[owners >= 0], minlength=len(self.units.priorities))
-        order: list[int] = self.candidates[
-            np.argsort(-sizes[self.candidates], kind="stable")
-        ].tolist()
-        return order
+        return np.bincount(owners[owners >= 0], minlength=len(self.units.priorities))
 
     def _cost(self, chosen: Ints) -> Cost:
-        priorities = self.units.priorities[chosen]
-        slots = self.units.slots_of(chosen)
-        return Cost(
-            violations=self.protected.violations(chosen.tolist()),
-            priority=int(priorities.max()),
-            units=len(chosen),
-            priorities=int(priorities.sum()),
-            pods=len(slots),
-            started=-float(self.units.started[slots].min()),
-        )
+        return Cost.of(self.units, self.protected, chosen)
 
 
 def _sorted(indices: Iterable[int]) -> Ints:

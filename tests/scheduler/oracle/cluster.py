@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from itertools import cycle
 
 from scheduler.core.model import NodeInfo
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from tests.scheduler.oracle.instances import PREEMPTOR, RESOURCES, ROOT, Amounts, Instance, Tree
+from tests.scheduler.oracle.instances import (
+    PREEMPTOR,
+    RESOURCES,
+    ROOT,
+    Amounts,
+    Instance,
+    Running,
+    Tree,
+)
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import GIB
 
@@ -19,12 +28,11 @@ def build(instance: Instance) -> PreemptionBuilder:
         allocatable = {"memory": 64 * GIB, "pods": 110, **_named(node.allocatable)}
         builder.state.set_node(NodeInfo(f"n{index}", allocatable, node.labels))
     for index, group in enumerate(instance.running):
-        name = f"r{index}"
-        builder.group(name, 1, priority=group.priority, mode="all" if group.whole else "single")
-        for pod in group.pods:
+        leaves = _add_running(builder, f"r{index}", group)
+        for pod, leaf in zip(group.pods, cycle(leaves), strict=False):
             labels = {"app": pod.app} if pod.app else {}
             builder.runs(
-                name,
+                leaf,
                 f"n{pod.node}",
                 cpu=pod.requests[0],
                 others=_others(pod.requests),
@@ -35,6 +43,19 @@ def build(instance: Instance) -> PreemptionBuilder:
         builder.budget(app, allowed, app=app)
     _add(builder, instance.tree, None)
     return builder
+
+
+def _add_running(builder: PreemptionBuilder, name: str, group: Running) -> list[str]:
+    """Add the groups of what runs; the names of those that have pods."""
+    mode = "all" if group.whole else "single"
+    if group.parts == 1:
+        builder.group(name, 1, priority=group.priority, mode=mode)
+        return [name]
+    builder.group(name, 1, priority=group.priority, mode=mode, composite=True)
+    leaves = [f"{name}.{part}" for part in range(group.parts)]
+    for leaf in leaves:
+        builder.group(leaf, 1, priority=group.priority, parent=name)
+    return leaves
 
 
 def _add(builder: PreemptionBuilder, tree: Tree, parent: str | None) -> None:

@@ -57,11 +57,15 @@ class RunningPod:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A group that runs; `whole` if it can only be evicted as one."""
+    """A group that runs; `whole` if it can only be evicted as one.
+
+    Of several `parts` it is a composite, whose pods are dealt to so many groups in turn.
+    """
 
     priority: int
     whole: bool
     pods: tuple[RunningPod, ...]
+    parts: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,15 @@ Domain = dict[int, cp_model.IntVar]
 """For each node that has the label: whether its value of the label is the one that is chosen."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Optimum:
     """The lexicographic optimum of what a choice of victims costs."""
 
     violations: int
     priority: int
     units: int
+    priorities: int
+    pods: int
 
 
 class ExactSolver:
@@ -50,13 +52,15 @@ class ExactSolver:
         return self._solve() is not None
 
     def optimum(self) -> Optimum | None:
-        """The cheapest victims: budgets exceeded, then highest priority, then units."""
+        """The cheapest victims, by the fields of the answer in their order."""
         violations = self._violations()
         top = self.model.new_int_var(-1, PREEMPTOR, "top")
         for (priority, _), gone in zip(self.units, self.gone, strict=True):
             self.model.add(top >= priority).only_enforce_if(gone)
+        priorities = sum(p * gone for (p, _), gone in zip(self.units, self.gone, strict=True))
+        pods = sum(len(pods) * gone for (_, pods), gone in zip(self.units, self.gone, strict=True))
         found = []
-        for goal in (violations, top, sum(self.gone)):
+        for goal in (violations, top, sum(self.gone), priorities, pods):
             self.model.minimize(goal)
             solver = self._solve()
             if solver is None:

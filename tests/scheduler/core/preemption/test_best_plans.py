@@ -11,7 +11,6 @@ from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, preempt
 from tests.scheduler.oracle.cluster import build, decide
 from tests.scheduler.oracle.instances import (
-    PREEMPTOR,
     ROOT,
     Instance,
     preemption_instance,
@@ -19,6 +18,7 @@ from tests.scheduler.oracle.instances import (
 )
 from tests.scheduler.oracle.solver import ExactSolver, Optimum
 from tests.scheduler.preemption_builder import PreemptionBuilder
+from tests.scheduler.victims import lawful
 
 
 @pytest.mark.timeout(1800)
@@ -74,18 +74,6 @@ def judge(builder: PreemptionBuilder, plan: Plan | Refusal, best: Optimum | None
     lawful(builder, plan)
     same = (plan.cost.violations, plan.cost.priority) == (best.violations, best.priority)
     return "equal" if same else "worse"
-
-
-def lawful(builder: PreemptionBuilder, plan: Plan) -> None:
-    for unit in plan.victims:
-        assert unit.priority < PREEMPTOR
-        if unit.group is not None:
-            members = unit.group.members.values()
-            assert set(unit.pods) == {pod.info.uid for pod in members if pod.info.node}
-        others = [uid for other in plan.victims if other is not unit for uid in other.pods]
-        assert not builder.fits_without(ROOT, others), f"{unit.name} need not go"
-    everyone = [uid for unit in plan.victims for uid in unit.pods]
-    assert builder.fits_without(ROOT, everyone)
 
 
 def test_the_instances_are_worth_solving() -> None:

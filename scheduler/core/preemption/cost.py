@@ -1,0 +1,90 @@
+"""What a set of victims costs, of one set and of many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.node_table import Bools, Floats, Ints
+from scheduler.core.preemption.disruption_budgets import ProtectedUnits
+from scheduler.core.preemption.units import Units
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cost:
+    """The cost of a set of victims, compared field by field: the lowest wins.
+
+    `violations` are evictions beyond the budgets, `priority` is the highest priority of a unit,
+    `priorities` the sum over units, `started` the negated earliest start of a pod (older is worse).
+    """
+
+    violations: int
+    priority: int
+    units: int
+    priorities: int
+    pods: int
+    started: float
+
+    @classmethod
+    def of(cls, units: Units, protected: ProtectedUnits, chosen: Ints) -> Cost:
+        priorities, slots = units.priorities[chosen], units.slots_of(chosen)
+        return cls(
+            violations=protected.violations(chosen.tolist()),
+            priority=int(priorities.max()),
+            units=len(chosen),
+            priorities=int(priorities.sum()),
+            pods=len(slots),
+            started=-float(units.started[slots].min()),
+        )
+
+    @property
+    def decided(self) -> tuple[int, int, int, int, int]:
+        """All but the start, which only breaks ties."""
+        return (self.violations, self.priority, self.units, self.priorities, self.pods)
+
+
+class Costs:
+    """The costs of many sets of the same candidates; sets are rows of indices of candidates.
+
+    `covered` (U, P) says how many pods of each unit each of the budgets covers, `started` (U,) is
+    the negated earliest start of a pod.
+    """
+
+    def __init__(self, units: Units, protected: ProtectedUnits, candidates: Ints) -> None:
+        self._priorities: Ints = units.priorities[candidates]
+        each = [units.slots_of(np.array([index])) for index in candidates.tolist()]
+        self._pods = np.array([len(slots) for slots in each], np.int64)
+        self.started: Floats = np.array([-float(units.started[slots].min()) for slots in each])
+        self.covered, self._allowed = protected.matrix(candidates)
+
+    def exceeds(self, sets: Ints, known: Cost) -> Bools:
+        """Which sets cost more than this for whatever is added to them."""
+        highest = self._priorities[sets].max(axis=1, initial=known.priority)
+        over: Bools = (self._violations(sets) > known.violations) | (highest > known.priority)
+        return over
+
+    def cheaper(self, sets: Ints, known: Cost) -> Iterator[int]:
+        """Indices of the sets that are cheaper than this, the cheapest first."""
+        if not len(sets):
+            return
+        costs = [
+            self._violations(sets),
+            self._priorities[sets].max(axis=1),
+            np.full(len(sets), sets.shape[1]),
+            self._priorities[sets].sum(axis=1),
+            self._pods[sets].sum(axis=1),
+        ]
+        order = np.lexsort((self.started[sets].max(axis=1), *reversed(costs)))
+        for at in order.tolist():
+            if tuple(int(field[at]) for field in costs) >= known.decided:
+                return
+            yield at
+
+    def _violations(self, sets: Ints) -> Ints:
+        if not self.covered.shape[1]:
+            return np.zeros(len(sets), np.int64)
+        over = np.maximum(self.covered[sets].sum(axis=1) - self._allowed, 0)
+        found: Ints = over.sum(axis=1)
+        return found

@@ -1,0 +1,141 @@
+"""Searches sets of units in the order of what they cost, fewest units first.
+
+Sets that cannot suffice are left out by arithmetic, many at once (`necessary.py`), and of equal
+units only the first ones are tried. The dry run decides about the others, the cheapest first, so
+the first one that suffices is the best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.node_table import Bools, Ints
+from scheduler.core.preemption.cost import Cost, Costs
+from scheduler.core.preemption.dry_run import DryRun
+from scheduler.core.preemption.necessary import Necessary
+
+_BLOCK: Final = 512
+"""Sets that are looked at between two pauses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The cheapest set, sorted; None if none is cheaper than the one that was known.
+
+    `complete`: no other set of these candidates is cheaper.
+    """
+
+    units: Ints | None
+    complete: bool
+
+
+class FewestUnits:
+    """The search among these candidates for a set that is cheaper than a known one.
+
+    Sets are rows of positions in `_order`, which holds indices of candidates: those that free most
+    come first, equal ones stand beside each other. `_before` is the position of the equal one
+    before, -1 if there is none.
+    """
+
+    def __init__(self, dry_run: DryRun, costs: Costs, candidates: Ints) -> None:
+        self._dry_run = dry_run
+        self._costs = costs
+        self._candidates = candidates
+        self._necessary = Necessary(dry_run, candidates)
+        self._order, self._before = self._arranged()
+        self._cells = 0
+
+    def search(self, known: Cost, least: int, solves: int, cells: int) -> Found:
+        """Look for a cheaper set of at least `least` units.
+
+        Asks for at most `solves` dry runs, and reads about as many numbers as `cells`.
+        """
+        last, self._cells = self._dry_run.solves + solves, cells
+        sets = np.zeros((1, 0), np.int64)
+        for size in range(1, known.units + 1):
+            extended = self._extended(sets, known, last=size == known.units)
+            if extended is None:
+                return Found(None, complete=False)
+            sets = extended
+            if not len(sets):
+                break
+            if size < least:
+                continue
+            found = self._cheapest(sets, known, last)
+            if found is None or len(found):
+                return Found(found, complete=found is not None)
+        return Found(None, complete=True)
+
+    def _cheapest(self, sets: Ints, known: Cost, last: int) -> Ints | None:
+        """The cheapest of these that suffices; empty if none does, None if the effort is over."""
+        sets = sets[self._passing(sets, further=False)]
+        for at in self._costs.cheaper(self._order[sets], known):
+            self._dry_run.pause()
+            if self._dry_run.exhausted or self._dry_run.solves >= last:
+                return None
+            units: Ints = np.sort(self._candidates[self._order[sets[at]]])
+            if self._dry_run.fits(units) is not None:
+                return units
+        return np.zeros(0, np.int64)
+
+    def _extended(self, sets: Ints, known: Cost, *, last: bool) -> Ints | None:
+        """All sets with one unit more that may be a part of one that is cheaper than `known`.
+
+        None if that takes more than what is left of the cells.
+        """
+        ends = sets[:, -1] if sets.shape[1] else np.full(len(sets), -1)
+        parts = []
+        for position, before in enumerate(self._before.tolist()):
+            fits = (ends < position) & ((before < 0) | (ends == before))
+            parts.append(np.insert(sets[fits], sets.shape[1], position, axis=1))
+            self._cells -= int(fits.sum()) * self._necessary.cells
+            if self._cells < 0:
+                return None
+        extended: Ints = np.concatenate(parts)
+        extended = extended[~self._costs.exceeds(self._order[extended], known)]
+        return extended if last else extended[self._passing(extended, further=True)]
+
+    def _passing(self, sets: Ints, *, further: bool) -> Bools:
+        """Which sets may suffice; if they go `further`, with all units that come later."""
+        parts = [np.zeros(0, np.bool_)]
+        for first in range(0, len(sets), _BLOCK):
+            self._dry_run.pause()
+            block = sets[first : first + _BLOCK]
+            chosen = np.zeros((len(block), len(self._order)), np.bool_)
+            if further:
+                chosen = np.arange(len(self._order)) > block[:, -1:]
+            np.put_along_axis(chosen, block, values=True, axis=1)
+            by_candidate = np.zeros((len(block), len(self._candidates)), np.bool_)
+            by_candidate[:, self._order] = chosen
+            parts.append(self._necessary.passes(by_candidate))
+        passing: Bools = np.concatenate(parts)
+        return passing
+
+    def _arranged(self) -> tuple[Ints, Ints]:
+        """`_order` and `_before`; units that free nothing which the root needs come last."""
+        gain = self._necessary.gain.sum(axis=2)
+        share = (gain / np.maximum(gain.max(axis=0, initial=0), 1)).sum(axis=1)
+        first: dict[object, int] = {}
+        kinds = [
+            first.setdefault(_kind(self._dry_run, self._costs, at, int(index)), at)
+            for at, index in enumerate(self._candidates)
+        ]
+        equal = np.array(kinds, np.int64)
+        order: Ints = np.lexsort((self._costs.started, equal, -share))
+        ranked = equal[order]
+        before = np.where(ranked[1:] == ranked[:-1], np.arange(len(order) - 1), -1)
+        return order, np.concatenate((np.full(min(1, len(order)), -1), before))
+
+
+def _kind(dry_run: DryRun, costs: Costs, at: int, index: int) -> object:
+    """Equal for units of which either can go in place of the other, and that cost the same."""
+    units, claims_of = dry_run.state.units, dry_run.state.devices.consumers.claims_of
+    unit = units.unit(index)
+    if any(True for uid in unit.pods for _ in claims_of(uid)):
+        return index
+    slots = sorted(unit.slots)
+    places = sorted(zip(units.rows[slots].tolist(), units.shapes[slots].tolist(), strict=True))
+    return (tuple(places), unit.priority, costs.covered[at].tobytes())
