@@ -12,8 +12,8 @@ import msgspec
 from api.constants import POD_GROUP, finalizer_of
 from api.integration.groups_from_pods import is_from_pods
 from api.scheduler_names import USUAL, SchedulerNames
+from cli.lingering import lingers
 from cli.listing import list_items
-from controllers.idle_groups import lingers
 from controllers.informers import Caches
 from controllers.objects import POD_GROUPS, Group
 from controllers.orphans import GENERATED, OWNERS, Generated, OrphanIndex

@@ -160,11 +160,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show_gates(gates: FeatureGates) -> None:
-    """What is on, as a metric; what is off, in the log, if anything is."""
+    """What is on, as a metric; in the log what is not as it is by itself, if anything is."""
     for feature, gate in GATES.items():
         FEATURE_ENABLED.labels(feature, gate.stage).set(feature in gates)
-    if gates.off:
-        _log.info("feature gates", off=[str(feature) for feature in gates.off])
+    off = [str(feature) for feature, gate in GATES.items() if gate.default and feature not in gates]
+    on = [str(feature) for feature, gate in GATES.items() if not gate.default and feature in gates]
+    if off or on:
+        _log.info("feature gates", off=off, on=on)
 
 
 async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event) -> None:

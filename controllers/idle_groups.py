@@ -6,10 +6,9 @@ It is noted on the group once that has lasted for a while: so a new leader count
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from api.constants import ANNOTATION_NO_PODS_SINCE
-from api.reading import text
 from kube.clock import Clock, moment, rfc3339
 from kube.meta import Key, ObjectMeta
 from kube.patch import PatchBuilder, pointer
@@ -22,9 +21,6 @@ IDLE_ALONE_SECONDS: Final = 5.0
 
 NOTED_SECONDS: Final = 10.0
 """How long it has had none before that is written: two writes a group in this time at most."""
-
-LINGERING_SECONDS: Final = 2 * IDLE_SECONDS
-"""One that is there after so long without pods should have been deleted."""
 
 _PATH: Final = pointer("metadata", "annotations", ANNOTATION_NO_PODS_SINCE)
 
@@ -75,17 +71,9 @@ class IdleGroups:
         return max(0.0, (self._clock.now() - noted).total_seconds())
 
 
-def no_pods_since(annotations: Mapping[str, Any]) -> datetime | None:
+def no_pods_since(annotations: Mapping[str, str]) -> datetime | None:
     """Since when the group has had no pods, if that is noted."""
-    return moment(text(annotations.get(ANNOTATION_NO_PODS_SINCE)))
-
-
-def lingers(annotations: Mapping[str, Any], now: datetime) -> str:
-    """What users are told of a group that should have been deleted; empty for any other."""
-    since = no_pods_since(annotations)
-    if since is None or (now - since).total_seconds() <= LINGERING_SECONDS:
-        return ""
-    return f"it was made from its pods, and has had none since {rfc3339(since)}"
+    return moment(annotations.get(ANNOTATION_NO_PODS_SINCE, ""))
 
 
 def has_pods(ops: PatchBuilder, meta: ObjectMeta) -> None:

@@ -10,7 +10,7 @@ from api.constants import POD_GROUP
 from api.integration.groups_from_pods import is_from_pods
 from api.reading import annotations_of, dig, labels_of, text
 from cli.doctor.findings import About, Limited, warning
-from controllers.idle_groups import lingers
+from cli.lingering import lingers
 from kube.meta import Json
 
 _ACTION: Final = (

@@ -21,6 +21,8 @@ from cli import commands
 from cli.doctor.findings import Limited
 from cli.doctor.idle_groups import check_group
 from cli.gc import GRACE_SECONDS, check, find_orphans
+from cli.lingering import LINGERING_SECONDS
+from controllers.idle_groups import IDLE_SECONDS
 from controllers.informers import COSCHEDULING_KINDS, Caches
 from kube.client import Client
 from localcluster.cluster import LocalCluster
@@ -250,3 +252,7 @@ def test_groups_of_any_form_end_no_check(odd: Any) -> None:
     check_group("CompositePodGroup", without_pods("2026-01-01T11:57:00Z"), listed, NOW)
 
     assert listed.found == []
+
+
+def test_the_controllers_have_twice_the_time_that_they_take() -> None:
+    assert LINGERING_SECONDS == 2 * IDLE_SECONDS

@@ -112,7 +112,7 @@ def test_thousands_of_changes_are_taken_in_one_by_one() -> None:
     first = sum(1 for _ in harness.cycle.refresh())
     while ended(harness.cycle.step()):
         pass
-    harness.builder.node("n2", cpu=1)
+    harness.builder.node("n2", cpu=200)  # enough for each of them
     shapes = sum(1 for _ in harness.cycle.refresh())
     harness.builder.state.reconsider_all()
     again = sum(1 for _ in harness.cycle.refresh())
