@@ -42,6 +42,19 @@ class Preference:
             return gather(self.domains, rows, room, count)
         return level(self.domains, self.present, rows, room, count)
 
+    def emptiest(self, rows: Ints) -> Bools | None:
+        """Which rows (len(rows),) are in no domain or in one with the fewest pods.
+
+        None for pods that prefer to be together.
+        """
+        if self.present is None:
+            return None
+        codes = self.domains.codes[rows]
+        present = self.present[codes[codes >= 0]]
+        least = int(present.min()) if len(present) else 0
+        found: Bools = np.append(self.present, least)[codes] == least
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class SkewLimit:
@@ -133,6 +146,21 @@ class Quotas:
             preferred = preference.quota(rows, room, count)
             room = room if preferred is None else within(preferred, rows, room)
         return first(room, count)
+
+    def open_to_one(self, rows: Ints) -> Bools | None:
+        """Of rows with room, those of which `share` uses the first for one pod: (len(rows),).
+
+        None where that depends on the order of the rows.
+        """
+        if self.preferences:
+            preference, *others = self.preferences
+            if others or self.domain_quotas or self.skew_limits:
+                return None
+            return preference.emptiest(rows)
+        found = np.ones(len(rows), bool)
+        for quota in (*self.domain_quotas, *(limit.quota for limit in self.skew_limits)):
+            found &= quota.most[quota.domains.codes[rows]] > 0
+        return found
 
     def _level_all(self, rows: Ints, room: Ints, count: int) -> Ints | None:
         """Fill all domains to one level; None if that breaks a skew or gains nothing over steps."""

@@ -81,6 +81,9 @@ def _wave(
     rows = at if region is None else region[at]
     used, _ = _usage(framework, shape, rows, region)
     cost = (-used if profile == "pack" else used) - _preferred(framework, shape, rows)
+    is_open = quotas.open_to_one(rows) if count == 1 and not quotas.single else None
+    if is_open is not None:
+        return _one(rows[is_open], cost[is_open])
     order = np.lexsort((rows, cost))
     rows, room = rows[order], slots[at][order]
     if quotas.single:
@@ -90,6 +93,14 @@ def _wave(
         room = np.minimum(room, 1)
     counts = quotas.share(rows, room, count)
     return rows[counts > 0], counts[counts > 0]
+
+
+def _one(rows: Ints, cost: Ints) -> tuple[Ints, Ints] | None:
+    """A wave of one pod on these rows, without sorting them; None if there are none."""
+    if not len(rows):
+        return None
+    chosen = rows[cost == cost.min()].min(keepdims=True)
+    return chosen, np.ones(1, np.int64)
 
 
 def _preferred(framework: Framework, shape: Shape, rows: Ints) -> Ints | int:
