@@ -1,0 +1,361 @@
+"""The console's messages: JSON with camelCase names.
+
+Amounts are ints in the unit of their resource (`Resource.unit`), times are RFC 3339 in UTC.
+A workload's ID is `NAMESPACE/KIND/NAME`. Every text may come from a user of the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Message(msgspec.Struct, rename="camel", kw_only=True):
+    """What all have in common."""
+
+
+class Problem(Message):
+    """Every answer that is not 2xx."""
+
+    message: str
+
+
+class LoginRequest(Message):
+    """A bearer token of the cluster, which is not kept."""
+
+    token: str
+
+
+class Session(Message):
+    """Who looks on, and what they may see; `namespaces` None means all.
+
+    `views` are what this server answers, so that the page offers nothing else.
+    """
+
+    user: str
+    local: bool
+    namespaces: list[str] | None
+    nodes: bool
+    expires: str | None
+    views: list[str]
+
+
+Unit = Literal["milli", "bytes", ""]
+"""Thousandths (of a core), bytes, or a number of things."""
+
+
+class Resource(Message):
+    """A resource that nodes offer."""
+
+    name: str
+    unit: Unit
+
+
+class Node(Message):
+    """A node, in the chosen resource; `free` is never below 0."""
+
+    name: str
+    capacity: int
+    used: int
+    free: int
+    pods: int
+    schedulable: bool
+    ready: bool
+
+
+class Domain(Message):
+    """A topology domain. Its `nodes` are those that are in none of its `children`.
+
+    `held` is the part of `free` that is nominated for pods that are about to start.
+    """
+
+    id: str
+    key: str
+    value: str
+    capacity: int
+    used: int
+    held: int
+    free: int
+    largest: int | None = None
+    children: list[Domain] = []
+    nodes: list[Node] = []
+
+
+class DomainTotals(Message):
+    """What changes of a domain while nodes fill."""
+
+    id: str
+    used: int
+    free: int
+    held: int
+
+
+class Map(Message):
+    """The cluster; `keys` are those of the nested domains, the outermost first."""
+
+    resource: str
+    resources: list[Resource]
+    keys: list[str]
+    domains: list[Domain]
+    revision: int
+
+
+class MapChange(Message):
+    """The event `map`: nodes and domains that are not as before."""
+
+    revision: int
+    nodes: list[Node]
+    domains: list[DomainTotals]
+
+
+class RoomInDomain(Message):
+    """How many pods of the asked shape fit into a domain together."""
+
+    id: str
+    value: str
+    pods: int
+
+
+class Largest(Message):
+    """The largest gang of a shape, for each domain of a key."""
+
+    key: str
+    domains: list[RoomInDomain]
+
+
+class PodsOnNode(Message):
+    """How many pods of a workload are on a node."""
+
+    node: str
+    pods: int
+
+
+class Owner(Message):
+    """What a group was made for."""
+
+    kind: str
+    name: str
+
+
+class Nearest(Message):
+    """The domain that lacks least: `slots` of the `needed` pods fit there."""
+
+    key: str
+    value: str
+    slots: int
+    needed: int
+
+
+Reason = Literal["Unready", "NoRoom", "Evicting", "Nominated", "Gate", "Binding", "Invalid"]
+
+
+class Waiting(Message):
+    """A row of the queue; `position` begins at 1."""
+
+    id: str
+    position: int
+    namespace: str
+    kind: str
+    name: str
+    owner: Owner | None
+    priority: int
+    since: str | None
+    pods: int
+    minimum: int | None
+    reason: Reason
+    sentence: str
+    nearest: Nearest | None
+    waits_for: str
+
+
+class QueuePage(Message):
+    """Some rows; `next` asks for those after them."""
+
+    items: list[Waiting]
+    next: str | None
+    total: int
+
+
+class QueueChange(Message):
+    """The event `queue`: rows that are new or not as before, and IDs of those that left."""
+
+    changed: list[Waiting]
+    gone: list[str]
+    total: int
+
+
+class Counts(Message):
+    """Pods of a part of a workload; `minimum` counts child groups for a composite."""
+
+    pods: int
+    bound: int
+    running: int
+    minimum: int | None
+
+
+class Condition(Message):
+    """A condition, as the object has it."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: str | None
+
+
+class PodRow(Message):
+    """A pod."""
+
+    name: str
+    node: str | None
+    state: str
+    since: str | None
+
+
+class Branch(Message):
+    """A workload, a group, or a part of one."""
+
+    kind: str
+    name: str
+    state: str
+    counts: Counts
+    conditions: list[Condition]
+    children: list[Branch]
+    pods: list[PodRow]
+
+
+class Event(Message):
+    """Something that happened to a workload, as far as its objects tell or the console saw."""
+
+    at: str
+    event: str
+    sentence: str
+    by: str | None = None
+
+
+class Workload(Message):
+    """One workload as a whole; `yaml` is what made it."""
+
+    id: str
+    tree: Branch
+    timeline: list[Event]
+    conditions: list[Condition]
+    yaml: str
+
+
+class Why(Message):
+    """Whether a pod of the workload fits on a node now, and else why not."""
+
+    node: str
+    fits: bool
+    reasons: list[str]
+
+
+class Found(Message):
+    """A workload that a search found."""
+
+    id: str
+    state: str
+    pods: int
+    bound: int
+
+
+class Search(Message):
+    """The first of what was found, and how much that is in all."""
+
+    items: list[Found]
+    total: int
+
+
+class AddNodes(Message):
+    """More nodes with all that the node `like` offers."""
+
+    like: str
+    count: int
+
+
+class RemoveDomain(Message):
+    """Take the nodes with this value of a topology key away."""
+
+    key: str
+    value: str
+
+
+class Change(Message, omit_defaults=True):
+    """One change of the cluster: exactly one of these is given."""
+
+    add_nodes: AddNodes | None = None
+    remove_domain: RemoveDomain | None = None
+    remove_node: str | None = None
+    evict: str | None = None
+
+
+class WhatIfRequest(Message):
+    """Manifests (YAML), and changes of the cluster, to be tried on a copy."""
+
+    manifests: str = ""
+    changes: list[Change] = []
+
+
+class PlacedPod(Message):
+    """Where a pod would go."""
+
+    name: str
+    node: str
+
+
+class WouldPlace(Message):
+    """A workload that would be placed."""
+
+    id: str
+    pods: list[PlacedPod]
+
+
+class WouldWait(Message):
+    """A workload that would still wait."""
+
+    id: str
+    sentence: str
+
+
+class WouldEvict(Message):
+    """A workload that would be evicted, and for whom."""
+
+    id: str
+    by: str | None = None
+
+
+class WhatIfAnswer(Message):
+    """What would happen; `lines` say it in short."""
+
+    placements: list[WouldPlace]
+    waiting: list[WouldWait]
+    evicted: list[WouldEvict]
+    lines: list[str]
+
+
+class History(Message):
+    """Steps of `step` seconds, the oldest first; utilisation is 0 to 1, by domain."""
+
+    step: int
+    at: list[str]
+    waiting: list[int]
+    arrivals: list[int]
+    preemptions: list[int]
+    utilisation: dict[str, list[float | None]]
+
+
+class HistoryStep(Message):
+    """The event `history`: the newest step."""
+
+    at: str
+    waiting: int
+    arrivals: int
+    preemptions: int
+    utilisation: dict[str, float]
+
+
+def encoded(value: Any) -> bytes:
+    """The JSON of a message, or of a list of messages."""
+    return msgspec.json.encode(value)

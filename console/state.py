@@ -1,0 +1,254 @@
+"""One cluster as the scheduler sees it, kept up to date by the scheduler's own watches.
+
+Nothing is listed again and nothing is written. `take_changes` says what is not as before, so that
+following the cluster costs what changed, whatever its size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from api import features
+from api.features import FeatureGates
+from api.scheduler_names import USUAL, SchedulerNames
+from kube.client import Client
+from kube.freeze import Freeze
+from kube.pace import Pace
+from kube.quarantine import Quarantine
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.nominations import Nomination
+from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.state import State
+from scheduler.selectors.selectors import Selectors
+from scheduler.watch.informers import Informers
+from scheduler.watch.objects import GroupObject
+
+OwnerKey = tuple[str, str, str]
+"""(namespace, kind, name) of what a group was made for."""
+
+_DECISION: Final = 0.25
+"""Seconds that one search for the console may take: it keeps everybody else waiting."""
+
+
+class GroupObjects(dict[GroupKey, GroupObject]):
+    """The group objects as last delivered. `changed` are the keys of those that are not as before.
+
+    `owned` has the groups of each owner: the controller that an object names.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: set[GroupKey] = set()
+        self.owned: dict[OwnerKey, dict[GroupKey, None]] = {}
+
+    def __setitem__(self, key: GroupKey, obj: GroupObject) -> None:
+        self._leave(key)
+        super().__setitem__(key, obj)
+        owner = _owner(key, obj)
+        if owner is not None:
+            self.owned.setdefault(owner, {})[key] = None
+        self.changed.add(key)
+
+    def pop(self, key: GroupKey, *default: Any) -> Any:
+        """As of any dict; the informers remove objects in no other way."""
+        if key in self:
+            self._leave(key)
+            self.changed.add(key)
+        return super().pop(key, *default)
+
+    def _leave(self, key: GroupKey) -> None:
+        before = self.get(key)
+        owner = _owner(key, before) if before is not None else None
+        if owner is None:
+            return
+        del self.owned[owner][key]
+        if not self.owned[owner]:
+            del self.owned[owner]
+
+
+def _owner(key: GroupKey, obj: GroupObject) -> OwnerKey | None:
+    owner = obj.metadata.controller
+    return None if owner is None else (key[1], owner.kind, owner.name)
+
+
+@dataclass(slots=True)
+class Changed:
+    """Roots whose rows may read otherwise now. Nodes say by themselves what changed."""
+
+    roots: set[GroupKey] = field(default_factory=set)
+    everything: bool = False
+
+
+class ClusterState:
+    """The state, the group objects, and what the views ask the solver with."""
+
+    def __init__(
+        self,
+        state: State | None = None,
+        *,
+        budget: SearchBudget | None = None,
+        gates: FeatureGates = features.USUAL,
+    ) -> None:
+        """`gates` is what is on in the cluster, `budget` how hard its scheduler searches."""
+        self.state = state if state is not None else State(judge=Selectors().judge)
+        self.observed = GroupObjects()
+        self.gates = gates
+        self.quarantine = Quarantine()
+        self._budget = budget or SearchBudget()
+        self.topology_keys: Counter[str] = Counter()
+        self._key_of: dict[GroupKey, str] = {}
+
+    def budget(self) -> SearchBudget:
+        """Of one search that begins now."""
+        until = time.monotonic() + _DECISION
+        usual = self._budget
+        return SearchBudget(
+            usual.steps,
+            usual.packing_steps,
+            usual.profile,
+            usual.profiles,
+            expired=lambda: time.monotonic() >= until,
+        )
+
+    def entity(self, key: GroupKey) -> Group | Pod | None:
+        """The pod without a group, or the group, if there is one."""
+        if key[0] == SINGLE_POD:
+            return self.state.singles.get(key) or self.state.unclaimed.get(key)
+        return self.state.forest.groups.get(key)
+
+    def take_changes(self) -> Changed:
+        """What changed since the last call. Nominations and keys are as the pods and groups say."""
+        for _ in self.state.catch_up():
+            pass
+        found = Changed()
+        while True:
+            taken = self.state.take_changes()
+            found.everything = found.everything or taken.everything
+            self._follow(taken.entities)
+            found.roots.update(map(self._root, taken.entities))
+            if not taken.more:
+                break
+        told, self.observed.changed = self.observed.changed, set()
+        found.roots.update(map(self._root, told))
+        for root in found.roots:
+            self._nominate(root)
+        return found
+
+    def _root(self, key: GroupKey) -> GroupKey:
+        group = self.state.forest.groups.get(key)
+        return group.top.key if group is not None else key
+
+    def _follow(self, keys: Iterable[GroupKey]) -> None:
+        """Count the topology keys that groups name."""
+        for key in keys:
+            group = self.state.forest.groups.get(key)
+            now = group.topology.key if group is not None and group.topology is not None else ""
+            before = self._key_of.get(key, "")
+            if before == now:
+                continue
+            self.topology_keys[before] -= bool(before)
+            self.topology_keys[now] += bool(now)
+            self._key_of[key] = now
+            if not now:
+                del self._key_of[key]
+        self.topology_keys += Counter()  # drops those that nobody names any more
+
+    def _nominate(self, root: GroupKey) -> None:
+        """Keep the places that the scheduler nominated for a root, as it says on its pods."""
+        state, entity = self.state, self.entity(root)
+        nominations = state.nominations
+        places: Counter[tuple[Any, str]] = Counter()
+        for pod in _waiting_pods(entity):
+            if pod.info.ours and pod.info.nominated in state.nodes.row_of:
+                places[pod.shape, pod.info.nominated] += 1
+        if not places:
+            if nominations.own(root):
+                state.end_nomination(root)
+            return
+        assert entity is not None
+        there = tuple((shape, ((node, n),)) for (shape, node), n in places.items())
+        nominations.set(Nomination(root, entity.priority, there))
+
+
+def _waiting_pods(entity: Group | Pod | None) -> Iterable[Pod]:
+    if entity is None:
+        return ()
+    if isinstance(entity, Pod):
+        return (entity,)
+    if not entity.pending_total:
+        return ()
+    groups = (group for group in entity.subtree() if group.pending)
+    return (pod for each in groups for pods in each.pending.values() for pod in pods.values())
+
+
+class LiveCluster(ClusterState):
+    """The same with the watches that keep it up to date."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        budget: SearchBudget | None = None,
+        scheduler_names: SchedulerNames = USUAL,
+        gates: FeatureGates = features.USUAL,
+    ) -> None:
+        """Nothing is read before `run`. `scheduler_names` say whose pods the scheduler places."""
+        super().__init__(budget=budget, gates=gates)
+        self.client = client
+        self._behind = asyncio.Event()
+        self._freeze = Freeze()
+        self._informers = Informers(
+            client,
+            self.state,
+            self._state_changed,
+            observed=self.observed,
+            quarantine=self.quarantine,
+            freeze=self._freeze,
+            scheduler_names=scheduler_names,
+            gates=gates,
+        )
+
+    @property
+    def priorities(self) -> list[Any]:
+        """The PriorityClasses, by name."""
+        return self._informers.priority_classes.all()
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watch has delivered its first list."""
+        return self._informers.synced
+
+    async def wait(self) -> None:
+        """Until it is `synced`."""
+        await self._informers.wait()
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled; failures of the API server are retried."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._informers.reflectors:
+                group.create_task(reflector.run())
+            group.create_task(self._informers.run_devices())
+            group.create_task(self._keep_up())
+
+    def _state_changed(self) -> None:
+        if self.state.behind:
+            self._behind.set()
+
+    async def _keep_up(self) -> None:
+        """Let the state catch up in slices, as the scheduler does; nothing comes in meanwhile."""
+        pace = Pace("match", self.client.server_clock)
+        while True:
+            await self._behind.wait()
+            self._behind.clear()
+            await self._freeze.over()
+            pace.begin()
+            with self._freeze:
+                for _ in self.state.catch_up():
+                    if pace.over(()):
+                        await pace.give_way()
