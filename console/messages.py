@@ -147,7 +147,7 @@ class Nearest(Message):
     needed: int
 
 
-Reason = Literal["Unready", "NoRoom", "Evicting", "Nominated", "Gate", "Binding", "Invalid"]
+Reason = Literal["Unready", "NoRoom", "Evicting", "Nominated", "Gate", "Invalid", "Error"]
 
 
 class Waiting(Message):

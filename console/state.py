@@ -16,6 +16,7 @@ from typing import Any, Final
 from api import features
 from api.features import FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
+from console.chronicle import Chronicle
 from kube.client import Client
 from kube.freeze import Freeze
 from kube.pace import Pace
@@ -100,6 +101,7 @@ class ClusterState:
         self.observed = GroupObjects()
         self.gates = gates
         self.quarantine = Quarantine()
+        self.chronicle = Chronicle()
         self._budget = budget or SearchBudget()
         self.topology_keys: Counter[str] = Counter()
         self._key_of: dict[GroupKey, str] = {}
@@ -131,11 +133,12 @@ class ClusterState:
             taken = self.state.take_changes()
             found.everything = found.everything or taken.everything
             self._follow(taken.entities)
-            found.roots.update(map(self._root, taken.entities))
+            # One that was a root may have found its parent.
+            found.roots.update(taken.entities, map(self._root, taken.entities))
             if not taken.more:
                 break
         told, self.observed.changed = self.observed.changed, set()
-        found.roots.update(map(self._root, told))
+        found.roots.update(told, map(self._root, told))
         for root in found.roots:
             self._nominate(root)
         return found
@@ -163,6 +166,8 @@ class ClusterState:
         """Keep the places that the scheduler nominated for a root, as it says on its pods."""
         state, entity = self.state, self.entity(root)
         nominations = state.nominations
+        if isinstance(entity, Group) and entity.parent is not None:
+            entity = None  # its root has them
         places: Counter[tuple[Any, str]] = Counter()
         for pod in _waiting_pods(entity):
             if pod.info.ours and pod.info.nominated in state.nodes.row_of:

@@ -111,7 +111,7 @@ class Queue:
         """All entities, in the order in which they would be decided if all were ready."""
         keys = {*self._active, *self._unschedulable, *self._backoff.waiting}
         entities = ((key, self.entity(key)) for key in keys)
-        ranked = ((_rank(entity), key) for key, entity in entities if entity is not None)
+        ranked = ((rank_of(entity), key) for key, entity in entities if entity is not None)
         return [key for _, key in sorted(ranked)]
 
     def sizes(self) -> dict[str, int]:
@@ -198,7 +198,7 @@ class Queue:
         if head is not None and entity is not None:
             kind, answer = head
             self._unschedulable.leave_to_equals(key)
-            self._equal.add(key, _rank(entity), kind, answer.to(key), None)
+            self._equal.add(key, rank_of(entity), kind, answer.to(key), None)
         return True
 
     def pop_batch(self, kind: Signature, most: int) -> list[Group | Pod]:
@@ -269,7 +269,7 @@ class Queue:
         if kind is not None and entity is not None and shared:
             self._unschedulable.leave_to_equals(key)
             decided = None if known else self._now
-            self._equal.add(key, _rank(entity), kind, answer, decided)
+            self._equal.add(key, rank_of(entity), kind, answer, decided)
         if head is not None and head != kind:
             self._pass_on(head, 1)
 
@@ -369,7 +369,7 @@ class Queue:
         if entity is None:
             self._forget(key)
             return
-        rank = _rank(entity)
+        rank = rank_of(entity)
         self._active[key] = rank
         self._ready[key[1]] += 1
         heapq.heappush(self._heap, (rank, key))
@@ -549,7 +549,8 @@ def _equals(entity: Group | Pod, kind: Signature) -> bool:
         return False
 
 
-def _rank(entity: Group | Pod) -> Rank:
+def rank_of(entity: Group | Pod) -> Rank:
+    """Its place in the queue. Raises LookupError for a group without an object."""
     if isinstance(entity, Pod):
         info = entity.info
         return (-info.priority, True, info.created, info.namespace, info.name, SINGLE_POD)

@@ -43,6 +43,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "explain",
         "Say why a pod, a group, or what makes pods waits, or where it would go now.",
     ),
+    "console": Command(
+        "cli.commands.console",
+        "console",
+        "Show what runs where, and why something waits, on a page of this machine.",
+    ),
     "simulate": Command(
         "cli.commands.simulate",
         "simulate_",

@@ -46,6 +46,7 @@ class Fake:
         self.contents = contents
         self.local = True
         self.logged_in = True
+        self.views = ["map", "queue", "workloads", "what-if", "history"]
         self.asked: list[str] = []
         self.tried: list[Json] = []
         self.released = asyncio.Event()
@@ -139,6 +140,7 @@ class Fake:
                 "namespaces": None,
                 "nodes": True,
                 "expires": None,
+                "views": self.views,
             }
         )
 

@@ -396,6 +396,10 @@ class State:
         self.changes.entities.update(self.singles)
         self.changes.reconsider.update(self.singles)
 
+    def pods_on(self, node: str) -> list[Pod]:
+        """The pods that are bound to this node, or assumed there."""
+        return list(self._on_node.get(node, {}).values())
+
     def entity(self, pod: Pod) -> GroupKey:
         """The key of the pod's queue entry: the topmost group of its tree, or the pod itself."""
         return pod.key if pod.group is None else pod.group.top.key

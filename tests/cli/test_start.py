@@ -145,8 +145,9 @@ PROCESS_CASES: Final = {
     ),
 }
 
-# `replay` reads what `snapshot` wrote, and has a test below; the others run the embedded cluster.
-ELSEWHERE: Final = {"replay", "demo", "localcluster"}
+# `replay` reads what `snapshot` wrote, and `console` runs until it is ended: they have tests below.
+# The others run the embedded cluster.
+ELSEWHERE: Final = {"replay", "console", "demo", "localcluster"}
 
 
 @pytest.fixture
@@ -195,6 +196,24 @@ async def test_a_replay_needs_no_client_of_a_cluster(kubeconfig: Path, tmp_path:
     )
 
     assert_only(case, await modules(case.arguments, kubeconfig, tmp_path))
+
+
+@pytest.mark.timeout(60)
+async def test_the_console_has_no_part_of_the_processes(kubeconfig: Path, tmp_path: Path) -> None:
+    case = Case(
+        ("console", "--no-browser", "--port", str(free_port())),
+        ("starlette", "uvicorn", "console.server", *SOLVER),
+        (*PROCESSES[:3], "api.models", "fastapi", "webhooks", "controllers", "certs", "lab"),
+    )
+
+    async def until_served(process: asyncio.subprocess.Process) -> None:
+        served = answers(f"http://127.0.0.1:{case.arguments[-1]}/")
+        while not await served():
+            assert process.returncode is None
+            await asyncio.sleep(0.05)  # it is asked, as its output is read at the end
+        process.send_signal(signal.SIGTERM)
+
+    assert_only(case, await modules(case.arguments, kubeconfig, tmp_path, meanwhile=until_served))
 
 
 @pytest.mark.timeout(60)

@@ -266,7 +266,7 @@ async def test_a_change_that_the_queue_cannot_take_in_is_about_its_root_alone() 
         harness.builder.gang(name, 1)
         harness.builder.pod(name)
 
-    with raising("scheduler.queue._rank", lambda root: root.key == POISON):
+    with raising("scheduler.queue.rank_of", lambda root: root.key == POISON):
         async with harness.leading(unsettled="the root fails again and again"):
             await harness.settle(3)
 

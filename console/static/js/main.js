@@ -63,7 +63,7 @@ function Frame({ session, onLeave }) {
     <a class="skip" href="#main">Skip to the content</a>
     <header class="bar">
       <${Link} to="/map" class="brand"><img src="/static/icon.svg" alt="" /> Muster<//>
-      <nav aria-label="Views"><${Views} now=${route.view} /></nav>
+      <nav aria-label="Views"><${Views} now=${route.view} served=${session.views} /></nav>
       <${Who} session=${session} onLeave=${onLeave} />
     </header>
     <${LostNote} />
@@ -75,9 +75,10 @@ function Frame({ session, onLeave }) {
   </div>`;
 }
 
-function Views({ now }) {
+// A server that does not say what it serves, serves all.
+function Views({ now, served }) {
   return html`<ul class="views">
-    ${["map", "queue", "what-if", "history"].map(
+    ${["map", "queue", "what-if", "history"].filter((view) => !served || served.includes(view)).map(
       (view) => html`<li key=${view}>
         <${Link} to=${address(view)} aria-current=${view === now ? "page" : undefined}>${TITLES[view]}<//>
       </li>`,

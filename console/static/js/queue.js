@@ -7,7 +7,7 @@ import { Age, Name, Note, Panel, Problem, Search, State, Workload } from "./part
 import { useRoute } from "./router.js";
 
 const PAGE = 200;
-const REASONS = { Unready: "Members missing", NoRoom: "No room", Evicting: "Eviction under way", Nominated: "Nominated", Gate: "Gate" };
+const REASONS = { Unready: "Members missing", NoRoom: "No room", Evicting: "Eviction under way", Nominated: "Nominated", Gate: "Gate", Invalid: "Invalid", Error: "Failed" };
 const COLUMNS = [
   ["#", "number"], ["Workload", ""], ["Priority", "number"], ["Waiting", "number"], ["Pods", "number"],
   ["Why", ""], ["Nearest domain", ""],

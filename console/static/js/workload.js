@@ -30,7 +30,8 @@ function One({ id }) {
   const { namespace, kind, name } = identity(id);
   const { data, error } = useFollowed((signal) => get(pathOf(id), {}, { signal }), [id], {
     views: `workload:${id}`,
-    events: { workload: (before, whole) => (whole.id === id ? whole : before) },
+    // The YAML is read for an answer alone.
+    events: { workload: (before, whole) => (whole.id === id ? { ...whole, yaml: whole.yaml || before.yaml } : before) },
   });
   return html`
     <div class="heading">

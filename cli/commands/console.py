@@ -1,0 +1,67 @@
+"""`muster console`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.commands.options import ConfigFile, Kubeconfig, user_errors
+from cli.config import File, load
+from console.serving import Settings, local
+from kube.client import Client
+from kube.process import configure_logging
+from scheduler.core.search.search_budget import SearchBudget
+
+
+def console(
+    kubeconfig: Kubeconfig = None,
+    config: ConfigFile = None,
+    port: Annotated[int, typer.Option(help="0: any free port", min=0, max=65535)] = 0,
+    topology_key: Annotated[
+        list[str] | None,
+        typer.Option(help="of the map, the outermost first; default: those that groups name"),
+    ] = None,
+    *,
+    browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
+) -> None:
+    """Show what runs where, and why something waits, on a page of this machine; changes nothing.
+
+    It reads with the rights of the kubeconfig, and ends with Ctrl-C.
+    """
+    with user_errors():
+        file = load(config)
+        settings = settings_of(file, tuple(topology_key or ()))
+        configure_logging("console", "warning")
+        asyncio.run(_run(kubeconfig, settings, port, browser=browser))
+
+
+def settings_of(file: File, topology_keys: tuple[str, ...] = ()) -> Settings:
+    """How the scheduler of that configuration file is set up."""
+    return Settings(
+        budget=SearchBudget(steps=file.scheduler.search.steps, profiles=file.scoring),
+        scheduler_names=file.scheduler_names,
+        gates=file.gates,
+        topology_keys=topology_keys,
+    )
+
+
+async def _run(kubeconfig: Path | None, settings: Settings, port: int, *, browser: bool) -> None:
+    """Serve until SIGINT or SIGTERM. Raises KubeError if the cluster does not answer."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with await Client.connect(kubeconfig, user_agent="muster-console") as client:
+        await client.request("GET", "/version")
+        async with local(client, settings, port) as served:
+            typer.echo(f"Opens once: {served.url}")
+            typer.echo(f"It shows {client.server} until Ctrl-C.")
+            if browser:
+                with contextlib.suppress(webbrowser.Error):
+                    await asyncio.to_thread(webbrowser.open, served.url)
+            await stop.wait()

@@ -1,0 +1,83 @@
+"""The views that are kept up to date, and what brings them there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from console.messages import Event
+from console.state import Changed, ClusterState, LiveCluster
+from console.times import rfc3339
+from console.views.cluster_map import ClusterMap
+from console.views.queue import QueueView
+from console.views.refusals import NOT_YET, cause
+from scheduler.core.advice import count
+from scheduler.core.forest import Group
+from scheduler.core.model import GroupKey
+
+_EVENTS: Final = {"Evicting": "Preempts", "Nominated": "Nominated", "Unready": "Incomplete"}
+"""What is written down of a root that waits for this reason; else that it was refused."""
+
+
+class Following:
+    """One cluster with its map and its queue.
+
+    `roots` are those that changed since the last `take_roots`, for streams of workloads.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        topology_keys: tuple[str, ...] = (),
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`topology_keys` are those of the map; without any, those that groups name.
+
+        `now` is in seconds since 1970.
+        """
+        self.cluster = cluster
+        self.map = ClusterMap(cluster, topology_keys)
+        self.queue = QueueView(cluster)
+        self._roots: set[GroupKey] = set()
+        self._begun = False
+        self._now = now
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was read once."""
+        return not isinstance(self.cluster, LiveCluster) or self.cluster.synced
+
+    def refresh(self) -> Changed:
+        """Take in what changed in the state. Costs what changed."""
+        changed = self.cluster.take_changes()
+        if self._begun:
+            for root in changed.roots:
+                self._note(root)
+        self._begun = True
+        self.queue.follow(changed.roots)
+        self._roots |= changed.roots
+        return changed
+
+    def _note(self, root: GroupKey) -> None:
+        """Write down what its objects will not tell later: each refusal, and when it was bound."""
+        entity, chronicle = self.cluster.entity(root), self.cluster.chronicle
+        if not isinstance(entity, Group):
+            chronicle.forget(root)
+            return
+        if entity.parent is not None:
+            return
+        at = rfc3339(self._now())
+        if entity.state == "scheduled" and not entity.pending_total:
+            said = f"{count(entity.running_total, 'pod')} bound"
+            chronicle.note(root, Event(at=at, event="Bound", sentence=said))
+        elif entity.pending_total:
+            why = cause(self.cluster, entity)
+            event = _EVENTS.get(why.reason, "Refused")
+            if why.sentence != NOT_YET:
+                chronicle.note(root, Event(at=at, event=event, sentence=why.sentence))
+
+    def take_roots(self) -> set[GroupKey]:
+        """The roots that changed since the last call."""
+        roots, self._roots = self._roots, set()
+        return roots

@@ -1,0 +1,70 @@
+"""The YAML of what made a workload, read when somebody looks at it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from api.constants import TRAIN_JOB
+from kube.client import Client
+from kube.errors import KubeError
+from kube.resources import (
+    DEPLOYMENTS,
+    JOBS,
+    JOBSETS,
+    LEADER_WORKER_SETS,
+    PODS,
+    STATEFUL_SETS,
+    Resource,
+)
+from scheduler.resources import GROUPS
+
+_RESOURCES: Final = {
+    resource.kind: resource
+    for resource in (
+        *(JOBS, JOBSETS, LEADER_WORKER_SETS, STATEFUL_SETS, DEPLOYMENTS, PODS),
+        Resource(*TRAIN_JOB),
+        *GROUPS.values(),
+    )
+}
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+LONGEST: Final = 512 * 1024
+"""Characters that are shown."""
+
+
+class OwnerManifests:
+    """Reads one object for each question, as the account of the console."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def __call__(self, id_: str) -> str:
+        """The YAML of the object; empty for a kind that is not read, or one that is gone.
+
+        The ID is that of a workload which the state knows: only then it is a path to nothing else.
+        """
+        namespace, kind, name = id_.split("/", 2)
+        resource = _RESOURCES.get(kind)
+        if resource is None:
+            return ""
+        try:
+            found = await self._client.get(resource, name, namespace)
+        except KubeError:
+            return ""
+        return as_yaml(found)
+
+
+def as_yaml(obj: dict[str, Any]) -> str:
+    """The object without what only servers write for each other, and without its status."""
+    metadata = dict(obj.get("metadata") or {})
+    metadata.pop("managedFields", None)
+    notes = dict(metadata.get("annotations") or {})
+    notes.pop(_LAST_APPLIED, None)
+    metadata.pop("annotations", None)
+    if notes:
+        metadata["annotations"] = notes
+    shown = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "metadata": metadata}
+    shown |= {key: value for key, value in obj.items() if key not in (*shown, "status")}
+    text = yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=100)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n# cut off here\n"

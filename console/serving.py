@@ -1,0 +1,158 @@
+"""The console on a socket: the watches, the streams and the HTTP server, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from api import features
+from api.features import FeatureGates
+from api.scheduler_names import USUAL, SchedulerNames
+from console.following import Following
+from console.guard import named
+from console.local_key import LocalViewers
+from console.manifests import OwnerManifests
+from console.protocols import History, WhatIf
+from console.server import app
+from console.state import LiveCluster
+from console.stream import Streams
+from kube.client import Client
+from scheduler.core.search.search_budget import SearchBudget
+
+LOOPBACK: Final = "127.0.0.1"
+_GRACE: Final = 2
+"""Seconds for answers that are under way when the server stops."""
+
+_CONNECTIONS: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the cluster's scheduler is set up, and what the console shows of it.
+
+    Without `topology_keys` the map nests those that groups name. `what_if` and `history` are made
+    for the cluster; `run_history` is the work that the latter does until it is cancelled.
+    """
+
+    budget: SearchBudget | None = None
+    scheduler_names: SchedulerNames = USUAL
+    gates: FeatureGates = features.USUAL
+    topology_keys: tuple[str, ...] = ()
+    what_if: Callable[[LiveCluster], WhatIf] | None = None
+    history: Callable[[LiveCluster, Following], History] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalConsole:
+    """A console that runs. `url` opens it once; it is at `address` from then on."""
+
+    url: str
+    address: str
+    cluster: LiveCluster
+    following: Following
+    streams: Streams
+
+
+@asynccontextmanager
+async def local(
+    client: Client, settings: Settings | None = None, port: int = 0
+) -> AsyncIterator[LocalConsole]:
+    """Serve the console on loopback while the context lasts; port 0 is any free one.
+
+    Raises OSError if the port is taken.
+    """
+    with closing_socket(port) as sock:
+        port = sock.getsockname()[1]
+        cluster, following, streams, application, viewers = _parts(
+            client, settings or Settings(), port
+        )
+        async with listening(application, sock), running(cluster, streams):
+            address = f"http://{LOOPBACK}:{port}/"
+            yield LocalConsole(f"{address}?key={viewers.key}", address, cluster, following, streams)
+            streams.end()
+
+
+def _parts(
+    client: Client, settings: Settings, port: int
+) -> tuple[LiveCluster, Following, Streams, ASGIApp, LocalViewers]:
+    cluster = LiveCluster(
+        client,
+        budget=settings.budget,
+        scheduler_names=settings.scheduler_names,
+        gates=settings.gates,
+    )
+    following = Following(cluster, settings.topology_keys)
+    history = settings.history(cluster, following) if settings.history is not None else None
+    streams = Streams(following, history)
+    viewers = LocalViewers(client.server, port)
+    application = app(
+        following,
+        viewers,
+        streams,
+        hosts=named(f"{LOOPBACK}:{port}", f"localhost:{port}"),
+        manifest=OwnerManifests(client),
+        what_if=settings.what_if(cluster) if settings.what_if is not None else None,
+        history=history,
+    )
+    return cluster, following, streams, application, viewers
+
+
+@contextlib.contextmanager
+def closing_socket(port: int) -> Iterator[socket.socket]:
+    """A socket that is bound to loopback alone. Raises OSError."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((LOOPBACK, port))
+        yield sock
+
+
+@asynccontextmanager
+async def running(cluster: LiveCluster, streams: Streams) -> AsyncIterator[None]:
+    """Follow the cluster and feed the streams meanwhile. What they raise is raised here."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(cluster.run()), group.create_task(streams.run())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn that leaves signals to the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def listening(application: ASGIApp, sock: socket.socket) -> AsyncIterator[None]:
+    """Answer what comes in on the socket, which stays the caller's."""
+    config: dict[str, Any] = {
+        "ws": "none",
+        "lifespan": "off",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+        "limit_concurrency": _CONNECTIONS,
+        "timeout_graceful_shutdown": _GRACE,
+    }
+    server = _Uvicorn(uvicorn.Config(application, **config))
+    serving = asyncio.create_task(server.serve(sockets=[sock]))
+    try:
+        while not (server.started or serving.done()):  # noqa: ASYNC110 - it has no event for it
+            await asyncio.sleep(0.01)
+        yield
+    finally:
+        server.should_exit = True
+        await serving

@@ -1,0 +1,257 @@
+"""The cluster map: what nodes and domains have and use of one resource, and what changes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from console import messages
+from console.messages import DomainTotals, Largest, MapChange, Node, RoomInDomain, Unit
+from console.protocols import RefusedError
+from console.state import ClusterState
+from console.views.layout import Layout, keys_of, layout
+from kube.quantity import QuantityError
+from scheduler.core.model import Requirements
+from scheduler.core.node_classes import NodeClass
+from scheduler.core.node_table import Bools, Ints
+from scheduler.core.resource_table import BY_DEVICES, PODS
+from scheduler.watch.requests import amount
+
+_NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_FIRST: Final = ("cpu", "memory", PODS)
+_BYTES: Final = ("memory", "ephemeral-storage")
+_HUGE_PAGES: Final = "hugepages-"
+
+MOST_RESOURCES: Final = 64
+MOST_IN_SHAPE: Final = 16
+_LONGEST_SHAPE: Final = 1024
+
+
+@dataclass(slots=True)
+class _Amounts:
+    """Of one resource per node (N,), and per box (boxes,), as they were told last."""
+
+    capacity: Ints
+    used: Ints
+    free: Ints
+    pods: Ints
+    boxes: Ints
+    flags: Ints
+
+
+class ClusterMap:
+    """The map of one cluster. `revision` changes when nodes or domains are others than before."""
+
+    def __init__(self, cluster: ClusterState, chosen_keys: tuple[str, ...] = ()) -> None:
+        """`chosen_keys` are the topology keys to nest; none: those that groups name."""
+        self._cluster = cluster
+        self._chosen = chosen_keys
+        self._known: tuple[object, ...] = ()
+        self._layout: Layout | None = None
+        self._told: dict[str, _Amounts] = {}
+        self.revision = 0
+
+    @property
+    def layout(self) -> Layout:
+        """As it is now. Built anew, in O(nodes), only if nodes or labels changed."""
+        state = self._cluster.state
+        used = self._cluster.topology_keys
+        known = (state.topologies.version, tuple(sorted(used)), state.nodes.size)
+        if self._layout is None or known != self._known:
+            made = layout(state, keys_of(state, used, self._chosen))
+            # What devices say of their nodes is known only now.
+            self._known = (state.topologies.version, *known[1:])
+            if not made.same_places(self._layout):
+                self.revision += 1
+                self._told.clear()
+            self._layout = made
+        return self._layout
+
+    def resources(self) -> list[messages.Resource]:
+        """Those that nodes offer: cpu, memory, pods, then devices by name."""
+        names = self._cluster.state.nodes.resources.indices
+        others = sorted(names.keys() - set(_FIRST), key=lambda name: ("/" not in name, name))
+        ordered = [*(name for name in _FIRST if name in names), *others][:MOST_RESOURCES]
+        return [messages.Resource(name=name, unit=unit_of(name)) for name in ordered]
+
+    def full(self, resource: str) -> messages.Map:
+        """Everything. Costs O(nodes). Raises RefusedError for a resource that no node offers."""
+        known = self.resources()
+        if all(each.name != resource for each in known) and (known or resource != "cpu"):
+            raise RefusedError(404, f"No node offers {resource[:253]}.")
+        places = self.layout
+        now = self._amounts(places, resource)
+        held = self._held(places, resource)
+        capacity = places.sums(now.capacity).tolist()
+        used, free, reserved = now.boxes.tolist()[0], now.boxes.tolist()[1], held.tolist()
+        rows = self._rows(places, now, range(len(places.names)))
+
+        def domain(index: int) -> messages.Domain:
+            box = places.boxes[index]
+            return messages.Domain(
+                id=box.id,
+                key=box.key,
+                value=box.value,
+                capacity=capacity[index],
+                used=used[index],
+                held=reserved[index],
+                free=free[index],
+                children=[domain(child) for child in box.children],
+                nodes=[rows[row] for row in box.rows],
+            )
+
+        return messages.Map(
+            resource=resource,
+            resources=known,
+            keys=list(places.keys),
+            domains=[domain(at) for at, box in enumerate(places.boxes) if box.parent < 0],
+            revision=self.revision,
+        )
+
+    def changes(self, resource: str) -> MapChange | None:
+        """What is not as in the last answer of this; None if nodes or domains are others now.
+
+        Nothing changed before the first. Python's part costs O(changed nodes and domains).
+        """
+        before_places = self._layout
+        places = self.layout
+        told = self._told.get(resource)
+        now = self._amounts(places, resource)
+        held = self._held(places, resource)
+        now.boxes = np.vstack((now.boxes, held))
+        self._told[resource] = now
+        if told is None:
+            new = before_places is None or places.same_places(before_places)
+            return MapChange(revision=self.revision, nodes=[], domains=[]) if new else None
+        differs = (
+            (now.used != told.used)
+            | (now.free != told.free)
+            | (now.pods != told.pods)
+            | (now.capacity != told.capacity)
+            | (now.flags != told.flags)
+        )
+        changed = [row for row in np.flatnonzero(differs).tolist() if places.names[row]]
+        boxes = np.flatnonzero((now.boxes != told.boxes).any(axis=0)).tolist()
+        rows = self._rows(places, now, changed)
+        totals = now.boxes[:, boxes].T.tolist()
+        return MapChange(
+            revision=self.revision,
+            nodes=list(rows.values()),
+            domains=[
+                DomainTotals(id=places.boxes[at].id, used=used, free=free, held=reserved)
+                for at, (used, free, reserved) in zip(boxes, totals, strict=True)
+            ],
+        )
+
+    def forget(self, resources: set[str]) -> None:
+        """Nobody follows others than these any more."""
+        for resource in self._told.keys() - resources:
+            del self._told[resource]
+
+    def largest(self, shape: str, key: str) -> Largest:
+        """How many pods of the shape (`cpu=1,memory=2Gi`) fit into each domain of the key now.
+
+        By the scheduler's own filters, for a pod without tolerations, and without places that are
+        nominated for others. Raises RefusedError.
+        """
+        state, places = self._cluster.state, self.layout
+        if key not in places.keys:
+            raise RefusedError(404, f"{key[:253]} is not a key of the map.")
+        made = state.shapes.intern(Requirements(parsed(shape)))
+        with state.nodes.trial(), state.nominations.respected(("", "", ""), 0):
+            slots = state.framework.slots(made).copy()
+        room = places.sums(slots).tolist()
+        return Largest(
+            key=key,
+            domains=[
+                RoomInDomain(id=box.id, value=box.value, pods=room[at])
+                for at, box in enumerate(places.boxes)
+                if box.key == key
+            ],
+        )
+
+    def _amounts(self, places: Layout, resource: str) -> _Amounts:
+        nodes = self._cluster.state.nodes
+        size = nodes.size
+        index = nodes.resources.indices.get(resource)
+        nothing = np.zeros(size, np.int64)
+        offered = nothing if index is None else nodes.allocatable[index, :size]
+        left = nothing if index is None else nodes.free[index, :size]
+        itself = offered != BY_DEVICES  # devices stand for the resource there
+        capacity = np.where(itself, offered, 0)
+        free = np.where(itself, left.clip(min=0), 0)
+        used = np.where(itself, offered - left, 0)
+        at_pods = nodes.resources.indices[PODS]
+        pods = nodes.allocatable[at_pods, :size] - nodes.free[at_pods, :size]
+        open_to, ready = self._flags()
+        boxes = np.vstack((places.sums(used), places.sums(np.where(open_to & ready, free, 0))))
+        return _Amounts(capacity, used, free, pods, boxes, open_to + 2 * ready)
+
+    def _flags(self) -> tuple[Bools, Bools]:
+        """Per node (N,) whether it takes pods, and whether it is ready, as its taints say."""
+        nodes = self._cluster.state.nodes
+        return nodes.by_class(lambda each: not each.unschedulable), nodes.by_class(_ready)
+
+    def _held(self, places: Layout, resource: str) -> Ints:
+        """Per box what is nominated for pods that are about to start."""
+        nodes = self._cluster.state.nodes
+        held = np.zeros(nodes.size, np.int64)
+        for nomination in self._cluster.state.nominations:
+            for shape, there in nomination.places:
+                each = 1 if resource == PODS else dict(shape.requirements.requests).get(resource, 0)
+                for name, count in there if each else ():
+                    row = nodes.row_of.get(name)
+                    if row is not None:
+                        held[row] += each * count
+        return places.sums(held)
+
+    def _rows(
+        self, places: Layout, now: _Amounts, rows: range | list[int]
+    ) -> dict[int, messages.Node]:
+        chosen = np.fromiter(rows, np.int64, len(rows))
+        columns = (now.capacity, now.used, now.free, now.pods, now.flags)
+        values = zip(*(column[chosen].tolist() for column in columns), strict=True)
+        return {
+            row: Node(
+                name=places.names[row],
+                capacity=capacity,
+                used=used,
+                free=free,
+                pods=pods,
+                schedulable=bool(flags & 1),
+                ready=bool(flags & 2),
+            )
+            for row, (capacity, used, free, pods, flags) in zip(rows, values, strict=True)
+        }
+
+
+def _ready(node_class: NodeClass) -> bool:
+    return all(taint.key not in _NOT_READY for taint in node_class.taints)
+
+
+def unit_of(resource: str) -> Unit:
+    """The unit of its amounts."""
+    if resource == "cpu":
+        return "milli"
+    return "bytes" if resource in _BYTES or resource.startswith(_HUGE_PAGES) else ""
+
+
+def parsed(shape: str) -> tuple[tuple[str, int], ...]:
+    """`cpu=1,memory=2Gi` as requests of one pod. Raises RefusedError."""
+    found: dict[str, int] = {}
+    parts = [part.strip() for part in shape[: _LONGEST_SHAPE + 1].split(",")]
+    if len(shape) > _LONGEST_SHAPE or len(parts) > MOST_IN_SHAPE:
+        raise RefusedError(400, f"A shape names at most {MOST_IN_SHAPE} resources.")
+    for part in parts:
+        name, equals, quantity = (text.strip() for text in part.partition("="))
+        if not (name and equals and quantity) or name in found or name == PODS:
+            raise RefusedError(400, "A shape is like cpu=1,memory=2Gi: each resource once.")
+        try:
+            found[name] = amount(name, quantity)
+        except QuantityError as error:
+            raise RefusedError(400, f"{name}: {error}.") from error
+        if found[name] < 0:
+            raise RefusedError(400, f"{name}: a pod cannot ask for less than nothing.")
+    return tuple(sorted((name, value) for name, value in found.items() if value))

@@ -1,0 +1,178 @@
+"""Domains within domains: which topology keys the map nests, and where each node is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+import numpy as np
+
+from scheduler.core.node_table import Ints
+from scheduler.core.state import State
+from scheduler.core.topology import UNLABELLED, Domains
+
+WELL_KNOWN: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+"""Shown if nodes differ in them, whether groups name them or not."""
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""Its domains are the nodes themselves."""
+
+MOST_LEVELS: Final = 4
+MOST_DOMAINS: Final = 4096
+"""A key with more is not drawn as boxes: anybody may name any key that nodes have."""
+
+_MOST: Final = float(1 << 62)
+_NUMBERS: Final = re.compile(r"([0-9]+)")
+
+ELSEWHERE: Final = "*"
+"""The ID of what stands for nodes that are in no domain; no value is written like that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A domain as it is drawn: `parent` and `children` are indices of boxes."""
+
+    id: str
+    key: str
+    value: str
+    level: int
+    code: int
+    parent: int
+    children: tuple[int, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All boxes, the outermost first and then by value. `home` (N,) is each node's innermost box.
+
+    `names` are the nodes by row, empty where there is none. `parents` (boxes,) are indices, -1 for
+    none; `levels` are the first box of each level and the one after its last.
+    """
+
+    keys: tuple[str, ...]
+    boxes: tuple[Box, ...]
+    home: Ints
+    names: tuple[str, ...]
+    parents: Ints
+    levels: tuple[tuple[int, int], ...]
+
+    def sums(self, amounts: Ints) -> Ints:
+        """Sums (boxes,) of amounts (N,), with those of the boxes inside.
+
+        They are added up as floats: beyond 2**53, which is petabytes, they are rounded.
+        """
+        inside = self.home >= 0
+        totals = np.bincount(self.home[inside], weights=amounts[inside], minlength=len(self.boxes))
+        for start, end in reversed(self.levels):
+            within = self.parents[start:end] >= 0
+            np.add.at(totals, self.parents[start:end][within], totals[start:end][within])
+        whole: Ints = np.clip(totals, 0, _MOST).astype(np.int64)
+        return whole
+
+    def same_places(self, other: Layout | None) -> bool:
+        """Whether every node has the same name and box there."""
+        if other is None or self.names != other.names:
+            return False
+        ids = [box.id for box in self.boxes]
+        return ids == [box.id for box in other.boxes] and bool((self.home == other.home).all())
+
+
+def keys_of(state: State, used: Mapping[str, int], chosen: Sequence[str] = ()) -> tuple[str, ...]:
+    """The keys to nest, the outermost first: the one with the fewest domains.
+
+    `chosen` are an admin's own, in their order; else those that groups name (`used`), most used
+    first, as far as nodes have them.
+    """
+    if chosen:
+        return tuple(key for key in dict.fromkeys(chosen) if _domains(state, key))[:MOST_LEVELS]
+    named = sorted((key for key in used if key), key=lambda key: (-used[key], key))
+    found: dict[str, int] = {}
+    for key in named:
+        count = _domains(state, key)
+        if key != HOSTNAME and 0 < count <= MOST_DOMAINS and len(found) < MOST_LEVELS:
+            found[key] = count
+    for key in WELL_KNOWN:
+        count = _domains(state, key)
+        if key not in found and 1 < count <= MOST_DOMAINS and len(found) < MOST_LEVELS:
+            found[key] = count
+    return tuple(sorted(found, key=lambda key: (found[key], key)))
+
+
+def _domains(state: State, key: str) -> int:
+    return len(state.topologies.of_groups(key).paths)
+
+
+def layout(state: State, keys: tuple[str, ...]) -> Layout:
+    """The boxes for these keys. Costs O(nodes)."""
+    nodes = state.nodes
+    levels = [state.topologies.of_groups(key, keys[:at]) for at, key in enumerate(keys)]
+    names = tuple("" if info is None else info.name for info in nodes.infos)
+    home = np.full(nodes.size, -1, np.int64)
+    boxes: list[Box] = []
+    spans: list[tuple[int, int]] = []
+    for at, domains in enumerate(levels):
+        there = domains.codes != UNLABELLED
+        made = list(_level(at, domains, home, boxes))
+        home[there] = domains.codes[there] + len(boxes)
+        spans.append((len(boxes), len(boxes) + len(made)))
+        boxes += made
+    lost = [row for row, name in enumerate(names) if name and home[row] < 0]
+    if lost:
+        home[lost] = len(boxes)
+        value = "other nodes" if boxes else "all nodes"
+        boxes.append(Box(ELSEWHERE, "", value, -1, -1, -1, (), ()))
+    parents = np.array([box.parent for box in boxes], np.int64)
+    return Layout(keys, _linked(boxes, home, names), home, names, parents, tuple(spans))
+
+
+def _level(at: int, domains: Domains, parents: Ints, above: Sequence[Box]) -> Iterable[Box]:
+    """The boxes of one level, by value. All nodes of a domain are in one outer domain, or in none.
+
+    A domain of nodes without the outer label is not within another.
+    """
+    codes, first = np.unique(domains.codes, return_index=True)
+    for code, row in zip(codes.tolist(), first.tolist(), strict=True):
+        if code == UNLABELLED:
+            continue
+        value, parent = domains.values[code], int(parents[row])
+        own = quote(value, safe="")
+        if at > 0 and (parent < 0 or above[parent].level < at - 1):
+            # Beside it may be one of the level that it lacks, with an equal value.
+            own = f"{quote(domains.key, safe='')}={own}"
+        outer = f"{above[parent].id}/" if parent >= 0 else ""
+        yield Box(outer + own, domains.key, value, at, code, parent, (), ())
+
+
+def _linked(boxes: Sequence[Box], home: Ints, names: Sequence[str]) -> tuple[Box, ...]:
+    children: list[list[int]] = [[] for _ in boxes]
+    rows: list[list[int]] = [[] for _ in boxes]
+    for index, box in enumerate(boxes):
+        if box.parent >= 0:
+            children[box.parent].append(index)
+    for row, index in enumerate(home.tolist()):
+        if index >= 0 and names[row]:
+            rows[index].append(row)
+    return tuple(
+        Box(
+            box.id,
+            box.key,
+            box.value,
+            box.level,
+            box.code,
+            box.parent,
+            tuple(sorted(children[index], key=lambda at: _natural(boxes[at].value))),
+            tuple(sorted(rows[index], key=lambda row: _natural(names[row]))),
+        )
+        for index, box in enumerate(boxes)
+    )
+
+
+def _natural(text: str) -> list[str | int]:
+    """Sorts `node-9` before `node-10`: every second part is a number."""
+    parts: list[str | int] = list(_NUMBERS.split(text))
+    parts[1::2] = [int(str(part)[:18]) for part in parts[1::2]]
+    return parts

@@ -1,0 +1,273 @@
+"""What waits, in the scheduler's order, and why: rows that are made once for each change."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from console import messages
+from console.messages import Owner, QueueChange, QueuePage, Waiting
+from console.protocols import RefusedError, Viewer
+from console.state import ClusterState
+from console.views.refusals import NOT_YET, Cause, cause, decided
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.queue import rank_of
+
+Place = tuple[Any, ...]
+"""Sorts the rows: what can be decided by the scheduler's rank, then what is not ready."""
+
+HEAD: Final = 400
+"""Rows whose positions are followed; further ones are told when they themselves change."""
+
+DECIDED: Final = 20
+"""Questions to the solver for one answer, about what the scheduler has said nothing of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What the viewer wants to see of the queue."""
+
+    namespace: str = ""
+    priority: int | None = None
+    reason: str = ""
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.namespace or self.priority is not None or self.reason)
+
+    def may_pass(self, namespace: str, priority: int) -> bool:
+        """Whether a row is wanted, as far as its reason does not matter."""
+        if self.namespace and namespace != self.namespace:
+            return False
+        return self.priority is None or priority >= self.priority
+
+
+class QueueView:
+    """The rows of all that waits, kept up to date by `follow` in time that depends on changes."""
+
+    def __init__(self, cluster: ClusterState) -> None:
+        """Empty until the first `follow`."""
+        self._cluster = cluster
+        self._ordered: list[tuple[Place, GroupKey]] = []
+        self._places: dict[GroupKey, Place] = {}
+        self._rows: dict[GroupKey, Waiting] = {}
+        self._by_namespace: Counter[str] = Counter()
+        self._changed: set[GroupKey] = set()
+        self._gone: set[GroupKey] = set()
+        self._head: dict[GroupKey, Waiting] = {}
+
+    def __len__(self) -> int:
+        return len(self._ordered)
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        """The keys, in order."""
+        return (key for _, key in self._ordered)
+
+    def follow(self, roots: Iterable[GroupKey]) -> None:
+        """These may wait now, or not any more, or for another reason."""
+        for key in roots:
+            entity = self._waiting(key)
+            place = None if entity is None else _place(self._cluster, entity)
+            before = self._places.get(key)
+            if before is not None and before != place:
+                self._leave(key, before)
+            if place is None:
+                continue
+            if before != place:
+                self._places[key] = place
+                insort(self._ordered, (place, key))
+                self._by_namespace[key[1]] += 1
+                self._gone.discard(key)
+            self._rows.pop(key, None)
+            self._changed.add(key)
+
+    def total(self, viewer: Viewer) -> int:
+        """How many wait of those that the viewer may see."""
+        if viewer.namespaces is None:
+            return len(self._ordered)
+        return sum(self._by_namespace[each] for each in viewer.namespaces)
+
+    def page(self, viewer: Viewer, filters: Filters, after: str, limit: int) -> QueuePage:
+        """The rows after the cursor that the viewer may see and wants. Raises RefusedError."""
+        if filters.namespace and not viewer.sees(filters.namespace):
+            raise RefusedError(403, "Your rights do not reach this namespace.")
+        start = self._start(after)
+        items: list[Waiting] = []
+        total, following = 0, None
+        asked = DECIDED
+        for position, (place, key) in enumerate(self._ordered, 1):
+            if not (viewer.sees(key[1]) and filters.may_pass(key[1], -place[1])):
+                continue
+            if filters.reason and self._row(key).reason != filters.reason:
+                continue
+            total += 1
+            if position <= start:
+                continue
+            if len(items) == limit:
+                following = following or str(items[-1].position)
+                if not filters.any:
+                    total = self.total(viewer)
+                    break
+                continue
+            row = self._row(key, position)
+            if row.sentence == NOT_YET and asked:
+                asked -= 1
+                row = self._asked(key, position)
+            items.append(row)
+        return QueuePage(items=items, next=following, total=total)
+
+    def take_change(self) -> QueueChange | None:
+        """What is not as at the last call, for those who may see all; None if nothing changed."""
+        if not (self._changed or self._gone):
+            return None
+        head: dict[GroupKey, Waiting] = {}
+        told: list[Waiting] = []
+        for position, (_, key) in enumerate(self._ordered[:HEAD], 1):
+            row = head[key] = self._row(key, position)
+            if self._head.get(key) != row:
+                told.append(row)
+        for key in self._changed - head.keys():
+            place = self._places.get(key)
+            if place is not None:
+                told.append(self._row(key, bisect_left(self._ordered, (place, key)) + 1))
+        gone = [_id(key) for key in sorted(self._gone)]
+        self._head, self._changed, self._gone = head, set(), set()
+        return QueueChange(changed=told, gone=gone, total=len(self._ordered))
+
+    def for_viewer(self, change: QueueChange, viewer: Viewer) -> QueueChange:
+        """The part of a change that the viewer may see."""
+        if viewer.namespaces is None:
+            return change
+        return QueueChange(
+            changed=[row for row in change.changed if viewer.sees(row.namespace)],
+            gone=[id_ for id_ in change.gone if viewer.sees(id_.partition("/")[0])],
+            total=self.total(viewer),
+        )
+
+    def _start(self, after: str) -> int:
+        if not after:
+            return 0
+        if not (after.isascii() and after.isdigit() and len(after) < 10):
+            raise RefusedError(400, "This cursor is not one of mine.")
+        return int(after)
+
+    def _waiting(self, key: GroupKey) -> Group | Pod | None:
+        entity = self._cluster.entity(key)
+        if isinstance(entity, Group):
+            if entity.parent is not None:
+                return None
+            unmet = entity.spec is not None and not entity.standing
+            return entity if entity.pending_total or unmet else None
+        return entity
+
+    def _leave(self, key: GroupKey, place: Place) -> None:
+        index = bisect_left(self._ordered, (place, key))
+        del self._ordered[index]
+        del self._places[key]
+        self._rows.pop(key, None)
+        self._by_namespace[key[1]] -= 1
+        self._changed.discard(key)
+        self._gone.add(key)
+
+    def _row(self, key: GroupKey, position: int = 0) -> Waiting:
+        """The row, at this position; 0: wherever."""
+        row = self._rows.get(key)
+        if row is None:
+            entity = self._waiting(key)
+            assert entity is not None, "rows are followed"
+            row = self._rows[key] = _made(
+                self._cluster, entity, position, cause(self._cluster, entity)
+            )
+        elif position and row.position != position:
+            row = self._rows[key] = msgspec.structs.replace(row, position=position)
+        return row
+
+    def _asked(self, key: GroupKey, position: int) -> Waiting:
+        """The row with what the solver answers, which is kept until the root changes."""
+        entity = self._waiting(key)
+        assert entity is not None, "rows are followed"
+        why = decided(self._cluster, entity)
+        row = self._rows[key] = _made(self._cluster, entity, position, why)
+        return row
+
+
+def _place(cluster: ClusterState, entity: Group | Pod) -> Place:
+    """What is not ready has no rank in the scheduler's queue: it comes after all that is."""
+    if isinstance(entity, Pod):
+        return (not entity.waiting, *rank_of(entity))
+    if entity.spec is None:
+        return (True, -entity.priority, True, "", *entity.key[1:], entity.key[0])
+    ready = entity.to_be_decided and cluster.state.forest.ready(entity)
+    return (not ready, *rank_of(entity))
+
+
+def _made(cluster: ClusterState, entity: Group | Pod, position: int, why: Cause) -> Waiting:
+    kind, namespace, name = entity.key
+    if isinstance(entity, Pod):
+        kind, owner, created = SINGLE_POD, _maker(entity), entity.info.created
+        pods, minimum = 1, None
+    else:
+        owner, created = owner_of(cluster, entity), entity.spec.created if entity.spec else ""
+        pods, minimum = pods_of(entity), minimum_of(entity)
+    return Waiting(
+        id=_id((kind, namespace, name)),
+        position=position,
+        namespace=namespace,
+        kind=kind,
+        name=name,
+        owner=owner,
+        priority=entity.priority,
+        since=why.since or created or None,
+        pods=pods,
+        minimum=minimum,
+        reason=why.reason,
+        sentence=why.sentence,
+        nearest=why.nearest,
+        waits_for=why.waits_for,
+    )
+
+
+def _id(key: GroupKey) -> str:
+    return f"{key[1]}/{key[0]}/{key[2]}"
+
+
+def owner_of(cluster: ClusterState, group: Group) -> messages.Owner | None:
+    """What the group was made for."""
+    obj = cluster.observed.get(group.key)
+    controller = obj.metadata.controller if obj is not None else None
+    if controller is not None:
+        return Owner(kind=controller.kind, name=controller.name)
+    if group.spec is not None and group.spec.owner is not None:
+        kind, name = group.spec.owner
+        return Owner(kind=kind, name=name)
+    return None
+
+
+def _maker(pod: Pod) -> messages.Owner | None:
+    kind, _, name = pod.info.membership.maker.partition(" ")
+    return Owner(kind=kind, name=name) if name else None
+
+
+def pods_of(group: Group) -> int:
+    """The pods of a subtree that have not ended or failed for good: all that are known."""
+    return sum(len(each.members) for each in group.subtree())
+
+
+def minimum_of(group: Group) -> int | None:
+    """The fewest pods with which the minimums of a subtree are met; None without a policy.
+
+    Of a composite the cheapest children count.
+    """
+    if group.minimum is None:
+        return None
+    if not group.composite:
+        return group.minimum
+    least = sorted(minimum_of(child) or 0 for child in group.children.values())
+    return sum(least[: group.minimum])

@@ -1,0 +1,160 @@
+"""Why something waits, in the scheduler's words: as its status says, else as the solver answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from console.messages import Nearest, Reason
+from console.state import ClusterState
+from scheduler.conditions import waiting_for
+from scheduler.core.advice import count
+from scheduler.core.decide import decide
+from scheduler.core.explain import Blocker, explain
+from scheduler.core.forest import Group, Pod
+from scheduler.core.place import Refusal
+from scheduler.missing import claims_missing
+
+_BY_KIND: Final[dict[str, Reason]] = {
+    "capacity": "NoRoom",
+    "constraint": "NoRoom",
+    "quorum": "Unready",
+    "priority": "Gate",
+    "invalid": "Invalid",
+    "binding": "Error",
+    "error": "Error",
+}
+NOT_YET: Final = "is about to be decided"
+
+
+class _BestDomain(msgspec.Struct, rename="camel"):
+    key: str = ""
+    value: str = ""
+    missing: int = 0
+
+
+class StatusBlocker(msgspec.Struct, rename="camel"):
+    """`status.blocker` of a group, as far as it is shown."""
+
+    summary: str
+    kind: str = ""
+    needed: int = 0
+    free: int = 0
+    since: str = ""
+    best_domain: _BestDomain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a root waits. `since` is when the scheduler said so first, empty if it has not."""
+
+    reason: Reason
+    sentence: str
+    waits_for: str = ""
+    nearest: Nearest | None = None
+    since: str = ""
+
+
+def status_blocker(cluster: ClusterState, group: Group) -> StatusBlocker | None:
+    """What the scheduler wrote; None if there is none, or somebody wrote something else."""
+    obj = cluster.observed.get(group.key)
+    said = None if obj is None or obj.status is None else obj.status.get("blocker")
+    if said is None:
+        return None
+    try:
+        return msgspec.convert(said, StatusBlocker)
+    except msgspec.ValidationError:
+        return None
+
+
+def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
+    """Why it waits, without a search: as the state or the scheduler says."""
+    if isinstance(entity, Pod):
+        if entity.info.unclaimed:
+            return Cause("Unready", claims_missing(entity), "its ResourceClaims")
+        return _nominated(cluster, entity) or Cause("NoRoom", NOT_YET)
+    held = waiting_for(cluster.state, entity, cluster.gates)
+    said = status_blocker(cluster, entity)
+    if held is not None:
+        reason: Reason = "Gate" if entity.switched_off else _BY_KIND[held.kind]
+        missing = max(0, held.needed - held.free)
+        members = "child group" if entity.composite else "pod"
+        waits = f"{count(missing, members)} more" if missing else ""
+        return Cause(reason, held.summary, waits, since=said.since if said else "")
+    nominated = _nominated(cluster, entity)
+    if said is None:
+        return nominated or Cause("NoRoom", NOT_YET)
+    if nominated is not None:
+        return Cause(nominated.reason, nominated.sentence, nominated.waits_for, since=said.since)
+    return Cause(
+        _BY_KIND.get(said.kind, "NoRoom"),
+        said.summary,
+        _room(said.kind, said.needed, said.free),
+        _nearest(said),
+        said.since,
+    )
+
+
+def decided(cluster: ClusterState, entity: Group | Pod) -> Cause:
+    """The same; what the scheduler has not said is asked of the solver, which searches."""
+    found = cause(cluster, entity)
+    if found.sentence != NOT_YET:
+        return found
+    outcome = decide(cluster.state, entity, cluster.budget())
+    if not isinstance(outcome, Refusal):
+        return Cause("NoRoom", "has room, and is about to be placed", "its turn")
+    return of_blocker(explain(cluster.state, outcome))
+
+
+def of_blocker(blocker: Blocker) -> Cause:
+    """What the solver answered."""
+    best = blocker.best_domain
+    nearest = None
+    if best is not None:
+        nearest = Nearest(
+            key=best.key,
+            value=best.value,
+            slots=max(0, blocker.needed - best.missing),
+            needed=blocker.needed,
+        )
+    waits = _room(blocker.kind, blocker.needed, blocker.free)
+    return Cause(_BY_KIND[blocker.kind], blocker.summary, waits, nearest)
+
+
+def _nearest(said: StatusBlocker) -> Nearest | None:
+    best = said.best_domain
+    if best is None:
+        return None
+    slots = max(0, said.needed - best.missing)
+    return Nearest(key=best.key, value=best.value, slots=slots, needed=said.needed)
+
+
+def _room(kind: str, needed: int, free: int) -> str:
+    if kind == "priority":
+        return "the workload that goes first"
+    if _BY_KIND.get(kind) != "NoRoom":
+        return ""
+    missing = needed - free
+    return f"room for {count(missing, 'more pod')}" if missing > 0 else "room in one place"
+
+
+def _nominated(cluster: ClusterState, entity: Group | Pod) -> Cause | None:
+    """What a root waits for that has its nodes: the pods that still end there."""
+    state = cluster.state
+    if not state.nominations.own(entity.key):
+        return None
+    nomination = next(each for each in state.nominations if each.root == entity.key)
+    nodes = {name for _, there in nomination.places for name, _ in there}
+    places = sum(number for _, there in nomination.places for _, number in there)
+    ending = [pod for node in nodes for pod in state.pods_on(node) if pod.info.terminating]
+    evicted = [pod for node in nodes for pod in state.pods_on(node) if pod.info.preemption.targeted]
+    leaving = len({pod.info.uid for pod in (*ending, *evicted)})
+    where = f"{count(places, 'pod')} nominated to {count(len(nodes), 'node')}"
+    if not leaving:
+        return Cause("Nominated", f"{where}, about to be bound", "its turn")
+    waits = f"{count(leaving, 'pod')} to end"
+    if evicted:
+        return Cause("Evicting", f"{where}; {count(leaving, 'pod')} there are being evicted", waits)
+    return Cause("Nominated", f"{where}; {count(leaving, 'pod')} there are ending", waits)

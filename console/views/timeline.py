@@ -1,0 +1,125 @@
+"""What happened to a workload, as far as its objects and their conditions say when it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from api.constants import (
+    CONDITION_COMPOSITE_SCHEDULED,
+    CONDITION_POD_GROUP_SCHEDULED,
+)
+from console.messages import Event
+from console.state import ClusterState
+from console.times import rfc3339
+from console.views.refusals import status_blocker
+from scheduler.core.advice import count
+from scheduler.core.forest import Group, Pod
+from scheduler.watch.decode import FAR_AWAY as _FAR_AWAY
+
+FAR_AWAY: Final = min(_FAR_AWAY, 250_000_000_000.0)
+"""Times from here on, in seconds since 1970, are after the year 9999."""
+
+MOST: Final = 200
+_SCHEDULED: Final = (CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED)
+
+
+class _Transition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+def of(cluster: ClusterState, groups: Sequence[Group], pods: Sequence[Pod]) -> list[Event]:
+    """The events by time, the first ones first."""
+    found = [*_of_pods(pods)]
+    for top in groups:
+        for group in top.subtree():
+            found += _of_group(cluster, group, named=group is not groups[0] or len(groups) > 1)
+    found += cluster.chronicle.of(group.key for group in groups)
+    told: dict[tuple[str, str, str], Event] = {}
+    for event in found:
+        told.setdefault((event.at, event.event, event.sentence), event)
+    return sorted(told.values(), key=lambda event: (event.at, _order(event)))[-MOST:]
+
+
+def _order(event: Event) -> int:
+    """Of those that bear the same second, what comes before what."""
+    order = ("Created", "Quorum", "Refused", "Preempts", "Scheduled", "Started", "Whole")
+    return order.index(event.event) if event.event in order else len(order)
+
+
+def _of_group(cluster: ClusterState, group: Group, *, named: bool) -> Iterator[Event]:
+    whose = f"{group.key[0]} {group.name}: " if named else ""
+    spec = group.spec
+    if spec is not None and spec.created:
+        field = "minGroupCount" if group.composite else "minCount"
+        minimum = f" with {field} {group.minimum}" if spec.gang and group.minimum else ""
+        yield Event(
+            at=spec.created, event="Created", sentence=f"{group.key[0]} {group.name}{minimum}"
+        )
+    for each in _conditions(cluster, group):
+        event = _event_of(each)
+        yield Event(
+            at=each.last_transition_time,
+            event=event,
+            sentence=f"{whose}{each.message or each.reason}",
+            by="muster-scheduler" if each.type in _SCHEDULED else None,
+        )
+    said = status_blocker(cluster, group)
+    if said is not None and said.since and group.parent is None:
+        yield Event(at=said.since, event="Refused", sentence=f"{whose}{said.summary}")
+
+
+def _event_of(condition: _Transition) -> str:
+    if condition.type in _SCHEDULED:
+        return "Scheduled" if condition.status == "True" else "Refused"
+    return condition.type if condition.status == "True" else f"Not {condition.type}"
+
+
+def _conditions(cluster: ClusterState, group: Group) -> Iterator[_Transition]:
+    obj = cluster.observed.get(group.key)
+    said: Any = obj.status.get("conditions") if obj is not None and obj.status else None
+    for each in said if isinstance(said, list) else ():
+        try:
+            found = msgspec.convert(each, _Transition)
+        except msgspec.ValidationError:
+            continue
+        if found.last_transition_time and found.type:
+            yield found
+
+
+def _of_pods(pods: Iterable[Pod]) -> Iterator[Event]:
+    known = list(pods)
+    created = sorted(pod.info.created for pod in known if pod.info.created)
+    if created:
+        yield Event(at=created[0], event="First pod", sentence=f"the first of {_pods(known)}")
+        if created[-1] != created[0]:
+            yield Event(at=created[-1], event="Last pod", sentence=f"all {_pods(known)} exist")
+    began = sorted(pod.info.started for pod in known if 0 < pod.info.started < FAR_AWAY)
+    if began:
+        yield Event(
+            at=rfc3339(began[0]), event="Started", sentence=f"the first of {_pods(known)} began"
+        )
+        if len(began) == len(known):
+            yield Event(at=rfc3339(began[-1]), event="Whole", sentence=f"{_pods(known)} have begun")
+    targeted: dict[str, int] = {}
+    for pod in known:
+        at = pod.info.preemption.targeted_at
+        if pod.info.preemption.targeted and at:
+            targeted[at] = targeted.get(at, 0) + 1
+    for at, number in targeted.items():
+        yield Event(
+            at=at,
+            event="Preempted",
+            sentence=f"{count(number, 'pod')} evicted to make room for higher priority",
+            by="muster-scheduler",
+        )
+
+
+def _pods(pods: Sequence[Pod]) -> str:
+    return count(len(pods), "pod")

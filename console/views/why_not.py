@@ -1,0 +1,143 @@
+"""Why no pod of a workload fits on a node now: the scheduler's own filters, asked for one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from console.messages import Why
+from console.protocols import RefusedError
+from console.state import ClusterState
+from console.views.cluster_map import unit_of
+from console.views.workload import Subject
+from scheduler.core.advice import count
+from scheduler.core.decide import decide
+from scheduler.core.domain_capacity import domains
+from scheduler.core.forest import Group, Pod, topology_keys_around
+from scheduler.core.model import GroupKey
+from scheduler.core.place import Refusal
+from scheduler.core.plugins import node_ports, node_resources_fit, volume_restrictions
+from scheduler.core.resource_table import BY_DEVICES
+from scheduler.core.shapes import Shape
+from scheduler.core.state import State
+
+MOST_SHAPES: Final = 8
+"""Kinds of pods of one workload that are looked at."""
+
+_GIB: Final = 1 << 30
+
+
+def why(cluster: ClusterState, subject: Subject, node: str) -> Why:
+    """Whether any of its pods fits there, and for those that do not why not. Raises RefusedError.
+
+    The pods that wait are looked at; if none waits, one more like those that run.
+    """
+    state = cluster.state
+    row = state.nodes.row_of.get(node)
+    if row is None:
+        raise RefusedError(404, "There is no such node.")
+    pods = _samples(subject.pods())
+    if not pods:
+        raise RefusedError(404, "It has no pods yet, so there is nothing to find a place for.")
+    fits, reasons = False, []
+    for pod in pods:
+        found = list(_against(state, _root(pod), pod, row))
+        fits = fits or not found
+        words = f"{pod.info.name}: " if len(pods) > 1 else ""
+        reasons += [f"{words}{reason}" for reason in found]
+    for group in subject.groups:
+        reasons += _of_domain(cluster, group.top, row)
+    return Why(node=node, fits=fits, reasons=list(dict.fromkeys(reasons)))
+
+
+def _samples(pods: Iterable[Pod]) -> list[Pod]:
+    """One pod of each shape: of those that wait, or if none does of those that run."""
+    waiting: dict[Shape, Pod] = {}
+    others: dict[Shape, Pod] = {}
+    for pod in pods:
+        (waiting if pod.waiting else others).setdefault(pod.shape, pod)
+    return list((waiting or others).values())[:MOST_SHAPES]
+
+
+def _root(pod: Pod) -> tuple[GroupKey, int]:
+    """Of the pod: its key and its priority."""
+    if pod.group is None:
+        return pod.key, pod.priority
+    top = pod.group.top
+    return top.key, top.priority
+
+
+def _against(state: State, root: tuple[GroupKey, int], pod: Pod, row: int) -> Iterator[str]:
+    """What speaks against one more such pod on this node; nothing if it fits."""
+    framework, shape = state.framework, pod.shape
+    rows = np.array([row], np.int64)
+    free = int(framework.slots_in(shape, rows)[0])
+    if free:
+        with state.nodes.trial(), state.nominations.respected(*root):
+            if int(framework.slots_in(shape, rows)[0]) <= 0:
+                yield "its room is nominated for others of the same or a higher priority"
+        return
+    code = int(framework.node_codes(shape)[row])
+    if code:
+        yield shape.reasons[code]
+        return
+    if int(framework.room(shape)[row]) <= 0:
+        yield from _lacking(state, shape, row)
+    if shape.filter_match_ids:
+        code = int(framework.pod_codes(shape)[row])
+        if code:
+            yield shape.reasons[code]
+
+
+def _lacking(state: State, shape: Shape, row: int) -> Iterator[str]:
+    """The resources, ports, disks and devices that are short, with numbers where there are any."""
+    framework, nodes = state.framework, state.nodes
+    room = framework.room(shape)
+    plugins = (node_resources_fit, node_ports, volume_restrictions)
+    lacking = chain.from_iterable(plugin.lacking(shape, nodes, room) for plugin in plugins)
+    numbers = dict(_numbers(state, shape, row))
+    for reason, mask in chain(lacking, framework.devices.lacking(shape, room)):
+        if mask[row]:
+            yield f"{reason}{numbers.get(reason, '')}"
+
+
+def _numbers(state: State, shape: Shape, row: int) -> Iterator[tuple[str, str]]:
+    nodes = state.nodes
+    names = nodes.resources.names
+    for index, wanted in shape.demands:
+        free = int(nodes.free[index, row])
+        if int(nodes.allocatable[index, row]) != BY_DEVICES:
+            name = names[index]
+            reason = "Too many pods" if name == "pods" else f"Insufficient {name}"
+            yield reason, f": {_amount(name, wanted)} asked for, {_amount(name, max(free, 0))} free"
+
+
+def _amount(resource: str, amount: int) -> str:
+    unit = unit_of(resource)
+    if unit == "milli":
+        return f"{amount / 1000:g}"
+    return f"{amount / _GIB:.4g} GiB" if unit == "bytes" else str(amount)
+
+
+def _of_domain(cluster: ClusterState, root: Group, row: int) -> Iterator[str]:
+    """Whether the domain of the node takes all of the root, if it has to be in one."""
+    state = cluster.state
+    if not (root.to_be_decided and state.forest.ready(root)):
+        return
+    outcome = decide(state, root, cluster.budget())
+    if not isinstance(outcome, Refusal) or outcome.shortage.best is None:
+        return
+    key = outcome.shortage.best.key
+    outer = topology_keys_around(state.forest.groups.get(outcome.shortage.at), key)
+    places = state.topologies.of_groups(key, outer)
+    code = int(places.codes[row])
+    needed = count(outcome.shortage.needed, "pod")
+    if code < 0:
+        yield f"it is in no domain of {key}, and {needed} have to be in one"
+        return
+    for each in domains(state, root, outcome):
+        if each.value == places.paths[code] and each.free < outcome.shortage.needed:
+            yield f"{key}={each.value} has room for {each.free} of the {needed} that go together"

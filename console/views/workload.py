@@ -1,0 +1,297 @@
+"""One workload: what it is, its tree of groups and pods, their states and conditions; search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from api.constants import JOBSET, TRAIN_JOB
+from console import messages
+from console.messages import Branch, Condition, Counts, Found, PodRow, PodsOnNode
+from console.protocols import RefusedError, Viewer
+from console.state import ClusterState
+from console.times import rfc3339
+from console.views import timeline
+from console.views.queue import minimum_of, owner_of
+from scheduler.conditions import has_leaving_pods
+from scheduler.core.forest import Group, Pod
+from scheduler.core.groups import in_order
+from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, SINGLE_POD
+
+MOST_PODS: Final = 20_000
+"""Pods of one workload that are shown; more are counted."""
+_MOST_CONDITIONS: Final = 32
+_MISSING: Final = "There is no such workload, or you may not see it."
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an ID names: the groups of an owner, one group, or one pod."""
+
+    namespace: str
+    kind: str
+    name: str
+    groups: tuple[Group, ...] = ()
+    pod: Pod | None = None
+
+    @property
+    def id(self) -> str:
+        """`NAMESPACE/KIND/NAME`."""
+        return f"{self.namespace}/{self.kind}/{self.name}"
+
+    def leaves(self) -> Iterator[Group]:
+        """The groups that have pods."""
+        return (leaf for group in self.groups for leaf in group.leaves())
+
+    def pods(self) -> Iterator[Pod]:
+        """All of its pods."""
+        if self.pod is not None:
+            yield self.pod
+        for leaf in self.leaves():
+            yield from leaf.members.values()
+
+
+def find(cluster: ClusterState, id_: str, viewer: Viewer) -> Subject:
+    """What the ID names. Raises RefusedError, the same if there is none or it may not be seen."""
+    namespace, _, rest = id_.partition("/")
+    kind, _, name = rest.partition("/")
+    if not (namespace and kind and name and viewer.sees(namespace)):
+        raise RefusedError(404, _MISSING)
+    if kind == SINGLE_POD:
+        pod = _pod(cluster, namespace, name)
+        if pod is None:
+            raise RefusedError(404, _MISSING)
+        return Subject(namespace, kind, name, pod=pod)
+    groups = tuple(_groups(cluster, namespace, kind, name))
+    if not groups:
+        raise RefusedError(404, _MISSING)
+    return Subject(namespace, kind, name, groups)
+
+
+def whole(cluster: ClusterState, subject: Subject, yaml: str = "") -> messages.Workload:
+    """Everything about it, with the YAML that was read for it."""
+    tree = _tree(cluster, subject)
+    conditions = [each for group in subject.groups for each in conditions_of(cluster, group)]
+    return messages.Workload(
+        id=subject.id,
+        tree=tree,
+        timeline=timeline.of(cluster, subject.groups, list(subject.pods())),
+        conditions=conditions[:_MOST_CONDITIONS],
+        yaml=yaml,
+    )
+
+
+def pods_on_nodes(subject: Subject) -> list[PodsOnNode]:
+    """How many of its pods are on which nodes, without those that have ended."""
+    nodes = Counter(pod.node for pod in subject.pods() if pod.node)
+    return [PodsOnNode(node=node, pods=number) for node, number in sorted(nodes.items())]
+
+
+def search(cluster: ClusterState, text: str, limit: int, viewer: Viewer) -> messages.Search:
+    """Workloads whose ID contains the text, by ID. Costs O(workloads)."""
+    wanted = text.casefold().strip()
+    ids = sorted(id_ for id_ in _ids(cluster, viewer) if wanted in id_.casefold())
+    items = []
+    for id_ in ids[:limit]:
+        tree = _tree(cluster, find(cluster, id_, viewer), pods=False)
+        items.append(
+            Found(id=id_, state=tree.state, pods=tree.counts.pods, bound=tree.counts.bound)
+        )
+    return messages.Search(items=items, total=len(ids))
+
+
+def _ids(cluster: ClusterState, viewer: Viewer) -> set[str]:
+    found = set()
+    for key, group in cluster.state.forest.groups.items():
+        if group.parent is not None or not viewer.sees(key[1]):
+            continue
+        owner = owner_of(cluster, group)
+        if owner is not None and (key[1], owner.kind, owner.name) in cluster.observed.owned:
+            found.add(f"{key[1]}/{owner.kind}/{owner.name}")
+        else:
+            found.add(f"{key[1]}/{key[0]}/{key[2]}")
+    for singles in (cluster.state.singles, cluster.state.unclaimed):
+        found.update(f"{key[1]}/{key[0]}/{key[2]}" for key in singles if viewer.sees(key[1]))
+    return found
+
+
+def _pod(cluster: ClusterState, namespace: str, name: str) -> Pod | None:
+    known = cluster.state.singles.get((SINGLE_POD, namespace, name))
+    if known is not None:
+        return known
+    pods = cluster.state.pods.values()
+    return next(
+        (pod for pod in pods if pod.info.name == name and pod.info.namespace == namespace), None
+    )
+
+
+def _groups(cluster: ClusterState, namespace: str, kind: str, name: str) -> Iterable[Group]:
+    groups = cluster.state.forest.groups
+    if kind in (POD_GROUP, COMPOSITE_POD_GROUP):
+        group = groups.get((kind, namespace, name))
+        return () if group is None else (group,)
+    owned = cluster.observed.owned.get((namespace, kind, name), {})
+    if not owned and kind == TRAIN_JOB.kind:
+        owned = cluster.observed.owned.get((namespace, JOBSET.kind, name), {})
+    found = (groups.get(key) for key in sorted(owned))
+    return [
+        group
+        for group in found
+        if group is not None and (group.parent is None or group.parent.key not in owned)
+    ]
+
+
+def _tree(cluster: ClusterState, subject: Subject, *, pods: bool = True) -> Branch:
+    if subject.pod is not None:
+        return _single(subject.pod)
+    room = [MOST_PODS if pods else 0]
+    children = [_branch(cluster, group, room) for group in subject.groups]
+    if len(children) == 1 and children[0].kind == subject.kind:
+        return children[0]
+    minimums = [child.counts.minimum for child in children if child.counts.minimum is not None]
+    states = [child.state for child in children]
+    return Branch(
+        kind=subject.kind,
+        name=subject.name,
+        state=next((state for state in _WORST_FIRST if state in states), states[0]),
+        counts=Counts(
+            pods=sum(child.counts.pods for child in children),
+            bound=sum(child.counts.bound for child in children),
+            running=sum(child.counts.running for child in children),
+            minimum=sum(minimums) if minimums else None,
+        ),
+        conditions=[],
+        children=children,
+        pods=[],
+    )
+
+
+_WORST_FIRST: Final = (
+    "Invalid",
+    "Disrupted",
+    "Incomplete",
+    "Evicting",
+    "Nominated",
+    "Waiting",
+    "Starting",
+    "Running",
+)
+
+
+def _branch(cluster: ClusterState, group: Group, room: list[int]) -> Branch:
+    children = [_branch(cluster, child, room) for child in group.children_in_order()]
+    members = in_order(group.members.values())
+    shown = members[: room[0]]
+    room[0] -= len(shown)
+    counts = Counts(
+        pods=len(members) + sum(child.counts.pods for child in children),
+        bound=sum(bool(pod.info.node) for pod in members)
+        + sum(child.counts.bound for child in children),
+        running=sum(pod.info.phase in ("Running", "Succeeded") for pod in members)
+        + sum(child.counts.running for child in children),
+        minimum=minimum_of(group),
+    )
+    return Branch(
+        kind=group.key[0],
+        name=group.name,
+        state=_state(cluster, group, counts),
+        counts=counts,
+        conditions=conditions_of(cluster, group),
+        children=children,
+        pods=[_row(pod) for pod in shown],
+    )
+
+
+def _state(cluster: ClusterState, group: Group, counts: Counts) -> str:
+    if group.state in ("invalid", "disrupted", "incomplete", ""):
+        return (group.state or "incomplete").capitalize()
+    if group.state == "pending":
+        if not cluster.state.nominations.own(group.top.key):
+            return "Waiting"
+        return "Evicting" if has_leaving_pods(cluster.state, group) else "Nominated"
+    if counts.pods and _all_succeeded(group):
+        return "Succeeded"
+    whole_now = group.state == "scheduled" and counts.running >= (counts.minimum or 1)
+    return "Running" if whole_now else "Starting"
+
+
+def _all_succeeded(group: Group) -> bool:
+    members = (pod for leaf in group.leaves() for pod in leaf.members.values())
+    return all(pod.info.phase == "Succeeded" for pod in members)
+
+
+def _single(pod: Pod) -> Branch:
+    row = _row(pod)
+    running = int(pod.info.phase in ("Running", "Succeeded"))
+    return Branch(
+        kind=SINGLE_POD,
+        name=pod.info.name,
+        state=row.state,
+        counts=Counts(pods=1, bound=int(bool(pod.info.node)), running=running, minimum=None),
+        conditions=[],
+        children=[],
+        pods=[row],
+    )
+
+
+def _row(pod: Pod) -> PodRow:
+    info = pod.info
+    started = rfc3339(info.started) if 0 < info.started < timeline.FAR_AWAY else None
+    return PodRow(
+        name=info.name,
+        node=info.node or None,
+        state=pod_state(pod),
+        since=(started if info.node else None) or info.created or None,
+    )
+
+
+def pod_state(pod: Pod) -> str:
+    """What the pod does, in one word."""
+    info = pod.info
+    if pod.ended:
+        return info.phase
+    if info.expected:
+        return "Expected"
+    if info.preemption.targeted:
+        return "Evicted"
+    if info.terminating:
+        return "Terminating"
+    if info.node:
+        return "Running" if info.phase == "Running" else "Bound"
+    if info.nominated:
+        return "Nominated"
+    return "Gated" if info.gated or info.unclaimed else "Waiting"
+
+
+class _StatusCondition(msgspec.Struct, rename="camel"):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+def conditions_of(cluster: ClusterState, group: Group) -> list[Condition]:
+    """The group's conditions; what somebody wrote that is none is left out."""
+    obj = cluster.observed.get(group.key)
+    said: Any = obj.status.get("conditions") if obj is not None and obj.status else None
+    found = []
+    for each in said[:_MOST_CONDITIONS] if isinstance(said, list) else ():
+        try:
+            one = msgspec.convert(each, _StatusCondition)
+        except msgspec.ValidationError:
+            continue
+        found.append(
+            Condition(
+                type=one.type,
+                status=one.status,
+                reason=one.reason,
+                message=one.message,
+                last_transition_time=one.last_transition_time,
+            )
+        )
+    return found

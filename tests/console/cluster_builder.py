@@ -1,0 +1,96 @@
+"""Clusters for the tests of the console's views, in domain words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from console.following import Following
+from console.messages import Domain, Map
+from console.protocols import Viewer
+from console.state import ClusterState
+from kube.meta import OwnerReference
+from scheduler.core.model import GroupKey, GroupSpec, Topology
+from scheduler.watch.objects import GroupObject, Metadata
+from tests.scheduler.state_builder import StateBuilder
+
+ALL = Viewer("admin", "one")
+BLOCK, RACK = "example.com/block", "example.com/rack"
+
+
+class Builder(StateBuilder):
+    """A state with the objects of its groups, and the views of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster = ClusterState(self.state)
+        self.time = 1_000.0
+        self.following = Following(self.cluster, now=lambda: self.time)
+
+    def racks(self, blocks: int = 2, racks: int = 2, nodes: int = 2, cpu: int = 4) -> None:
+        """Nodes n-B-R-N of that many cores."""
+        for block in range(1, blocks + 1):
+            for rack in range(1, racks + 1):
+                for number in range(1, nodes + 1):
+                    labels = {BLOCK: f"b{block}", RACK: f"r{rack}"}
+                    self.node(f"n-{block}-{rack}-{number}", cpu, labels=labels)
+
+    def use_keys(self, *keys: str) -> None:
+        """Groups that name these topology keys, without pods."""
+        for number, key in enumerate(keys):
+            spec = GroupSpec(("PodGroup", "keys", f"g{number}"), 1, topology=Topology(key))
+            self.state.set_group(spec)
+
+    def says(
+        self,
+        key: GroupKey,
+        *,
+        owner: tuple[str, str] | None = None,
+        blocker: Any = None,
+        conditions: Any = None,
+    ) -> None:
+        """The object of the group as the API server has it."""
+        _, namespace, name = key
+        references = []
+        if owner is not None:
+            references = [OwnerReference(kind=owner[0], name=owner[1], controller=True)]
+        status: dict[str, Any] = {}
+        if blocker is not None:
+            status["blocker"] = blocker
+        if conditions is not None:
+            status["conditions"] = conditions
+        self.cluster.observed[key] = GroupObject(
+            metadata=Metadata(name=name, namespace=namespace, owner_references=references),
+            status=status,
+        )
+
+    def refresh(self) -> Following:
+        self.following.refresh()
+        return self.following
+
+    def map(self, resource: str = "cpu") -> Map:
+        return self.refresh().map.full(resource)
+
+
+def blocker(summary: str, kind: str = "capacity", **more: Any) -> dict[str, Any]:
+    """`status.blocker`."""
+    return {"summary": summary, "kind": kind, "needed": 4, "free": 1, **more}
+
+
+def flat(domains: list[Domain]) -> dict[str, Domain]:
+    """All domains by ID."""
+    found: dict[str, Domain] = {}
+    for domain in domains:
+        found |= {domain.id: domain, **flat(domain.children)}
+    return found
+
+
+def numbers(domain: Domain) -> tuple[int, int, int, int]:
+    """Capacity, used, held and free."""
+    return domain.capacity, domain.used, domain.held, domain.free
+
+
+def plain(value: Any) -> Any:
+    """The JSON of a message, as Python's own values."""
+    return msgspec.json.decode(msgspec.json.encode(value))
