@@ -18,11 +18,12 @@ from typing import Any
 
 import yaml
 
-from cli import dashboard
 from cli.child_processes import ChildProcesses, LaunchError, answers, file_exists, free_port
 from cli.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, list_objects
+from cli.open_page import open_page
 from cli.tree import Objects
 from cli.view import View, open_view
+from console.serving import Settings, local
 from kube.client import Client
 from kube.packaged import packaged
 from kube.resources import CRDS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
@@ -42,10 +43,11 @@ class ExpectationError(Exception):
 
 @dataclass(slots=True)
 class DemoCluster:
-    """The running cluster: a client for it, and the view that shows it."""
+    """The running cluster: a client for it, the view that shows it, and the console's address."""
 
     client: Client
     view: View
+    console: str = ""
 
     async def apply(self, resource: Resource, obj: dict[str, Any]) -> None:
         """Creates one object."""
@@ -224,6 +226,7 @@ async def run(*, keep: bool) -> int:
                     await cluster.apply(JOBSETS, example("jobset-one-rack.yaml"))
                     await cluster.apply(JOBSETS, example("jobset-too-big.yaml"))
                     view.say("The cluster stays up, with two JobSets on it; Ctrl-C ends it.")
+                    await asyncio.to_thread(open_page, cluster.console)
                     await _watch(cluster)
         except ExpectationError as error:
             view.say(f"FAILED: expected that {error} (logs: {FOLDER / 'logs'})")
@@ -249,10 +252,10 @@ async def _started(view: View) -> AsyncIterator[DemoCluster]:
         children = await stack.enter_async_context(ChildProcesses(FOLDER / "logs", environment))
         await _start(children, kubeconfig)
         client = await stack.enter_async_context(await Client.connect(kubeconfig))
-        address = await stack.enter_async_context(dashboard.serve(client, label=RACK))
-        view.say(f"dashboard: {address}")
-        view.say(f"kubectl:   kubectl --kubeconfig {kubeconfig} get jobsets,mpg,pods")
-        yield DemoCluster(client, view)
+        console = await stack.enter_async_context(local(client, Settings(topology_keys=(RACK,))))
+        view.say(f"console: {console.url}")
+        view.say(f"kubectl: kubectl --kubeconfig {kubeconfig} get jobsets,mpg,pods")
+        yield DemoCluster(client, view, console.url)
 
 
 async def _start(children: ChildProcesses, kubeconfig: Path) -> None:

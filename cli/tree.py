@@ -1,7 +1,7 @@
 """The trees of groups as users see them: owner, groups, members, and where they are or why not.
 
 Pure: plain Kubernetes objects in, a forest of values out. The terminal view, the
-dashboard and the plain lines of the demo all draw the same values.
+page and the plain lines of the demo all draw the same values.
 """
 
 from __future__ import annotations

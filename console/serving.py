@@ -59,6 +59,16 @@ class LocalConsole:
     cluster: LiveCluster
     following: Following
     streams: Streams
+    tasks: tuple[asyncio.Task[None], ...]
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Wait for `stop`. Raises what ended the watches or the streams before."""
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait({stopped, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        for task in self.tasks:
+            if task.done():
+                task.result()
 
 
 @asynccontextmanager
@@ -74,10 +84,13 @@ async def local(
         cluster, following, streams, application, viewers = _parts(
             client, settings or Settings(), port
         )
-        async with listening(application, sock), running(cluster, streams):
+        async with listening(application, sock), running(cluster, streams) as tasks:
             address = f"http://{LOOPBACK}:{port}/"
-            yield LocalConsole(f"{address}?key={viewers.key}", address, cluster, following, streams)
-            streams.end()
+            url = f"{address}?key={viewers.key}"
+            try:
+                yield LocalConsole(url, address, cluster, following, streams, tasks)
+            finally:
+                streams.end()
 
 
 def _parts(
@@ -115,15 +128,17 @@ def closing_socket(port: int) -> Iterator[socket.socket]:
 
 
 @asynccontextmanager
-async def running(cluster: LiveCluster, streams: Streams) -> AsyncIterator[None]:
-    """Follow the cluster and feed the streams meanwhile. What they raise is raised here."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(cluster.run()), group.create_task(streams.run())]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
+async def running(
+    cluster: LiveCluster, streams: Streams
+) -> AsyncIterator[tuple[asyncio.Task[None], ...]]:
+    """Follow the cluster and feed the streams meanwhile; none of these tasks ends by itself."""
+    tasks = (asyncio.create_task(cluster.run()), asyncio.create_task(streams.run()))
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 class _Uvicorn(uvicorn.Server):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +11,7 @@ import typer
 
 from cli.commands.options import ConfigFile, Kubeconfig, user_errors
 from cli.config import File, load
+from cli.open_page import open_page
 from console.serving import Settings, local
 from kube.client import Client
 from kube.process import configure_logging
@@ -62,6 +61,5 @@ async def _run(kubeconfig: Path | None, settings: Settings, port: int, *, browse
             typer.echo(f"Opens once: {served.url}")
             typer.echo(f"It shows {client.server} until Ctrl-C.")
             if browser:
-                with contextlib.suppress(webbrowser.Error):
-                    await asyncio.to_thread(webbrowser.open, served.url)
-            await stop.wait()
+                await asyncio.to_thread(open_page, served.url)
+            await served.until(stop)

@@ -56,7 +56,7 @@ def test_a_demo_that_is_told_to_end_leaves_no_child_running(
     )
     with demo_process as running:
         assert running.stdout is not None
-        next(line for line in running.stdout if line.startswith("dashboard:"))
+        next(line for line in running.stdout if line.startswith("console:"))
 
         running.send_signal(number)
         code = running.wait()

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 pytestmark = pytest.mark.timeout(180)
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"api", "kube", "certs", "webhooks", "controllers", "scheduler", "lab", "cli"}
+PACKAGES = {"api", "kube", "certs", "webhooks", "controllers", "scheduler", "lab", "console", "cli"}
 OTHERS = {"localcluster", "manifests", "examples", "e2e", "release", "tests", "bench"}
 PROCESSES = ("webhook", "controller", "scheduler", "all")
 
@@ -146,6 +146,10 @@ def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     ours = {f"cli/manifests/{folder}" for folder in manifests}
     examples = {"cli/examples", "cli/examples/lab"}
     assert data == {"webhooks/manifests/webhook"} | examples | ours
+    page = (ROOT / "console" / "static").rglob("*")
+    files = {str(path.relative_to(ROOT)) for path in page if path.is_file()}
+    assert files <= inside
+    assert {"console/static/index.html", "console/static/js/main.js"} <= files
 
 
 def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(

@@ -1,0 +1,18 @@
+"""Opens a page in the user's browser, where there is a screen to show it on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+
+
+def open_page(url: str) -> bool:
+    """Whether a browser was started. One that draws in this terminal never is."""
+    graphical = sys.platform in ("darwin", "win32")
+    if not graphical and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    try:
+        return webbrowser.open(url)
+    except webbrowser.Error:
+        return False
