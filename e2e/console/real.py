@@ -1,0 +1,120 @@
+"""The console's own server beside a scheduler: on the embedded cluster, or on any other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from console.serving import LocalConsole, Settings, local
+from e2e.console.page import PATIENCE
+from kube.client import Client
+from kube.resources import CRDS, JOBS, NAMESPACES, NODES, PODS
+from kube.settings import LeaderElection
+from localcluster.cluster import LocalCluster
+from scheduler.app import Scheduler
+from scheduler.config import Config, Status
+from scheduler.resources import GROUPS
+
+CRD_FILES: Final = Path(__file__).resolve().parents[2] / "manifests" / "crd"
+BLOCK: Final = "example.com/block"
+RACK: Final = "example.com/rack"
+GROUP: Final = GROUPS["PodGroup"]
+_CONFIG: Final = Config(status=Status(delay_seconds=0.05, pods_seconds=0.2))
+_ELECTION: Final = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
+
+
+@dataclass
+class Stage:
+    """A cluster whose contents a test makes, and the console that shows it."""
+
+    client: Client
+    console: LocalConsole
+
+    async def nodes(self, blocks: int, racks: int, nodes: int, cpu: str = "4") -> None:
+        """Nodes n-B-R-N."""
+        for block in range(1, blocks + 1):
+            for rack in range(1, racks + 1):
+                for number in range(1, nodes + 1):
+                    await self.node(f"n-{block}-{rack}-{number}", f"b{block}", f"b{block}-r{rack}", cpu)
+
+    async def node(self, name: str, block: str, rack: str, cpu: str = "4") -> None:
+        amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+        node = {
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {BLOCK: block, RACK: rack}},
+            "status": {"allocatable": amounts, "capacity": amounts},
+        }  # fmt: skip
+        await self.client.create(NODES, node)
+
+    async def job_gang(self, name: str, size: int, key: str = RACK) -> None:
+        """A Job that is suspended, with a group of its name and that many pods of one core."""
+        job = {
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+            "spec": {"suspend": True, "template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}},
+        }  # fmt: skip
+        made = await self.client.create(JOBS, job, "default")
+        owner = {
+            "apiVersion": "batch/v1", "kind": "Job", "name": name, "controller": True,
+            "uid": made["metadata"]["uid"],
+        }  # fmt: skip
+        group: dict[str, Any] = {
+            "apiVersion": GROUP.api_version, "kind": GROUP.kind,
+            "metadata": {"name": name, "ownerReferences": [owner]},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": size}},
+                "schedulingConstraints": {"topology": [{"key": key}]},
+            },
+        }  # fmt: skip
+        await self.client.create(GROUP, group, "default")
+        for index in range(size):
+            pod = {
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {
+                    "name": f"{name}-{index}",
+                    "labels": {"scheduling.muster.dev/pod-group": name},
+                },
+                "spec": {
+                    "schedulerName": "muster-scheduler",
+                    "containers": [{
+                        "name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}
+                    }],
+                },
+            }  # fmt: skip
+            await self.client.create(PODS, pod, "default")
+
+
+@asynccontextmanager
+async def staged() -> AsyncIterator[Stage]:
+    """An embedded cluster with Muster's kinds, its scheduler, and the console."""
+    async with LocalCluster() as cluster, AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(await Client.connect(cluster.kubeconfig))
+            for _ in range(3)
+        ]
+        for path in sorted(CRD_FILES.glob("*.yaml")):
+            await clients[0].create(CRDS, yaml.safe_load(path.read_text("utf-8")))
+        await clients[0].create(NAMESPACES, {"metadata": {"name": "muster-system"}})
+        await stack.enter_async_context(_scheduling(clients[1]))
+        settings = Settings(topology_keys=(BLOCK, RACK))
+        console = await stack.enter_async_context(local(clients[2], settings))
+        async with asyncio.timeout(PATIENCE / 1000):
+            await console.cluster.wait()
+        yield Stage(clients[0], console)
+
+
+@asynccontextmanager
+async def _scheduling(client: Client) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(Scheduler(client, _CONFIG, _ELECTION).run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task

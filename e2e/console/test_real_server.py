@@ -1,0 +1,102 @@
+"""Each view, from the console's own server beside a scheduler on the embedded cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from playwright.async_api import Browser
+
+from e2e.console.page import Shown, shown
+from e2e.console.real import Stage, staged
+from kube.resources import NODES
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(240)]
+
+
+@asynccontextmanager
+async def looking(browser: Browser) -> AsyncIterator[tuple[Stage, Shown]]:
+    """A stage of two blocks of two racks of two nodes of 4 cores, and the page, logged in."""
+    async with staged() as stage:
+        await stage.nodes(2, 2, 2)
+        origin = stage.console.address.rstrip("/")
+        async with shown(browser, origin) as view:
+            await view.open(stage.console.url.removeprefix(origin))
+            await view.see("Live", ".link-state")
+            yield stage, view
+
+
+async def test_the_key_leaves_the_address_and_the_map_is_shown(browser: Browser) -> None:
+    async with looking(browser) as (_stage, view):
+        await view.see("8 nodes, 0 of 32 used (0 %), 32 free.")
+
+        assert "key" not in view.page.url
+        text = await view.text()
+        assert "16 pods in b1" in text
+        assert "8 pods in b1-r1" in text
+        rows = await view.page.locator("section[aria-label=Domains] tbody tr").all_inner_texts()
+        assert [row.split()[0] for row in rows][:2] == ["b1", "b2"]
+
+
+async def test_a_gang_is_seen_to_wait_and_to_start(browser: Browser) -> None:
+    async with looking(browser) as (stage, view):
+        await view.open("/queue")
+        await view.see("Nothing waits")
+        await stage.job_gang("train", 10)
+        await view.see("1 workload waits")
+        await view.see("8 of 10")
+        assert "room for 8" in await view.text("tbody")
+
+        await view.open("/workloads/default/Job/train")
+        await view.see("0 running, 0 bound of 10 pods, at least 10 together")
+        await view.see("kind: Job")
+        await stage.node("n-1-1-3", "b1", "b1-r1")
+        await view.see("10 running, 10 bound of 10 pods")
+        assert await view.text(".facts .state") == "Running"
+        for event in ("Created", "Refused", "Scheduled", "Whole"):
+            await view.see(event, ".timeline")
+
+        await view.open("/map?workload=default/Job/train")
+        await view.see("10 pods on 3 nodes")
+        await view.see("9 nodes, 10 of 36 used (28 %), 26 free.")
+
+
+async def test_the_map_follows_nodes_that_are_cordoned_and_that_come(browser: Browser) -> None:
+    async with looking(browser) as (stage, view):
+        await view.open("/map?node=n-2-2-1")
+        await view.see("0 of 4 cpu used", "section[aria-label=Node]")
+        node = await stage.client.get(NODES, "n-2-2-1")
+        await stage.client.replace(NODES, node | {"spec": {"unschedulable": True}})
+        await view.see("Cordoned", "section[aria-label=Node]")
+        await view.see("28 free.")
+
+        await stage.node("n-2-2-3", "b2", "b2-r2")
+        await view.see("9 nodes, 0 of 36 used (0 %), 32 free.")
+
+
+async def test_why_not_on_a_node_is_answered(browser: Browser) -> None:
+    async with looking(browser) as (stage, view):
+        await stage.job_gang("train", 10)
+        await stage.node("tiny", "b1", "b1-r1", "500m")
+        await view.open("/workloads/default/PodGroup/train?node=tiny")
+        await view.see("Insufficient cpu: 1 asked for, 0.5 free", ".reasons")
+        await view.see("example.com/rack=b1-r1 has room for 8 of the 10 pods", ".reasons")
+
+
+async def test_what_is_not_served_is_not_offered(browser: Browser) -> None:
+    async with looking(browser) as (_stage, view):
+        links = await view.page.locator("nav a").all_inner_texts()
+
+        assert links == ["Cluster map", "Queue"]
+        await view.open("/history")
+        await view.see("This console keeps no history.")
+
+
+async def test_without_the_key_there_is_only_the_login(browser: Browser) -> None:
+    async with staged() as stage, shown(browser, stage.console.address.rstrip("/")) as view:
+        await view.open("/map")
+        await view.see("open the address that", "main")
+        await view.page.get_by_label("Token").fill("x")
+        await view.page.get_by_role("button", name="Log in").click()
+        await view.see("Open the address that `muster console` printed.")
