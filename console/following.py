@@ -11,7 +11,7 @@ from console.state import Changed, ClusterState, LiveCluster
 from console.times import rfc3339
 from console.views.cluster_map import ClusterMap
 from console.views.queue import QueueView
-from console.views.refusals import NOT_YET, cause
+from console.views.refusals import NOT_YET, cause, safely
 from scheduler.core.advice import count
 from scheduler.core.forest import Group
 from scheduler.core.model import GroupKey
@@ -72,7 +72,7 @@ class Following:
             said = f"{count(entity.running_total, 'pod')} bound"
             chronicle.note(root, Event(at=at, event="Bound", sentence=said))
         elif entity.pending_total:
-            why = cause(self.cluster, entity)
+            why = safely(self.cluster, entity, cause)
             event = _EVENTS.get(why.reason, "Refused")
             if why.sentence != NOT_YET:
                 chronicle.note(root, Event(at=at, event=event, sentence=why.sentence))

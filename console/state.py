@@ -104,6 +104,8 @@ class ClusterState:
         self.chronicle = Chronicle()
         self._budget = budget or SearchBudget()
         self.topology_keys: Counter[str] = Counter()
+        """How many groups name each key; `keys_version` changes with the keys."""
+        self.keys_version = 0
         self._key_of: dict[GroupKey, str] = {}
 
     def budget(self) -> SearchBudget:
@@ -155,12 +157,19 @@ class ClusterState:
             before = self._key_of.get(key, "")
             if before == now:
                 continue
-            self.topology_keys[before] -= bool(before)
-            self.topology_keys[now] += bool(now)
             self._key_of[key] = now
             if not now:
                 del self._key_of[key]
-        self.topology_keys += Counter()  # drops those that nobody names any more
+            self._count(before, -1)
+            self._count(now, 1)
+
+    def _count(self, topology_key: str, more: int) -> None:
+        if not topology_key:
+            return
+        self.keys_version += self.topology_keys[topology_key] in (0, 1)
+        self.topology_keys[topology_key] += more
+        if not self.topology_keys[topology_key]:
+            del self.topology_keys[topology_key]
 
     def _nominate(self, root: GroupKey) -> None:
         """Keep the places that the scheduler nominated for a root, as it says on its pods."""

@@ -48,6 +48,7 @@ class ClusterMap:
         """`chosen_keys` are the topology keys to nest; none: those that groups name."""
         self._cluster = cluster
         self._chosen = chosen_keys
+        self._seen: tuple[object, ...] = ()
         self._known: tuple[object, ...] = ()
         self._layout: Layout | None = None
         self._told: dict[str, _Amounts] = {}
@@ -56,18 +57,25 @@ class ClusterMap:
     @property
     def layout(self) -> Layout:
         """As it is now. Built anew, in O(nodes), only if nodes or labels changed."""
-        state = self._cluster.state
-        used = self._cluster.topology_keys
-        known = (state.topologies.version, tuple(sorted(used)), state.nodes.size)
-        if self._layout is None or known != self._known:
-            made = layout(state, keys_of(state, used, self._chosen))
+        state, cluster = self._cluster.state, self._cluster
+        seen = (cluster.keys_version, state.topologies.version, state.nodes.size)
+        if self._layout is None or seen != self._seen:
+            keys = keys_of(state, cluster.topology_keys, self._chosen)
             # What devices say of their nodes is known only now.
-            self._known = (state.topologies.version, *known[1:])
-            if not made.same_places(self._layout):
-                self.revision += 1
-                self._told.clear()
-            self._layout = made
+            places = (state.topologies.version, state.nodes.size)
+            self._seen = (cluster.keys_version, *places)
+            if self._layout is None or self._known != (keys, places):
+                self._known = (keys, places)
+                self._lay_out(keys)
+        assert self._layout is not None
         return self._layout
+
+    def _lay_out(self, keys: tuple[str, ...]) -> None:
+        made = layout(self._cluster.state, keys)
+        if not made.same_places(self._layout):
+            self.revision += 1
+            self._told.clear()
+        self._layout = made
 
     def resources(self) -> list[messages.Resource]:
         """Those that nodes offer: cpu, memory, pods, then devices by name."""

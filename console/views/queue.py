@@ -14,7 +14,7 @@ from console import messages
 from console.messages import Owner, QueueChange, QueuePage, Waiting
 from console.protocols import RefusedError, Viewer
 from console.state import ClusterState
-from console.views.refusals import NOT_YET, Cause, cause, decided
+from console.views.refusals import NOT_YET, Cause, cause, decided, safely
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.queue import rank_of
@@ -182,9 +182,8 @@ class QueueView:
         if row is None:
             entity = self._waiting(key)
             assert entity is not None, "rows are followed"
-            row = self._rows[key] = _made(
-                self._cluster, entity, position, cause(self._cluster, entity)
-            )
+            why = safely(self._cluster, entity, cause)
+            row = self._rows[key] = _made(self._cluster, entity, position, why)
         elif position and row.position != position:
             row = self._rows[key] = msgspec.structs.replace(row, position=position)
         return row
@@ -193,7 +192,7 @@ class QueueView:
         """The row with what the solver answers, which is kept until the root changes."""
         entity = self._waiting(key)
         assert entity is not None, "rows are followed"
-        why = decided(self._cluster, entity)
+        why = safely(self._cluster, entity, decided)
         row = self._rows[key] = _made(self._cluster, entity, position, why)
         return row
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+import structlog
 
 from console.messages import Nearest, Reason
 from console.state import ClusterState
@@ -27,6 +29,7 @@ _BY_KIND: Final[dict[str, Reason]] = {
     "error": "Error",
 }
 NOT_YET: Final = "is about to be decided"
+_log = structlog.get_logger()
 
 
 class _BestDomain(msgspec.Struct, rename="camel"):
@@ -106,6 +109,19 @@ def decided(cluster: ClusterState, entity: Group | Pod) -> Cause:
     if not isinstance(outcome, Refusal):
         return Cause("NoRoom", "has room, and is about to be placed", "its turn")
     return of_blocker(explain(cluster.state, outcome))
+
+
+def safely(
+    cluster: ClusterState,
+    entity: Group | Pod,
+    ask: Callable[[ClusterState, Group | Pod], Cause],
+) -> Cause:
+    """Why it waits; what fails about one workload does not keep the others from being shown."""
+    try:
+        return ask(cluster, entity)
+    except Exception:  # noqa: BLE001 - logged, and said in its row
+        _log.exception("a workload could not be explained", key="/".join(entity.key))
+        return Cause("Error", "the console could not work out why it waits: its log says more")
 
 
 def of_blocker(blocker: Blocker) -> Cause:

@@ -41,7 +41,9 @@ class Stage:
         for block in range(1, blocks + 1):
             for rack in range(1, racks + 1):
                 for number in range(1, nodes + 1):
-                    await self.node(f"n-{block}-{rack}-{number}", f"b{block}", f"b{block}-r{rack}", cpu)
+                    await self.node(
+                        f"n-{block}-{rack}-{number}", f"b{block}", f"b{block}-r{rack}", cpu
+                    )
 
     async def node(self, name: str, block: str, rack: str, cpu: str = "4") -> None:
         amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from console.protocols import RefusedError
+from console.views import cluster_map
 from console.views.cluster_map import parsed
 from scheduler.core.model import GroupSpec, NodeInfo, PodInfo, Taint
 from tests.console.cluster_builder import BLOCK, RACK, Builder, flat, numbers, plain
@@ -291,3 +292,17 @@ def test_amounts_beyond_all_measure_break_nothing() -> None:
 
 def _nominated(info: PodInfo, node: str) -> PodInfo:
     return replace(info, nominated=node)
+
+
+def test_keys_that_no_node_has_cost_no_new_layout(
+    cluster: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.map()
+    made: list[tuple[str, ...]] = []
+    monkeypatch.setattr(cluster_map, "layout", lambda _state, keys: made.append(keys))
+
+    for number in range(50):
+        cluster.gang(f"g{number}", 1, rack=True, key=f"tenants.example/{number}")
+        cluster.map()
+
+    assert made == []

@@ -8,8 +8,12 @@ import pytest
 
 from console.messages import Nearest, Owner, Waiting
 from console.protocols import RefusedError, Viewer
+from console.views import refusals
 from console.views.queue import HEAD, Filters
+from scheduler.conditions import waiting_for
+from scheduler.core.forest import Group
 from scheduler.core.model import GroupSpec
+from scheduler.core.state import State
 from tests.console.cluster_builder import ALL, Builder, blocker
 
 
@@ -306,3 +310,22 @@ def test_names_that_are_hostile_are_passed_on_as_they_are() -> None:
     (row,) = rows(cluster)
 
     assert (row.name, row.sentence) == (name, name)
+
+
+def test_a_workload_that_breaks_the_solver_keeps_nobody_from_being_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Builder()
+    gang(cluster, "poison", 2)
+    gang(cluster, "good", 2)
+
+    def broken(state: State, top: Group, *more: object) -> object:
+        if top.name == "poison":
+            raise RuntimeError("of the test")
+        return waiting_for(state, top)
+
+    monkeypatch.setattr(refusals, "waiting_for", broken)
+
+    found = {row.name: row.reason for row in rows(cluster)}
+
+    assert found == {"poison": "Error", "good": "NoRoom"}
