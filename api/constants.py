@@ -86,10 +86,11 @@ RESOURCE_CLAIM_TEMPLATE: Final = KindName(
 MAX_TEMPLATES: Final = 8
 MAX_DEPTH: Final = 4
 MAX_RESOURCE_CLAIMS: Final = 4
-# Of a group's expectedPods: kinds, pods of a kind, bytes of a template as JSON.
+# Of a group's expectedPods: kinds, pods of a kind, bytes of a template as JSON, the last stage.
 MAX_EXPECTED_KINDS: Final = 8
 MAX_EXPECTED_PODS: Final = 10_000
 MAX_EXPECTED_TEMPLATE: Final = 16 << 10
+MAX_EXPECTED_STAGE: Final = 8
 # Replicas of a LeaderWorkerSet that get groups; no quota counts the groups.
 MAX_REPLICAS: Final = 1000
 # Kubernetes' limit: how many pods one claim may be reserved for.

@@ -227,6 +227,12 @@ class ExpectedPods(BaseModel):
         description="metadata.labels and spec of such a pod, as its owner will make it. Only what "
         "decides where the pod may run is looked at. At most 16 KiB as JSON. Required.",
     )
+    stage: int = Field(
+        0,
+        description="When these pods run, 1 to 8: no pod of a stage is created before those of all "
+        "lower stages in the same tree have ended, so stages never run at the same time and may "
+        "have the same places. 0, which is the default: they may run beside the pods of any stage.",
+    )
 
 
 class PodGroupSpec(_Common):

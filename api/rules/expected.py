@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from api import names
-from api.constants import MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, MAX_EXPECTED_TEMPLATE
+from api.constants import (
+    MAX_EXPECTED_KINDS,
+    MAX_EXPECTED_PODS,
+    MAX_EXPECTED_STAGE,
+    MAX_EXPECTED_TEMPLATE,
+)
 from api.reading import Reader
 from api.rules import table
 
@@ -35,6 +40,9 @@ def _check_kind(reader: Reader, kind: Mapping[str, Any], path: str, seen: set[st
     count = reader.integer(kind, "count", f"{path}.count")
     if count is not None and not 0 <= count <= MAX_EXPECTED_PODS:
         reader.report.append(table.EXPECTED_COUNT.at(f"{path}.count", count))
+    stage = reader.integer(kind, "stage", f"{path}.stage")
+    if stage is not None and not 0 <= stage <= MAX_EXPECTED_STAGE:
+        reader.report.append(table.EXPECTED_STAGE.at(f"{path}.stage", stage))
     _check_template(reader, kind, f"{path}.template")
 
 

@@ -17,6 +17,7 @@ from api.constants import (
     MAX_DEPTH,
     MAX_EXPECTED_KINDS,
     MAX_EXPECTED_PODS,
+    MAX_EXPECTED_STAGE,
     MAX_EXPECTED_TEMPLATE,
     MAX_RESOURCE_CLAIMS,
     MAX_TEMPLATES,
@@ -233,6 +234,12 @@ EXPECTED_COUNT: Final = Rule(
     ("spec.expectedPods[].count",),
     _I,
     f"must be 0 to {MAX_EXPECTED_PODS}",
+)
+EXPECTED_STAGE: Final = Rule(
+    "expected-stage",
+    ("spec.expectedPods[].stage",),
+    _I,
+    f"must be 0 to {MAX_EXPECTED_STAGE}; 0 is beside the pods of any stage",
 )
 EXPECTED_CONTAINERS: Final = Rule(
     "expected-containers",

@@ -350,6 +350,7 @@ class ExpectedPodsSpec(_Struct):
     name: str = ""
     count: int = 0
     template: PodTemplate = msgspec.field(default_factory=PodTemplate)
+    stage: int = 0
 
 
 class GroupObjectSpec(_Struct):

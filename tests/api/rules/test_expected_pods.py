@@ -81,6 +81,11 @@ def nested(depth: int) -> Json:
             [(f"{PATH}[0].template", "Invalid")],
             id="a template that is nested too deep",
         ),
+        pytest.param([kind(stage=0), kind("b", stage=8)], [], id="first and last stage"),
+        pytest.param([kind(stage=-1)], [(f"{PATH}[0].stage", "Invalid")], id="before the first"),
+        pytest.param([kind(stage=9)], [(f"{PATH}[0].stage", "Invalid")], id="after the last"),
+        pytest.param([kind(stage=1 << 99)], [(f"{PATH}[0].stage", "TypeInvalid")], id="huge"),
+        pytest.param([kind(stage=True)], [(f"{PATH}[0].stage", "TypeInvalid")], id="a boolean"),
         pytest.param(["worker"], [(f"{PATH}[0]", "TypeInvalid")], id="no object"),
     ],
 )
@@ -109,7 +114,7 @@ def test_a_change_has_to_be_right_too() -> None:
 
 
 def test_older_versions_carry_it_along() -> None:
-    stored = group(kind())
+    stored = group(kind(), kind("prepare", 1, stage=1))
     old = conversion.convert(stored, f"{GROUP}/{V1ALPHA2}")
 
     assert "expectedPods" not in old["spec"]
