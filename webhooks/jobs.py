@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from api.causes import Cause
 from api.constants import JOBSET_LABEL_NAME
-from api.features import Use, refused
+from api.features import Feature, Use, refused
 from api.integration import cron_job, unread_keys
 from api.integration.admission import Admission, Taken
 from api.integration.apps import KINDS, app_admission, app_pod_specs
@@ -144,6 +144,7 @@ def _jobset(request: AdmissionRequest, lister: Lister) -> Admission:
         namespace=request.namespace,
         taken=_taken(request, lister),
         schedulers=lister.scheduler_names,
+        expects=Feature.EXPECTED_PODS in lister.gates,
     )
 
 

@@ -18,7 +18,7 @@ from api.constants import (
     ANNOTATION_JOBSET_OPTIONS,
     ANNOTATION_PROVISIONING_REQUEST,
 )
-from api.integration import jobset_rules, objects
+from api.integration import expected, jobset_rules, objects
 from api.integration.admission import (
     Admission,
     Operation,
@@ -34,6 +34,7 @@ from api.integration.view import (
     SCOPE_JOBSET,
     SCOPE_REPLICATED_JOB,
     JobSetView,
+    ReplicatedJob,
     make_mark,
     read_jobset,
     read_mark,
@@ -56,22 +57,25 @@ def jobset_admission(
     namespace: str = "",
     taken: Taken = no_name_taken,
     schedulers: SchedulerNames = USUAL,
+    expects: bool = False,
 ) -> Admission:
     """Validates and marks a JobSet (raw JSON of any structure).
 
     On CREATE every replicatedJob that asks for a group is marked, also with the form of the
     groups' names: hashed where one of the usual names is `taken`. On UPDATE exactly the marks of
     the old object are applied again, so that applying the unchanged manifest changes nothing.
-    `namespace` is the request's: an object may leave its namespace to the URL.
+    `namespace` is the request's: an object may leave its namespace to the URL. `expects`: groups
+    may wait for pods that come later (gate ExpectedPods).
     """
     if operation == "CREATE" or old is None:
         view = read_jobset(new)
         if view.managed_by:
             unmarked = [_UNMARKED] * len(view.replicated_jobs)
-            return Admission(_marks(new, unmarked), [], jobset_rules.left_alone(view, schedulers))
+            told = jobset_rules.left_alone(view, schedulers, expects=expects)
+            return Admission(_marks(new, unmarked), [], told)
         return Admission(
             _marks(new, _new_marks(view, namespace, taken)),
-            jobset_rules.faults(view, schedulers),
+            jobset_rules.faults(view, schedulers, expects=expects),
             jobset_rules.warnings(view),
         )
     if operation != "UPDATE":
@@ -96,13 +100,25 @@ def jobset_standings(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, St
     view = read_jobset(jobset)
     parts: dict[str, list[Part]] = {}
     for job in view.marked:
-        groups = objects.pod_group_names(view, job)
         for index in range(job.replicas):
-            group = groups[index if job.group_scope == SCOPE_JOB else 0]
-            progress, pods = life(f"{view.name}-{job.name}-{index}", group)
-            part = Part(job.parallelism, job.completions, progress, pods)
+            group, part = _part(view, job, index, life)
             parts.setdefault(group, []).append(part)
     return {group: standing(jobs) for group, jobs in parts.items()}
+
+
+def jobset_expected(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, list[dict[str, Any]]]:
+    """`expectedPods` of each PodGroup of a JobSet that expects pods, by its name.
+
+    Empty where all pods are created at once. What ended and is gone is not expected again.
+    """
+    view = read_jobset(jobset)
+
+    def count(job: ReplicatedJob, index: int) -> int:
+        now = standing([_part(view, job, index, life)[1]])
+        return min(now.size, now.left)
+
+    jobs = [job for job in view.marked if not job.is_empty]
+    return expected.expected_pods(view, jobs, count)
 
 
 def jobset_pod_specs(jobset: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -138,6 +154,13 @@ def request_of_jobset_job(namespace: str, job: Mapping[str, Any], group: str) ->
         return group, above
     jobset, _, _ = objects.jobset_labels(labels_of(job))
     return names.jobset_composite(namespace, jobset, taken=taken), above
+
+
+def _part(view: JobSetView, job: ReplicatedJob, index: int, life: LifeOfJob) -> tuple[str, Part]:
+    """One Job of a replicatedJob, and its PodGroup."""
+    group = objects.pod_group_name(view, job, index)
+    progress, pods = life(f"{view.name}-{job.name}-{index}", group)
+    return group, Part(job.parallelism, job.completions, progress, pods)
 
 
 def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[Marks]:

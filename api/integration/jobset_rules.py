@@ -20,6 +20,7 @@ from api.constants import (
     JOBSET,
     MAX_TEMPLATES,
 )
+from api.integration import expected
 from api.integration.managed_by import warnings_for
 from api.integration.objects import pod_group_names
 from api.integration.options import (
@@ -60,12 +61,14 @@ COMPOSITE_CLAIMS_TEXT: Final = (
 GROUPED_TEXT: Final = "has no effect: the pod template already names a group"
 
 
-def faults(view: JobSetView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
-    """Everything wrong with a new JobSet."""
+def faults(
+    view: JobSetView, schedulers: SchedulerNames = USUAL, *, expects: bool = False
+) -> list[Cause]:
+    """Everything wrong with a new JobSet; `expects`: groups may wait for pods that come later."""
     return [
         *view.faults,
         *_exclusion(view),
-        *_order(view),
+        *(expected.faults(view) if expects else _order(view)),
         *_template_count(view),
         *_minimums(view),
         *_disruption(view),
@@ -113,11 +116,13 @@ def warnings(view: JobSetView) -> list[str]:
     return found
 
 
-def left_alone(view: JobSetView, schedulers: SchedulerNames = USUAL) -> list[str]:
+def left_alone(
+    view: JobSetView, schedulers: SchedulerNames = USUAL, *, expects: bool = False
+) -> list[str]:
     """The warnings for a JobSet that another controller runs: nothing of it is refused."""
     if not (view.options.asks or any(job.options.asks for job in view.replicated_jobs)):
         return []
-    wrong = faults(replace(view, managed_by=""), schedulers)
+    wrong = faults(replace(view, managed_by=""), schedulers, expects=expects)
     return warnings_for(JOBSET.kind, "spec", view.managed_by, wrong)
 
 

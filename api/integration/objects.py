@@ -66,15 +66,19 @@ def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
 
 def pod_group_names(view: JobSetView, job: ReplicatedJob) -> list[str]:
     """The PodGroups of one replicatedJob."""
+    if job.group_scope == SCOPE_JOB:
+        return [pod_group_name(view, job, index) for index in range(job.replicas)]
+    return [pod_group_name(view, job, 0)]
+
+
+def pod_group_name(view: JobSetView, job: ReplicatedJob, index: int) -> str:
+    """The PodGroup of the replicatedJob's Job of this index."""
     taken = view.names_taken
     if job.group_scope == SCOPE_JOB:
-        return [
-            names.jobset_pod_group(view.namespace, view.name, job.name, index, taken=taken)
-            for index in range(job.replicas)
-        ]
+        return names.jobset_pod_group(view.namespace, view.name, job.name, index, taken=taken)
     if job.group_scope == SCOPE_JOBSET:
-        return [names.jobset_pod_group(view.namespace, view.name, taken=taken)]
-    return [names.jobset_pod_group(view.namespace, view.name, job.name, taken=taken)]
+        return names.jobset_pod_group(view.namespace, view.name, taken=taken)
+    return names.jobset_pod_group(view.namespace, view.name, job.name, taken=taken)
 
 
 def group_names(view: JobSetView) -> list[tuple[str, str]]:

@@ -38,7 +38,8 @@ _HASHED: Final = "/Hashed"
 class ReplicatedJob:
     """One entry of `spec.replicatedJobs`; `members` are the pods of one of its Jobs.
 
-    `is_grouped`: its pod template names a group of the user's.
+    `depends_on` are the names of those it comes after, `depends_on_complete` of those among them
+    that have ended then. `is_grouped`: its pod template names a group of the user's.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ReplicatedJob:
     names_taken: bool = False
     managed_by: str = ""
     is_grouped: bool = False
+    depends_on_complete: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -168,6 +170,7 @@ def _read_replicated_job(
     grouped = bool(groups.groups_of_object(pod_template, ours=True))
     managed_by = other_controller(job_spec, JOB_CONTROLLER)
     mark, names_taken = read_mark(text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)))
+    dependencies = list(map(mapping, listing(job.get("dependsOn"))))
     return ReplicatedJob(
         name=text(job.get("name")),
         path=path,
@@ -178,12 +181,15 @@ def _read_replicated_job(
         options=options,
         outer=read_outer_options(template, holder, faults),
         pod_template=pod_template,
-        depends_on=tuple(text(mapping(it).get("name")) for it in listing(job.get("dependsOn"))),
+        depends_on=tuple(text(it.get("name")) for it in dependencies),
         mark=mark,
         scope="" if grouped or managed_by else _scope(jobset.mode, options.mode),
         names_taken=names_taken,
         managed_by=managed_by,
         is_grouped=grouped,
+        depends_on_complete=tuple(
+            text(it.get("name")) for it in dependencies if it.get("status") == "Complete"
+        ),
     )
 
 

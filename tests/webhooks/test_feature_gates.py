@@ -20,7 +20,7 @@ from api.constants import (
     WORKLOAD,
     KindName,
 )
-from api.features import USUAL, Feature
+from api.features import USUAL, Feature, FeatureGates
 from tests.support.apps import deployment, stateful_set
 from tests.support.lws import make_lws
 from tests.webhooks.reviews import (
@@ -306,3 +306,19 @@ def test_a_pod_that_names_a_group_by_what_is_off_is_warned_and_not_refused(
     assert answer.allowed
     assert [it for it in answer.warnings if f"feature gate {feature} is off" in it]
     assert not [it for it in usual.warnings if "feature gate" in it]
+
+
+def test_a_gang_that_starts_in_order_is_accepted_with_expected_pods_only() -> None:
+    """Without the gate the advice is what it was; what is stored goes on either way."""
+    ordered = jobset()
+    ordered["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    gates = FeatureGates(USUAL.on | {Feature.EXPECTED_PODS})
+
+    answer = ask(JOBSET, ordered)
+    review = review_of(JOBSET, ordered)
+    accepted = Reviewer(FakeLister(gates=gates)).review("validate/jobsets", encoded(review))
+
+    assert [it["field"] for it in answer.causes] == ["spec.startupPolicy.startupPolicyOrder"]
+    assert "use gang-mode on the replicatedJobs instead" in answer.causes[0]["message"]
+    assert read(accepted, review).allowed
+    assert ask(JOBSET, ordered, ordered).allowed
